@@ -1,7 +1,6 @@
 """`noisyir.train`: a retriever from pairs as Python has them, measured beside BM25 and the untrained model."""
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,21 +13,21 @@ import pyarrow as pa
 from noisyir.api.given import Rows, as_file, documents_file, model_path
 from noisyir.api.running import Running, Settings, running
 from noisyir.app.answering import answer
-from noisyir.app.lookup import Finished, search_inputs
-from noisyir.app.model_card import model_card
-from noisyir.app.own_data import doubts_of, experiment_for
+from noisyir.app.exports.sentence_transformers import write_folder
+from noisyir.app.lookup import Finished
+from noisyir.app.own_data import doubt_of, experiment_for
 from noisyir.app.runs import Outcome
+from noisyir.app.systems import System, indexes_of
 from noisyir.engine.meta import Ref
 from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.left_out import MANY, trials_pay
 from noisyir.pipelines.method import Method
 from noisyir.pipelines.planning import pipeline_of
 from noisyir.report.summary import summary_rows
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-
-_METHOD = {"static": "auto", "transformer": "reweight"}  # where none is named: auto costs eighteen trainings
 
 
 def train(
@@ -48,7 +47,7 @@ def train(
     without one a part of the queries is, and it is said which.
     methods: trained side by side; the last one's model is kept.  dpr believes every pair; auto, reweight,
     reweight_relabel, npc and others (docs/noise.md) do not.  None: auto, which trains eighteen times to see whether
-    doubting the pairs helps, minutes for thousands of them; of a transformer, whose trainings are long, reweight.
+    doubting the pairs helps, from 5,000 pairs on, dpr for fewer; of a transformer, whose trainings are long, reweight.
     model: what training starts from, a folder, a name or a SentenceTransformer; None: a static model, for CPUs.
     settings: any of an experiment, and of the machine: {"train.epochs": 3, "model.backbone": "transformer"}.
     DataError for pairs that cannot be read; ConfigError for settings and methods that do not exist.
@@ -60,7 +59,7 @@ def train(
     >>> trained.model.encode("how to wash a cup").shape
     (384,)
     >>> sorted(set(trained.measures["system"].to_pylist()))
-    ['bm25', 'dpr', 'zero_shot']
+    ['bm25', 'dpr', 'dpr_hybrid', 'zero_shot', 'zero_shot_hybrid']
     >>> trained.search("how to wash a cup", k=1)[0]["text"]
     'to wash it, take the cup and wash it well'
     """
@@ -82,8 +81,9 @@ def _with_methods(exp: Experiment) -> Experiment:
     """The experiment with a method chosen, and noted, where none is named."""
     if "methods" in exp.model_fields_set:
         return exp
-    kind = _METHOD[exp.model.backbone]
-    chosen = {**exp.chosen, "methods": f"{kind}: {exp.model.backbone} backbone"}
+    tried, why = trials_pay(exp.model.backbone, exp.data.count_pairs(MANY))
+    kind = "auto" if tried else {"static": "dpr", "transformer": "reweight"}[exp.model.backbone]
+    chosen = {**exp.chosen, "methods": f"{kind}: {exp.model.backbone} backbone; {why}"}
     return exp.model_copy(update={"methods": (Method.parse(kind),), "chosen": chosen})
 
 
@@ -124,8 +124,9 @@ class Trained:
 
     @cached_property
     def doubts(self) -> list[str]:
-        """Reasons to doubt the model, a sentence each: it equals its start, it is below BM25, ..."""
-        return doubts_of(self._outcome, self._run.store, self._exp.kept)
+        """Reasons not to use the model, a sentence each, with a better system; none where it is better than none."""
+        doubt = doubt_of(self._outcome, self._run.store, self._exp)
+        return [doubt] if doubt else []
 
     @property
     def report(self) -> Path:
@@ -136,8 +137,8 @@ class Trained:
         """The k best documents: rank, score, doc_id, title and text."""
         if k < 1 or not query.strip():
             raise ConfigError("search needs a query with words in it, and k of at least 1")
-        index, corpus = search_inputs(self._run.store, self._ref)
-        return answer(self._run.store, self._ref, index, corpus, query=query, k=k)
+        system = System(self._ref)
+        return answer(self._run.store, system, indexes_of(self._run.store, system), query=query, k=k)
 
     def save(self, folder: str | os.PathLike[str], *, licence: str | None = None) -> Path:
         """Copy the model with its card to a folder that does not exist yet, which SentenceTransformer(folder) loads.
@@ -148,10 +149,8 @@ class Trained:
         if target.exists():
             raise StoreError(f"{target} exists already: name a new path")
         try:
-            shutil.copytree(self.path, target)
             run = Finished(self._exp.model_dump(mode="json"), dict(self._outcome.kept))
-            card = model_card(self._run.store, self._ref, run, target, licence)
-            (target / "README.md").write_text(card, encoding="utf-8")
+            write_folder(self._run.store, self._ref, run, target, licence)
             return target
         except OSError as error:
             raise StoreError(f"cannot write {target}: {error}") from error

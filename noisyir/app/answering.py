@@ -1,38 +1,81 @@
-"""The best documents for a question, by a model and the index that was made with it."""
+"""The best documents for a question, by vectors, by BM25 or by both, from the indexes that were made with them."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from noisyir.app.systems import Indexes, System
 from noisyir.engine.meta import Ref
 from noisyir.engine.store import Store
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-def answer(store: Store, model: Ref, index: Ref, corpus: Ref, *, query: str, k: int) -> list[dict[str, Any]]:
+
+def answer(store: Store, system: System, indexes: Indexes, *, query: str, k: int) -> list[dict[str, Any]]:
     """The k best documents: rank, score, doc_id, title, text."""
     import pyarrow as pa
     import pyarrow.compute as pc
+
+    found = _ranked(store, system, indexes, query, k)
+    wanted = found["doc_id"].to_pylist()
+    texts = {
+        row["doc_id"]: row
+        for batch in store.builds.batches(indexes.corpus, ("doc_id", "title", "text"))
+        for row in batch.filter(pc.is_in(batch["doc_id"], pa.array(wanted, pa.string()))).to_pylist()
+    }
+    return [
+        {"rank": rank, "score": score, **texts[doc_id]}
+        for rank, (doc_id, score) in enumerate(zip(wanted, found["score"].to_pylist(), strict=True), start=1)
+    ]
+
+
+def _ranked(store: Store, system: System, indexes: Indexes, query: str, k: int) -> "pa.Table":
+    """The run of one query; a hybrid takes as many candidates of each side as its run did."""
+    if system.fused is None or system.bm25 is None or system.model is None:
+        return _by_vectors(store, system.model, indexes, query, k) if system.model else (
+            _by_terms(store, system, indexes, query, k)
+        )  # fmt: skip
+    from noisyir.retrieval.fusion import candidates_of, fused_run, fused_scores
+
+    depth = max(k, int(system.bm25.params["top_k"]))
+    (how,) = store.builds.table(system.fused.ref("fusion")).to_pylist()
+    found = candidates_of(
+        _by_terms(store, system, indexes, query, depth), _by_vectors(store, system.model, indexes, query, depth)
+    )
+    return fused_run(found, fused_scores(found, how["by"], how["weight"], how["k"]), k)
+
+
+def _by_terms(store: Store, system: System, indexes: Indexes, query: str, k: int) -> "pa.Table":
+    import pyarrow as pa
+
+    from noisyir.engine.runtime import Runtime
+    from noisyir.retrieval.bm25 import open_lexical_index
+    from noisyir.retrieval.texts import run_table
+
+    assert indexes.terms is not None and system.bm25 is not None
+    runtime, how = Runtime(), system.bm25.params
+    searcher = open_lexical_index(
+        store.builds.folder(indexes.terms), k1=how["k1"], b=how["b"], threads=1, java_heap=runtime.java_heap
+    )
+    return run_table(pa.array([query]), searcher.search([query], k))
+
+
+def _by_vectors(store: Store, model: Ref, indexes: Indexes, query: str, k: int) -> "pa.Table":
+    import pyarrow as pa
 
     from noisyir.engine.runtime import Runtime
     from noisyir.models.bi_encoder import load_bi_encoder
     from noisyir.retrieval.encode import embed_all
     from noisyir.retrieval.settings import SearchParams
+    from noisyir.retrieval.texts import run_table
     from noisyir.retrieval.vector_search import ids_by_row, open_vectors, search
 
+    assert indexes.vectors is not None
     encoder = load_bi_encoder(store.builds.folder(model), "cpu")
     vectors = embed_all(encoder, encoder.tokenize([query], "query"), "query", batch_tokens=1)
-    doc_ids = ids_by_row(store.builds.table(corpus, ("doc_id", "doc_row")))
+    doc_ids = ids_by_row(store.builds.table(indexes.corpus, ("doc_id", "doc_row")))
     settings = SearchParams()
     opened = open_vectors(
-        store.builds.folder(index), probes=settings.probes, breadth=settings.breadth,
+        store.builds.folder(indexes.vectors), probes=settings.probes, breadth=settings.breadth,
         device="cpu", threads=Runtime().cpu_threads,
     )  # fmt: skip
-    found = search(opened, vectors, doc_ids, k)
-    wanted = found.doc_ids.to_pylist()
-    texts = {
-        row["doc_id"]: row
-        for batch in store.builds.batches(corpus, ("doc_id", "title", "text"))
-        for row in batch.filter(pc.is_in(batch["doc_id"], pa.array(wanted, pa.string()))).to_pylist()
-    }
-    return [
-        {"rank": rank, "score": float(score), **texts[doc_id]}
-        for rank, (doc_id, score) in enumerate(zip(wanted, found.scores, strict=True), start=1)
-    ]
+    return run_table(pa.array([query]), search(opened, vectors, doc_ids, k))

@@ -10,10 +10,12 @@ import pyarrow.compute as pc
 
 from noisyir import experiments
 from noisyir.app.lookup import Finished, finished_comparison, finished_runs
+from noisyir.app.systems import BEST, system_called
 from noisyir.engine.meta import Ref
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, DataError, StoreError, did_you_mean
 from noisyir.eval.comparison import without_promotion
+from noisyir.eval.recommendation import HYBRID
 from noisyir.eval.significance import crossed_t_test, holm
 from noisyir.pipelines.experiment import recorded_experiment
 from noisyir.report.dataset import snippet
@@ -93,6 +95,8 @@ def contestant(store: Store, name: str) -> Contestant:
     newest = finished_comparison(store, experiment)
     evaluation = read_evaluation(store, newest.results["comparison"])
     model = newest.results.get("model")
+    if system in (HYBRID, BEST):
+        system = system_called(store, newest, system, list(evaluation.scored))
     system = system or (model and system_of(store, evaluation, model)) or list(evaluation.scored)[-1]
     if system not in evaluation.scored:
         known = ", ".join(evaluation.scored)

@@ -1,16 +1,25 @@
 """An experiment's file for data of one's own: what was found in it as comments, what may be changed, and why."""
 
 import json
+import math
 import os
 import re
+import time
+from itertools import islice
 from pathlib import Path
 
+from noisyir.app.lookup import kept_by_run
 from noisyir.app.own_data import experiment_for
 from noisyir.data.formats.pairs import Pairs
 from noisyir.data.limits import is_on_hub
+from noisyir.engine.store import Store
 from noisyir.errors import ConfigError
 from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.left_out import MANY
+from noisyir.pipelines.left_out import MANY, RULES, trials_pay
+
+STATIC_PAIRS = 5_000  # a second, of a static model on a core: read and trained on
+_AROUND = 30.0  # seconds of a run for reading data, BM25, measuring and tracking
+_TIMED = 32  # pairs
 
 _PLAIN = re.compile(r"[A-Za-z_./][\w./-]*")  # of YAML, a text that needs no quotes
 _WORDS = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")  # which YAML takes for something else
@@ -24,16 +33,19 @@ name: {name}
 data:
   {data}
 {hold_out}
-# Trained side by side on the same pairs, and compared.  The last one is kept: noisyir search, export and trace take it.
+# Trained on the same pairs, and compared with BM25 and the untrained model, each model also together with BM25.
+# The last one is kept.  The run ends with the best of all.
 #   dpr       believes every pair
 #   auto      tries on held-out queries whether it helps to weigh the pairs by their chance to be right, and to give
 #             wrong ones another document too, and is dpr where it does not: 18 trainings, minutes of a static model
 #   reweight  weighs them in any case: one training, for transformers
-methods: [dpr, auto]
+# Chosen: {why_methods}.
+methods: [{methods}]
 
 # Where training starts.  static: a table of token vectors, trained on a laptop in minutes.  transformer: an encoder,
 # better and a hundred times slower; its weights are a folder, or a Hugging Face name that was downloaded before.
-model: {{backbone: static}}
+# Chosen {why_model}.
+model: {{backbone: {backbone}}}
 # model: {{backbone: transformer, weights: intfloat/e5-small-v2, query_prefix: "query: ", passage_prefix: "passage: "}}
 
 # Left out, and therefore chosen by rule ({chosen}):
@@ -44,14 +56,21 @@ model: {{backbone: static}}
 """
 
 
-def experiment_file(data: str, target: Path, *, corpus: str | None = None) -> str:
+def experiment_file(
+    data: str, target: Path, store: Store, *, corpus: str | None = None, budget: str | None = None
+) -> str:
     """Write the experiment; what was found and chosen, in words.  ConfigError where the file is there already.
 
-    data, corpus: paths, or names of the Hub, which the experiment holds as they are.
+    data, corpus: paths, or names of the Hub, which the experiment holds as they are.  store: where audits of the data
+    may lie.  budget: time for a run, such as 10m; None: a static model.  ConfigError where it is enough for none.
     """
     if target.exists():
         raise ConfigError(f"{target} exists already: run it (noisyir run {target}), or name another file with --to")
-    exp = experiment_for(data, corpus=corpus)
+    exp, why_model = experiment_for(data, corpus=corpus), "static: no time was given (noisyir init --budget 10m)"
+    if budget:
+        backbone, why_model = affordable(exp, budget)
+        exp = experiment_for(data, corpus=corpus, overrides=[f"model.backbone={backbone}"])
+    tried, why_methods = trials_pay(exp.model.backbone, exp.data.count_pairs(MANY), _most_wrong(store, exp))
     found = _found(exp, data)
     on_hub = {name: source for name, source in (("path", data), ("corpus", corpus or "")) if is_on_hub(source)}
     places = {"kind": exp.data.kind, **_places(exp, target), **on_hub}
@@ -60,6 +79,10 @@ def experiment_file(data: str, target: Path, *, corpus: str | None = None) -> st
         found=found,
         file=target,
         name=_yaml(exp.name),
+        methods="dpr, auto" if tried else "dpr",
+        why_methods=why_methods,
+        why_model=why_model,
+        backbone=exp.model.backbone,
         data="\n  ".join(f"{name}: {_yaml(value)}" for name, value in places.items()),
         hold_out=_hold_out(exp),
         chosen=next(said for name, said in exp.chosen.items() if name.startswith("train.")).partition(": ")[2],
@@ -69,7 +92,68 @@ def experiment_file(data: str, target: Path, *, corpus: str | None = None) -> st
         target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write {target}: {error}") from error
-    return "\n".join([found, *(f"{'chosen':<12}{name:<20} {said}" for name, said in exp.chosen.items())])
+    chosen = {"methods": why_methods, "model.backbone": why_model}
+    return "\n".join([found, *(f"{'chosen':<12}{name:<20} {said}" for name, said in (exp.chosen | chosen).items())])
+
+
+def affordable(exp: Experiment, budget: str) -> tuple[str, str]:
+    """The backbone that trains within the time, and why, in words.  ConfigError for a time that is enough for none."""
+    if (given := re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", budget.strip())) is None:
+        raise ConfigError(f"--budget is a time such as 90s, 10m or 2h, not {budget!r}")
+    if not isinstance(exp.data, Pairs):
+        raise ConfigError(f"--budget needs a file of pairs, not {exp.data.kind}: set model.backbone yourself")
+    seconds = float(given[1]) * {"s": 1, "m": 60, "h": 3600}[given[2]]
+    pairs = exp.data.count_pairs(MANY)
+    static = run_seconds(pairs, exp.train.epochs, 1 / STATIC_PAIRS)
+    if static > seconds:
+        raise ConfigError(
+            f"--budget {budget} is too small for any training: a static model of {pairs:,} pairs takes about "
+            f"{static:.0f} s; give --budget {math.ceil(static / 10) * 10}s or more"
+        )
+    of_pair, device = seconds_of_a_pair(exp.data)
+    epochs = next(rule.epochs for rule in RULES["transformer"])
+    transformer = run_seconds(pairs, epochs, of_pair)
+    backbone = "transformer" if transformer <= seconds else "static"
+    needs = f"a transformer would take about {transformer / 60:.0f} min on this {device}, and {budget} were given"
+    return backbone, f"{backbone}: {needs}"
+
+
+def run_seconds(pairs: int, epochs: int, of_pair: float) -> float:
+    """Seconds of a run.  of_pair: of encoding a query and its document once.
+
+    Training reads each pair forwards and, at twice that, backwards; dev queries are ranked after every epoch; the
+    collection is encoded for the untrained and for the trained model.
+    """
+    return _AROUND + pairs * of_pair * (3 * epochs + epochs + 2)
+
+
+def seconds_of_a_pair(data: Pairs) -> tuple[float, str]:
+    """The time that the packaged transformer takes to encode a query and its document, of the first pairs; where."""
+    from noisyir.models.bi_encoder import choose_device, initial_bi_encoder
+    from noisyir.models.settings import InitModelParams
+    from noisyir.models.text_tokenizer import SIDES, passage_text
+    from noisyir.models.weights import locate_weights
+    from noisyir.retrieval.encode import embed_all
+
+    params = InitModelParams(backbone="transformer")
+    device = choose_device("auto")
+    encoder = initial_bi_encoder(locate_weights(params.weights, "model.weights"), params).to(device).eval()
+    rows = list(islice(data.open().pairs_in_order(), _TIMED))
+    texts = {"query": [row.query for row in rows], "passage": [passage_text(row.title, row.document) for row in rows]}
+    began = 0.0
+    for _ in range(2):  # the first time is for warming up
+        began = time.perf_counter()
+        for side in SIDES:
+            embed_all(encoder, encoder.tokenize(texts[side], side), side, batch_tokens=4096)
+    return (time.perf_counter() - began) / len(rows), "GPU" if device.startswith("cuda") else "CPU"
+
+
+def _most_wrong(store: Store, exp: Experiment) -> float | None:
+    """The upper end of the share of wrong pairs, where people have judged some in an audit of the data."""
+    if (audit := kept_by_run(store, exp.name, "audit")) is None:
+        return None
+    interval = audit.notes.get("judgements", {}).get("interval")
+    return float(interval[2]) if interval else None
 
 
 def _found(exp: Experiment, data: str) -> str:

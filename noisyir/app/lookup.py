@@ -108,10 +108,10 @@ def newest_index(store: Store, model: Ref) -> Indexed:
     raise StoreError(f"the model {model.key[:12]} has no index in {store.url}: run its experiment --to index first")
 
 
-def search_inputs(store: Store, model: Ref) -> tuple[Ref, Ref]:
-    """(index, corpus) to search with `model`, as `newest_index` finds them."""
-    found = newest_index(store, model)
-    return found.index.ref("index"), found.corpus
+def terms_of(builds: Sequence[Meta], corpus: Ref) -> Meta | None:
+    """The newest index of BM25 over these documents among these builds, oldest first; None where there is none."""
+    found = (meta for meta in reversed(builds) if "lexical_index" in meta.artifacts)
+    return next((meta for meta in found if dict(meta.input_refs())["corpus"].digest == corpus.digest), None)
 
 
 def experiment_that_kept(store: Store, model: Ref) -> str | None:

@@ -32,6 +32,24 @@ queries = model.encode_query(["how to parse a date"])
 documents = model.encode_document(["strptime turns a text into a date and time"])
 model.similarity(queries, documents)
 ```"""
+_COMBINED = """```python
+import json
+
+how = json.load(open("{folder}/hybrid.json"))
+
+
+def combined(bm25, vectors):
+    \"\"\"(score, document) of one query, best first, from {{document: score}} of the best by BM25 and by vectors.\"\"\"
+    lexical, dense = scaled(bm25), scaled(vectors)
+    found = {{*lexical, *dense}}
+    weight = how["weight"]
+    return sorted(((weight * dense.get(d, 0) + (1 - weight) * lexical.get(d, 0), d) for d in found), reverse=True)
+
+
+def scaled(scores):
+    low, high = min(scores.values(), default=0), max(scores.values(), default=0)
+    return {{d: (s - low) / (high - low) if high > low else 1.0 for d, s in scores.items()}}
+```"""
 _LIMITS = """## Limits
 
 - It was measured on the data above alone; another collection needs judgements of its own.
@@ -65,7 +83,9 @@ def model_card(store: Store, model: Ref, run: Finished | None, folder: Path, lic
     parts = [f"# {exp.name if exp else model.stage}", _USE.format(folder=folder.name)]
     if exp and run:
         told = write_card(exp, store, run.results, evaluation, RETRIEVER, None, known_stages())
-        parts = [parts[0], _raised(told.text), _command(exp), parts[1]]
+        by_sum = bool(told.hybrid and told.hybrid["by"] == "sum")
+        with_bm25 = f"### With BM25, in Python\n\n{_COMBINED.format(folder=folder.name)}" if by_sum else ""
+        parts = [parts[0], _raised(told.text), _command(exp), parts[1], with_bm25]
     parts += [_digests(behind), _limits(behind), _licence(behind, licence), _CITATION.format(version=__version__)]
     metadata = _metadata(behind, exp, evaluation, system, licence)
     head = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=1000)

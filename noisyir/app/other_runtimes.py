@@ -49,14 +49,12 @@ def need_packages(*modules: str) -> None:
         raise MissingPackageError(f"this export needs {', '.join(missing)}: pip install 'noisyir[export]'")
 
 
-def write_copies(
-    store: Store, model: Ref, name: str, target: Path, licence: str | None, write: Write
-) -> list[RuntimeDifference]:
+def write_copies(store: Store, name: str, target: Path, licence: str | None, write: Write) -> list[RuntimeDifference]:
     """The model's folder and card, and in it what `write` makes of each side; how far each copy is, in the card, too.
 
     write: is given the model, a side, and what its files are called.
     """
-    write_model(store, name, target, licence)
+    model = write_model(store, name, target, licence)
     encoder = load_bi_encoder(target, "cpu")
     texts = _sample(store, model)
     own = {side: vectors_of(encoder, texts[side], side) for side in SIDES}

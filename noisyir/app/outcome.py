@@ -7,14 +7,18 @@ from rich.console import Console
 from rich.markup import escape
 
 from noisyir.app.console import results_table, stdout_console
-from noisyir.app.own_data import doubts_of, ingest_facts
+from noisyir.app.own_data import doubt_of, ingest_facts, recommended
 from noisyir.app.runs import Outcome
 from noisyir.engine.store import Store
+from noisyir.eval.recommendation import Recommendation
 from noisyir.pipelines.experiment import Experiment
+from noisyir.report.advice import best_lines
 from noisyir.report.cells import NONE
 from noisyir.report.detection import detection_rows, flag_warnings
 from noisyir.report.settings import PublishedParams
 from noisyir.report.summary import published_rows, summary_rows, trial_rows
+
+_REFUSED = ": not registered, see the warning (noisyir run ... --force registers it)"
 
 
 def print_outcome(outcome: Outcome, store: Store, exp: Experiment) -> None:
@@ -22,7 +26,7 @@ def print_outcome(outcome: Outcome, store: Store, exp: Experiment) -> None:
     console = stdout_console()
     console.print(f"\n{outcome.executed} run, {outcome.cached} cached")
     _print_tables(console, outcome, store, exp.published)
-    for doubt in doubts_of(outcome, store, exp.kept):
+    if doubt := doubt_of(outcome, store, exp):
         console.print(f"\n[bold red]WARNING[/]     {escape(doubt)}")
     console.print()
     if held_out := ingest_facts(outcome).get("held_out"):
@@ -31,11 +35,23 @@ def print_outcome(outcome: Outcome, store: Store, exp: Experiment) -> None:
         if artifact in outcome.kept:
             console.print(f"{page:<11} {store.builds.folder(outcome.kept[artifact]) / f'{page}.html'}")
     for name, value in outcome.facts.items():
-        console.print(f"{name:<11} {value}")
+        console.print(f"{name:<11} {value}{_REFUSED if name == 'refused' else ''}", markup=False)
+    _print_best(console, recommended(outcome, store, exp), outcome, exp)
+
+
+def _print_best(console: Console, best: Recommendation | None, outcome: Outcome, exp: Experiment) -> None:
+    """The next commands, and last the best system with what it gains."""
+    asked = outcome.experiment if best is None or best.best == exp.kept else f"{outcome.experiment}:{best.best}"
     if "model" in outcome.kept:
-        console.print(f"\nnext        noisyir search {outcome.experiment} 'your question'")
-        console.print(f"            noisyir export {outcome.experiment} --to my-model")
-        console.print(f"            noisyir trace {outcome.experiment}")
+        console.print(f"\nnext        noisyir search {asked} 'your question'", markup=False)
+        if best is None or best.is_usable(exp.kept) or exp.register_if == "always":
+            console.print(f"            noisyir export {outcome.experiment} --to my-model", markup=False)
+        console.print(f"            noisyir trace {outcome.experiment}", markup=False)
+    if best is not None:
+        first, *rest = best_lines(best)
+        console.print(f"\n[bold]best[/]        {escape(first)}")
+        for line in rest:
+            console.print(f"            {line}", markup=False)
 
 
 def _print_tables(console: Console, outcome: Outcome, store: Store, published: Sequence[PublishedParams]) -> None:

@@ -5,15 +5,15 @@ from typing import Any
 
 from noisyir import experiments
 from noisyir.app.label_audit import named_after, settings_of_data
+from noisyir.app.lookup import finished_runs
 from noisyir.app.runs import Outcome
-from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
-from noisyir.pipelines.experiment import Experiment
+from noisyir.eval.recommendation import Recommendation, recommendation
+from noisyir.pipelines.experiment import Experiment, recorded_experiment
 from noisyir.pipelines.left_out import filled_in
-from noisyir.report.detection import doubts
-from noisyir.schemas.training import MODEL
+from noisyir.report.advice import against
 from noisyir.stages.data.ingest import INGEST
-from noisyir.stages.training.init_model import INIT_MODEL
+from noisyir.tracking.evaluation import read_recommendation, recipe
 
 
 def experiment_for(path: str, *, corpus: str | None = None, overrides: Sequence[str] = ()) -> Experiment:
@@ -25,15 +25,24 @@ def experiment_for(path: str, *, corpus: str | None = None, overrides: Sequence[
     return filled_in(experiments.from_settings({"name": named_after(path), "data": given}, overrides))
 
 
-def doubts_of(outcome: Outcome, store: Store, system: str) -> list[str]:
-    """Reasons to doubt the model that a run kept, a sentence each; system: the run's name for it."""
-    if "comparison" not in outcome.kept:
-        return []
-    rows = store.builds.table(outcome.kept["comparison"]).to_pylist()
-    model = outcome.kept.get("model")
-    behind = lineage(store, [model]) if model else []
-    starts = [meta.ref(MODEL.name).digest for meta in behind if meta.stage == INIT_MODEL.name]
-    return doubts(rows, system, unchanged=model is not None and model.digest in starts)
+def recommended(outcome: Outcome, store: Store, exp: Experiment) -> Recommendation | None:
+    """The best of a run's systems, by its seed and by those that the same settings have run under before."""
+    if (mine := outcome.kept.get("standings")) is None:
+        return None
+    tables, met = [store.builds.table(mine)], {exp.seed}
+    made = recipe(exp, store, mine)
+    for run in finished_runs(store, exp.name, "standings"):
+        other = recorded_experiment(run.settings)
+        if other and other.seed not in met and recipe(other, store, run.results["standings"]) == made:
+            met.add(other.seed)
+            tables.append(store.builds.table(run.results["standings"]))
+    return recommendation(tables, exp.compare.confidence)
+
+
+def doubt_of(outcome: Outcome, store: Store, exp: Experiment) -> str | None:
+    """The case against using the model that a run kept, and the command that asks a better system."""
+    found = read_recommendation(store, exp, outcome.kept)
+    return against(found, exp.kept, exp.name) if found else None
 
 
 def ingest_facts(outcome: Outcome) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from noisyir.app.lookup import Indexed, experiment_that_kept, find_model, newest_index
+from noisyir.app.lookup import Indexed, experiment_that_kept, find_model, newest_index, terms_of
 from noisyir.app.runs import Execution, Outcome, run
 from noisyir.engine.meta import Meta
 from noisyir.engine.plan import Choice, Plan
@@ -15,10 +15,11 @@ from noisyir.engine.stage import Stage
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, DataError, StoreError
 from noisyir.pipelines.settings import RefreshCorpusParams
-from noisyir.retrieval.settings import EncodeParams, ExtendIndexParams, IndexParams
+from noisyir.retrieval.settings import Bm25IndexParams, EncodeParams, ExtendIndexParams, IndexParams
 from noisyir.settings import Params
 from noisyir.stages.data.chunk import CHUNK
 from noisyir.stages.data.join_corpus import JOIN_CORPUS
+from noisyir.stages.retrieval.bm25 import BM25_INDEX
 from noisyir.stages.retrieval.encode import ENCODE, ENCODE_NEW
 from noisyir.stages.retrieval.index import EXTEND_INDEX, INDEX
 
@@ -94,6 +95,9 @@ def plan_of(settings: RefreshCorpusParams, store: Store, newest: Indexed) -> Pla
         **vectors,
     )
     plan.keep(index=extended["index"], corpus=joined["corpus"])
+    if (terms := terms_of(store.builds.all(), earlier.corpus)) is not None:  # BM25's index has no way to grow
+        how = _settings_of(terms, Bm25IndexParams, BM25_INDEX)
+        plan.keep(lexical_index=plan.add(BM25_INDEX, how, corpus=joined["corpus"])["lexical_index"])
     return plan
 
 

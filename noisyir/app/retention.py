@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from noisyir.app.lookup import indexes
+from noisyir.app.lookup import indexes, terms_of
 from noisyir.engine.meta import Meta
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
@@ -110,14 +110,16 @@ def _taint(meta: Meta, tainted: set[str], doomed: Mapping[str, str]) -> list[str
 
 
 def _searched(builds: Sequence[Meta], runs: Sequence[Mapping[str, Any]], digests: Collection[str]) -> list[Meta]:
-    """The indexes that the registered models are searched with: the newest of each, which may be a refreshed one."""
+    """The indexes that registered models are searched with: the newest of each, and BM25's of the same documents."""
     registered = {
         (step["key"], step["build"])
         for run in runs
         if "registered" in run["facts"] and (step := run["steps"].get(run.get("kept", {}).get("model")))
     }
     newest: dict[str, Meta] = {}
+    terms: list[Meta] = []
     for found in indexes(builds):
         if (found.model.key, found.model.build) in registered or found.model.digest in digests:
-            newest.setdefault(found.model.digest, found.index)
-    return list(newest.values())
+            if newest.setdefault(found.model.digest, found.index) is found.index:
+                terms += [made for made in [terms_of(builds, found.corpus)] if made]
+    return [*newest.values(), *terms]

@@ -38,7 +38,9 @@ def run(
     ] = None,
     pairs_as: Annotated[str | None, option("FORMAT", _AS, "--as", complete=_written)] = None,
     drop: Annotated[bool, flag("--drop", "with --as: leave wrong pairs out, in formats that hold weights too")] = False,
-    force: Annotated[bool, flag("--force", "with --as: also without a random sample that was judged")] = False,
+    force: Annotated[
+        bool, flag("--force", "also a model that is no better than none; with --as: also without a judged sample")
+    ] = False,
     push: Annotated[str | None, option("REPO", _PUSH)] = None,
     store: StoreUrl = None,
 ) -> int:
@@ -46,15 +48,15 @@ def run(
 
     example: noisyir export demo --to my-model
     """
-    if pairs_as is None and (drop or force):
-        raise ConfigError("--drop and --force say how pairs are exported: give them with --as FORMAT")
+    if pairs_as is None and drop:
+        raise ConfigError("--drop says how pairs are exported: give it with --as FORMAT")
     if pairs_as is not None:
         if layout != _MODEL or licence or push:
             raise ConfigError("--as exports pairs, and --format, --licence and --push are of models: drop one side")
         return _pairs(model, pairs_as, to, store, drop=drop, force=force)
     from noisyir.app.exports import export, pushed
 
-    said, target = export(open_store(store), model, layout, to, licence)
+    said, target = export(open_store(store), model, layout, to, licence, force=force)
     print(said)
     if push:
         print(pushed(target, push))

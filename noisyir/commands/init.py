@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from noisyir.commands import argument, option
+from noisyir.commands import StoreUrl, argument, open_store, option
 
 
 def run(
     data: Annotated[str, argument("PAIRS|DATASET", "a file of pairs, or a data set's folder; hf://ORG/NAME")],
     to: Annotated[str | None, option("FILE", "the experiment's file (default: beside the data, as .yaml)")] = None,
     corpus: Annotated[str | None, option("FILE", "the documents, where a file of pairs only names them")] = None,
+    budget: Annotated[str | None, option("TIME", "of a run, as 10m: a transformer where it is enough for one")] = None,
+    store: StoreUrl = None,
 ) -> int:
     """Write an experiment that trains on your own pairs: what was found in them, and what is chosen, as comments.
 
@@ -23,7 +25,7 @@ def run(
 
     beside = Path() if is_on_hub(data) else Path(data).parent
     target = Path(to) if to else beside / f"{named_after(data)}.yaml"
-    found = experiment_file(data, target, corpus=corpus)
+    found = experiment_file(data, target, open_store(store), corpus=corpus, budget=budget)
     print(found)
     print(f"\n{'written':<12}{target}")
     print(f"{'next':<12}noisyir audit {target}    which of the pairs are wrong\n{'':<12}noisyir run {target}")

@@ -44,6 +44,9 @@ def run(
     why: Annotated[bool, flag("--why", "--dry-run: say of each step that would run what is new about it")] = False,
     engine: Engine = "local",
     no_track: Annotated[bool, flag("--no-track", "do not track and register with MLflow")] = False,
+    force: Annotated[
+        bool, flag("--force", "register the model, even if it is no better than without training")
+    ] = False,
     as_json: Json = False,
     store: StoreUrl = None,
 ) -> int:
@@ -60,6 +63,7 @@ def run(
     from noisyir.tracking import open_tracker
 
     settings, machine = split_settings(overrides)
+    settings += ["register_if=always"] if force else []
     exp, runtime = experiments.load(experiment, settings), experiments.load_runtime(machine)
     choice, opened = Choice(to=to, only=only, refresh=tuple(refresh or ())), open_store(store)
     if dry_run:

@@ -34,6 +34,10 @@ class CompareParams(Params):
     baseline: str | None = Field(None, description="the system that every other is compared with; null: the first")
 
 
+class RecommendParams(Params):
+    """The best system of a run: nothing to set."""
+
+
 class PromoteParams(Params):
     """When a registered model becomes the champion."""
 

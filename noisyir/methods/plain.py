@@ -1,6 +1,6 @@
 """Training on all pairs, with drawn or with mined negatives, and on the right ones alone; no detector has a say."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from noisyir.engine.stage import Outputs
 from noisyir.errors import ConfigError
@@ -53,6 +53,7 @@ class Oracle(Method):
     """Nobody has this outside an experiment; it sees fewer queries, so that a method may beat it."""
 
     kind: Literal["oracle"] = "oracle"
+    sees_truth: ClassVar[bool] = True
 
     def train(self, context: "Context") -> Outputs:
         """Without injected noise it is DPR."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
@@ -25,7 +25,14 @@ from noisyir.pipelines.method import Method, Preparations
 from noisyir.pipelines.settings import Ar2Params, RankerParams, RefreshParams, RocketqaParams
 from noisyir.pipelines.task import RetrieverTask, Task
 from noisyir.report.settings import PublishedParams, ReportParams
-from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
+from noisyir.retrieval.settings import (
+    Bm25IndexParams,
+    Bm25Params,
+    EncodeParams,
+    HybridParams,
+    IndexParams,
+    SearchParams,
+)
 from noisyir.settings import Params, as_group, merged
 from noisyir.training.settings import (
     CoTeachingParams,
@@ -95,9 +102,13 @@ class Experiment(Params):
     encode: EncodeParams = EncodeParams()
     index: IndexParams = IndexParams()
     search: SearchParams = SearchParams()
+    hybrid: HybridParams | None = Field(HybridParams(), description="BM25 with each model's vectors; null: none")
     score: ScoreParams = ScoreParams()
     compare: CompareParams = CompareParams()
     report: ReportParams = ReportParams()
+    register_if: Literal["better", "always"] = Field(
+        "better", description="retrievers registered: those better than what needs no training, or all"
+    )
 
     def judge(self, kind: str) -> Judge:
         """The judge of this kind, with the experiment's settings.  ConfigError where there is none."""

@@ -7,6 +7,25 @@ from noisyir.pipelines.experiment import Experiment
 
 MANY = 30_000  # pairs, from which on the first rule for the static backbone holds
 
+TRIED_FROM, LEAST_RATE = 5_000, 0.05
+
+
+def trials_pay(backbone: str, pairs: int, most_wrong: float | None = None) -> tuple[bool, str]:
+    """Whether the eighteen trainings of `auto` can matter, and why, in words.
+
+    pairs: to train on; most_wrong: the upper end of the share of wrong pairs, where people have judged some.
+    Each trial is judged on every training query once, by the difference of nDCG@10 to plain training.  Of 5,000
+    queries its standard error is about .004, for it varies by .28 from query to query, so that a gain of .01, the least
+    that `noisyir promote` counts, is told in four of five cases at an error of 5 %; of fewer it is mostly chance.
+    """
+    if backbone != "static":
+        return False, "auto trains eighteen times, which is long for a transformer"
+    if most_wrong is not None and most_wrong <= LEAST_RATE:
+        return False, f"at most {most_wrong:.0%} of the pairs are wrong by your judgements: there is little to correct"
+    if pairs < TRIED_FROM:
+        return False, f"auto's trials cannot tell a gain of 0.01 from chance with fewer than {TRIED_FROM:,} pairs"
+    return True, f"{TRIED_FROM:,} pairs or more are enough for auto's trials to tell a gain of 0.01"
+
 
 class Rule(NamedTuple):
     """Settings of training with at least so many pairs; a rate of None is the one that papers train encoders with."""
@@ -19,7 +38,7 @@ class Rule(NamedTuple):
 
 # Chosen by dev MRR@10 on SQuAD: of 12,000 pairs after 10 epochs .558 in batches of 128, .555 of 256, .550 of 512; of
 # 1,500 the best of 20 epochs was the second (.715 in batches of 128; .705 of 32), which patience finds.
-_RULES = {"static": (Rule(MANY, 6, 512, 3e-3), Rule(0, 10, 128, 3e-3)), "transformer": (Rule(0, 3, 64, None),)}
+RULES = {"static": (Rule(MANY, 6, 512, 3e-3), Rule(0, 10, 128, 3e-3)), "transformer": (Rule(0, 3, 64, None),)}
 _PATIENCE = 2  # epochs without a better dev MRR@10, where dev queries are drawn
 
 
@@ -55,7 +74,7 @@ def _held_out(exp: Experiment) -> HeldOutParams | None:
 
 def _training(exp: Experiment, pairs: int, *, draws_dev: bool) -> tuple[dict[str, Any], str]:
     """The settings of `train` that are left out, and what they are chosen by."""
-    rule = next(rule for rule in _RULES[exp.model.backbone] if pairs >= rule.pairs)
+    rule = next(rule for rule in RULES[exp.model.backbone] if pairs >= rule.pairs)
     values: dict[str, Any] = {} if rule.learning_rate is None else {"learning_rate": rule.learning_rate}
     values |= {"epochs": rule.epochs, "batch_size": rule.batch_size, **({"patience": _PATIENCE} if draws_dev else {})}
     known = f"{pairs:,} pairs{' or more' if pairs == MANY else ''}"

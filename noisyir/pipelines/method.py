@@ -15,6 +15,7 @@ class Method(Variant):
 
     home: ClassVar[str] = "noisyir.methods"
     group: ClassVar[str | None] = "noisyir.methods"
+    sees_truth: ClassVar[bool] = False  # of noise that was put in: nobody can use what it trains
 
     def train(self, context: Any) -> Outputs:
         """Plan the training on a `Context`; the outputs of the last step: `model`, `curves`, perhaps `ranker`."""

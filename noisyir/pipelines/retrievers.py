@@ -9,14 +9,15 @@ from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError
 from noisyir.eval.bench import Cell, compared
-from noisyir.eval.settings import NoiseTableParams, ScoreDetectionParams, ScoreLossGroupsParams
+from noisyir.eval.recommendation import LEXICAL, START, hybrid_of
+from noisyir.eval.settings import NoiseTableParams, RecommendParams, ScoreDetectionParams, ScoreLossGroupsParams
 from noisyir.pipelines.context import Context
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.method import Method
 from noisyir.pipelines.mining import MiningOutputs
 from noisyir.pipelines.searching import encoded, searched
 from noisyir.pipelines.suite import Suite
-from noisyir.retrieval.settings import BestPassagesParams, Bm25Params, SearchParams
+from noisyir.retrieval.settings import BestPassagesParams, Bm25Params, HybridParams, SearchParams
 from noisyir.stages.data.chunk import CHUNK
 from noisyir.stages.data.corrupt import CORRUPT, HIDE
 from noisyir.stages.data.ingest import INGEST
@@ -24,11 +25,12 @@ from noisyir.stages.detection.audit import AUDIT
 from noisyir.stages.detection.audit_negatives import AUDIT_NEGATIVES
 from noisyir.stages.detection.score_pairs import SCORE_DETECTION
 from noisyir.stages.mining.score_negatives import SCORE_LOSS_GROUPS, SCORE_NEGATIVES
-from noisyir.stages.results.compare import COMPARE
+from noisyir.stages.results.compare import COMPARE, RECOMMEND
 from noisyir.stages.results.noise_table import NOISE_TABLE
 from noisyir.stages.results.report import REPORT
 from noisyir.stages.results.score import SCORE
 from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
+from noisyir.stages.retrieval.fuse import FUSE
 from noisyir.stages.retrieval.rerank import RERANK
 from noisyir.stages.retrieval.search import BEST_PASSAGES
 from noisyir.stages.training.init_model import INIT_MODEL
@@ -41,21 +43,39 @@ def train_retriever(exp: Experiment) -> Plan:
     data = context.data
     lexical = plan.add(BM25_INDEX, exp.bm25_index, corpus=data["corpus"])
     bm25 = plan.add(BM25, deep_enough(exp.bm25, exp), queries=data["queries"], **lexical)
-    runs = {"bm25": bm25["bm25_run"], "zero_shot": _ranked(plan, exp, data, context.start, "zero_shot")["dense_run"]}
+    dense = {START: _ranked(plan, exp, data, context.start, START)["dense_run"]}
     made: dict[str, Outputs] = {}
+    of_methods: dict[str, Output] = {}
     for method in exp.methods:
         name, trained = method.kind, method.train(context)
         made[name] = {**trained, **_ranked(plan, exp, data, trained["model"], name)}
-        runs[name] = made[name]["dense_run"]
+        dense[name] = of_methods[name] = made[name]["dense_run"]
         if "ranker" in trained:
-            read = {"ranker": trained["ranker"], "run": runs[name], **_pick(data, "queries", "corpus")}
-            runs[f"{name}_reranked"] = plan.add(RERANK, exp.ranker.rerank, name, **read)["reranked_run"]
+            read = {"ranker": trained["ranker"], "run": dense[name], **_pick(data, "queries", "corpus")}
+            of_methods[f"{name}_reranked"] = plan.add(RERANK, exp.ranker.rerank, name, **read)["reranked_run"]
     kept = made[exp.kept]
+    hybrids = _hybrids(context, bm25["bm25_run"], dense)
+    fused = {name: hybrid["fused_run"] for name, hybrid in hybrids.items()}
+    runs = {LEXICAL: bm25["bm25_run"], START: dense[START], **fused, **of_methods}
     _score_and_report(context, runs, curves=kept["curves"])
     plan.keep(corpus=data["corpus"], **_pick(kept, *(name for name in ("model", "index", "ranker") if name in kept)))
+    if exp.hybrid is not None:
+        plan.keep(fusion=hybrids[hybrid_of(exp.kept)]["fusion"])
     if exp.audit is not None:
         _audit(context)
     return plan
+
+
+def _hybrids(context: Context, lexical: Output, dense: Outputs) -> dict[str, Outputs]:
+    """BM25's run with that of each model, and how they were combined, by the hybrid's name."""
+    if (params := context.exp.hybrid) is None:
+        return {}
+    judged = _pick(context.data, "queries", "qrels")
+    deep = deep_enough(params, context.exp)
+    return {
+        hybrid_of(model): context.plan.add(FUSE, deep, model, lexical=lexical, dense=run, **judged)
+        for model, run in dense.items()
+    }
 
 
 def audit_pairs(exp: Experiment) -> Plan:
@@ -279,15 +299,28 @@ def _score_and_report(context: Context, runs: Outputs, *, curves: Output) -> Non
     runs = {label: by_best_passage(plan, exp, data, run, label) for label, run in runs.items()}
     metrics = {label: _score(plan, exp, data, run, label) for label, run in runs.items()}
     comparison = plan.add(COMPARE, exp.compare, metrics=metrics)["comparison"]
+    usable = _usable(exp, runs)
+    asked = {"metrics": {name: metrics[name] for name in usable}, "runs": {name: runs[name] for name in usable}}
+    judged = _pick(of_documents(data), "queries", "qrels")
+    standings = plan.add(RECOMMEND, RecommendParams(), **asked, **judged)["standings"]
     detection, mines = _score_detection(context), context.mines.items()
     mining = [_score_negatives(context, mined, name) for name, mined in mines if "hidden" in data]
     sieves = {name or "start": mined.sieve_curves for name, mined in mines if mined.sieve_curves}
     told = {"detection": detection, "curves": curves, "mining": mining[-1] if mining else None, "sieve_curves": sieves}
-    told |= {"trials": context.tried}
+    told |= {"trials": context.tried, "standings": standings}
     report = report_of(plan, exp, data, comparison, metrics, runs, **told)
-    plan.keep(comparison=comparison, report=report, **({"detection": detection} if detection else {}))
+    plan.keep(
+        comparison=comparison, standings=standings, report=report, **({"detection": detection} if detection else {})
+    )
     if context.tried is not None:
         plan.keep(trials=context.tried)
+
+
+def _usable(exp: Experiment, runs: Outputs) -> list[str]:
+    """The systems that may be recommended: those that somebody can search with."""
+    of_truth = [method.kind for method in exp.methods if method.sees_truth]
+    left_out = {*of_truth, *map(hybrid_of, of_truth), *(f"{method.kind}_reranked" for method in exp.methods)}
+    return [name for name in runs if name not in left_out]
 
 
 def report_of(
@@ -311,7 +344,7 @@ def _pick(outputs: Outputs, *names: str) -> dict[str, Output]:
     return {name: outputs[name] for name in names}
 
 
-P = TypeVar("P", SearchParams, Bm25Params)
+P = TypeVar("P", SearchParams, Bm25Params, HybridParams)
 _OF_DOCUMENTS = ("corpus", "pairs", "qrels")
 _WHOLE = "whole_"
 

@@ -23,7 +23,7 @@ class Estimate:
 
 def interval_chart(estimates: Sequence[Estimate], *, width: int = 330) -> str:
     """One row an estimate: a dot at the mean, a line from low to high; the last row is accented."""
-    left, right, row = 100, 14, 26
+    left, right, row = 124, 14, 26
     height = row * len(estimates) + 24
     ticks = nice_ticks(min(0.0, *(e.low for e in estimates)), max(e.high for e in estimates), 4)
     place = Scale(ticks[0], ticks[-1], left, width - right)
@@ -31,7 +31,7 @@ def interval_chart(estimates: Sequence[Estimate], *, width: int = 330) -> str:
     for number, estimate in enumerate(estimates):
         y = row * number + 16
         tone = "accent" if number == len(estimates) - 1 else "plain"
-        name = escape(shorten(estimate.name, 12))
+        name = escape(shorten(estimate.name, 16))
         parts.append(f'<text class="label" x="{left - 10}" y="{y + 4}" text-anchor="end">{name}</text>')
         line = f'x1="{place(estimate.low):.1f}" x2="{place(estimate.high):.1f}" y1="{y}" y2="{y}"'
         parts.append(f'<line class="interval {tone}" {line}/>')

@@ -8,11 +8,13 @@ import pyarrow as pa
 import yaml
 from markupsafe import Markup
 
+from noisyir.eval.recommendation import model_of, recommendation
 from noisyir.eval.significance import verdict
 from noisyir.report import charts
+from noisyir.report.advice import against, best_lines
 from noisyir.report.cells import Section, p_value, signed, templates
 from noisyir.report.dataset import Corpus, exclusion_rows, lengths, snippet, split_rows, word_counts
-from noisyir.report.detection import detection_rows, doubts, flag_warnings
+from noisyir.report.detection import detection_rows, flag_warnings
 from noisyir.report.history import Build, flow_graph
 from noisyir.report.mining import FalseNegatives
 from noisyir.report.queries import RankChanges
@@ -32,6 +34,7 @@ class Results:
     detection: pa.Table | None
     trials: pa.Table | None
     false_negatives: FalseNegatives
+    standings: pa.Table | None = None
     further: Sequence[Section] = ()
     subject: str = "retrieval"
 
@@ -53,6 +56,10 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
     comparison = results.comparison.to_pylist()
     systems = list(dict.fromkeys(row["system"] for row in comparison))
     title = params.title or "Retrieval report"
+    confidence = next((build.meta.params["confidence"] for build in builds if build.meta.stage == "compare"), 0.95)
+    best = recommendation([results.standings], confidence) if results.standings else None
+    kept = params.settings.get("keep") or systems[-1].removesuffix("_reranked")
+    doubt = best and against(best, kept, str(params.settings.get("name", title)))
     pages = templates(signed=signed, p_value=p_value, seconds=_seconds)
     return pages.get_template("report.html").render(
         title=title,
@@ -60,7 +67,7 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
         headline=comparison[0],
         verdicts=verdicts(comparison, params),
         gate=params,
-        confidence=next((build.meta.params["confidence"] for build in builds if build.meta.stage == "compare"), 0.95),
+        confidence=confidence,
         splits=_result_tables(comparison, systems),
         tests=[row for row in comparison if row["baseline"] is not None],
         published=published_rows(results.comparison, params.published),
@@ -72,7 +79,8 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
         further=results.further,
         subject=results.subject,
         changes=results.changes,
-        doubts=doubts(comparison, params.settings.get("keep")),
+        best=best and best_lines(best),
+        doubts=[doubt] if doubt else [],
         query_texts=_query_texts(dataset, results),
         **_dataset_card(dataset, builds),
         **_history(params, builds, systems),
@@ -80,12 +88,13 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
 
 
 def verdicts(comparison: Sequence[Mapping[str, Any]], params: ReportParams) -> list[dict[str, Any]]:
-    """The last system against each other one, on the first measure and split, with what one seed lets one say."""
+    """The last system against each other one but hybrids, on the first measure and split, as far as one seed tells."""
     last, measure, split = comparison[-1]["system"], comparison[0]["measure"], comparison[0]["split"]
     return [
         {**row, "verdict": verdict(*_ends(row), seeds=1, alpha=params.alpha, min_gain=params.min_gain)}
         for row in comparison
-        if row["baseline"] is not None and (row["system"], row["measure"], row["split"]) == (last, measure, split)
+        if row["baseline"] is not None and model_of(row["baseline"]) == row["baseline"]
+        if (row["system"], row["measure"], row["split"]) == (last, measure, split)
     ]
 
 

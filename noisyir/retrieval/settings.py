@@ -69,6 +69,17 @@ class SearchParams(Params):
     breadth: PositiveInt = Field(128, description="HNSW: candidates kept while searching")
 
 
+class HybridParams(Params):
+    """BM25 and vectors as one system."""
+
+    by: Literal["sum", "ranks"] = Field("sum", description="of scores, scaled per query; or of reciprocal ranks")
+    weight: Fraction | None = Field(
+        None, description="of the vectors in the sum, BM25 has the rest; null: chosen on dev queries, 0.5 without any"
+    )
+    k: PositiveInt = Field(60, description="added to each rank before it is inverted")
+    top_k: PositiveInt = Field(100, description="documents kept a query")
+
+
 class RandomRunParams(Params):
     """How many documents of the corpus are drawn at random for each training query."""
 

@@ -8,6 +8,11 @@ _METRIC = {"measure": STRING, "split": STRING, "query_id": STRING}
 METRICS = Artifact(
     "metrics", 2, {**_METRIC, "group": STRING, "value": F64}, tuple(_METRIC), nullable=("query_id", "group")
 )
+# One measure of each system that may be recommended, on the split that it is told by, and on dev, which chooses it.
+_STANDING = ("system", "split", "query_id")
+STANDINGS = Artifact(
+    "standings", 1, {**dict.fromkeys((*_STANDING[:2], "measure", "query_id", "group"), STRING), "value": F64}, _STANDING
+)
 TREC = Artifact("trec", 1)  # {split}.run and {split}.qrels: what was scored, as trec_eval reads it
 _DIFFERENCE = ("difference", "difference_low", "difference_high", "p_value", "p_holm")
 COMPARISON = Artifact(

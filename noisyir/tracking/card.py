@@ -10,11 +10,12 @@ from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Stage
 from noisyir.engine.store import Store
 from noisyir.pipelines.experiment import Experiment
-from noisyir.report.detection import doubts
-from noisyir.tracking.evaluation import Evaluation, eval_digest, recipe, system_of
+from noisyir.report.advice import against, best_lines, unusable
+from noisyir.tracking.evaluation import Evaluation, eval_digest, read_recommendation, recipe, system_of
 from noisyir.tracking.kinds import Kind
 
 Row = Mapping[str, Any]
+HYBRID_FILE = "hybrid.json"
 _NO_STORY = "The run looked for no wrong labels, and nothing was done about them."
 
 
@@ -28,11 +29,16 @@ class Version:
 
 @dataclass(frozen=True)
 class Card:
-    """A model of a run: its own measures, the facts that become tags, and the text for a person."""
+    """A model of a run: its own measures, the facts that become tags, and the text for a person.
+
+    hybrid: how it is combined with BM25, None where the run did not; against: what speaks against registering it.
+    """
 
     own: Mapping[str, float]
     tags: Mapping[str, str]
     text: str
+    hybrid: Mapping[str, Any] | None = None
+    against: str | None = None
 
 
 def write_card(
@@ -52,20 +58,53 @@ def write_card(
     system = system_of(store, evaluation, model)
     rows = evaluation.own(system)
     digest = eval_digest(store.builds.meta(evaluation.scored[system])) if system else None
+    found = read_recommendation(store, exp, results)
+    doubt = against(found, system, exp.name) if found and system else None
     beside = champion if champion and digest and champion.tags.get("eval_digest") == digest else None
+    hybrid = combination(exp, store, results) if kind.kept == "model" else None
     sections = {
-        "Doubts": doubts(evaluation.rows, system) if system else [],
+        "Doubts": [doubt] if doubt else [],
+        "Best of the run": best_lines(found)[:1] if found else [],
         "Data": [_data(exp, store, model)],
         "Noise": [f"- {sentence}" for sentence in noise_story(exp, store, model, list(results.values()), stages)],
         "Training": [_training(exp, kind, model, system)],
+        "With BM25": combination_lines(hybrid) if hybrid else [],
         "Measures": [*measures_table(evaluation, system, exp.compare.confidence, beside), *_absent(champion, beside)],
     }
     text = [_heading(exp), *(f"### {name}\n\n" + "\n".join(lines) for name, lines in sections.items() if lines)]
     return Card(
         own={metric_name(row): row["mean"] for row in rows},
-        tags=_tags(exp, store, model, system, rows, digest),
+        tags=_tags(exp, store, model, system, rows, digest)
+        | ({"hybrid_by": hybrid["by"], "hybrid_weight": f"{hybrid['weight']:g}"} if hybrid else {}),
         text="\n\n".join(text),
+        hybrid=hybrid,
+        against=unusable(found, system, exp.name) if found and system else None,
     )
+
+
+def combination(exp: Experiment, store: Store, results: Mapping[str, Ref]) -> dict[str, Any] | None:
+    """How the run's model is combined with BM25, and BM25's settings; None where the run did not combine them."""
+    if "fusion" not in results:
+        return None
+    (row,) = store.builds.table(results["fusion"]).to_pylist()
+    bm25 = {"engine": exp.bm25_index.engine, "k1": exp.bm25.k1, "b": exp.bm25.b, "analyser": "Lucene's English"}
+    return {**row, "candidates": {"bm25": exp.bm25.top_k, "vectors": exp.search.top_k}, "bm25": bm25}
+
+
+def combination_lines(hybrid: Mapping[str, Any]) -> list[str]:
+    """The same in words."""
+    found = "Take the best {bm25} documents of BM25 and the best {vectors} by vectors.".format_map(hybrid["candidates"])
+    bm25 = "BM25: k1 {k1:g}, b {b:g}, {analyser} analyser, over title and text.".format_map(hybrid["bm25"])
+    if hybrid["by"] == "ranks":
+        rule = f"A document's score is the sum of 1 / ({hybrid['k']} + rank) over the rankings that hold it."
+        return [f"{found} {rule} {bm25}"]
+    weight = "{weight:g} of the scaled vector score, and the rest of the scaled BM25 score".format_map(hybrid)
+    chosen = "no dev query chose it" if not hybrid["queries"] else (
+        "chosen by {queries:,} dev queries".format_map(hybrid)
+        + (", interval {low:g} to {high:g}".format_map(hybrid) if hybrid["low"] is not None else "")
+    )  # fmt: skip
+    scaled = "Scale both per query, the least to 0 and the greatest to 1; a document that one did not find has 0 there."
+    return [f"{found} {scaled} A document's score is {weight} ({chosen}). {bm25}"]
 
 
 def run_note(exp: Experiment, evaluation: Evaluation) -> str:

@@ -11,13 +11,25 @@ import pyarrow.compute as pc
 from noisyir.engine.meta import Meta, Ref, canonical_json, input_digests
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
+from noisyir.eval.recommendation import Recommendation, recommendation
 from noisyir.pipelines.experiment import Experiment
 from noisyir.settings import Params
 
 PER_QUERY = "evaluation/per_query.parquet"  # among the files of an MLflow run
 _COLUMNS = ("measure", "split", "query_id", "group", "value")
 _MEASURED = ("run", "readings")  # what of a scoring's inputs is the system's and not the yardstick
-_TELLS_ONLY = {"name", "description", "seed", "expected", "published", "audit", "compare", "report"}
+_TELLS_ONLY = {
+    "name",
+    "description",
+    "seed",
+    "expected",
+    "published",
+    "audit",
+    "compare",
+    "report",
+    "register",
+    "hybrid",
+}
 
 
 @dataclass(frozen=True)
@@ -39,6 +51,13 @@ def read_evaluation(store: Store, comparison: Ref | None) -> Evaluation:
         return Evaluation([], {})
     scored = {name.removeprefix("metrics."): ref for name, ref in store.builds.meta(comparison).input_refs()}
     return Evaluation(store.builds.table(comparison).to_pylist(), scored)
+
+
+def read_recommendation(store: Store, exp: Experiment, results: Mapping[str, Ref]) -> Recommendation | None:
+    """The best of the run's systems, and which models are worth using; None where the run did not say."""
+    if "standings" not in results:
+        return None
+    return recommendation([store.builds.table(results["standings"])], exp.compare.confidence)
 
 
 def system_of(store: Store, evaluation: Evaluation, model: Ref) -> str | None:

@@ -135,10 +135,14 @@ class MlflowTracker(StageRuns):
     def _register(self, store: Store, results: Mapping[str, Ref], cards: "Mapping[Kind, Card]") -> dict[str, str]:
         from noisyir.tracking.registry import Origin, register
 
-        made, origin = [], Origin(self.parent, self.experiment_id, self._common_tags)
+        made, refused, origin = [], [], Origin(self.parent, self.experiment_id, self._common_tags)
         with exclusive(self.home):
             for kind, card in cards.items():
+                if card.against and self.experiment.register_if == "better":
+                    refused.append(kind.name)
+                    continue
                 model = results[kind.kept]
                 number = register(self._backend, kind, model, store.builds.folder(model), card, origin)
                 made.append(f"{kind.name} v{number}")
-        return {"registered": ", ".join(made)} if made else {}
+        facts = {"registered": ", ".join(made), "refused": ", ".join(refused)}
+        return {name: text for name, text in facts.items() if text}

@@ -1,5 +1,6 @@
 """The model registry: trained models under one name a kind, found again by the digest of their files."""
 
+import json
 import logging
 import tempfile
 import time
@@ -13,7 +14,7 @@ from noisyir.engine.meta import Ref
 from noisyir.engine.outside_errors import one_line, without_password
 from noisyir.errors import StoreError
 from noisyir.tracking.backend import Backend, connect
-from noisyir.tracking.card import Card, Version, usage
+from noisyir.tracking.card import HYBRID_FILE, Card, Version, usage
 from noisyir.tracking.kinds import Kind, kinds
 
 if TYPE_CHECKING:
@@ -152,11 +153,13 @@ def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, 
     client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
     rows, settings = kind.example
     with tempfile.TemporaryDirectory() as temporary, quietly():  # the example is predicted, to learn the signature
-        packed = Path(temporary) / "model"
+        packed, hybrid = Path(temporary) / "model", Path(temporary) / HYBRID_FILE
+        if card.hybrid:
+            hybrid.write_text(json.dumps(card.hybrid, indent=1))
         pyfunc.save_model(
             packed,
             python_model=str(kind.code),
-            artifacts={kind.folder: str(folder)},
+            artifacts={kind.folder: str(folder), **({hybrid.stem: str(hybrid)} if card.hybrid else {})},
             pip_requirements=_requirements(kind),
             input_example=rows if settings is None else (rows, dict(settings)),
             mlflow_model=Model(

@@ -15,6 +15,7 @@ from tests.tiny import write_beir
 SETTINGS = [
     "data.kind=beir",
     "methods=[dpr,npc]",
+    "register_if=always",
     "audit=null",
     "train.epochs=6",
     "train.patience=null",
@@ -59,7 +60,10 @@ def finished(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
 
 def test_a_run_scores_every_system(finished):
     _, rows = finished
-    assert {row["system"] for row in rows} == {"bm25", "zero_shot", "dpr", "npc"}
+    assert {row["system"] for row in rows} == {
+        "bm25",
+        *(f"{n}{h}" for n in ("zero_shot", "dpr", "npc") for h in ("", "_hybrid")),
+    }
     mean = {row["system"]: row["mean"] for row in rows if row["measure"] == "RR@10"}
     assert min(mean["dpr"], mean["npc"]) > 0.5 and 0 <= mean["zero_shot"] <= 1
 

@@ -85,7 +85,7 @@ def test_what_has_run_is_found_by_its_name_its_file_and_its_data(noisyir, folder
     assert len(keys) == 1
     monkeypatch.chdir(tmp_path)  # the data lies beside the experiment
     code, _, err = noisyir("run", folder / "docs.yaml", *QUICK)
-    assert code == 0 and re.search(r"choose_model +cached", err)
+    assert code == 0 and re.search(r"train_dpr@dpr +cached", err)
     code, _, err = noisyir("export", "doc")
     assert code == 1 and "experiments that have run: docs" in err
 
@@ -116,7 +116,7 @@ def test_an_exported_model_has_a_card_that_the_hub_can_read(noisyir, folder, mon
 
 
 @pytest.mark.parametrize(
-    ("kind", "expected"), [("latex", r"\toprule"), ("markdown", "| auto"), ("trec", "auto.test.run")]
+    ("kind", "expected"), [("latex", r"\toprule"), ("markdown", "| dpr"), ("trec", "dpr.test.run")]
 )
 def test_results_are_exported_for_papers_and_for_trec_eval(noisyir, folder, monkeypatch, tmp_path, kind, expected):
     monkeypatch.chdir(tmp_path)
@@ -126,18 +126,44 @@ def test_results_are_exported_for_papers_and_for_trec_eval(noisyir, folder, monk
     assert expected in (made.read_text() if made.is_file() else " ".join(path.name for path in made.iterdir()))
 
 
-def test_a_model_that_learned_nothing_is_warned_of_everywhere(noisyir, folder, monkeypatch):
+def test_a_model_that_is_no_better_than_none_is_refused_with_what_is_better(noisyir, folder, monkeypatch):
     monkeypatch.chdir(folder)
     slow = ("train.learning_rate=1e-9", "methods=[dpr]", "name=slow", "train.epochs=1")
     code, out, err = noisyir("run", "docs.yaml", *QUICK, *slow)
-    assert code == 0 and "WARNING" in out and "dpr is not better than the untrained model" in out, err
+    assert code == 0 and "WARNING" in out and "dpr is not better than" in out and "the untrained model" in out, err
     report = Path(re.search(r"report +(\S+)", out)[1]).read_text()
-    assert "is not better than the untrained model" in report
-    # what it advises: leave the rate out
-    code, out, _ = noisyir("run", "docs.yaml", *QUICK, "methods=[dpr]", "name=mended")
-    assert code == 0 and "is not better than the untrained model" not in out
-    noisyir("export", "slow")
-    assert "is not better than the untrained model" in Path("slow-model/README.md").read_text()
+    assert report.index("BEST") < report.index('id="results"') and "dpr is not better than" in report
+    for command in (["search", "slow", "parse a date"], ["export", "slow", "--to", "refused"]):
+        code, _, err = noisyir(*command)
+        assert code == 1 and "dpr is not better than" in err and not Path("refused").exists()
+    system = re.search(r"noisyir search (slow:\w+) 'your question'", err)[1]
+    code, out, err = noisyir("search", system, "parse a date", "--json")  # as advised
+    assert code == 0 and json.loads(out)["hits"], err
+    better = json.loads(noisyir("compare", "slow:dpr", system, "--json")[1])["measures"][0]
+    assert better["difference"] > 0
+    assert noisyir("search", "slow", "parse a date", "--force")[0] == 0
+    assert noisyir("export", "slow", "--force")[0] == 0
+    assert "dpr is not better than" in Path("slow-model/README.md").read_text()
+
+
+def test_an_exported_folder_says_how_to_combine_with_bm25(noisyir, folder, monkeypatch, tmp_path):
+    """The card's lines, given the two rankings, put documents in the order of `noisyir search docs:hybrid`."""
+    monkeypatch.chdir(folder)
+    code, _, err = noisyir("export", "docs:hybrid", "--to", tmp_path / "model", "--force")
+    assert code == 0, err
+    card = (tmp_path / "model" / "README.md").read_text()
+    how = json.loads((tmp_path / "model" / "hybrid.json").read_text())
+    assert 0 <= how["low"] <= how["weight"] <= how["high"] <= 1 and how["bm25"]["k1"] == 0.9 and how["queries"] > 10
+    monkeypatch.chdir(tmp_path)
+    code = re.search(r"```python\n(import json.*?)```", card, re.DOTALL)[1]
+    exec(compile(code, "card", "exec"), names := {})
+    asked = {}
+    for side in ("bm25", "dpr", "hybrid"):
+        out = noisyir("search", f"docs:{side}", "parse a date", "-k", 100, "--json", "--force")[1]
+        asked[side] = json.loads(out)["hits"]
+    found = [{hit["doc_id"]: hit["score"] for hit in asked[side]} for side in ("bm25", "dpr")]
+    expected = [hit["score"] for hit in asked["hybrid"]]
+    assert [score for score, _ in names["combined"](*found)][:100] == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_misspelt_format_is_answered_with_those_that_there_are(noisyir):

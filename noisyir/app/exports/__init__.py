@@ -1,9 +1,11 @@
 """Copies out of the store, a file each, found by its format's name; nothing is computed here.
 
-Each has `SUFFIX`, what its default target ends with, and `export(store, name, target, licence)`, which writes what an
-experiment, a key or a registered model of that name is, and says what was written and how it is used.
+Each has `SUFFIX`, what its default target ends with, `OF_MODEL` where it writes a model, and
+`export(store, name, target, licence)`, which writes what an experiment, a key or a registered model of that name is,
+and says what was written and how it is used.
 """
 
+import re
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -13,6 +15,7 @@ from types import ModuleType
 from typing import cast
 
 from noisyir import experiments
+from noisyir.app.systems import against_export
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, StoreError, did_you_mean
 from noisyir.variants import entries
@@ -26,14 +29,19 @@ def formats() -> list[str]:
     return sorted([*own, *entry_points(group=GROUP).names])
 
 
-def export(store: Store, name: str, kind: str, to: str | None, licence: str | None) -> tuple[str, Path]:
+def export(
+    store: Store, name: str, kind: str, to: str | None, licence: str | None, *, force: bool = False
+) -> tuple[str, Path]:
     """Write a model or a result in a format; what was written, in words, and where.
 
     to: a file or folder that is not there yet; None: beside, by the name of what is exported.  licence: of the model,
-    for its card.  What was cut off is not there.  StoreError where `to` is there already or cannot be written.
+    for its card.  force: also a model that is worth using neither alone nor with BM25.  What was cut off is not there.
+    StoreError where `to` is there already or cannot be written; ConfigError for a model that is not worth using.
     """
     module = _module(kind)
-    stem = experiments.name_of(name).replace("models:/", "").replace("/", "-").replace("@", "-")
+    if getattr(module, "OF_MODEL", False) and not force and (doubt := against_export(store, name)):
+        raise ConfigError(f"{doubt} (--force exports the model all the same)")
+    stem = re.sub("[/@:]", "-", experiments.name_of(name).removeprefix("models:/"))
     target = Path(to) if to else Path(f"{stem}{module.SUFFIX}")
     if target.exists():
         raise StoreError(f"{target} exists already: name a new path with --to")

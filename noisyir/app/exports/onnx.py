@@ -4,20 +4,19 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from noisyir.app.lookup import find_model
 from noisyir.app.other_runtimes import Array, Embed, Written, difference_rows, need_packages, write_copies
 from noisyir.engine.store import Store
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.portable import Padded, write_onnx
 from noisyir.models.text_tokenizer import Side
 
-SUFFIX = "-onnx"
+SUFFIX, OF_MODEL = "-onnx", True
 
 
 def export(store: Store, name: str, target: Path, licence: str | None) -> str:
     """`onnx/model.onnx` and `onnx/model_int8.onnx`; of two towers, query and document instead of model."""
     need_packages("onnx", "onnxscript", "onnxruntime")
-    found = write_copies(store, find_model(store, name), name, target, licence, partial(write_side, target))
+    found = write_copies(store, name, target, licence, partial(write_side, target))
     rows = "\n".join("  ".join(row) for row in difference_rows(found))
     return f'{target}\n{rows}\nimport onnxruntime; onnxruntime.InferenceSession("{target / found[0].file}")'
 

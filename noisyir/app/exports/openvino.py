@@ -4,21 +4,20 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from noisyir.app.lookup import find_model
 from noisyir.app.other_runtimes import Array, Embed, Written, difference_rows, need_packages, write_copies
 from noisyir.engine.store import Store
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.portable import Padded
 from noisyir.models.text_tokenizer import Side
 
-SUFFIX = "-openvino"
+SUFFIX, OF_MODEL = "-openvino", True
 _EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # else some processors compute in 16 bits
 
 
 def export(store: Store, name: str, target: Path, licence: str | None) -> str:
     """`openvino/model.xml` and `openvino/model_int8.xml`; of two towers, query and document instead of model."""
     need_packages("openvino", "nncf")
-    found = write_copies(store, find_model(store, name), name, target, licence, partial(write_side, target))
+    found = write_copies(store, name, target, licence, partial(write_side, target))
     rows = "\n".join("  ".join(row) for row in difference_rows(found))
     return f'{target}\n{rows}\nimport openvino; openvino.compile_model("{target / found[0].file}")'
 

@@ -1,13 +1,18 @@
-"""A retriever's folder as sentence-transformers loads it, with a card."""
+"""A retriever's folder as sentence-transformers loads it, with a card, and with how to combine it with BM25."""
 
+import json
 import shutil
 from pathlib import Path
 
-from noisyir.app.lookup import find_model, finished_run
+from noisyir.app.lookup import Finished
 from noisyir.app.model_card import model_card
+from noisyir.app.systems import model_to_export
+from noisyir.engine.meta import Ref
 from noisyir.engine.store import Store
+from noisyir.pipelines.experiment import recorded_experiment
+from noisyir.tracking.card import HYBRID_FILE, combination
 
-SUFFIX = "-model"
+SUFFIX, OF_MODEL = "-model", True
 
 
 def export(store: Store, name: str, target: Path, licence: str | None) -> str:
@@ -16,10 +21,17 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
     return f'{target}\nfrom sentence_transformers import SentenceTransformer; model = SentenceTransformer("{target}")'
 
 
-def write_model(store: Store, name: str, target: Path, licence: str | None) -> None:
-    """The model's folder and its README.md."""
-    model = find_model(store, name)
-    runs = [finished_run(store, name, result) for result in ("comparison", "model")]  # rather one that measured it
-    run = next((run for run in runs if run and run.results.get("model") == model), None)
+def write_model(store: Store, name: str, target: Path, licence: str | None) -> Ref:
+    """Write the folder of the model of this name; the model."""
+    model, run = model_to_export(store, name)
+    write_folder(store, model, run, target, licence)
+    return model
+
+
+def write_folder(store: Store, model: Ref, run: Finished | None, target: Path, licence: str | None) -> None:
+    """The model, its README.md and, where its run measured it with BM25, how to combine the two."""
     shutil.copytree(store.builds.folder(model), target)
     (target / "README.md").write_text(model_card(store, model, run, target, licence), encoding="utf-8")
+    exp = recorded_experiment(run.settings) if run else None
+    if exp and run and (hybrid := combination(exp, store, run.results)):
+        (target / HYBRID_FILE).write_text(json.dumps(hybrid, indent=1) + "\n", encoding="utf-8")

@@ -18,7 +18,7 @@ from noisyir.report.settings import ReportParams
 from noisyir.report.summary import difference_rows, summary_rows
 from noisyir.schemas.data import CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
 from noisyir.schemas.noise import DETECTION
-from noisyir.schemas.results import COMPARISON, METRICS, SECTIONS
+from noisyir.schemas.results import COMPARISON, METRICS, SECTIONS, STANDINGS
 from noisyir.schemas.results import REPORT as PAGE
 from noisyir.schemas.retrieval import DENSE_RUN
 from noisyir.schemas.training import CURVES, MINING_QUALITY, TRIALS
@@ -39,7 +39,8 @@ def report(job: Job[ReportParams]) -> None:
     mined = of_run(mining, job.tables("sieve_curves"))
     further = sections_in(job.tables("sections").values())
     subject = "retrieval" if job.refs("runs") else "reading"
-    results = Results(comparison, curves, changes, detection, trials, mined, further, subject)
+    standings = job.table("standings") if job.has("standings") else None
+    results = Results(comparison, curves, changes, detection, trials, mined, standings, further, subject)
     dataset = Dataset(corpus, queries, pairs, qrels, job.table("excluded"), examples)
     folder = job.new_folder("report")
     page = render(job.params, results, dataset, _builds(job))
@@ -78,7 +79,7 @@ def _builds(job: Job[Any]) -> list[Build]:
 
 REPORT = Stage(
     name="report",
-    version=7,
+    version=8,
     params=ReportParams,
     reads={
         "comparison": COMPARISON.all(),
@@ -88,6 +89,7 @@ REPORT = Stage(
         "detection": DETECTION.all().or_none(),
         "trials": TRIALS.all().or_none(),
         "mining": MINING_QUALITY.all().or_none(),
+        "standings": STANDINGS.all().or_none(),
         "sieve_curves": CURVES.all().each().or_none(),
         "sections": SECTIONS.all().each().or_none(),
         "corpus": CORPUS["doc_id", "title", "text"],

@@ -11,10 +11,11 @@ import pytest
 
 from noisyir import experiments
 from noisyir.app.answering import answer
-from noisyir.app.lookup import find_model, newest_index, search_inputs
+from noisyir.app.lookup import find_model, newest_index
 from noisyir.app.refresh import refresh_corpus
 from noisyir.app.retention import unneeded
 from noisyir.app.runs import Execution, run_experiment
+from noisyir.app.systems import System, indexes_of
 from noisyir.data.settings import JoinCorpusParams
 from noisyir.engine.meta import sealed, unsealed
 from noisyir.engine.plan import Choice, Plan
@@ -101,7 +102,7 @@ class World:
 
     def search(self, query: str, model: str = "tiny"):
         ref = find_model(self.store, model)
-        hits = answer(self.store, ref, *search_inputs(self.store, ref), query=query, k=8)
+        hits = answer(self.store, System(ref), indexes_of(self.store, System(ref)), query=query, k=8)
         return [hit["doc_id"] for hit in hits], [hit["score"] for hit in hits]
 
 

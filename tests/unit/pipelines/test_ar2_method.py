@@ -48,7 +48,9 @@ def test_the_rounds_are_unrolled_each_with_the_models_of_the_one_before(experime
     assert inputs_of(plan, "encode@ar2@1:train")["model"] == "train_ar2@0"
     assert inputs_of(plan, "encode@ar2")["model"] == "train_ar2@1"
     assert "negatives" not in inputs_of(plan, "train_dpr@warm_up")
-    assert list(plan.named("report")[0].inputs["runs"]) == ["bm25", "zero_shot", "ar2", "ar2_reranked"]
+    assert list(plan.named("report")[0].inputs["runs"]) == [
+        "bm25", "zero_shot", "zero_shot_hybrid", "ar2_hybrid", "ar2", "ar2_reranked"
+    ]  # fmt: skip
     reranks = inputs_of(plan, "rerank@ar2")
     assert (reranks["ranker"], reranks["run"]) == ("train_ar2@1", "search@ar2")
     assert [step.params for step in plan.named("train_ar2")] == [experiment().adversarial()] * 2

@@ -101,7 +101,12 @@ def test_steps_that_methods_share_are_in_the_plan_once(plan_of):
     assert {name: count[name] for name in once} == dict.fromkeys(once, 1)
     assert count["score_pairs"] == 1  # the only detector
     assert count["train_dpr"] + count["train_npc"] + count["train_co_teaching"] == len(PLAIN)
-    assert set(plan.named("report")[0].inputs["runs"]) == {"bm25", "zero_shot", *PLAIN}
+    assert set(plan.named("report")[0].inputs["runs"]) == {
+        "bm25",
+        "zero_shot",
+        *PLAIN,
+        *(f"{name}_hybrid" for name in ("zero_shot", *PLAIN)),
+    }
 
 
 def test_the_order_of_methods_moves_no_key_but_the_last_one_is_kept(plan_of):

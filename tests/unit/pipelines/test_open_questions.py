@@ -51,7 +51,8 @@ def store(home):
 def test_every_system_is_scored_by_answers_alone(outcome, store):
     rows = store.builds.table(outcome.kept["comparison"]).to_pylist()
     assert {row["system"] for row in rows} == {
-        "bm25", "zero_shot", "ar2", "ar2_reranked", "ar2_continued", "ar2_continued_reranked"
+        "bm25", "zero_shot", "zero_shot_hybrid", "ar2_hybrid", "ar2_continued_hybrid",
+        "ar2", "ar2_reranked", "ar2_continued", "ar2_continued_reranked"
     }  # fmt: skip
     assert {row["measure"] for row in rows} == {f"AnswerMatch@{k}" for k in (1, 5, 10, 20, 100)}
     assert {(row["split"], row["queries"]) for row in rows} == {("test", 12)}

@@ -7,7 +7,7 @@ import pytest
 
 from noisyir import experiments
 from noisyir.app.label_audit import run_audit
-from noisyir.app.lookup import find_model, search_inputs
+from noisyir.app.lookup import find_model, newest_index
 from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
@@ -75,7 +75,7 @@ def test_passages_are_learned_and_documents_are_measured(experiment, execution, 
     best = max(row["mean"] for row in comparison if row["measure"] == "R@100" or row["measure"].startswith("R@"))
     assert best > 0.5
     model = find_model(store, "demo")
-    _, searched = search_inputs(store, model)
+    searched = newest_index(store, model).corpus
     assert searched == cut.ref("corpus")
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mlflow
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -68,10 +69,36 @@ def test_every_systems_values_lie_query_by_query_in_the_run(tracked, tmp_path: P
     version = challenger(home)
     table = pq.read_table(connect(home).client.download_artifacts(version.tags["evaluation_run"], PER_QUERY, tmp_path))
     assert table.column_names == ["system", "measure", "split", "query_id", "group", "value"]
-    assert set(table["system"].to_pylist()) == {"bm25", "zero_shot", "dpr", "npc"}
+    assert set(table["system"].to_pylist()) == {
+        "bm25",
+        *(f"{n}{h}" for n in ("zero_shot", "dpr", "npc") for h in ("", "_hybrid")),
+    }
     own = [row["value"] for row in table.to_pylist() if (row["system"], row["measure"]) == ("npc", "nDCG@10")]
     assert len(own) == 12 and np.mean(own) == pytest.approx(float(version.tags["nDCG_10"]), abs=1e-6)
     assert (version.tags["system"], version.tags["seed"], len(version.tags["recipe"])) == ("npc", "42", 64)
+
+
+def test_the_versions_files_and_tags_say_how_to_combine_it_with_bm25(tracked, tmp_path: Path):
+    home, outcome = tracked
+    version = challenger(home)
+    mlflow.set_tracking_uri(f"sqlite:///{home}/mlflow.db")
+    folder = Path(
+        mlflow.artifacts.download_artifacts(f"models:/{MODEL_NAME}/{version.version}", dst_path=str(tmp_path))
+    )
+    how = json.loads((folder / "artifacts" / "hybrid.json").read_text())
+    (fusion,) = Store(home / "store", home=home).builds.table(outcome.kept["fusion"]).to_pylist()
+    assert {name: how[name] for name in fusion} == fusion and how["bm25"]["engine"] == "bm25s"
+    assert version.tags["hybrid_by"] == "sum" and float(version.tags["hybrid_weight"]) == fusion["weight"]
+    assert "### With BM25" in version.description
+
+
+def test_a_model_that_is_no_better_than_none_is_registered_by_force_alone(collection: Path, home: Path):
+    refused = run_tiny(home, collection, "register_if=better")
+    assert refused.facts["refused"] == MODEL_NAME and "registered" not in refused.facts
+    again = run_tiny(home, collection, "register_if=better")
+    assert again.executed == 0 and again.facts == refused.facts
+    forced = run_tiny(home, collection)
+    assert forced.executed == 1 and forced.facts["registered"] == f"{MODEL_NAME} v1"
 
 
 def test_the_logged_model_carries_its_own_measures(tracked):

@@ -109,7 +109,10 @@ def test_measures_note_and_report_are_in_the_parent_run(tracked, runs):
     home, outcome = tracked
     store, parent = Store(home / "store", home=home), runs["demo"]
     rows = store.builds.table(outcome.kept["comparison"], ["system", "measure", "mean"]).to_pylist()
-    assert {row["system"] for row in rows} == {"bm25", "zero_shot", "dpr", "npc"}
+    assert {row["system"] for row in rows} == {
+        "bm25",
+        *(f"{n}{h}" for n in ("zero_shot", "dpr", "npc") for h in ("", "_hybrid")),
+    }
     for row in rows:
         assert parent.data.metrics[f"{row['system']}.{row['measure'].replace('@', '_')}"] == row["mean"]
     assert "**npc** (this model)" in parent.data.tags["mlflow.note.content"]

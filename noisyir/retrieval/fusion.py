@@ -1,0 +1,162 @@
+"""Two rankings as one: of BM25 and of vectors, by a convex sum of their scores, or by their reciprocal ranks.
+
+Candidates of a query are the documents that at least one of the two found.  A document that one did not find counts 0
+there, as its last one does in a convex sum.  A query without hits in one of them keeps the order of the other.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float, Int
+
+Array = np.ndarray
+Rows = Int[Array, " row"]
+Scores = Float[Array, " row"]
+
+WEIGHTS = np.linspace(0.0, 1.0, 21)
+UNKNOWN_WEIGHT = 0.5  # of the vectors, where no query tells a better one
+CUTOFF = 10
+_BOTH = ("lexical", "dense")
+
+
+class CandidateRows(NamedTuple):
+    """Rows of candidates, by query id and document id: numbers of their queries, scores and ranks, NaN if not found."""
+
+    query_ids: pa.ChunkedArray
+    doc_ids: pa.ChunkedArray
+    query: Rows
+    lexical: Scores
+    dense: Scores
+    lexical_rank: Scores
+    dense_rank: Scores
+
+
+def candidates_of(lexical: pa.Table, dense: pa.Table) -> CandidateRows:
+    """The documents that either run (query_id, doc_id, rank, score) found."""
+    keys = ["query_id", "doc_id"]
+    sides = [
+        run.select([*keys, "score", "rank"]).rename_columns([*keys, name, f"{name}_rank"])
+        for name, run in zip(_BOTH, (lexical, dense), strict=True)
+    ]
+    joined = sides[0].join(sides[1], keys, join_type="full outer").sort_by([(key, "ascending") for key in keys])
+    joined = joined.combine_chunks()
+    query = np.asarray(joined["query_id"].combine_chunks().dictionary_encode().indices, np.int64)
+    names = ("lexical", "dense", "lexical_rank", "dense_rank")
+    columns = [joined[name].cast(pa.float64()).to_numpy() for name in names]  # null becomes NaN
+    return CandidateRows(joined["query_id"], joined["doc_id"], query, *columns)
+
+
+def min_max(scores: Scores, query: Rows) -> Scores:
+    """(s - m_q) / (M_q - m_q), with the least and the greatest score of the query's; NaN, not found, becomes 0.
+
+    Where all that were found are equal, each is 1.
+    """
+    least, greatest = (np.full(int(query.max(initial=-1)) + 1, end) for end in (np.inf, -np.inf))
+    np.fmin.at(least, query, scores)
+    np.fmax.at(greatest, query, scores)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scaled = (scores - least[query]) / (greatest - least)[query]
+    scaled = np.where(greatest[query] > least[query], scaled, 1.0)
+    return np.where(np.isnan(scores), 0.0, scaled)
+
+
+def convex_sum(lexical: Scores, dense: Scores, weight: float) -> Scores:
+    """The sum weight * dense + (1 - weight) * lexical, both scaled by `min_max`.
+
+    Source: Bruch, Gai and Ingber, TOIS 2023, equation 3.
+    """
+    return weight * dense + (1 - weight) * lexical
+
+
+def reciprocal_ranks(ranks: Sequence[Scores], k: int) -> Scores:
+    """The sum of 1 / (k + rank) over the runs that found the document; NaN, not found, adds 0.
+
+    Source: Cormack, Clarke and Büttcher, SIGIR 2009.
+    """
+    return np.asarray(np.nansum([1 / (k + rank) for rank in ranks], axis=0))
+
+
+def fused_scores(found: CandidateRows, by: str, weight: float, k: int) -> Scores:
+    """The scores of candidates, combined as a row of FUSION says."""
+    if by == "ranks":
+        return reciprocal_ranks([found.lexical_rank, found.dense_rank], k)
+    return convex_sum(min_max(found.lexical, found.query), min_max(found.dense, found.query), weight)
+
+
+def fused_order(found: CandidateRows, scores: Scores) -> Rows:
+    """Rows by query, the best score first; equal ones by the better of both ranks, then by document id."""
+    better = np.fmin(found.lexical_rank, found.dense_rank)
+    return np.lexsort((better, -scores, found.query))
+
+
+def fused_run(found: CandidateRows, scores: Scores, top_k: int) -> pa.Table:
+    """A run (query_id, doc_id, rank from 1, score) of the best `top_k` candidates of each query."""
+    order = fused_order(found, scores)
+    query = found.query[order]
+    ranks = np.arange(len(order)) - np.searchsorted(query, query) + 1
+    order, ranks = order[ranks <= top_k], ranks[ranks <= top_k]
+    rows = pa.array(order)
+    return pa.table(
+        {
+            "query_id": found.query_ids.take(rows),
+            "doc_id": found.doc_ids.take(rows),
+            "rank": pa.array(ranks, pa.int32()),
+            "score": pa.array(scores[order], pa.float32()),
+        }
+    )
+
+
+def ndcg(relevance: Float[Array, "query rank"], ideal: Float[Array, "query rank"]) -> Float[Array, " query"]:
+    """sum_r rel_r / log2(1 + r) up to rank 10, over that of the ideal order: Järvelin and Kekäläinen, TOIS 2002."""
+    gained, most = (gains[:, :CUTOFF] @ (1 / np.log2(np.arange(2, gains[:, :CUTOFF].shape[1] + 2)))
+                    for gains in (relevance, ideal))  # fmt: skip
+    return gained / most
+
+
+def values_by_weight(
+    found: CandidateRows, relevance: Scores, ideal: Float[Array, "query rank"]
+) -> Float[Array, "weight query"]:
+    """nDCG@10 of each query at each of WEIGHTS.  relevance: of the rows; ideal: of the queries by their numbers."""
+    lexical, dense = (min_max(scores, found.query) for scores in (found.lexical, found.dense))
+    values = []
+    for weight in WEIGHTS:
+        order = fused_order(found, convex_sum(lexical, dense, float(weight)))
+        query = found.query[order]
+        place = np.arange(len(order)) - np.searchsorted(query, query)
+        top = place < CUTOFF
+        best = np.zeros((len(ideal), CUTOFF))
+        best[query[top], place[top]] = relevance[order[top]]
+        values.append(ndcg(best, ideal))
+    return np.stack(values)
+
+
+class Weight(NamedTuple):
+    """A weight of the vectors, and the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def chosen_weight(
+    values: Float[Array, "weight query"],
+    groups: Int[Array, " query"],
+    rng: np.random.Generator,
+    *,
+    confidence: float = 0.95,
+    draws: int = 1000,
+) -> Weight:
+    """The weight of the greatest mean, of equal ones that nearest to one half, and its percentile bootstrap interval.
+
+    groups: equal numbers mark queries that are drawn together, those of one document.
+    """
+    preferred = np.argsort(np.abs(WEIGHTS - UNKNOWN_WEIGHT), kind="stable")
+    sums = np.stack([np.bincount(groups, of_weight) for of_weight in values[preferred]])
+    drawn = rng.multinomial(sums.shape[1], np.full(sums.shape[1], 1 / sums.shape[1]), size=draws)
+    best = WEIGHTS[preferred[np.argmax(np.round(drawn @ sums.T, 9), axis=1)]]
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(best, [tail, 1 - tail], method="inverted_cdf")
+    chosen = WEIGHTS[preferred[np.argmax(np.round(sums.sum(axis=1), 9))]]
+    return Weight(float(chosen), min(float(low), float(chosen)), max(float(high), float(chosen)))

@@ -1,0 +1,72 @@
+"""fuse: BM25's run and that of vectors as one, with the weight that dev queries prefer."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.engine.stage import Job, Stage
+from noisyir.eval.measures import judged, query_groups
+from noisyir.retrieval.fusion import (
+    UNKNOWN_WEIGHT,
+    Weight,
+    candidates_of,
+    chosen_weight,
+    fused_run,
+    fused_scores,
+    values_by_weight,
+)
+from noisyir.retrieval.settings import HybridParams
+from noisyir.schemas.data import QRELS, QUERIES
+from noisyir.schemas.retrieval import BM25_RUN, DENSE_RUN, FUSED_RUN, FUSION
+
+
+def fuse(job: Job[HybridParams]) -> None:
+    """Write the fused run, and in a row how it came about."""
+    params, lexical, dense = job.params, job.table("lexical"), job.table("dense")
+    weight, queries = Weight(params.weight if params.weight is not None else UNKNOWN_WEIGHT, np.nan, np.nan), 0
+    if params.by == "sum" and params.weight is None:
+        weight, queries = _by_dev(job, lexical, dense) or (weight, queries)
+    row = {"by": params.by, "k": params.k, "weight": weight.value, "low": weight.low, "high": weight.high}
+    ends = {name: None if np.isnan(row[name]) else row[name] for name in ("low", "high")}
+    job.write("fusion", pa.Table.from_pylist([{**row, **ends, "queries": queries}], schema=FUSION.schema))
+    found = candidates_of(lexical, dense)
+    job.write("fused_run", fused_run(found, fused_scores(found, params.by, weight.value, params.k), params.top_k))
+
+
+def _by_dev(job: Job[HybridParams], lexical: pa.Table, dense: pa.Table) -> tuple[Weight, int] | None:
+    """The weight, and by how many dev queries it was chosen; None where none of them is judged."""
+    queries = job.table("queries")
+    judgements = judged(job.table("qrels"), queries.filter(pc.equal(queries["split"], "dev"))["query_id"].to_pylist())
+    if not judgements:
+        return None
+    asked = pa.array(judgements, pa.string())
+    found = candidates_of(*(run.filter(pc.is_in(run["query_id"], asked)) for run in (lexical, dense)))
+    # judgements are in the order of ids, as candidates are; a query that nothing was found for has no rows
+    numbers = {query_id: number for number, query_id in enumerate(judgements)}
+    pairs = list(zip(found.query_ids.to_pylist(), found.doc_ids.to_pylist(), strict=True))
+    relevance = np.array([judgements[query_id].get(doc_id, 0) for query_id, doc_id in pairs], np.float64)
+    found = found._replace(query=np.array([numbers[query_id] for query_id, _ in pairs], np.int64))
+    most = max(map(len, judgements.values()))
+    ideal = np.zeros((len(judgements), most))
+    for number, grades in enumerate(judgements.values()):
+        ideal[number, : len(grades)] = sorted(grades.values(), reverse=True)
+    groups = query_groups(judgements)
+    drawn = np.unique([groups[query_id] for query_id in judgements], return_inverse=True)[1]
+    values = values_by_weight(found, np.maximum(relevance, 0), np.maximum(ideal, 0))
+    return chosen_weight(values, drawn, job.rng("queries")), len(judgements)
+
+
+FUSE = Stage(
+    name="fuse",
+    version=1,
+    params=HybridParams,
+    reads={
+        "lexical": BM25_RUN.all(),
+        "dense": DENSE_RUN.all(),
+        "queries": QUERIES["query_id", "split"],
+        "qrels": QRELS["query_id", "doc_id", "relevance"],
+    },
+    writes={"fused_run": FUSED_RUN, "fusion": FUSION},
+    run=fuse,
+    seeded=True,
+)

@@ -1,0 +1,72 @@
+"""The methods and the backbone that `noisyir init` writes: by size, by judgements and by time."""
+
+import csv
+from pathlib import Path
+
+import pytest
+import yaml
+
+from noisyir.app import init
+from noisyir.app.init import experiment_file, run_seconds
+from noisyir.engine.store import Store
+from noisyir.errors import ConfigError
+from noisyir.pipelines.left_out import TRIED_FROM, trials_pay
+
+
+def pairs_file(folder: Path, count: int) -> Path:
+    path = folder / "faq.csv"
+    with path.open("w", newline="", encoding="utf-8") as out:
+        csv.writer(out).writerows(
+            [("question", "answer"), *((f"what is {n}", f"{n} is a number") for n in range(count))]
+        )
+    return path
+
+
+def written(tmp_path: Path, count: int, **given) -> dict:
+    store, target = Store(tmp_path / "store", home=tmp_path), tmp_path / "faq.yaml"
+    experiment_file(str(pairs_file(tmp_path, count)), target, store, **given)
+    return yaml.safe_load(target.read_text())
+
+
+@pytest.mark.parametrize(("pairs", "methods"), [(TRIED_FROM - 1, ["dpr"]), (TRIED_FROM, ["dpr", "auto"])])
+def test_trials_are_written_where_there_are_pairs_enough(tmp_path, pairs, methods):
+    assert written(tmp_path, pairs)["methods"] == methods
+
+
+def test_trials_do_not_pay_where_people_found_few_wrong_pairs():
+    assert trials_pay("static", 20_000)[0] and trials_pay("static", 20_000, 0.3)[0]
+    assert not trials_pay("static", 20_000, 0.04)[0] and not trials_pay("transformer", 20_000)[0]
+
+
+def test_judgements_of_an_audit_are_read(tmp_path, monkeypatch):
+    """The upper end of the rate's interval, as the audit's notes have it."""
+    notes = type("Audit", (), {"notes": {"judgements": {"interval": [0.02, 0.01, 0.04]}}})
+    monkeypatch.setattr(init, "kept_by_run", lambda store, name, result: notes if result == "audit" else None)
+    assert written(tmp_path, TRIED_FROM)["methods"] == ["dpr"]
+
+
+def test_the_backbone_is_the_one_that_the_time_is_enough_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(init, "seconds_of_a_pair", lambda data: (0.02, "CPU"))  # 0.02 * 500 * 14 = 140 s
+    assert written(tmp_path, 500, budget="3m")["model"]["backbone"] == "transformer"
+    (tmp_path / "faq.yaml").unlink()
+    found = written(tmp_path, 500, budget="2m")
+    assert found["model"]["backbone"] == "static" and found["methods"] == ["dpr"]
+    assert run_seconds(500, 3, 0.02) == pytest.approx(170)
+
+
+@pytest.mark.parametrize("budget", ["20s", "soon", "10", "-5m"])
+def test_a_time_that_is_too_small_or_none_is_refused_before_work_with_what_is_enough(tmp_path, budget):
+    with pytest.raises(ConfigError, match="--budget") as refused:
+        written(tmp_path, 500, budget=budget)
+    assert not (tmp_path / "faq.yaml").exists() and "\n" not in str(refused.value)
+    if budget == "20s":
+        enough = str(refused.value).split("--budget ")[-1].split()[0]
+        assert written(tmp_path, 500, budget=enough)["model"]["backbone"] == "static"
+
+
+def test_a_pair_is_timed_on_the_packaged_model(tmp_path):
+    from noisyir.experiments import from_settings
+
+    exp = from_settings({"name": "x", "data": {"kind": "pairs", "path": str(pairs_file(tmp_path, 4))}}, [])
+    seconds, device = init.seconds_of_a_pair(exp.data)
+    assert 0 < seconds < 60 and device in ("CPU", "GPU")
