@@ -1,6 +1,6 @@
 """BM25, vectors and both together on sets of this field: the weight from dev queries, intervals over queries.
 
-    python -m bench.hybrid --data ../shared/data --sets nfcorpus staqc --store /tmp/hybrid
+    python -m bench.hybrid --data ../shared/data --sets nfcorpus staqc --store own-store
 
 Each set is run as it stands with plain training of a static model (`dpr`), and its runs are fused by a convex sum and
 by reciprocal ranks.  Writes benchmarks/hybrid.json; sets that are not named keep their rows.

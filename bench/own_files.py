@@ -1,6 +1,6 @@
 """README's path on own files: is what a run recommends better than BM25, the untrained model and plain training?
 
-    python -m bench.own_files --data ../shared/data --files faq_500 faq_2000 --store /tmp/own
+    python -m bench.own_files --data ../shared/data --files faq_500 faq_2000 --store own-store
 
 Makes eight files of pairs (questions, code, FAQs, docstrings; 500 to 20,000 pairs; clean, with random wrong documents,
 or wrong as people found them) and does with each what `noisyir init FILE && noisyir run FILE.yaml` does.  A tenth of

@@ -18,18 +18,8 @@ from noisyir.settings import Params
 PER_QUERY = "evaluation/per_query.parquet"  # among the files of an MLflow run
 _COLUMNS = ("measure", "split", "query_id", "group", "value")
 _MEASURED = ("run", "readings")  # what of a scoring's inputs is the system's and not the yardstick
-_TELLS_ONLY = {
-    "name",
-    "description",
-    "seed",
-    "expected",
-    "published",
-    "audit",
-    "compare",
-    "report",
-    "register",
-    "hybrid",
-}
+_TELLS_ONLY = {"name", "description", "seed", "expected", "published", "audit", "compare", "report"}
+_TELLS_ONLY |= {"register_if", "hybrid"}
 
 
 @dataclass(frozen=True)
