@@ -7,25 +7,28 @@ import sys
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
+from noisyir.serving.own_pages import foreign, name_in
+
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
+_CHECKED = (b"host", b"origin")
 _REFUSED = b"noisyir: this server answers its own pages and programs alone (NOISYIR_ALLOWED_HOSTS names more hosts)\n"
 
 
 class OwnPages:
     """An ASGI application behind a check of Host and Origin.
 
-    A browser sends both with what another site's page asks, and no page can change them; programs send no Origin.  The
-    check of Host keeps out a name of a foreign site that was made to point here (DNS rebinding).
+    names: of hosts, perhaps with a port, in which a proxy in front of it is named; their pages are its own, too.
     """
 
     def __init__(self, app: App, names: Sequence[str], port: int) -> None:
         self.app = app
-        self.hosts = {f"{name}{suffix}" for name in names for suffix in ("", f":{port}")}
-        self.origins = {f"{scheme}://{host}" for scheme in ("http", "https") for host in self.hosts}
+        self.names = {name for host in names if (name := name_in(host))}
+        hosts = {f"{name}{suffix}" for name in names for suffix in ("", f":{port}")}
+        self.origins = {f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts}
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Pass on what is from here, and refuse the rest."""
@@ -39,9 +42,8 @@ class OwnPages:
 
     def is_own(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
         """Whether every Host is one of this server's names, and every Origin one of its pages."""
-        hosts = [value.decode("latin-1").lower() for name, value in headers if name == b"host"]
-        origins = [value.decode("latin-1").lower() for name, value in headers if name == b"origin"]
-        return bool(hosts) and self.hosts.issuperset(hosts) and self.origins.issuperset(origins)
+        hosts, origins = ([value.decode("latin-1") for name, value in headers if name == kind] for kind in _CHECKED)
+        return foreign(hosts, origins, self.names, self.origins) is None
 
 
 def main(host: str, port: str, names: str) -> None:

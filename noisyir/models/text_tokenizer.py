@@ -151,7 +151,7 @@ class TextTokenizer:
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             parts.append(self._read([self.prefix + text for text in texts[start : start + _TEXTS_AT_ONCE]]))
         tokens = Tokens.joined(parts)
-        return _with_shares(tokens) if self.as_shares else tokens
+        return as_bags(tokens) if self.as_shares else tokens
 
     def _read(self, texts: Sequence[str]) -> Tokens:
         """The tokens of texts, of which no more is read than their first `max_len` tokens need."""
@@ -179,7 +179,7 @@ class TextTokenizer:
         return text[: max(text.rfind(" ", 0, limit), text.rfind("\n", 0, limit), 0)].rstrip() or text
 
 
-def _with_shares(tokens: Tokens) -> Tokens:
+def as_bags(tokens: Tokens) -> Tokens:
     """The same texts as bags: repeated ids become one, with the share of the text that they make up."""
     from scipy.sparse import csr_array
 

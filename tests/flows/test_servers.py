@@ -66,9 +66,9 @@ def test_the_name_that_the_refusal_advises_to_allow_is_then_answered(tmp_path, m
         pages = OwnPages(None, command[-1].split(","), int(command[-2]))
         return pages.is_own([(b"host", host.encode()), (b"origin", f"http://{host}".encode())])
 
-    assert not answers("localhost:9000")
-    monkeypatch.setenv("NOISYIR_ALLOWED_HOSTS", "localhost:9000")
-    assert answers("localhost:9000") and answers("127.0.0.1:4200") and not answers("evil.example")
+    assert not answers("box.example:9000")
+    monkeypatch.setenv("NOISYIR_ALLOWED_HOSTS", "box.example:9000")
+    assert answers("box.example:9000") and answers("127.0.0.1:4200") and not answers("evil.example")
 
 
 # One machine

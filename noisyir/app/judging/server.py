@@ -1,7 +1,5 @@
 """The page's server: on this machine's own address alone, for whoever has the token, and for nobody else's page."""
 
-import base64
-import hashlib
 import hmac
 import json
 import os
@@ -12,10 +10,8 @@ import sys
 import webbrowser
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import urlsplit
 
 from markupsafe import Markup
 
@@ -23,6 +19,7 @@ from noisyir.app.judging.session import JudgingSession, Progress
 from noisyir.auditing.page import json_for_html
 from noisyir.errors import DataError, MissingPackageError, NoisyirError
 from noisyir.report.cells import templates
+from noisyir.serving.own_pages import LOOPBACK, foreign, inlined, page_headers
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -31,48 +28,12 @@ if TYPE_CHECKING:
 
 
 HOST = "127.0.0.1"
-_NAMES = {HOST, "localhost"}  # by which a browser may ask for it: any other is a name that leads here by a trick
 _LARGEST_BODY = 64 * 1024
 _MOST_PAIRS = 50
 _VERDICTS = ("wrong", "clean", "unclear")
 _SCRIPTS = ("texts.js", "judge.js")
-
-
 _STYLES = ("report.css", "audit.css", "judge.css")
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-@cache
-def _source(names: tuple[str, ...]) -> str:
-    pages = templates()
-    assert pages.loader
-    return "\n".join(pages.loader.get_source(pages, name)[0] for name in names)
-
-
-POLICY = "; ".join(
-    [
-        "default-src 'none'",
-        f"script-src {_hash(_source(_SCRIPTS))}",
-        f"style-src {_hash(_source(_STYLES))}",
-        "connect-src 'self'",
-        "img-src data:",  # the empty icon
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    ]
-)
-_HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
+_HEADERS = page_headers(_SCRIPTS, _STYLES)
 
 Body = dict[str, Any]
 Call = Callable[[JudgingSession, Body], Any]
@@ -154,15 +115,11 @@ async def _body(request: "Request") -> Body | None:
 def refusal(method: str, path: str, headers: Any, token: str) -> tuple[int, str] | None:
     """Why a request is not answered (status and reason), or None where it is.
 
-    Another site's page can send requests here, and a name that it owns can be made to lead here (DNS rebinding): so the
-    Host must be this machine's own, and the Origin, where a browser names one, the same; what changes anything must be
-    JSON, which no form can send.
+    It must come from the page itself; what changes anything must be JSON, which no form can send.
     """
-    host = headers.get("host", "")
-    if _name(host) not in _NAMES:
-        return 421, "this server has another name"
-    if headers.get("origin", f"http://{host}") != f"http://{host}":
-        return 403, "the request comes from another page"
+    header = foreign(headers.getlist("host"), headers.getlist("origin"), LOOPBACK)
+    if header:
+        return (421, "this server has another name") if header == "Host" else (403, "it comes from another page")
     given = path.split("/")[1] if path.startswith("/") else ""
     if not hmac.compare_digest(given.encode(), token.encode()):
         return 403, "the address lacks the session's token: open the one that the terminal shows"
@@ -170,13 +127,6 @@ def refusal(method: str, path: str, headers: Any, token: str) -> tuple[int, str]
     if method not in ("GET", "HEAD") and kind != "application/json":
         return 415, "send application/json"
     return None
-
-
-def _name(host: str) -> str | None:
-    try:
-        return urlsplit(f"//{host}").hostname
-    except ValueError:
-        return None
 
 
 def _guards(token: str) -> list[Any]:
@@ -207,7 +157,7 @@ def _guards(token: str) -> list[Any]:
 
 def page(common: Sequence[str]) -> str:
     """The page as HTML text.  common: words that are not marked where query and document share them."""
-    style, script = (Markup(_source(names)) for names in (_STYLES, _SCRIPTS))
+    style, script = (Markup(inlined(names)) for names in (_STYLES, _SCRIPTS))
     data = Markup(json_for_html({"common": common}))
     return templates().get_template("judge.html").render(style=style, script=script, data=data)
 
