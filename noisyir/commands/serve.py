@@ -1,0 +1,62 @@
+"""`noisyir serve`: a trained model behind the calls that clients of embeddings, reranking and search make."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from noisyir.commands import Model, StoreUrl, flag, option
+from noisyir.errors import ConfigError
+
+_DEFAULT_PORT = 8300
+
+
+def run(
+    model: Model,
+    index: Annotated[bool | None, flag("--index/--no-index", "search, too (default: where there is an index)")] = None,
+    host: Annotated[str, option("ADDRESS", "to listen at; others than loopback's need --key-file")] = "127.0.0.1",
+    port: Annotated[int, option("PORT", "to listen at")] = _DEFAULT_PORT,
+    key_file: Annotated[str | None, option("FILE", "keys, one a line, of which a request must have one")] = None,
+    name: Annotated[list[str] | None, option("HOST", "a name by which others call this server (repeatable)")] = None,
+    cors: Annotated[list[str] | None, option("ORIGIN", "a site whose pages may ask (repeatable)")] = None,
+    workers: Annotated[int, option("N", "processes, each with a copy of the model")] = 1,
+    threads: Annotated[int | None, option("N", "of each process (default: all cores, shared)")] = None,
+    device: Annotated[str, option("DEVICE", "auto, cpu, cuda, cuda:1, ...")] = "auto",
+    backend: Annotated[
+        Literal["torch", "openvino", "openvino-qint8"], option("torch|openvino|openvino-qint8", "of transformers")
+    ] = "torch",
+    precision: Annotated[Literal["fp32", "bf16"], option("fp32|bf16", "of transformers")] = "fp32",
+    wait_ms: Annotated[float, option("MS", "longest that a text waits for others")] = 2.0,
+    max_items: Annotated[int, option("N", "texts of a request")] = 2048,
+    max_tokens: Annotated[int, option("N", "tokens of a request")] = 1_000_000,
+    max_bytes: Annotated[int, option("N", "bytes of a request")] = 8 << 20,
+    max_waiting: Annotated[int, option("N", "texts that may wait; more are told to come again (429)")] = 8192,
+    follow_champion: Annotated[bool, flag("--follow-champion", "answer with each new champion")] = False,
+    every: Annotated[float, option("SECONDS", "between two looks for a champion")] = 10.0,
+    mcp: Annotated[bool, flag("--mcp", "speak MCP on stdin and stdout in place of HTTP")] = False,
+    store: StoreUrl = None,
+) -> int:
+    """Serve a trained model to clients of OpenAI, TEI, Cohere and Jina.
+
+    example: noisyir serve demo
+    """
+    import sys
+
+    from noisyir.serving.loading import FOLLOWED, ServeOptions
+
+    if min(workers, max_items, max_tokens, max_bytes, max_waiting, threads or 1) < 1 or wait_ms < 0 or every <= 0:
+        raise ConfigError("--workers, --threads and the limits are at least 1, --every above 0, --wait-ms not below 0")
+    if follow_champion and model not in (FOLLOWED, "noisyir-retriever", "retriever"):
+        raise ConfigError(f"--follow-champion follows {FOLLOWED}, and not {model!r}: noisyir serve noisyir-retriever")
+    options = ServeOptions(
+        model, store, index, backend, precision, device, threads, wait_ms, max_items, max_tokens, max_bytes,
+        max_waiting, key_file, tuple(name or ()), tuple(cors or ()), every if follow_champion else None,
+    )  # fmt: skip
+    if mcp:
+        from noisyir.serving.mcp_tools import speak
+
+        speak(options)
+        return 0
+    from noisyir.serving.server import serve
+
+    serve(options, host, port, workers, lambda line: print(line, file=sys.stderr, flush=True))
+    return 0

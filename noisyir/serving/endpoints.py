@@ -1,0 +1,341 @@
+"""The calls that clients make, as one ASGI application: each checks, waits for its batch, and answers in its shape."""
+
+import asyncio
+import logging
+import math
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import orjson
+from pydantic import BaseModel, ValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from noisyir import __version__
+from noisyir.models.text_tokenizer import Side
+from noisyir.retrieval.texts import Vectors
+from noisyir.serving import protocols
+from noisyir.serving.batching import OverloadedError
+from noisyir.serving.live import LiveModel
+from noisyir.serving.loading import ServedIndex
+from noisyir.serving.protocols import RefusedError, listed
+from noisyir.serving.traffic import Guard, Metrics, answer, read_body, refusal_of
+
+log = logging.getLogger("noisyir")
+
+_WITHOUT_SIDE = "input_type is missing: embedded as a passage"
+Asked = TypeVar("Asked", bound=BaseModel)
+
+
+class Endpoints:
+    """The calls.  live: the model of the moment; a request keeps the one that it began with."""
+
+    def __init__(self, live: LiveModel, metrics: Metrics, *, has_key: bool) -> None:
+        self.metrics, self.has_key, self.options = metrics, has_key, live.options
+        self.began = int(time.time())
+        self.answer_with(live)
+
+    def answer_with(self, live: LiveModel) -> None:
+        """From now on."""
+        self.live, self._warned = live, False
+        self.metrics.model(live.model.id, live.model.digest)
+
+    def routes(self) -> list[Route]:
+        """Each call by its path."""
+        posts: dict[str, tuple[type[BaseModel], Any]] = {
+            "/v1/embeddings": (protocols.EmbeddingsRequest, self.embeddings),
+            "/embed": (protocols.EmbedRequest, self.embed),
+            "/similarity": (protocols.SimilarityRequest, self.similarity),
+            "/v1/rerank": (protocols.RerankRequest, self.rerank),
+            "/v2/rerank": (protocols.RerankRequest, self.rerank),
+            "/v1/vector_stores/{id}/search": (protocols.SearchRequest, self.search),
+            "/why": (protocols.WhyRequest, self.why),
+        }
+        gets = {
+            "/": self.page,
+            "/health": self.health,
+            "/info": self.info,
+            "/metrics": self.show_metrics,
+            "/v1/models": self.models,
+            "/v1/models/{id}": self.models,
+            "/v1/vector_stores": self.stores,
+            "/v1/vector_stores/{id}": self.stores,
+        }
+        made = [Route(path, self._posting(kind, call), methods=["POST"]) for path, (kind, call) in posts.items()]
+        made += [Route(path, self._by_shape, methods=["POST"]) for path in ("/", "/rerank")]
+        return made + [Route(path, call, methods=["GET"]) for path, call in gets.items()]
+
+    def _posting(self, kind: type[Asked], call: Callable[[Request, Asked], Awaitable[Response]]) -> Any:
+        async def endpoint(request: Request) -> Response:
+            return await call(request, _read(kind, await read_body(request, self.options.body)))
+
+        return endpoint
+
+    async def _by_shape(self, request: Request) -> Response:
+        """TEI's and Jina's /rerank, and TEI's own root, to which huggingface_hub posts: told apart by their fields."""
+        body = await read_body(request, self.options.body)
+        given = _json(body)
+        if "documents" in given:
+            return await self.rerank(request, _read(protocols.RerankRequest, body))
+        if "texts" in given or request.scope["path"] == "/rerank":
+            return await self.rerank_texts(request, _read(protocols.TeiRerankRequest, body))
+        if isinstance(given.get("inputs"), dict):
+            return await self.similarity(request, _read(protocols.SimilarityRequest, body))
+        return await self.embed(request, _read(protocols.EmbedRequest, body))
+
+    # OpenAI ---------------------------------------------------------------------------------------------------
+
+    async def embeddings(self, request: Request, asked: protocols.EmbeddingsRequest) -> Response:
+        """POST /v1/embeddings."""
+        live, side = self.live, protocols.side_of(asked.input_type, asked.prompt_name)
+        _check_model(live, asked.model)
+        _check_dimensions(live, asked.dimensions)
+        found = await live.embed(listed(asked.input), side)
+        in_base64 = asked.encoding_format == "base64"
+        data = [
+            {"object": "embedding", "index": n, "embedding": protocols.base64_of(vector) if in_base64 else vector}
+            for n, vector in enumerate(found.vectors)
+        ]
+        usage = {"prompt_tokens": found.tokens, "total_tokens": found.tokens}
+        whole = {"object": "list", "data": data, "model": live.model.id, "usage": usage}
+        return answer(whole, self._warning(live, side))
+
+    async def models(self, request: Request) -> Response:
+        """GET /v1/models, and one of them."""
+        name, live = request.path_params.get("id"), self.live
+        about = {"id": live.model.id, "object": "model", "created": self.began, "owned_by": "noisyir"}
+        if name is None:
+            return answer({"object": "list", "data": [about]})
+        _check_model(live, name)
+        return answer(about)
+
+    async def stores(self, request: Request) -> Response:
+        """GET /v1/vector_stores, and one of them: the index, where there is one."""
+        name, live = request.path_params.get("id"), self.live
+        index = live.model.index
+        if name is not None:
+            _check_store(live, name)
+        documents = len(index.documents) if index else 0
+        counts = {"completed": documents, "total": documents, "in_progress": 0, "failed": 0, "cancelled": 0}
+        about = {
+            "id": live.model.id, "object": "vector_store", "name": live.model.id, "created_at": self.began,
+            "last_active_at": None, "status": "completed", "usage_bytes": 0, "file_counts": counts,
+            "metadata": {"systems": ",".join(index.systems if index else [])},
+        }  # fmt: skip
+        if name is not None:
+            return answer(about)
+        return answer({"object": "list", "data": [about] if index else [], "has_more": False})
+
+    async def search(self, request: Request, asked: protocols.SearchRequest) -> Response:
+        """POST /v1/vector_stores/{id}/search; of several queries, the best score of each document counts."""
+        live, began = self.live, time.perf_counter()
+        index = _check_store(live, request.path_params["id"])
+        if asked.filters:
+            raise RefusedError("documents have no attributes to filter by: leave filters out", None, "filters")
+        system = _system(index.systems, asked.ranking_options.ranker)
+        queries = listed(asked.query)
+        live.check_count(queries)
+        found = await asyncio.gather(*(live.search(query, system, asked.max_num_results) for query in queries))
+        least = asked.ranking_options.score_threshold
+        scores: dict[int, float] = {}
+        for row, score in ((row, score) for ranking in found for row, score in zip(*ranking, strict=True)):
+            if least is None or score >= least:
+                scores[row] = max(score, scores.get(row, -math.inf))
+        first = sorted(scores, key=lambda row: -scores[row])[: asked.max_num_results]
+        hits = [{**index.document(row), "score": scores[row]} for row in first]
+        took = f"{1000 * (time.perf_counter() - began):.1f}"
+        return answer(protocols.search_page(queries, hits), {"noisyir-system": system, "noisyir-ms": took})
+
+    # TEI ------------------------------------------------------------------------------------------------------
+
+    async def embed(self, request: Request, asked: protocols.EmbedRequest) -> Response:
+        """POST /embed: a list of vectors."""
+        live, options = self.live, asked.parameters or asked
+        side = protocols.side_of(options.prompt_name)
+        texts = listed(asked.inputs)
+        await _check_tei(live, options, texts, side)
+        found = await live.embed(texts, side)
+        return answer(_normed(found.vectors) if options.normalize else found.vectors, self._warning(live, side))
+
+    async def similarity(self, request: Request, asked: protocols.SimilarityRequest) -> Response:
+        """POST /similarity: a number a sentence; the source is a query where the model tells them from passages."""
+        live, inputs = self.live, asked.inputs
+        one, others = await asyncio.gather(
+            live.embed([inputs.source_sentence], "query"), live.embed(inputs.sentences, "passage")
+        )
+        return answer(_normed(others.vectors) @ _normed(one.vectors)[0])
+
+    async def rerank_texts(self, request: Request, asked: protocols.TeiRerankRequest) -> Response:
+        """TEI's POST /rerank: a list of indices and scores, best first."""
+        scores = await self.live.relevance(asked.query, asked.texts, raw=asked.raw_scores)
+        order = sorted(range(len(scores)), key=lambda row: -scores[row])
+        shown = [{"text": asked.texts[row]} if asked.return_text else {} for row in order]
+        return answer([{"index": row, "score": scores[row], **more} for row, more in zip(order, shown, strict=True)])
+
+    async def health(self, request: Request) -> Response:
+        """GET /health: the model is there, for the server only listens once it is."""
+        return Response()
+
+    async def info(self, request: Request) -> Response:
+        """GET /info: TEI's fields, and what noisyir knows of the model and its data."""
+        model, options = self.live.model, self.options
+        shape = model.model.shape
+        rerank = "ranker" if model.ranker else "bi-encoder"
+        return answer(
+            {
+                "model_id": model.id,
+                "model_sha": model.digest,
+                "model_dtype": options.precision,
+                "model_type": {"embedding": {"pooling": shape.pooling}},
+                "max_input_length": max(shape.query_max_len, shape.passage_max_len),
+                "max_client_batch_size": options.items,
+                "max_batch_requests": self.live.at_once,
+                "max_batch_tokens": options.tokens,
+                "max_concurrent_requests": options.waiting,
+                "auto_truncate": True,
+                "tokenization_workers": 1,
+                "version": __version__,
+                "noisyir": {
+                    **model.facts,
+                    "similarity": shape.similarity,
+                    "dim": model.model.dim,
+                    "prompts": {"query": shape.query_prefix, "passage": shape.passage_prefix},
+                    "asymmetric": model.is_asymmetric,
+                    "without_input_type": _WITHOUT_SIDE if model.is_asymmetric else None,
+                    "rerank": rerank,
+                    "systems": model.index.systems if model.index else [],
+                },
+            }
+        )
+
+    async def show_metrics(self, request: Request) -> Response:
+        """GET /metrics, as Prometheus reads them."""
+        return Response(self.metrics.text(), media_type=self.metrics.media_type)
+
+    # Cohere and Jina ------------------------------------------------------------------------------------------
+
+    async def rerank(self, request: Request, asked: protocols.RerankRequest) -> Response:
+        """POST /v1/rerank and /v2/rerank."""
+        live, texts = self.live, asked.texts
+        _check_model(live, asked.model)
+        scores = await live.relevance(asked.query, texts)
+        order = sorted(range(len(scores)), key=lambda row: -scores[row])[: asked.top_n]
+        results = [
+            {"index": row, "relevance_score": scores[row]}
+            | ({"document": {"text": texts[row]}} if asked.return_documents else {})
+            for row in order
+        ]
+        meta = {"api_version": {"version": request.scope["path"].split("/")[1].removeprefix("v")}}
+        return answer({"id": uuid.uuid4().hex, "model": live.model.id, "results": results, "meta": meta})
+
+    # The page -------------------------------------------------------------------------------------------------
+
+    async def page(self, request: Request) -> Response:
+        """GET /: the search page."""
+        from noisyir.serving.search_page import HEADERS, page
+
+        return HTMLResponse(page(self.live.model, has_key=self.has_key), headers=HEADERS)
+
+    async def why(self, request: Request, asked: protocols.WhyRequest) -> Response:
+        """Why a document was found: its place by each system, and its score without each word of the query."""
+        from noisyir.serving.search_page import why
+
+        live = self.live
+        if live.model.index is None or (row := live.model.index.row_of.get(asked.doc_id)) is None:
+            raise RefusedError(f"no document {asked.doc_id!r} is in the index", 404)
+        return answer(await why(live, asked.query, row))
+
+    def _warning(self, live: LiveModel, side: Side | None) -> dict[str, str]:
+        """A header for whoever leaves out the side of a model that has two."""
+        if side or not live.model.is_asymmetric:
+            return {}
+        if not self._warned:
+            self._warned = True
+            log.warning("%s has two sides: %s. Clients should send query or passage", live.model.id, _WITHOUT_SIDE)
+        return {"noisyir-warning": _WITHOUT_SIDE}
+
+
+def _check_model(live: LiveModel, name: str | None) -> None:
+    if name not in (None, live.model.id, live.model.name):
+        raise RefusedError(f"there is no model {name!r} here: it is called {live.model.id!r}", 404, "model")
+
+
+def _check_store(live: LiveModel, name: str) -> ServedIndex:
+    if live.model.index is None or name not in (live.model.id, live.model.name):
+        there = f"it is called {live.model.id!r}" if live.model.index else "no index is served"
+        raise RefusedError(f"there is no vector store {name!r} here: {there}", 404, "vector_store_id")
+    return live.model.index
+
+
+def _check_dimensions(live: LiveModel, wanted: int | None) -> None:
+    if wanted not in (None, live.model.model.dim):
+        dim = live.model.model.dim
+        raise RefusedError(f"the model has {dim} dimensions and none to cut: leave it out", None, "dimensions")
+
+
+async def _check_tei(live: LiveModel, options: protocols.TeiOptions, texts: Sequence[str], side: Side | None) -> None:
+    _check_dimensions(live, options.dimensions)
+    if options.normalize is False and live.model.model.similarity == "cosine":
+        raise RefusedError("the model's vectors have norm 1: leave normalize out", None, "normalize")
+    if options.truncation_direction.lower() == "left":
+        raise RefusedError("texts are cut on the right: leave truncation_direction out", None, "truncation_direction")
+    if not options.truncate:
+        for text in texts[: live.options.items]:
+            if await asyncio.to_thread(live.model.exceeds, text, side or "passage"):
+                raise RefusedError("a text is longer than the model reads: shorten it, or send truncate=true", 413)
+
+
+def _system(systems: Sequence[str], wanted: str) -> str:
+    if wanted in ("auto", "none") or wanted.startswith("default"):
+        return systems[0]
+    if wanted not in systems:
+        raise RefusedError(f"no ranker {wanted!r} here: {', '.join(systems)}", None, "ranking_options.ranker")
+    return wanted
+
+
+def _read(kind: type[Asked], body: bytes) -> Asked:
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        raise protocols.in_one_line(error) from error
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise RefusedError(f"the body is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise RefusedError("the body is no JSON object")
+    return found
+
+
+def serving_app(endpoints: Endpoints, keys: Sequence[str], lifespan: Any = None) -> Starlette:
+    """The application."""
+    options = endpoints.options
+    middleware = [Middleware(Guard, options=options, keys=keys, metrics=endpoints.metrics)]
+    if options.cors:
+        methods, headers = ["GET", "POST"], ["authorization", "content-type"]
+        cors = Middleware(CORSMiddleware, allow_origins=options.cors, allow_methods=methods, allow_headers=headers)
+        middleware.insert(0, cors)
+
+    async def refused(request: Request, error: Exception) -> Response:
+        return refusal_of(request, error)
+
+    kinds = (RefusedError, OverloadedError, HTTPException, ClientDisconnect)
+    handlers: Any = dict.fromkeys(kinds, refused)
+    return Starlette(routes=endpoints.routes(), middleware=middleware, exception_handlers=handlers, lifespan=lifespan)
+
+
+def _normed(vectors: Vectors) -> Vectors:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    normed: Vectors = (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
+    return normed

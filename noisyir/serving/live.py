@@ -1,0 +1,76 @@
+"""A model that is asked by many: the queues in which their texts wait, and what is refused before they do."""
+
+import asyncio
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from noisyir.models.text_tokenizer import Side
+from noisyir.serving.batching import Batcher
+from noisyir.serving.loading import Embedded, Ranking, ServedModel, ServeOptions
+from noisyir.serving.protocols import RefusedError
+from noisyir.serving.traffic import Metrics
+
+_STATIC_AT_ONCE, _TRANSFORMER_AT_ONCE, _QUERIES_AT_ONCE = 256, 32, 64
+
+
+class LiveModel:
+    """A model, and the queues of those who ask it."""
+
+    def __init__(self, model: ServedModel, options: ServeOptions, metrics: Metrics) -> None:
+        self.model, self.options = model, options
+        wait = options.wait_ms / 1000
+        self.at_once = _TRANSFORMER_AT_ONCE if model.model.transformers else _STATIC_AT_ONCE
+
+        def queue(name: str, compute: Any, most: int) -> Batcher[Any, Any]:
+            def tell(size: int) -> None:
+                metrics.batch(name, size)
+
+            return Batcher(compute, most=most, wait=wait, longest=options.waiting, tell=tell)
+
+        self._embed = queue("embed", model.embed, self.at_once)
+        self._rank = queue("rerank", model.relevance, self.at_once) if model.ranker else None
+        self._search: dict[str, Batcher[Any, Ranking]] = {}
+        if model.index:
+            searches = {"vectors": model.index.by_vectors, "bm25": model.index.by_terms}
+            self._search = {name: queue(name, searches[name], _QUERIES_AT_ONCE) for name in model.index.systems}
+
+    async def embed(self, texts: Sequence[str], side: Side | None) -> Embedded:
+        """The vectors of texts; without a side, those of passages."""
+        self.check_count(texts)
+        whole, side = [], side or "passage"
+        for start in range(0, len(texts), self.at_once):  # one after the other, that others come between
+            some = texts[start : start + self.at_once]
+            whole.append(await self._embed((some, side), len(some)))
+            if (tokens := sum(found.tokens for found in whole)) > self.options.tokens:
+                raise RefusedError(f"more than {self.options.tokens:,} tokens in one request", 413)
+        return whole[0] if len(whole) == 1 else Embedded(np.concatenate([found.vectors for found in whole]), tokens)
+
+    async def relevance(self, query: str, texts: Sequence[str], *, raw: bool = False) -> list[float]:
+        """How relevant each text is: by the ranker a probability, or with `raw` its logit; else their similarity."""
+        self.check_count(texts)
+        if self._rank is None:
+            asked, passages = await asyncio.gather(self.embed([query], "query"), self.embed(texts, "passage"))
+            similar: list[float] = (passages.vectors @ asked.vectors[0]).tolist()
+            return similar
+        logits: list[float] = []
+        for start in range(0, len(texts), self.at_once):
+            some = texts[start : start + self.at_once]
+            logits += await self._rank((query, some), len(some))
+        return logits if raw else [1 / (1 + math.exp(-logit)) for logit in logits]
+
+    async def search(self, query: str, system: str, k: int) -> Ranking:
+        """The best k documents."""
+        if system == "bm25":
+            return await self._search[system]((query, k))
+        vector = (await self.embed([query], "query")).vectors[0]
+        return await self._search[system]((vector, k))
+
+    def check_count(self, texts: Sequence[str]) -> None:
+        """RefusedError for none, and for more than one request may have."""
+        if not texts:
+            raise RefusedError("there is no text in it")
+        if len(texts) > self.options.items:
+            raise RefusedError(f"{len(texts):,} texts in one request: at most {self.options.items:,} are taken", 413)

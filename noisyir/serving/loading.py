@@ -1,0 +1,290 @@
+"""A model that answers: found by its name and loaded whole, with its index, its ranker, and facts about its data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow.compute as pc
+import torch
+
+from noisyir import experiments
+from noisyir.app.lookup import experiment_that_kept, find_model, finished_runs, newest_index, terms_of
+from noisyir.engine.meta import Ref
+from noisyir.engine.provenance import files_digest, lineage
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.store import Store, open_store
+from noisyir.errors import StoreError
+from noisyir.models.backends import CALIBRATED, Backend, check_backend
+from noisyir.models.bi_encoder import BiEncoder, load_bi_encoder
+from noisyir.models.cross_encoder import CrossEncoder, TextPairs, load_cross_encoder
+from noisyir.models.ranker import ranker_max_len
+from noisyir.models.text_tokenizer import SIDES, Side, Tokens, as_bags, passage_text
+from noisyir.retrieval.bm25 import LexicalSearcher, open_lexical_index
+from noisyir.retrieval.encode import Encoder, embed_all
+from noisyir.retrieval.settings import Bm25Params, SearchParams
+from noisyir.retrieval.texts import Vectors
+from noisyir.retrieval.vector_search import Index, best, open_vectors
+from noisyir.serving.facts import audit_of, facts_of
+from noisyir.tracking.kinds import RETRIEVER
+from noisyir.tracking.registry import CHAMPION
+
+FOLLOWED = f"models:/{RETRIEVER.name}@{CHAMPION}"
+_PAIRS_SHOWN = 5
+_OF_PAIR = ("doc_id", "query", "verdict", "judged", "p_clean", "rests_on", "reason")
+_PRODUCT_FROM = 2  # queries: from so many on FAISS multiplies matrices, which is faster where several wait
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """How a model is served; every process of a server has the same.
+
+    model: a folder, an experiment, a key, or a registered model.  index: None: searched where there is one.
+    wait_ms: that a text waits for others.  items, tokens: of one request; body: its bytes.  waiting: texts that may
+    wait.  names: by which the server goes, besides loopback's.  cors: origins of other pages that may ask.
+    follow: seconds between two looks for a new champion.
+    """
+
+    model: str
+    store: str | None = None
+    index: bool | None = None
+    backend: Backend = "torch"
+    precision: Literal["fp32", "bf16"] = "fp32"
+    device: str = "auto"
+    threads: int | None = None
+    wait_ms: float = 2.0
+    items: int = 2048
+    tokens: int = 1_000_000
+    body: int = 8 << 20
+    waiting: int = 8192
+    key_file: str | None = None
+    names: tuple[str, ...] = ()
+    cors: tuple[str, ...] = ()
+    follow: float | None = None
+
+    @property
+    def cpu_threads(self) -> int:
+        """Of one process."""
+        return Runtime(threads=self.threads).cpu_threads
+
+
+class Embedded(NamedTuple):
+    """Vectors (text, dim) of some texts, and how many tokens were read."""
+
+    vectors: Vectors
+    tokens: int
+
+
+class Ranking(NamedTuple):
+    """Rows of documents, best first, and their scores."""
+
+    rows: list[int]
+    scores: list[float]
+
+
+class ServedIndex:
+    """Documents and the systems that search them: `vectors`, and `bm25` where their terms were indexed."""
+
+    def __init__(self, store: Store, model: Ref, options: ServeOptions) -> None:
+        found, builds, how = newest_index(store, model), store.builds.all(), SearchParams()
+        self.ref = found.index.ref("index")
+        table = store.builds.table(found.corpus, ("doc_id", "doc_row", "title", "text")).sort_by("doc_row")
+        self.documents = table.drop_columns(["doc_row"]).combine_chunks()
+        self._vectors: Index = open_vectors(
+            store.builds.folder(self.ref), probes=how.probes, breadth=how.breadth,
+            device=options.device, threads=options.cpu_threads,
+        )  # fmt: skip
+        self._terms: LexicalSearcher | None = None
+        if terms := terms_of(builds, found.corpus):
+            of_run = next((meta for meta in reversed(builds) if ("lexical_index", terms.ref("lexical_index")) in
+                           meta.input_refs()), None)  # fmt: skip
+            bm25 = Bm25Params(**(of_run.params if of_run else {}))
+            self._terms = open_lexical_index(
+                store.builds.folder(terms.ref("lexical_index")), k1=bm25.k1, b=bm25.b,
+                threads=options.cpu_threads, java_heap=Runtime().java_heap,
+            )  # fmt: skip
+        _multiply_soon()
+
+    @property
+    def systems(self) -> list[str]:
+        """By which documents can be ranked."""
+        return ["vectors", *(["bm25"] if self._terms else [])]
+
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        """The row of each document."""
+        return {name: row for row, name in enumerate(self.documents["doc_id"].to_pylist())}
+
+    def by_vectors(self, asked: Sequence[tuple[Vectors, int]]) -> list[Ranking]:
+        """The best k documents for the vector of each query."""
+        scores, rows = best(self._vectors, np.stack([vector for vector, _ in asked]), max(k for _, k in asked))
+        found = [min(k, int((row >= 0).sum())) for (_, k), row in zip(asked, rows, strict=True)]
+        return [Ranking(rows[n, :k].tolist(), scores[n, :k].tolist()) for n, k in enumerate(found)]
+
+    def by_terms(self, asked: Sequence[tuple[str, int]]) -> list[Ranking]:
+        """The best k documents for the words of each query."""
+        assert self._terms is not None
+        hits = self._terms.search([query for query, _ in asked], max(k for _, k in asked))
+        rows, scores = [self.row_of[name] for name in hits.doc_ids.to_pylist()], hits.scores.tolist()
+        ends = np.cumsum(hits.counts).tolist()
+        places = [slice(end - n, end - n + min(n, k)) for n, end, (_, k) in zip(hits.counts, ends, asked, strict=True)]
+        return [Ranking(rows[place], scores[place]) for place in places]
+
+    def document(self, row: int) -> dict[str, Any]:
+        """doc_id, title and text."""
+        found: dict[str, Any] = self.documents.slice(row, 1).to_pylist()[0]
+        return found
+
+    def passage(self, row: int) -> str:
+        """A document's text, as the model reads it."""
+        found = self.document(row)
+        return passage_text(found["title"], found["text"])
+
+
+class ServedModel:
+    """A bi-encoder in memory, and all that it answers with.
+
+    name: as it was asked for; id: as clients call it, a part of a path.  facts: about it and its data.
+    """
+
+    def __init__(self, options: ServeOptions) -> None:
+        torch.set_num_threads(options.cpu_threads)
+        store, folder = open_store(options.store), Path(options.model)
+        ref = None if (folder / "modules.json").exists() else find_model(store, _in_registry(options.model))
+        place = store.builds.folder(ref) if ref else folder
+        digest = ref.digest if ref else files_digest(folder, (path for path in folder.rglob("*") if path.is_file()))
+        self.name, self.digest = options.model, digest
+        self.id = folder.resolve().name if ref is None else id_of(options.model)
+        self.model: BiEncoder = load_bi_encoder(place, options.device)
+        self.index = _index(store, ref, options)
+        self._encoder = _encoder(self.model, self.index, options)
+        self._precision, self._batch_tokens = options.precision, self.model.batch_tokens(None)
+        self.ranker = _ranker(store, ref, options.device) if ref else None
+        self.facts = {"digest": digest, **facts_of(store, ref, self.index.ref if self.index else None)}
+        audit = audit_of(store, lineage(store, [ref])) if ref and self.index else None
+        self._audit = store.builds.table(audit.ref("audit"), _OF_PAIR) if audit else None
+
+    @property
+    def is_asymmetric(self) -> bool:
+        """Whether a text has another vector as a query than as a passage."""
+        shape = self.model.shape
+        return not shape.shared or shape.query_prefix != shape.passage_prefix
+
+    def embed(self, asked: Sequence[tuple[Sequence[str], Side]]) -> list[Embedded]:
+        """Vectors of the texts of each, under cosine of norm 1."""
+        found: dict[int, Embedded] = {}
+        for side in SIDES:
+            places = [place for place, (_, theirs) in enumerate(asked) if theirs == side]
+            if places:
+                ids = self.model.ids([text for place in places for text in asked[place][0]], side)
+                parts = np.cumsum([len(asked[place][0]) for place in places])[:-1]
+                counts = [int(lengths.sum()) for lengths in np.split(ids.lengths, parts)]
+                vectors = np.split(self._vectors(ids, side), parts)
+                found |= dict(zip(places, map(Embedded, vectors, counts), strict=True))
+        return [found[place] for place in range(len(asked))]
+
+    def _vectors(self, ids: Tokens, side: Side) -> Vectors:
+        tokens = ids if self.model.transformers else as_bags(ids)
+        with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self._precision == "bf16"):
+            return embed_all(self._encoder, tokens, side, self._batch_tokens)
+
+    def exceeds(self, text: str, side: Side) -> bool:
+        """Whether a text is cut before it is read."""
+        shape, tokenizer = self.model.shape, self._whole[side]
+        prefix, longest = getattr(shape, f"{side}_prefix"), getattr(shape, f"{side}_max_len")
+        read = tokenizer.encode(prefix + text, add_special_tokens=bool(self.model.transformers))
+        return bool(len(read.ids) > longest)
+
+    @cached_property
+    def _whole(self) -> dict[Side, Any]:
+        """Tokenizers that do not cut."""
+        from tokenizers import Tokenizer
+
+        towers = {"query": self.model.query_tower, "passage": self.model.passage_tower}
+        made: dict[Side, Any] = {side: Tokenizer.from_str(towers[side].tokenizer_json) for side in SIDES}
+        for tokenizer in made.values():
+            tokenizer.no_truncation()
+        return made
+
+    def pairs_with(self, doc_id: str) -> list[dict[str, Any]]:
+        """Training pairs with this document, the most suspect first, as the audit has them; none without an audit."""
+        if self._audit is None:
+            return []
+        found = self._audit.filter(pc.equal(self._audit["doc_id"], doc_id)).slice(0, _PAIRS_SHOWN)
+        pairs: list[dict[str, Any]] = found.to_pylist()
+        return pairs
+
+    def relevance(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[list[float]]:
+        """The ranker's logits for each query and its texts."""
+        assert self.ranker is not None
+        queries = [query for query, texts in asked for _ in texts]
+        logits = self.ranker.logits(TextPairs(queries, [text for _, texts in asked for text in texts]), None)
+        parts = np.cumsum([len(texts) for _, texts in asked])[:-1]
+        return [part.tolist() for part in np.split(logits, parts)]
+
+
+def id_of(name: str) -> str:
+    """A name as a part of a path: of a registered model without its alias."""
+    return experiments.name_of(name).removeprefix("models:/").partition("@")[0].replace("/", "-")
+
+
+def _in_registry(name: str) -> str:
+    """A registered model's name alone means its champion."""
+    return FOLLOWED if name in (RETRIEVER.name, RETRIEVER.noun) else name
+
+
+def _index(store: Store, model: Ref | None, options: ServeOptions) -> ServedIndex | None:
+    if options.index is False:
+        return None
+    if model is None:
+        if options.index:
+            raise StoreError(f"{options.model} is a folder, which has no index: name an experiment, or leave --index")
+        return None
+    try:
+        return ServedIndex(store, model, options)
+    except StoreError:
+        if options.index or not _has_none(store, model):
+            raise
+        return None
+
+
+def _has_none(store: Store, model: Ref) -> bool:
+    try:
+        newest_index(store, model)
+    except StoreError:
+        return True
+    return False
+
+
+def _multiply_soon() -> None:
+    """Let FAISS compare a batch by one product of matrices where by default it takes its queries one by one."""
+    import faiss
+
+    faiss.cvar.distance_compute_blas_threshold = _PRODUCT_FROM  # type: ignore[attr-defined]
+
+
+def _encoder(model: BiEncoder, index: ServedIndex | None, options: ServeOptions) -> Encoder:
+    check_backend(options.backend, "--backend")
+    if options.backend == "torch":
+        return model
+    from noisyir.models.openvino_encoder import OpenVinoEncoder
+
+    calibration = None
+    if options.backend == "openvino-qint8":
+        if index is None:
+            raise StoreError("--backend openvino-qint8 needs an index, by whose passages 8 bits are set: leave it out")
+        calibration = [index.passage(row) for row in range(min(CALIBRATED, len(index.documents)))]
+    return OpenVinoEncoder(model, precision=options.precision, threads=options.cpu_threads, calibration=calibration)
+
+
+def _ranker(store: Store, model: Ref, device: str) -> CrossEncoder | None:
+    """The ranker of the run that kept the model; None where it trained none."""
+    experiment = experiment_that_kept(store, model)
+    runs = finished_runs(store, experiment, "ranker") if experiment else iter(())
+    found = next((run.results["ranker"] for run in runs if run.results.get("model") == model), None)
+    if found is None:
+        return None
+    folder = store.builds.folder(found)
+    return load_cross_encoder(folder, ranker_max_len(folder), device)

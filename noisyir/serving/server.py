@@ -1,0 +1,137 @@
+"""The server: its sockets, its processes, its orderly end, and the champion that it follows."""
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from noisyir.engine.store import open_store
+from noisyir.errors import ConfigError, MissingPackageError, NoisyirError
+from noisyir.serving.loading import FOLLOWED, ServedModel, ServeOptions
+from noisyir.serving.own_pages import LOOPBACK
+from noisyir.tracking.kinds import RETRIEVER
+from noisyir.tracking.registry import CHAMPION
+from noisyir.tracking.standing import standing
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from noisyir.serving.endpoints import Endpoints
+
+log = logging.getLogger("noisyir")
+
+_OPTIONS = "NOISYIR_SERVE"  # the options, for the processes of a server
+_SHORTEST_KEY = 16
+_GRACE_SECONDS = 30  # that requests have which were begun when the end comes
+
+
+def serve(options: ServeOptions, host: str, port: int, workers: int, announce: Callable[[str], None]) -> None:
+    """Serve until a signal ends it; what was begun is answered.  ConfigError for what would be open to everyone."""
+    try:
+        import uvicorn
+
+        from noisyir.serving import endpoints  # noqa: F401
+    except ImportError as error:
+        raise MissingPackageError(f"serving needs {error.name}: pip install 'noisyir[serve]'") from error
+    if host not in LOOPBACK and not options.key_file:
+        raise ConfigError(f"--host {host} is open to others: give --key-file, or serve on 127.0.0.1")
+    keys_of(options)
+    how: dict[str, Any] = {
+        "host": host, "port": port, "log_level": "warning", "access_log": False, "server_header": False,
+        "timeout_graceful_shutdown": _GRACE_SECONDS, "lifespan": "on",
+    }  # fmt: skip
+    place = f"http://{'[::1]' if host == '::1' else host}:{port}"
+    if workers == 1:
+        app = application(options)
+        announce(f"{place} answers (Ctrl-C ends)")
+        uvicorn.run(app, **how)
+        return
+    threads = max(1, options.cpu_threads // workers)
+    options = replace(options, threads=options.threads or threads)
+    ServedModel(options)  # what is wrong with it is said here, once
+    shared = tempfile.mkdtemp(prefix="noisyir-metrics-")
+    os.environ |= {_OPTIONS: json.dumps(asdict(options)), "PROMETHEUS_MULTIPROC_DIR": shared}
+    announce(f"{place} answers soon, by {workers} processes (Ctrl-C ends)")
+    try:
+        uvicorn.run("noisyir.serving.server:from_environment", factory=True, workers=workers, **how)
+    finally:
+        shutil.rmtree(shared, ignore_errors=True)
+
+
+def from_environment() -> "Starlette":
+    """The application of one of several processes."""
+    given: dict[str, Any] = json.loads(os.environ[_OPTIONS])
+    return application(ServeOptions(**given))
+
+
+def application(options: ServeOptions) -> "Starlette":
+    """The application, its model loaded."""
+    from noisyir.serving.endpoints import Endpoints, serving_app
+    from noisyir.serving.live import LiveModel
+    from noisyir.serving.traffic import Metrics
+
+    keys, metrics = keys_of(options), Metrics()
+    version = champion_version(options) if options.follow else None
+    made = Endpoints(LiveModel(ServedModel(options), options, metrics), metrics, has_key=bool(keys))
+
+    @asynccontextmanager
+    async def lifespan(app: "Starlette") -> AsyncIterator[None]:
+        following = asyncio.create_task(follow(made, version)) if options.follow else None
+        yield
+        if following:
+            following.cancel()
+
+    return serving_app(made, keys, lifespan)
+
+
+def keys_of(options: ServeOptions) -> list[str]:
+    """The keys in the key file, one a line.  ConfigError where others can read it, or a key is short."""
+    if options.key_file is None:
+        return []
+    path = Path(options.key_file)
+    try:
+        keys = path.read_text(encoding="utf-8").split()
+        is_open = path.stat().st_mode & 0o007
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--key-file {path} cannot be read: {error}") from error
+    if is_open:
+        raise ConfigError(f"--key-file {path} is open to every user of this machine: chmod o= {path}")
+    if not keys or min(map(len, keys)) < _SHORTEST_KEY or not all(key.isascii() for key in keys):
+        how = 'python -c "import secrets; print(secrets.token_urlsafe(32))"'
+        raise ConfigError(f"--key-file {path} needs a key of {_SHORTEST_KEY} letters or more on each line: {how}")
+    return keys
+
+
+def champion_version(options: ServeOptions) -> str | None:
+    """The version that is champion now; None where there is none."""
+    home = open_store(options.store).home
+    found = (row for row in standing(home) if (row["name"], row["alias"]) == (RETRIEVER.name, CHAMPION))
+    return next((str(row["version"]) for row in found), None)
+
+
+async def follow(endpoints: "Endpoints", version: str | None) -> None:
+    """Answer with each new champion once it is loaded whole; until then, and where it cannot be, with the last one."""
+    from noisyir.serving.live import LiveModel
+
+    options = endpoints.options
+    assert options.follow is not None
+    while True:
+        await asyncio.sleep(options.follow)
+        try:
+            now = await asyncio.to_thread(champion_version, options)
+            if now is None or now == version:
+                continue
+            model = await asyncio.to_thread(ServedModel, replace(options, index=endpoints.live.model.index is not None))
+        except NoisyirError as error:
+            log.warning("the champion is not followed for now, v%s answers on: %s", version, error)
+            continue
+        version = now
+        endpoints.answer_with(LiveModel(model, options, endpoints.metrics))
+        log.warning("%s v%s answers from now on", FOLLOWED, version)
