@@ -1,11 +1,11 @@
 """A model that is asked by many: the queues in which their texts wait, and what is refused before they do."""
 
 import asyncio
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from noisyir.models.text_tokenizer import Side
 from noisyir.serving.batching import Batcher
@@ -59,7 +59,8 @@ class LiveModel:
         for start in range(0, len(texts), self.at_once):
             some = texts[start : start + self.at_once]
             logits += await self._rank((query, some), len(some))
-        return logits if raw else [1 / (1 + math.exp(-logit)) for logit in logits]
+        likely: list[float] = expit(np.array(logits)).tolist()
+        return logits if raw else likely
 
     async def search(self, query: str, system: str, k: int) -> Ranking:
         """The best k documents."""

@@ -19,7 +19,7 @@ _SIDES: Mapping[str, Side] = {
     "search_document": "passage",
 }  # fmt: skip
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-_OPENAI_CODES = {401: "invalid_api_key", 404: "model_not_found", 413: "request_too_large", 429: "rate_limit_exceeded"}
+_OPENAI_CODES = {401: "invalid_api_key", 404: "not_found", 413: "request_too_large", 429: "rate_limit_exceeded"}
 _TEI_TYPES = {413: "Validation", 422: "Tokenizer", 429: "Overloaded", 503: "Unhealthy"}
 MALFORMED: Mapping[Protocol, int] = {"openai": 400, "tei": 422, "cohere": 400}
 
