@@ -1,6 +1,7 @@
 """The clients that people have, unchanged, against a live server: what they get is what the model computes here."""
 
 import base64
+from itertools import pairwise
 
 import cohere
 import numpy as np
@@ -59,7 +60,7 @@ def test_openai_searches_the_index(client, world):
     assert len(by_words) == 10 and all({"w1", "w2"} & {*text} for text in texts)
     two = client.vector_stores.search("world", query=["w1 w2", "w7"], max_num_results=50).data
     assert len({hit.file_id for hit in two}) == len(two) == 50
-    assert all(one.score >= other.score for one, other in zip(two, two[1:]))
+    assert all(one.score >= other.score for one, other in pairwise(two))
     least = found[2].score
     kept = client.vector_stores.search("world", query="w1 w2", ranking_options={"score_threshold": least}).data
     assert [hit.file_id for hit in kept] == [hit.file_id for hit in found[:3]]
@@ -79,10 +80,10 @@ def test_openai_reads_what_is_wrong(client):
         client.embeddings.create(input="w1", model="world", dimensions=8)
     assert refused.value.param == "dimensions" and refused.value.type == "invalid_request_error"
     assert client.embeddings.create(input="w1", model="world", dimensions=16).data
-    for query in ({"query": "w1", "max_num_results": 51}, {"query": "w1", "filters": {"key": "a", "value": "b", "type": "eq"}},
-                  {"query": "w1", "ranking_options": {"ranker": "colbert"}}, {"query": []}):  # fmt: skip
+    wrong_ones = {"max_num_results": 51, "filters": {"key": "a", "value": "b", "type": "eq"}, "query": []}
+    for name, value in {**wrong_ones, "ranking_options": {"ranker": "colbert"}}.items():
         with pytest.raises(openai.BadRequestError):
-            client.vector_stores.search("world", **query)
+            client.vector_stores.search("world", **{"query": "w1", name: value})
 
 
 def test_huggingface_hub_speaks_tei(served, world):

@@ -78,8 +78,16 @@ def test_each_call_answers_and_tells_what_is_wrong_in_its_own_shape(small, path)
 
 
 @pytest.mark.parametrize("path", CALLS)
-@pytest.mark.parametrize(("headers", "fits"), [({"host": "evil.example"}, False), ({"origin": "http://evil.example"}, False),
-                                               ({"origin": "null"}, False), ({"host": "localhost:1"}, True)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("headers", "fits"),
+    [
+        ({"host": "evil.example"}, False),
+        ({"origin": "http://evil.example"}, False),
+        ({"origin": "null"}, False),
+        ({"host": "localhost:1"}, True),
+        ({"host": "localhost:1", "origin": "http://localhost:2"}, False),
+    ],
+)
 def test_what_another_site_asks_is_refused(small, path, headers, fits):
     answer = http.post(small + path, json=CALLS[path], headers=headers)
     assert answer.status_code == (200 if fits else 403) and (fits or in_shape(path, answer))
@@ -154,8 +162,9 @@ def test_slow_and_given_up_requests_harm_nobody(small, monkeypatch, caplog):
         peer = socket.create_connection((host, int(port)))
         peer.sendall(head + b"x" * length)
         peer.close()
-    for garbage in (b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/9.9\r\n\r\n", b"POST /embed HTTP/1.1\r\n\r\n",
-                    b"GET /info HTTP/1.0\r\n\r\n", head.replace(b"40", b"-4") + b"{}", head.replace(b"40", b"9" * 30)):  # fmt: skip
+    lines = [b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/9.9", b"POST /embed HTTP/1.1", b"GET /info HTTP/1.0"]
+    odd = [line + b"\r\n\r\n" for line in lines]
+    for garbage in (*odd, head.replace(b"40", b"-4") + b"{}", head.replace(b"40", b"9" * 30)):
         said = sent(small, garbage)
         assert not said or 400 <= int(said.split(b" ")[1]) < 500, (garbage, said)
     assert http.get(f"{small}/health").status_code == 200

@@ -1,0 +1,75 @@
+"""A server that follows the registry's champion: no request is lost, and each is answered by one whole model."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from noisyir.app.lookup import find_model
+from noisyir.engine.store import Store
+from tests.served import http, make_world, options, random_encoder, serving
+
+NAME = "noisyir-retriever"
+
+
+@pytest.fixture
+def promoted(backend, home):
+    """`promoted(digest)`: make a version of these bytes the champion."""
+    client = backend.client
+    client.create_registered_model(NAME)
+
+    def promote(digest: str) -> None:
+        version = str(client.create_model_version(NAME, "runs:/none/model").version)
+        client.set_model_version_tag(NAME, version, "artifact_digest", digest)
+        client.set_model_version_tag(NAME, version, "artifact_key", "k")
+        client.set_registered_model_alias(NAME, "champion", version)
+
+    return promote
+
+
+def test_a_new_champion_answers_without_a_lost_request(home, promoted, caplog):
+    store = Store(home / "store", home=home)
+    for seed, name in enumerate(("one", "two")):
+        make_world(store, random_encoder(seed), name=name)
+    digests = [find_model(store, name).digest for name in ("one", "two")]
+    promoted(digests[0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NOISYIR_HOME", str(home))
+        with serving(options(store, model=NAME, follow=0.1)) as address:
+            answers, over = [], threading.Event()
+
+            def ask() -> None:
+                while not over.is_set():
+                    vector = http.post(f"{address}/v1/embeddings", json={"input": "w1 w2", "model": NAME})
+                    hits = http.post(f"{address}/v1/vector_stores/{NAME}/search", json={"query": "w1 w2"})
+                    answers.append((vector, hits))
+
+            def answered_by(digest: str) -> bool:
+                return http.get(f"{address}/info").json()["model_sha"] == digest
+
+            def until(digest: str) -> None:
+                end = time.monotonic() + 60
+                while not answered_by(digest):
+                    assert time.monotonic() < end
+                    time.sleep(0.05)
+
+            threads = [threading.Thread(target=ask) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            until(digests[0])
+            promoted(digests[1])
+            until(digests[1])
+            promoted("bytes that this store does not have")
+            end = time.monotonic() + 60
+            while "is not followed" not in caplog.text and time.monotonic() < end:
+                time.sleep(0.05)
+            over.set()
+            for thread in threads:
+                thread.join()
+            assert answered_by(digests[1]) and "no longer in" in caplog.text
+    assert {response.status_code for pair in answers for response in pair} == {200}
+    vectors = np.array([pair[0].json()["data"][0]["embedding"] for pair in answers])
+    assert len(np.unique(vectors.round(5), axis=0)) == 2
+    first = {tuple(hit["file_id"] for hit in pair[1].json()["data"]) for pair in answers}
+    assert len(first) == 2
