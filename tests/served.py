@@ -60,11 +60,13 @@ def random_encoder(seed: int = 0, dim: int = 16, similarity: str = "cosine", *, 
     return static_encoder(vectors, similarity, shared=shared)
 
 
-def make_world(store: Store, encoder: BiEncoder, *, ranker: Path | None = None, name: str = NAME) -> Store:
-    """Run an experiment that keeps this model, with its documents encoded and indexed."""
+def make_world(
+    store: Store, encoder: BiEncoder, *, ranker: Path | None = None, name: str = NAME, documents: pa.Table | None = None
+) -> Store:
+    """Run an experiment that keeps this model, with its documents (of none, those of `corpus`) encoded and indexed."""
 
     def data(job: Job[Nothing]) -> None:
-        job.write("corpus", corpus())
+        job.write("corpus", corpus() if documents is None else documents)
         queries = {"query_id": ["q0", "q1"], "text": ["w1 w2", "w3"], "split": ["dev", "test"]}
         job.write("queries", pa.table(queries))
 

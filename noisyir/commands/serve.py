@@ -25,7 +25,7 @@ def run(
         Literal["torch", "openvino", "openvino-qint8"], option("torch|openvino|openvino-qint8", "of transformers")
     ] = "torch",
     precision: Annotated[Literal["fp32", "bf16"], option("fp32|bf16", "of transformers")] = "fp32",
-    wait_ms: Annotated[float, option("MS", "longest that a text waits for others")] = 2.0,
+    wait_ms: Annotated[float, option("MS", "that a text waits for others, on a GPU a few")] = 0.0,
     max_items: Annotated[int, option("N", "texts of a request")] = 2048,
     max_tokens: Annotated[int, option("N", "tokens of a request")] = 1_000_000,
     max_bytes: Annotated[int, option("N", "bytes of a request")] = 8 << 20,

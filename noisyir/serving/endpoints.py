@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 from noisyir import __version__
@@ -32,6 +32,7 @@ from noisyir.serving.traffic import Guard, Metrics, answer, read_body, refusal_o
 log = logging.getLogger("noisyir")
 
 _WITHOUT_SIDE = "input_type is missing: embedded as a passage"
+_OF_AUDIT = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 Asked = TypeVar("Asked", bound=BaseModel)
 
 
@@ -61,6 +62,7 @@ class Endpoints:
         }
         gets = {
             "/": self.page,
+            "/audit": self.audit,
             "/health": self.health,
             "/info": self.info,
             "/metrics": self.show_metrics,
@@ -243,6 +245,13 @@ class Endpoints:
         from noisyir.serving.search_page import HEADERS, page
 
         return HTMLResponse(page(self.live.model, has_key=self.has_key), headers=HEADERS)
+
+    async def audit(self, request: Request) -> Response:
+        """GET /audit: the page of the audit of the model's data."""
+        page = self.live.model.audit_page
+        if page is None:
+            raise RefusedError("the model's data was not audited here: noisyir audit", 404)
+        return FileResponse(page, headers={"Content-Security-Policy": _OF_AUDIT, "Referrer-Policy": "no-referrer"})
 
     async def why(self, request: Request, asked: protocols.WhyRequest) -> Response:
         """Why a document was found: its place by each system, and its score without each word of the query."""

@@ -42,9 +42,9 @@ class ServeOptions:
     """How a model is served; every process of a server has the same.
 
     model: a folder, an experiment, a key, or a registered model.  index: None: searched where there is one.
-    wait_ms: that a text waits for others.  items, tokens: of one request; body: its bytes.  waiting: texts that may
-    wait.  names: by which the server goes, besides loopback's.  cors: origins of other pages that may ask.
-    follow: seconds between two looks for a new champion.
+    wait_ms: that a text waits for others where nothing is being computed.  items, tokens: of one request; body: its
+    bytes.  waiting: texts that may wait.  names: by which the server goes, besides loopback's.  cors: origins of other
+    pages that may ask.  follow: seconds between two looks for a new champion.
     """
 
     model: str
@@ -54,7 +54,7 @@ class ServeOptions:
     precision: Literal["fp32", "bf16"] = "fp32"
     device: str = "auto"
     threads: int | None = None
-    wait_ms: float = 2.0
+    wait_ms: float = 0.0
     items: int = 2048
     tokens: int = 1_000_000
     body: int = 8 << 20
@@ -165,6 +165,7 @@ class ServedModel:
         self.facts = {"digest": digest, **facts_of(store, ref, self.index.ref if self.index else None)}
         audit = audit_of(store, lineage(store, [ref])) if ref and self.index else None
         self._audit = store.builds.table(audit.ref("audit"), _OF_PAIR) if audit else None
+        self.audit_page = store.builds.folder(audit.ref("audit_files")) / "audit.html" if audit else None
 
     @property
     def is_asymmetric(self) -> bool:

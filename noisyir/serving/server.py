@@ -1,6 +1,7 @@
 """The server: its sockets, its processes, its orderly end, and the champion that it follows."""
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -83,6 +84,8 @@ def application(options: ServeOptions) -> "Starlette":
 
     @asynccontextmanager
     async def lifespan(app: "Starlette") -> AsyncIterator[None]:
+        gc.collect()
+        gc.freeze()  # nothing that was loaded becomes garbage: it need not be looked at again
         following = asyncio.create_task(follow(made, version)) if options.follow else None
         yield
         if following:

@@ -25,7 +25,7 @@ log = logging.getLogger("noisyir")
 _BODY_SECONDS = 30.0  # in which a body must have come
 _OPEN = ("/health",)  # what probes ask, without a key and by any name
 _PATHS = {
-    "/", "/embed", "/health", "/info", "/metrics", "/rerank", "/similarity", "/why",
+    "/", "/audit", "/embed", "/health", "/info", "/metrics", "/rerank", "/similarity", "/why",
     "/v1/embeddings", "/v1/models", "/v1/rerank", "/v2/rerank",
 }  # fmt: skip
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)

@@ -28,48 +28,52 @@ def promoted(backend, home):
     return promote
 
 
-def test_a_new_champion_answers_without_a_lost_request(home, promoted, caplog):
-    store = Store(home / "store", home=home)
+def until(holds) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def asking(address, answers, over) -> list[threading.Thread]:
+    """Clients that ask for a vector and for documents until it is over."""
+
+    def ask() -> None:
+        while not over.is_set():
+            vector = http.post(f"{address}/v1/embeddings", json={"input": "w1 w2", "model": NAME})
+            hits = http.post(f"{address}/v1/vector_stores/{NAME}/search", json={"query": "w1 w2"})
+            answers.append((vector, hits))
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def test_a_new_champion_answers_without_a_lost_request(home, promoted, caplog, monkeypatch):
+    store, answers, over = Store(home / "store", home=home), [], threading.Event()
     for seed, name in enumerate(("one", "two")):
         make_world(store, random_encoder(seed), name=name)
-    digests = [find_model(store, name).digest for name in ("one", "two")]
-    promoted(digests[0])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NOISYIR_HOME", str(home))
-        with serving(options(store, model=NAME, follow=0.1)) as address:
-            answers, over = [], threading.Event()
+    first, second = (find_model(store, name).digest for name in ("one", "two"))
+    promoted(first)
+    monkeypatch.setenv("NOISYIR_HOME", str(home))
+    with serving(options(store, model=NAME, follow=0.1)) as address:
 
-            def ask() -> None:
-                while not over.is_set():
-                    vector = http.post(f"{address}/v1/embeddings", json={"input": "w1 w2", "model": NAME})
-                    hits = http.post(f"{address}/v1/vector_stores/{NAME}/search", json={"query": "w1 w2"})
-                    answers.append((vector, hits))
+        def answered_by(digest: str) -> bool:
+            return http.get(f"{address}/info").json()["model_sha"] == digest
 
-            def answered_by(digest: str) -> bool:
-                return http.get(f"{address}/info").json()["model_sha"] == digest
-
-            def until(digest: str) -> None:
-                end = time.monotonic() + 60
-                while not answered_by(digest):
-                    assert time.monotonic() < end
-                    time.sleep(0.05)
-
-            threads = [threading.Thread(target=ask) for _ in range(3)]
-            for thread in threads:
-                thread.start()
-            until(digests[0])
-            promoted(digests[1])
-            until(digests[1])
-            promoted("bytes that this store does not have")
-            end = time.monotonic() + 60
-            while "is not followed" not in caplog.text and time.monotonic() < end:
-                time.sleep(0.05)
-            over.set()
-            for thread in threads:
-                thread.join()
-            assert answered_by(digests[1]) and "no longer in" in caplog.text
+        assert answered_by(first)
+        threads = asking(address, answers, over)
+        until(lambda: len(answers) > 20)
+        promoted(second)
+        until(lambda: answered_by(second))
+        promoted("bytes that this store does not have")
+        until(lambda: "is not followed" in caplog.text)
+        over.set()
+        for thread in threads:
+            thread.join()
+        assert answered_by(second) and "no longer in" in caplog.text
     assert {response.status_code for pair in answers for response in pair} == {200}
     vectors = np.array([pair[0].json()["data"][0]["embedding"] for pair in answers])
     assert len(np.unique(vectors.round(5), axis=0)) == 2
-    first = {tuple(hit["file_id"] for hit in pair[1].json()["data"]) for pair in answers}
-    assert len(first) == 2
+    assert len({tuple(hit["file_id"] for hit in pair[1].json()["data"]) for pair in answers}) == 2
