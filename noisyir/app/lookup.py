@@ -114,12 +114,6 @@ def terms_of(builds: Sequence[Meta], corpus: Ref) -> Meta | None:
     return next((meta for meta in found if dict(meta.input_refs())["corpus"].digest == corpus.digest), None)
 
 
-def terms_of(builds: Sequence[Meta], corpus: Ref) -> Meta | None:
-    """The newest index of BM25 over these documents among these builds, oldest first; None where there is none."""
-    found = (meta for meta in reversed(builds) if "lexical_index" in meta.artifacts)
-    return next((meta for meta in found if dict(meta.input_refs())["corpus"].digest == corpus.digest), None)
-
-
 def experiment_that_kept(store: Store, model: Ref) -> str | None:
     """The experiment whose newest run kept this model; None where no record tells."""
     for run in store.runs.all():

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from noisyir.commands import Model, StoreUrl, flag, option
+from noisyir.commands import StoreUrl, argument, experiment_names, flag, option
 from noisyir.errors import ConfigError
 
 _DEFAULT_PORT = 8300
+_MODEL = "a folder, an experiment's model, EXPERIMENT:SYSTEM, a key, or models:/NAME@ALIAS"
 
 
 def run(
-    model: Model,
+    model: Annotated[str, argument("MODEL", _MODEL, experiment_names)],
     index: Annotated[bool | None, flag("--index/--no-index", "search, too (default: where there is an index)")] = None,
     host: Annotated[str, option("ADDRESS", "to listen at; others than loopback's need --key-file")] = "127.0.0.1",
     port: Annotated[int, option("PORT", "to listen at")] = _DEFAULT_PORT,
@@ -32,6 +33,7 @@ def run(
     max_waiting: Annotated[int, option("N", "texts that may wait; more are told to come again (429)")] = 8192,
     follow_champion: Annotated[bool, flag("--follow-champion", "answer with each new champion")] = False,
     every: Annotated[float, option("SECONDS", "between two looks for a champion")] = 10.0,
+    force: Annotated[bool, flag("--force", "also a model that is no better than what needs no training")] = False,
     mcp: Annotated[bool, flag("--mcp", "speak MCP on stdin and stdout in place of HTTP")] = False,
     store: StoreUrl = None,
 ) -> int:
@@ -49,7 +51,7 @@ def run(
         raise ConfigError(f"--follow-champion follows {FOLLOWED}, and not {model!r}: noisyir serve noisyir-retriever")
     options = ServeOptions(
         model, store, index, backend, precision, device, threads, wait_ms, max_items, max_tokens, max_bytes,
-        max_waiting, key_file, tuple(name or ()), tuple(cors or ()), every if follow_champion else None,
+        max_waiting, key_file, tuple(name or ()), tuple(cors or ()), every if follow_champion else None, force,
     )  # fmt: skip
     if mcp:
         from noisyir.serving.mcp_tools import speak

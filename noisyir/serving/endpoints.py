@@ -142,7 +142,7 @@ class Endpoints:
         index = _check_store(live, request.path_params["id"])
         if asked.filters:
             raise RefusedError("documents have no attributes to filter by: leave filters out", None, "filters")
-        system = _system(index.systems, asked.ranking_options.ranker)
+        system = _system(live, index.systems, asked.ranking_options.ranker)
         queries = listed(asked.query)
         live.check_count(queries)
         found = await asyncio.gather(*(live.search(query, system, asked.max_num_results) for query in queries))
@@ -302,9 +302,9 @@ async def _check_tei(live: LiveModel, options: protocols.TeiOptions, texts: Sequ
                 raise RefusedError("a text is longer than the model reads: shorten it, or send truncate=true", 413)
 
 
-def _system(systems: Sequence[str], wanted: str) -> str:
+def _system(live: LiveModel, systems: Sequence[str], wanted: str) -> str:
     if wanted in ("auto", "none") or wanted.startswith("default"):
-        return systems[0]
+        return live.model.default
     if wanted not in systems:
         raise RefusedError(f"no ranker {wanted!r} here: {', '.join(systems)}", None, "ranking_options.ranker")
     return wanted

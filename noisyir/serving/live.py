@@ -35,7 +35,9 @@ class LiveModel:
         self._search: dict[str, Batcher[Any, Ranking]] = {}
         if model.index:
             searches = {"vectors": model.index.by_vectors, "bm25": model.index.by_terms}
-            self._search = {name: queue(name, searches[name], _QUERIES_AT_ONCE) for name in model.index.systems}
+            self._search = {
+                name: queue(name, searches[name], _QUERIES_AT_ONCE) for name in model.index.systems if name in searches
+            }
 
     async def embed(self, texts: Sequence[str], side: Side | None) -> Embedded:
         """The vectors of texts; without a side, those of passages."""
@@ -64,6 +66,12 @@ class LiveModel:
 
     async def search(self, query: str, system: str, k: int) -> Ranking:
         """The best k documents."""
+        if system == "hybrid":
+            index = self.model.index
+            assert index is not None
+            depth = index.depth(k)
+            terms, vectors = await asyncio.gather(*(self.search(query, side, depth) for side in ("bm25", "vectors")))
+            return await asyncio.to_thread(index.fused, terms, vectors, k)
         if system == "bm25":
             return await self._search[system]((query, k))
         vector = (await self.embed([query], "query")).vectors[0]

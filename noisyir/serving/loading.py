@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
 from noisyir import experiments
-from noisyir.app.lookup import experiment_that_kept, find_model, finished_runs, newest_index, terms_of
+from noisyir.app.lookup import experiment_that_kept, finished_runs, newest_index, terms_of
+from noisyir.app.systems import System, find_system
 from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import files_digest, lineage
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store, open_store
-from noisyir.errors import StoreError
+from noisyir.errors import ConfigError, StoreError
+from noisyir.eval.recommendation import HYBRID
 from noisyir.models.backends import CALIBRATED, Backend, check_backend
 from noisyir.models.bi_encoder import BiEncoder, load_bi_encoder
 from noisyir.models.cross_encoder import CrossEncoder, TextPairs, load_cross_encoder
@@ -24,17 +27,18 @@ from noisyir.models.ranker import ranker_max_len
 from noisyir.models.text_tokenizer import SIDES, Side, Tokens, as_bags, passage_text
 from noisyir.retrieval.bm25 import LexicalSearcher, open_lexical_index
 from noisyir.retrieval.encode import Encoder, embed_all
+from noisyir.retrieval.fusion import candidates_of, fused_run, fused_scores
 from noisyir.retrieval.settings import Bm25Params, SearchParams
-from noisyir.retrieval.texts import Vectors
+from noisyir.retrieval.texts import Hits, Vectors, run_table
 from noisyir.retrieval.vector_search import Index, best, open_vectors
 from noisyir.serving.facts import audit_of, facts_of
 from noisyir.tracking.kinds import RETRIEVER
 from noisyir.tracking.registry import CHAMPION
 
 FOLLOWED = f"models:/{RETRIEVER.name}@{CHAMPION}"
+_ONE = pa.array(["query"])
 _PAIRS_SHOWN = 5
 _OF_PAIR = ("doc_id", "query", "verdict", "judged", "p_clean", "rests_on", "reason")
-_PRODUCT_FROM = 2  # queries: from so many on FAISS multiplies matrices, which is faster where several wait
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class ServeOptions:
     model: a folder, an experiment, a key, or a registered model.  index: None: searched where there is one.
     wait_ms: that a text waits for others where nothing is being computed.  items, tokens: of one request; body: its
     bytes.  waiting: texts that may wait.  names: by which the server goes, besides loopback's.  cors: origins of other
-    pages that may ask.  follow: seconds between two looks for a new champion.
+    pages that may ask.  follow: seconds between two looks for a new champion.  force: although another is better.
     """
 
     model: str
@@ -63,6 +67,7 @@ class ServeOptions:
     names: tuple[str, ...] = ()
     cors: tuple[str, ...] = ()
     follow: float | None = None
+    force: bool = False
 
     @property
     def cpu_threads(self) -> int:
@@ -85,9 +90,12 @@ class Ranking(NamedTuple):
 
 
 class ServedIndex:
-    """Documents and the systems that search them: `vectors`, and `bm25` where their terms were indexed."""
+    """Documents and the systems that search them: `vectors`, `bm25` where their terms were indexed, and `hybrid`.
 
-    def __init__(self, store: Store, model: Ref, options: ServeOptions) -> None:
+    hybrid: what of the run that kept the model combines the two; None where it did not.
+    """
+
+    def __init__(self, store: Store, model: Ref, options: ServeOptions, hybrid: System | None) -> None:
         found, builds, how = newest_index(store, model), store.builds.all(), SearchParams()
         self.ref = found.index.ref("index")
         table = store.builds.table(found.corpus, ("doc_id", "doc_row", "title", "text")).sort_by("doc_row")
@@ -105,12 +113,32 @@ class ServedIndex:
                 store.builds.folder(terms.ref("lexical_index")), k1=bm25.k1, b=bm25.b,
                 threads=options.cpu_threads, java_heap=Runtime().java_heap,
             )  # fmt: skip
-        _multiply_soon()
+        fused = hybrid.fused if hybrid else None
+        self._fusion: dict[str, Any] = store.builds.table(fused.ref("fusion")).to_pylist()[0] if fused else {}
+        self._depth = int(hybrid.bm25.params["top_k"]) if hybrid and hybrid.bm25 else 0
 
     @property
     def systems(self) -> list[str]:
         """By which documents can be ranked."""
-        return ["vectors", *(["bm25"] if self._terms else [])]
+        return ["vectors", *(["bm25"] if self._terms else []), *(["hybrid"] if self._terms and self._fusion else [])]
+
+    def depth(self, k: int) -> int:
+        """How many candidates of each side the hybrid takes for its best k."""
+        return max(k, self._depth)
+
+    def fused(self, terms: Ranking, vectors: Ranking, k: int) -> Ranking:
+        """The best k documents of two rankings of one query, combined as the run combined them."""
+        if not terms.rows and not vectors.rows:
+            return terms
+        how, ids = self._fusion, self.documents["doc_id"].combine_chunks()
+
+        def run(found: Ranking) -> pa.Table:
+            rows, scores = pa.array(found.rows, pa.int64()), np.array(found.scores, np.float32)
+            return run_table(_ONE, Hits(np.array([len(found.rows)]), ids.take(rows), scores))
+
+        found = candidates_of(run(terms), run(vectors))
+        best_of = fused_run(found, fused_scores(found, how["by"], how["weight"], how["k"]), k)
+        return Ranking([self.row_of[name] for name in best_of["doc_id"].to_pylist()], best_of["score"].to_pylist())
 
     @cached_property
     def row_of(self) -> dict[str, int]:
@@ -152,13 +180,15 @@ class ServedModel:
     def __init__(self, options: ServeOptions) -> None:
         torch.set_num_threads(options.cpu_threads)
         store, folder = open_store(options.store), Path(options.model)
-        ref = None if (folder / "modules.json").exists() else find_model(store, _in_registry(options.model))
+        system = None if (folder / "modules.json").exists() else _system(store, options)
+        ref = (system.model or system.kept) if system else None
         place = store.builds.folder(ref) if ref else folder
         digest = ref.digest if ref else files_digest(folder, (path for path in folder.rglob("*") if path.is_file()))
         self.name, self.digest = options.model, digest
         self.id = folder.resolve().name if ref is None else id_of(options.model)
         self.model: BiEncoder = load_bi_encoder(place, options.device)
         self.index = _index(store, ref, options)
+        self.default = _default(system) if system else "vectors"
         self._encoder = _encoder(self.model, self.index, options)
         self._precision, self._batch_tokens = options.precision, self.model.batch_tokens(None)
         self.ranker = _ranker(store, ref, options.device) if ref else None
@@ -227,13 +257,36 @@ class ServedModel:
 
 
 def id_of(name: str) -> str:
-    """A name as a part of a path: of a registered model without its alias."""
-    return experiments.name_of(name).removeprefix("models:/").partition("@")[0].replace("/", "-")
+    """A name as a part of a path: of a registered model without its alias, of a system its experiment's."""
+    plain = experiments.name_of(name).removeprefix("models:/").partition("@")[0]
+    return plain.partition(":")[0].replace("/", "-")
 
 
-def _in_registry(name: str) -> str:
-    """A registered model's name alone means its champion."""
-    return FOLLOWED if name in (RETRIEVER.name, RETRIEVER.noun) else name
+def _system(store: Store, options: ServeOptions) -> System:
+    """The system of this name, in which a registered model's name alone means its champion.
+
+    ConfigError where another is better, unless it is forced.
+    """
+    name = FOLLOWED if options.model in (RETRIEVER.name, RETRIEVER.noun) else options.model
+    system = find_system(store, name)
+    if system.against and not options.force:
+        raise ConfigError(f"{system.against} (--force serves it all the same)")
+    return system
+
+
+def _default(system: System) -> str:
+    """The name by which a system is searched with."""
+    return "hybrid" if system.fused else "vectors" if system.model else "bm25"
+
+
+def _hybrid(store: Store, model: Ref) -> System | None:
+    """The hybrid of the run that kept the model; None where it has none."""
+    experiment = experiment_that_kept(store, model)
+    try:
+        found = find_system(store, f"{experiment}:{HYBRID}") if experiment else None
+    except (ConfigError, StoreError):
+        return None
+    return found if found and found.model == model else None
 
 
 def _index(store: Store, model: Ref | None, options: ServeOptions) -> ServedIndex | None:
@@ -244,7 +297,7 @@ def _index(store: Store, model: Ref | None, options: ServeOptions) -> ServedInde
             raise StoreError(f"{options.model} is a folder, which has no index: name an experiment, or leave --index")
         return None
     try:
-        return ServedIndex(store, model, options)
+        return ServedIndex(store, model, options, _hybrid(store, model))
     except StoreError:
         if options.index or not _has_none(store, model):
             raise
@@ -257,13 +310,6 @@ def _has_none(store: Store, model: Ref) -> bool:
     except StoreError:
         return True
     return False
-
-
-def _multiply_soon() -> None:
-    """Let FAISS compare a batch by one product of matrices where by default it takes its queries one by one."""
-    import faiss
-
-    faiss.cvar.distance_compute_blas_threshold = _PRODUCT_FROM  # type: ignore[attr-defined]
 
 
 def _encoder(model: BiEncoder, index: ServedIndex | None, options: ServeOptions) -> Encoder:

@@ -22,20 +22,21 @@ def tools(model: ServedModel) -> Any:
         raise MissingPackageError("--mcp needs pip install 'noisyir[serve]'") from error
     server = MCPServer("noisyir", version=__version__, log_level="WARNING")
 
-    def search(query: str, k: int = 5, system: str = "vectors") -> list[dict[str, Any]]:
+    def search(query: str, k: int = 5, system: str = model.default) -> list[dict[str, Any]]:
         """The k documents that answer the query best, each with doc_id, title, text and score.
 
-        system: vectors (the trained model), or bm25.
+        system: vectors (the trained model), bm25, or hybrid (both).
         """
         index = model.index
         if index is None or system not in index.systems or not 1 <= k <= _MOST or not query.strip():
             known = ", ".join(index.systems) if index else "none"
             raise NoisyirError(f"search needs a query, k of 1 to {_MOST}, and a system of these: {known}")
-        if system == "bm25":
-            (found,) = index.by_terms([(query, k)])
-        else:
-            (asked,) = model.embed([([query], "query")])
-            (found,) = index.by_vectors([(asked.vectors[0], k)])
+        (asked,) = model.embed([([query], "query")])
+        depth = index.depth(k) if system == "hybrid" else k
+        (found,) = index.by_vectors([(asked.vectors[0], depth)])
+        if system != "vectors":
+            (by_terms,) = index.by_terms([(query, depth)])
+            found = by_terms if system == "bm25" else index.fused(by_terms, found, k)
         return [{**index.document(row), "score": score} for row, score in zip(*found, strict=True)]
 
     def audit_rate() -> dict[str, Any]:
