@@ -122,10 +122,9 @@ def test_a_server_that_was_killed_while_loading_starts_again_whole(home):
         assert len(searched(address, "vectors")) == 10
 
 
-def test_a_model_that_nothing_needs_is_refused_with_what_to_type(home):
-    done = subprocess.run(
-        [*CLI, "serve", "nothing"], env={**os.environ, "NOISYIR_HOME": str(home)}, capture_output=True
-    )
+def test_a_name_of_nothing_is_refused_with_what_to_type(home):
+    environment = {**os.environ, "NOISYIR_HOME": str(home)}
+    done = subprocess.run([*CLI, "serve", "nothing"], env=environment, capture_output=True)
     assert done.returncode == 1 and b"noisyir ls" in done.stderr
 
 
@@ -134,11 +133,9 @@ def test_tools_of_mcp(home):
     from mcp.client.stdio import stdio_client
 
     async def asked():
-        server = StdioServerParameters(
-            command=CLI[0],
-            args=[*CLI[1:], "serve", "demo", "--force", "--mcp"],
-            env={**os.environ, "NOISYIR_HOME": str(home)},
-        )
+        environment = {**os.environ, "NOISYIR_HOME": str(home)}
+        arguments = [*CLI[1:], "serve", "demo", "--force", "--mcp"]
+        server = StdioServerParameters(command=CLI[0], args=arguments, env=environment)
         async with stdio_client(server) as streams, ClientSession(*streams) as session:
             await session.initialize()
             names = {tool.name for tool in (await session.list_tools()).tools}
