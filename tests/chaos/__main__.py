@@ -28,6 +28,7 @@ FAMILIES = {  # and how many trials a whole campaign makes of each
     "s3": 40,
     "malformed": 1600,
     "nodes": 20,
+    "serving": 600,
 }
 _TELL = 20  # trials after which it is said how far a family is
 

@@ -33,6 +33,7 @@ def test_a_store_that_is_damaged_is_healed(tmp_path):
         ("disk_full", 10),
         ("s3", 10),
         ("nodes", 6),
+        ("serving", 60),
     ],
 )
 def test_a_subset_of_the_campaign(family, count, tmp_path):
