@@ -44,6 +44,7 @@ def run(
     import sys
 
     from noisyir.serving.loading import FOLLOWED, ServeOptions
+    from noisyir.serving.server import serve, speak
 
     if min(workers, max_items, max_tokens, max_bytes, max_waiting, threads or 1) < 1 or wait_ms < 0 or every <= 0:
         raise ConfigError("--workers, --threads and the limits are at least 1, --every above 0, --wait-ms not below 0")
@@ -54,11 +55,7 @@ def run(
         max_waiting, key_file, tuple(name or ()), tuple(cors or ()), every if follow_champion else None, force,
     )  # fmt: skip
     if mcp:
-        from noisyir.serving.mcp_tools import speak
-
         speak(options)
         return 0
-    from noisyir.serving.server import serve
-
     serve(options, host, port, workers, lambda line: print(line, file=sys.stderr, flush=True))
     return 0

@@ -1,4 +1,4 @@
-"""The server: its sockets, its processes, its orderly end, and the champion that it follows."""
+"""The server: its processes, its orderly end, the champion that it follows; and the same for programs on stdin."""
 
 import asyncio
 import gc
@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from noisyir import __version__
 from noisyir.engine.store import open_store
 from noisyir.errors import ConfigError, MissingPackageError, NoisyirError
 from noisyir.serving.loading import FOLLOWED, ServedModel, ServeOptions
@@ -30,6 +31,7 @@ log = logging.getLogger("noisyir")
 
 _OPTIONS = "NOISYIR_SERVE"  # the options, for the processes of a server
 _SHORTEST_KEY = 16
+_MOST_FOUND = 50  # documents that a program is given
 _GRACE_SECONDS = 30  # that requests have which were begun when the end comes
 
 
@@ -138,3 +140,47 @@ async def follow(endpoints: "Endpoints", version: str | None) -> None:
         version = now
         endpoints.answer_with(LiveModel(model, options, endpoints.metrics))
         log.warning("%s v%s answers from now on", FOLLOWED, version)
+
+
+# The Model Context Protocol ----------------------------------------------------------------------------------
+
+
+def speak(options: ServeOptions) -> None:
+    """Answer until stdin ends."""
+    tools(ServedModel(options)).run("stdio")
+
+
+def tools(model: ServedModel) -> Any:
+    """A server with `audit_rate`, and `search` where the model has an index."""
+    try:
+        from mcp.server.mcpserver import MCPServer
+    except ImportError as error:
+        raise MissingPackageError("--mcp needs pip install 'noisyir[serve]'") from error
+    server = MCPServer("noisyir", version=__version__, log_level="WARNING")
+
+    def search(query: str, k: int = 5, system: str = model.default) -> list[dict[str, Any]]:
+        """The k documents that answer the query best, each with doc_id, title, text and score.
+
+        system: vectors (the trained model), bm25, or hybrid (both).
+        """
+        index = model.index
+        if index is None or system not in index.systems or not 1 <= k <= _MOST_FOUND or not query.strip():
+            known = ", ".join(index.systems) if index else "none"
+            raise NoisyirError(f"search needs a query, k of 1 to {_MOST_FOUND}, and a system of these: {known}")
+        (asked,) = model.embed([([query], "query")])
+        depth = index.depth(k) if system == "hybrid" else k
+        (found,) = index.by_vectors([(asked.vectors[0], depth)])
+        if system != "vectors":
+            (by_terms,) = index.by_terms([(query, depth)])
+            found = by_terms if system == "bm25" else index.fused(by_terms, found, k)
+        return [{**index.document(row), "score": score} for row, score in zip(*found, strict=True)]
+
+    def audit_rate() -> dict[str, Any]:
+        """The share of the model's training pairs that are wrong, with its interval; null, and why, if not judged."""
+        rate: dict[str, Any] = model.facts["audit"]
+        return rate
+
+    server.tool()(audit_rate)
+    if model.index:
+        server.tool()(search)
+    return server
