@@ -20,6 +20,7 @@ from noisyir.models.bi_encoder import BiEncoder
 from noisyir.pipelines.experiment import Experiment
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams
 from noisyir.schemas.data import CORPUS, QUERIES
+from noisyir.schemas.retrieval import LEXICAL_INDEX
 from noisyir.schemas.training import MODEL, RANKER
 from noisyir.serving.loading import ServeOptions
 from noisyir.serving.server import application
@@ -78,6 +79,11 @@ def make_world(
         for path in ranker.iterdir():
             (folder / path.name).write_bytes(path.read_bytes())
 
+    def read(job: Job[Nothing]) -> None:
+        job.new_folder("ranker")
+
+    reads = {"lexical_index": LEXICAL_INDEX.all()}  # as a detector does, whose settings are not those of BM25
+    another_reader = Stage(f"reader_{name}", 1, Nothing, reads, {"ranker": RANKER}, read)
     given = Stage("given", 1, Nothing, {}, {"corpus": CORPUS, "queries": QUERIES}, data)
     made = Stage(f"made_{name}", 1, Nothing, {}, {"model": MODEL}, model)
 
@@ -88,6 +94,7 @@ def make_world(
         index = plan.add(INDEX, IndexParams(), doc_vectors=vectors["doc_vectors"])["index"]
         terms = plan.add(BM25_INDEX, Bm25IndexParams(engine="bm25s"), corpus=texts["corpus"])["lexical_index"]
         plan.add(BM25, Bm25Params(k1=1.2), lexical_index=terms, queries=texts["queries"])
+        plan.add(another_reader, Nothing(), lexical_index=terms)
         kept = {"model": of, "index": index}
         if ranker:
             kept["ranker"] = plan.add(Stage("ranked", 1, Nothing, {}, {"ranker": RANKER}, trained_ranker), Nothing())[

@@ -32,6 +32,7 @@ from noisyir.retrieval.settings import Bm25Params, SearchParams
 from noisyir.retrieval.texts import Hits, Vectors, run_table
 from noisyir.retrieval.vector_search import Index, best, open_vectors
 from noisyir.serving.facts import audit_of, facts_of
+from noisyir.stages.retrieval.bm25 import BM25
 from noisyir.tracking.kinds import RETRIEVER
 from noisyir.tracking.registry import CHAMPION
 
@@ -106,9 +107,9 @@ class ServedIndex:
         )  # fmt: skip
         self._terms: LexicalSearcher | None = None
         if terms := terms_of(builds, found.corpus):
-            of_run = next((meta for meta in reversed(builds) if ("lexical_index", terms.ref("lexical_index")) in
-                           meta.input_refs()), None)  # fmt: skip
-            bm25 = Bm25Params(**(of_run.params if of_run else {}))
+            asked = [meta for meta in builds if meta.stage == BM25.name]
+            of = [meta for meta in asked if dict(meta.input_refs())["lexical_index"] == terms.ref("lexical_index")]
+            bm25 = Bm25Params(**(of[-1].params if of else {}))
             self._terms = open_lexical_index(
                 store.builds.folder(terms.ref("lexical_index")), k1=bm25.k1, b=bm25.b,
                 threads=options.cpu_threads, java_heap=Runtime().java_heap,

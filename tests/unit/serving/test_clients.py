@@ -16,6 +16,7 @@ from noisyir.models.bi_encoder import load_bi_encoder
 from noisyir.models.ranker import load_ranker
 from noisyir.models.text_tokenizer import passage_text
 from noisyir.retrieval.encode import embed_all
+from noisyir.retrieval.numpy_bm25 import NumpyBm25
 from noisyir.serving.loading import ServedModel
 from tests.served import DOCUMENTS, corpus, http, make_world, options, random_encoder, serving
 from tests.tiny_models import tiny_bert, tiny_classifier, tiny_encoder
@@ -58,6 +59,9 @@ def test_openai_searches_the_index(client, world):
     by_words = client.vector_stores.search("world", query="w1 w2", ranking_options={"ranker": "bm25"}).data
     texts = [hit.content[0].text.split() + hit.filename.split() for hit in by_words]
     assert len(by_words) == 10 and all({"w1", "w2"} & {*text} for text in texts)
+    (terms,) = [meta.ref("lexical_index") for meta in world.builds.all() if meta.stage == "bm25_index"]
+    own = NumpyBm25(world.builds.folder(terms) / "bm25s", k1=1.2, b=0.4).search(["w1 w2"], 10)  # as the run had it
+    assert [hit.score for hit in by_words] == pytest.approx(own.scores.tolist())
     two = client.vector_stores.search("world", query=["w1 w2", "w7"], max_num_results=50).data
     assert len({hit.file_id for hit in two}) == len(two) == 50
     assert all(one.score >= other.score for one, other in pairwise(two))
