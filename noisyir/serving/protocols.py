@@ -50,7 +50,7 @@ def error_body(protocol: Protocol, status: int, message: str, param: str | None 
 
 
 def in_one_line(error: ValidationError) -> RefusedError:
-    """What is wrong with a body, by its first fault."""
+    """The refusal of a body, by its first fault."""
     fault = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(part) for part in fault["loc"] if not str(part).startswith(("function-", "list[", "str")))
     message = fault["msg"].removeprefix("Value error, ")
@@ -150,7 +150,7 @@ class TeiRerankRequest(BaseModel):
     return_text: bool = False
 
 
-class RankedDocument(BaseModel):
+class DocumentToRank(BaseModel):
     """A document of Cohere's and Jina's: its text."""
 
     text: str
@@ -160,7 +160,7 @@ class RerankRequest(BaseModel):
     """Cohere's and Jina's rerank."""
 
     query: str
-    documents: list[str | RankedDocument] = Field(min_length=1)
+    documents: list[str | DocumentToRank] = Field(min_length=1)
     model: str | None = None
     top_n: int | None = Field(None, ge=1)
     return_documents: bool = False

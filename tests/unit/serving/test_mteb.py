@@ -49,7 +49,7 @@ def test_mteb_measures_the_endpoint_as_the_model(task, served, world):
     near = SentenceTransformer(folder, device="cpu", trust_remote_code=False)
     found = [
         mteb.evaluate(model, task(), cache=None, overwrite_strategy="always").task_results[0].scores["test"][0]
-        for model in (OpenAIAPIEncodeWrapper(served, "world"), near)
+        for model in (OpenAIAPIEncodeWrapper(served, "world", modalities=["text"], use_chat_template=False), near)
     ]
     assert 0.3 < found[0]["ndcg_at_10"] < 1
     assert found[0]["ndcg_at_10"] == pytest.approx(found[1]["ndcg_at_10"], abs=1e-3)
