@@ -27,7 +27,7 @@ from noisyir.serving.batching import OverloadedError
 from noisyir.serving.live import LiveModel
 from noisyir.serving.loading import ServedIndex
 from noisyir.serving.protocols import RefusedError, listed
-from noisyir.serving.traffic import Gate, Metrics, answer, read_body, refusal_of
+from noisyir.serving.traffic import AccessControl, Metrics, answer, read_body, refusal_of
 
 log = logging.getLogger("noisyir")
 
@@ -330,7 +330,7 @@ def _json(body: bytes) -> dict[str, Any]:
 def serving_app(endpoints: Endpoints, keys: Sequence[str], lifespan: Any = None) -> Starlette:
     """The application."""
     options = endpoints.options
-    middleware = [Middleware(Gate, options=options, keys=keys, metrics=endpoints.metrics)]
+    middleware = [Middleware(AccessControl, options=options, keys=keys, metrics=endpoints.metrics)]
     if options.cors:
         methods, headers = ["GET", "POST"], ["authorization", "content-type"]
         cors = Middleware(CORSMiddleware, allow_origins=options.cors, allow_methods=methods, allow_headers=headers)

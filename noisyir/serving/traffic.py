@@ -106,7 +106,7 @@ def refusal_of(request: Request, error: Exception) -> Response:
     return Response(status_code=499)  # ClientDisconnect: who asked is gone
 
 
-class Gate:
+class AccessControl:
     """Refuses what is foreign or has no key, before its body is read; times and counts the rest.
 
     keys: of which a request must have one; none: everyone may ask.

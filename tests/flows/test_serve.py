@@ -29,7 +29,8 @@ def home(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NOISYIR_HOME", str(folder / "home"))
         data = f"data.path={write_beir(folder / 'beir')}"
-        assert main(["run", "demo", *SETTINGS, "methods=[dpr]", data, "--no-track"]) == 0
+        settings = [*SETTINGS, "methods=[dpr]", "noise.rate=0", data]
+        assert main(["run", "demo", *settings, "--no-track"]) == 0
     return folder / "home"
 
 
