@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+import re
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import orjson
+from markupsafe import Markup
 from pydantic import BaseModel, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -20,12 +22,15 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 from noisyir import __version__
+from noisyir.auditing.page import json_for_html
 from noisyir.models.text_tokenizer import Side
+from noisyir.report.cells import templates
 from noisyir.retrieval.texts import Vectors
 from noisyir.serving import protocols
 from noisyir.serving.batching import OverloadedError
 from noisyir.serving.live import LiveModel
-from noisyir.serving.loading import ServedIndex
+from noisyir.serving.loading import ServedIndex, ServedModel
+from noisyir.serving.own_pages import inlined, page_headers
 from noisyir.serving.protocols import RefusedError, listed
 from noisyir.serving.traffic import AccessControl, Metrics, answer, read_body, refusal_of
 
@@ -33,6 +38,11 @@ log = logging.getLogger("noisyir")
 
 _WITHOUT_SIDE = "input_type is missing: embedded as a passage"
 _OF_AUDIT = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+_SCRIPTS = ("texts.js", "search.js")
+_STYLES = ("report.css", "search.css")
+_PAGE_HEADERS = page_headers(_SCRIPTS, _STYLES)
+_DEPTH = 100  # ranks that are told
+_MOST_WORDS = 32  # of a query that are left out, one at a time
 Asked = TypeVar("Asked", bound=BaseModel)
 
 
@@ -154,7 +164,7 @@ class Endpoints:
         first = sorted(scores, key=lambda row: -scores[row])[: asked.max_num_results]
         hits = [{**index.document(row), "score": scores[row]} for row in first]
         took = f"{1000 * (time.perf_counter() - began):.1f}"
-        return answer(protocols.search_page(queries, hits), {"noisyir-system": system, "noisyir-ms": took})
+        return answer(protocols.found_page(queries, hits), {"noisyir-system": system, "noisyir-ms": took})
 
     # TEI ------------------------------------------------------------------------------------------------------
 
@@ -242,9 +252,7 @@ class Endpoints:
 
     async def page(self, request: Request) -> Response:
         """GET /: the search page."""
-        from noisyir.serving.search_page import HEADERS, page
-
-        return HTMLResponse(page(self.live.model, has_key=self.has_key), headers=HEADERS)
+        return HTMLResponse(search_page(self.live.model, has_key=self.has_key), headers=_PAGE_HEADERS)
 
     async def audit(self, request: Request) -> Response:
         """GET /audit: the page of the audit of the model's data."""
@@ -255,8 +263,6 @@ class Endpoints:
 
     async def why(self, request: Request, asked: protocols.WhyRequest) -> Response:
         """Why a document was found: its place by each system, and its score without each word of the query."""
-        from noisyir.serving.search_page import why
-
         live = self.live
         if live.model.index is None or (row := live.model.index.row_of.get(asked.doc_id)) is None:
             raise RefusedError(f"no document {asked.doc_id!r} is in the index", 404)
@@ -348,3 +354,36 @@ def _normed(vectors: Vectors) -> Vectors:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     normed: Vectors = (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
     return normed
+
+
+def search_page(model: ServedModel, *, has_key: bool) -> str:
+    """The page as HTML text, without a text of the data."""
+    systems = model.index.systems if model.index else []
+    known = {"store": model.id, "systems": systems, "has_key": has_key, "audit": model.facts["audit"], "common": []}
+    style, script = (Markup(inlined(names)) for names in (_STYLES, _SCRIPTS))
+    told = {"model": model.id, "documents": len(model.index.documents) if model.index else 0, "systems": systems}
+    return (
+        templates()
+        .get_template("search.html")
+        .render(style=style, script=script, data=Markup(json_for_html(known)), **told)
+    )
+
+
+async def why(live: LiveModel, query: str, row: int) -> dict[str, Any]:
+    """The document's place by each system, its score without each word of the query, and its training pairs' audit."""
+    index = live.model.index
+    assert index is not None
+    places = {}
+    for system in index.systems:
+        found = await live.search(query, system, _DEPTH)
+        place = found.rows.index(row) if row in found.rows else None
+        places[system] = None if place is None else {"rank": place + 1, "score": found.scores[place]}
+    parts = re.split(r"(\s+)", query.strip())
+    words = list(range(0, len(parts), 2))[:_MOST_WORDS]
+    without = ["".join(part for place, part in enumerate(parts) if place != word) for word in words]
+    asked = (await live.embed([query, *without], "query")).vectors
+    document = (await live.embed([index.passage(row)], "passage")).vectors[0]
+    scores = np.asarray(asked @ document).tolist()
+    told = [{"word": parts[word], "without": score} for word, score in zip(words, scores[1:], strict=True)]
+    pairs = live.model.pairs_with(index.document(row)["doc_id"])
+    return {"places": places, "score": scores[0], "words": told, "pairs": pairs}

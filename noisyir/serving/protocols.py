@@ -195,7 +195,7 @@ class WhyRequest(BaseModel):
     doc_id: str
 
 
-def search_page(queries: Sequence[str], found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def found_page(queries: Sequence[str], found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A page of results, each with doc_id, title, text, score and whatever else becomes an attribute."""
     data = [
         {
