@@ -68,7 +68,7 @@ def completed(*words: str) -> list[str]:
 
 
 def test_shells_complete_verbs_experiments_suites_and_options():
-    assert completed("s") == ["search", "show", "status"]
+    assert completed("s") == ["search", "serve", "show", "status"]
     assert completed("run", "") == completed("search", "") == experiments.names()
     assert completed("run", "demo", "--engine", "p") == ["prefect"]
     assert "squad_hidden" in completed("bench", "noise", "--suite", "squad")
