@@ -113,14 +113,14 @@ def _experiments(exp: Experiment, applied: Applied) -> list[Path]:
     folder, stem = applied.pairs.parent, applied.log.name.removesuffix(".changes.jsonl")
     if not isinstance(exp.data, Pairs):
         return [_written(folder / f"{stem}.treatments.yaml", {**settings, "methods": list(_TREATMENTS)})]
-    here = {
+    found_at = {
         name: str(Path(here(path)).resolve())
         for name, path in [("path", exp.data.path), ("corpus", exp.data.corpus)]
         if path
     }
     found = []
-    for name, path in [("given", here["path"]), ("cleaned", str(applied.pairs.resolve()))]:
-        data = {**settings["data"], **here, "path": path}
+    for name, path in [("given", found_at["path"]), ("cleaned", str(applied.pairs.resolve()))]:
+        data = {**settings["data"], **found_at, "path": path}
         told = {**settings, "name": f"{exp.name}-{name}", "data": data, "methods": ["dpr"]}
         found.append(_written(folder / f"{stem}.{name}.yaml", told))
     return found

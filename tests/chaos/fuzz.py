@@ -8,7 +8,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from noisyir import experiments
 from noisyir.app.judging.journal import Journal
 from noisyir.app.judging.server import Access, judging_app
-from noisyir.auditing.asking.answer import usage_of, verdict_of
+from noisyir.auditing.asking.answer import decided, in_words, usage_of, yes_or_no
 from noisyir.auditing.asking.judges.chat import KeptAnswers
 from noisyir.auditing.judgements import given_judgements
 from noisyir.data.formats import Format
@@ -206,10 +206,10 @@ def _read_reply(data: bytes, folder: Path) -> None:
     except (ValueError, RecursionError):  # as the conversation takes it
         return
     usage_of(body)
-    try:
-        assert verdict_of(body).reason.isprintable() or " " in verdict_of(body).reason
-    except ValueError:
-        return
+    for read in (in_words, yes_or_no, decided):
+        with suppress(ValueError):
+            reason = read(body).reason
+            assert reason.isprintable() or " " in reason
 
 
 def _read_kept(data: bytes, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 
 import pyarrow as pa
 import pytest
@@ -159,8 +160,8 @@ def test_every_method_that_trains_on_pairs_reads_their_weights(file, method):
 def test_methods_that_cannot_count_weights_refuse_them_and_the_cure_works(file, method, needs):
     with pytest.raises(ConfigError, match=f"{method} reads no weights") as refused:
         planned(method, file(HALF), *needs)
-    (cure,) = re.findall(r"data\.columns=\S+ \S+}", str(refused.value))
-    assert planned(method, file(HALF), *needs, cure).steps
+    (cure,) = re.findall(r"data\.columns='[^']+'", str(refused.value))
+    assert planned(method, file(HALF), *needs, *shlex.split(cure)).steps
 
 
 def test_plain_training_reads_weights_where_the_file_has_them(file):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -84,8 +85,9 @@ def test_every_systems_values_lie_query_by_query_in_the_run(tracked, tmp_path: P
 
 def test_the_versions_files_and_tags_say_how_to_combine_it_with_bm25(tracked):
     home, outcome = tracked
-    version = challenger(home)
-    (file,) = (home / "mlflow-artifacts" / "models").rglob("hybrid.json")
+    client, version = connect(home).client, challenger(home)
+    logged = client.get_logged_model(version.source.removeprefix("models:/"))
+    (file,) = Path(urlsplit(logged.artifact_location).path).rglob("hybrid.json")
     how = json.loads(file.read_text())
     (fusion,) = Store(home / "store", home=home).builds.table(outcome.kept["fusion"]).to_pylist()
     assert {name: how[name] for name in fusion} == fusion and how["bm25"]["engine"] == "bm25s"
