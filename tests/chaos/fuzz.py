@@ -20,7 +20,7 @@ from noisyir import experiments
 from noisyir.app.judging.journal import Journal
 from noisyir.app.judging.server import Access, judging_app
 from noisyir.auditing.asking.answer import decided, in_words, usage_of, yes_or_no
-from noisyir.auditing.asking.judges.chat import KeptAnswers
+from noisyir.auditing.asking.judges.endpoint import KeptAnswers
 from noisyir.auditing.judgements import given_judgements
 from noisyir.data.formats import Format
 from noisyir.data.importing import take_in
