@@ -65,9 +65,9 @@ class Lesson:
     at random.  suspicion: the order that this gives, or the label-free scores where judgements do not improve them.
     fold: the number of that model, for each pair; chance: what it says before calibration; chance_by_fold: mean of
     what each model says over all pairs.
-    order: AUROC of `suspicion` on the judged pairs.  gain: of the features, cross-validated; None without
-    features.  Both None where these are too few or of one kind.  improves: whether the gain is above 0 at least, so
-    that p_wrong and the order use the features.
+    order: AUROC of `suspicion` on the judged pairs; None where these are too few or of one kind.  gain: of features,
+    cross-validated; None there, too, and without features.  improves: whether the gain is above 0 at least, and AUROC
+    does not fall: p_wrong and the order then use the features.
     """
 
     p_wrong: Float[Array, " pair"]

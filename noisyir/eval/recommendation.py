@@ -4,6 +4,7 @@ A trained model must earn its place against what needs no training.  It is worth
 its gain over the untrained model lie above 0 with their whole intervals over the queries; in a hybrid, if those of its
 hybrid over BM25 and over the untrained model's hybrid do.  What is recommended is the system with the greatest mean on
 the dev queries, among those that need no training and those that are worth using.
+The gate reads the test queries, so that the gain which is told of a system that only just passed is a little too good.
 """
 
 from collections.abc import Iterator, Sequence
