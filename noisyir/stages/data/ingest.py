@@ -19,7 +19,7 @@ from noisyir.engine.tables import aligned, semi_join
 from noisyir.errors import DataError
 from noisyir.schemas.data import ANSWERS, CORPUS, EXCLUDED, GIVEN_NEGATIVES, NOISY_PAIRS, PAIRS, QRELS, QUERIES
 from noisyir.schemas.noise import GIVEN_WEIGHTS
-from noisyir.settings import HELD_OUT, AuditedSplit
+from noisyir.settings import HELD_OUT, PROMOTION, AuditedSplit
 
 
 def ingest(job: Job[Format]) -> None:
@@ -40,14 +40,20 @@ def ingest(job: Job[Format]) -> None:
     tables["pairs"] = _relevant(tables["pairs"], tables["qrels"], job.params.min_relevance)
     held_out: dict[str, Any] = {}
     if job.params.hold_out:
-        tables, held_out = hold_out(tables, texts, job.params.hold_out)
+        tables, held_out = hold_out(tables, texts, job.params.hold_out, job.params.promotion_share)
+    splits = {*tables["queries"]["split"].unique().to_pylist()}
+    if job.params.promotion_share and not splits & {"dev", PROMOTION}:
+        raise DataError(
+            f"data.promotion_share={job.params.promotion_share:g} takes of dev queries, and there are none: "
+            "data.hold_out={dev: 0.2} draws some, or set it to 0"
+        )
     for name, table in tables.items():
         job.write(name, table)
     job.note("source", {"name": source.name, **read.facts(), **held_out})
     job.note("excluded", checked.excluded_counts())
     if "train" not in tables["pairs"]["split"].unique().to_pylist():
         job.note("training", "no training pairs: this data can be searched and scored, not trained on")
-    if not tables["qrels"].num_rows and not {*HELD_OUT} & {*tables["queries"]["split"].unique().to_pylist()}:
+    if not tables["qrels"].num_rows and not {*HELD_OUT} & splits:
         job.note("scoring", "no judgements: this data can be trained on and audited, not scored")
 
 
@@ -65,7 +71,7 @@ def _relevant(pairs: pa.Table, qrels: pa.Table, least: int) -> pa.Table:
 
 INGEST = Stage(
     name="ingest",
-    version=4,
+    version=5,
     params=Format,
     reads={},
     writes={
