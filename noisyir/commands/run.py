@@ -80,7 +80,8 @@ def run(
         outcome = call(exp, choice, Execution(store=opened, runtime=runtime, tracker=tracker, observer=observer))
     if as_json:
         return print_json(describe(outcome, opened))
-    print_outcome(outcome, opened, exp)
+    with opened.locks.in_use():  # tables are read, which gc would else delete meanwhile
+        print_outcome(outcome, opened, exp)
     return 0
 
 
