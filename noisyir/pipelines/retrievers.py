@@ -196,7 +196,7 @@ def context_of(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> C
 
     ConfigError for a way of training that the model cannot be trained in.
     """
-    refuse_unfit(exp.model, exp.train.lora, exp.train.matryoshka)
+    refuse_unfit(exp.model, exp.train.lora, exp.train.matryoshka, exp.encode.dimensions)
     start = plan.add(INIT_MODEL, exp.model)["model"]
     vectors = None
     if exp.noise.needs_vectors:

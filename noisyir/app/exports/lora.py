@@ -34,8 +34,8 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
             write_json(tower / "adapter_config.json", {**about, "base_model_name_or_path": start})
             (tower / ADAPTER / "adapter_model.safetensors").rename(tower / "adapter_model.safetensors")
             shutil.rmtree(tower / ADAPTER)
-            for weights in tower.glob("model*.safetensors*"):
-                weights.unlink()
+            for whole in (*tower.glob("model*.safetensors*"), tower / "config.json"):
+                whole.unlink()  # with them there, transformers would not look for the start
         made.rename(target)
     return (
         f'{target}\nfrom sentence_transformers import SentenceTransformer; model = SentenceTransformer("{target}")\n'
