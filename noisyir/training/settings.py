@@ -45,6 +45,9 @@ class TrainDprParams(Params):
     gradient_checkpointing: bool = Field(
         False, description="compute a transformer's activations twice instead of keeping them: less memory"
     )
+    length_buckets: PositiveInt = Field(
+        1, description="groups of texts of like length that a transformer reads one by one: less padding on a CPU"
+    )
     freeze: NonNegativeInt | None = Field(
         None, description="lower layers of a transformer that stay as they are, with its embeddings; null: all learns"
     )

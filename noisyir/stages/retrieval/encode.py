@@ -94,7 +94,7 @@ def _encoder(job: Job[EncodeParams]) -> "tuple[ShardEncoder, AbstractContextMana
 
 
 def _device(params: EncodeParams, runtime: Runtime) -> str:
-    """What torch computes on; where another backend does, the model is read on the CPU."""
+    """The device of torch's model; where another backend computes, the CPU."""
     return runtime.device if params.backend == "torch" else "cpu"
 
 
