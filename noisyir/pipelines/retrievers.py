@@ -11,6 +11,7 @@ from noisyir.errors import ConfigError
 from noisyir.eval.bench import Cell, compared
 from noisyir.eval.recommendation import LEXICAL, START, hybrid_of
 from noisyir.eval.settings import NoiseTableParams, RecommendParams, ScoreDetectionParams, ScoreLossGroupsParams
+from noisyir.models.weights import refuse_unfit
 from noisyir.pipelines.context import Context
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.method import Method
@@ -191,7 +192,11 @@ def data_of(plan: Plan, exp: Experiment, label: str = "") -> Outputs:
 
 
 def context_of(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> Context:
-    """The experiment's pairs with noise put in, the collection as that leaves it, and the untrained model."""
+    """The experiment's pairs with noise put in, the collection as that leaves it, and the untrained model.
+
+    ConfigError for a way of training that the model cannot be trained in.
+    """
+    refuse_unfit(exp.model, exp.train.lora, exp.train.matryoshka, exp.encode.dimensions)
     start = plan.add(INIT_MODEL, exp.model)["model"]
     vectors = None
     if exp.noise.needs_vectors:

@@ -12,7 +12,7 @@ from tests.unit.training.train_and_die import train
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize(("backbone", "step"), [("static", 12), ("transformer", 7)])
+@pytest.mark.parametrize(("backbone", "step"), [("static", 12), ("transformer", 7), ("transformer by adapters", 7)])
 def test_a_killed_run_ends_in_the_same_bits(bert, tmp_path, backbone, step):
     for name in ("whole", "killed"):
         (tmp_path / name).mkdir()
