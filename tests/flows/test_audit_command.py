@@ -516,7 +516,9 @@ def test_what_follows_from_an_assumption_names_it_in_the_same_sentence(noisyir, 
     assert not any("chance" in row["reason"] for row in rows)
 
 
-BOUND = re.compile(r"at (most|least) [\d.]+ ?%|\[[\d.]+ ?%?, [\d.]+ ?%?\]|between [\d.]+ and|[\d.]+ to [\d.]+ ?%|any rate")
+BOUND = re.compile(
+    r"at (most|least) [\d.]+ ?%|\[[\d.]+ ?%?, [\d.]+ ?%?\]|between [\d.]+ and|[\d.]+ to [\d.]+ ?%|any rate"
+)
 
 
 def bounds_in(out, page):
