@@ -1,4 +1,4 @@
-"""Pairs of which the truth is known, scored by the audit's default detector without it: benches of judging draw on them.
+"""Pairs of which the truth is known, scored without it by the default detector: benches of judging draw on them.
 
     python -m bench.scored_sets --data ../shared/data --home scored           # score all sets, once
 
@@ -124,7 +124,7 @@ def _score(name: str, data: Path, home: Path) -> ScoredPairs:
     right = {pair for pair, is_wrong in truth.items() if not is_wrong}
     if kind:
         noise = aligned(flags, table("noise_truth"), _PAIR)["is_noisy"].to_numpy(zero_copy_only=False)
-        wrong, right = wrong | noise.astype(bool), set(pair_ids(table("clean_pairs")))
+        wrong, right = wrong | noise.astype(bool), set(pair_ids(table("pairs")))  # as they came
     better = [other or "" for other in flags["replacement"].to_pylist()]
     known = [(query, other) in right for (query, _), other in zip(ids, better, strict=True)]
     scores = flags["score"].to_numpy().astype(np.float64)

@@ -149,9 +149,9 @@ def _kappa(one: np.ndarray, other: np.ndarray) -> float:
 def shares(held: Sequence[Held]) -> dict[tuple[str, int], tuple[int, int]]:
     """By bound and number of judgements: how often it held, of how many draws in which it was stated."""
     found: dict[tuple[str, int], tuple[int, int]] = {}
-    for bound, judged, ok in held:
-        times, of = found.get((bound, judged), (0, 0))
-        found[bound, judged] = int(times + ok), of + 1
+    for bound, count, ok in held:
+        times, of = found.get((bound, count), (0, 0))
+        found[bound, count] = int(times + ok), of + 1
     return found
 
 

@@ -21,7 +21,7 @@ def pairs(wrong=0.3, count=600, seed=0):
 
 
 def test_every_bound_that_is_stated_is_looked_at():
-    found = [one for seed in range(20) for one in of_draw(pairs(), [30, 120], seed)]
+    found = [one for seed in range(8) for one in of_draw(pairs(), [30, 120], seed)]
     assert {one.bound for one in found} == set(shown_bounds.LEVELS)
     assert {one.judged for one in found if one.bound == "kept"} == {30, 120}
     assert all(0.7 < times / of for times, of in shares(found).values())
@@ -40,7 +40,7 @@ def test_an_interval_that_is_too_narrow_is_found_out(monkeypatch):
         return replace(found, rate=found.rate._replace(low=found.rate.value, high=found.rate.value))
 
     monkeypatch.setattr(shown_bounds, "judge_all", sure)
-    found = [one for seed in range(20) for one in of_draw(pairs(), [30], seed)]
+    found = [one for seed in range(8) for one in of_draw(pairs(), [30], seed)]
     assert cell(found, "rate while judging").endswith("✗") and not cell(found, "kept").endswith("✗")
 
 
