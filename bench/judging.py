@@ -23,8 +23,8 @@ from noisyir.app.judging.session import random_order
 from noisyir.detection.judged import JudgedPairs, auroc
 from noisyir.detection.judging import judge_all
 
-_HEADINGS = ["set", "judged", "AUROC without", "AUROC", "improves", "rate's error", "covered", "width", "broken", "kept",
-             "ECE", "of that by chance"]  # fmt: skip
+_HEADINGS = ["set", "judged", "AUROC without", "AUROC", "improves", "error of the rate", "covered", "width", "broken",
+             "kept", "ECE", "of that by chance"]  # fmt: skip
 
 
 class Outcome(NamedTuple):
