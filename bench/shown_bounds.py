@@ -12,7 +12,7 @@ A cell has the lowest share over the numbers of judgements; it is marked where c
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,6 +47,7 @@ class Held(NamedTuple):
 
 def main() -> None:
     given = _arguments()
+    judged._cross_fitted = RememberedFits(judged._cross_fitted)
     rows = [["set", "pairs", "wrong", *(f"{name} ({level:.0%})" for name, level in LEVELS.items())]]
     held: dict[str, list[Held]] = {}
     for name in given.sets:
@@ -61,6 +62,25 @@ def main() -> None:
               shares(of_set).items()}  # fmt: skip
     claim = "Bounds that an audit shows without a condition hold at their level."
     record("shown_bounds", rows, left=1, claim=claim, seeds=given.draws, judged=given.judged, held=counts)
+
+
+class RememberedFits:
+    """The fits of the last answers, which are looked at again to know the true gain."""
+
+    def __init__(self, fit: Callable[..., np.ndarray]) -> None:
+        self._fit, self._known = fit, dict[tuple[int, float], np.ndarray]()
+        self._answers: JudgedPairs | None = None
+
+    def __call__(
+        self, columns: np.ndarray, fold: np.ndarray, answers: JudgedPairs, variance: float = 1.0
+    ) -> np.ndarray:
+        """As `noisyir.detection.judged._cross_fitted`."""
+        if answers is not self._answers:
+            self._answers, self._known = answers, {}
+        name = columns.shape[1], variance
+        if name not in self._known:
+            self._known[name] = self._fit(columns, fold, answers, variance)
+        return self._known[name]
 
 
 def of_draw(pairs: ScoredPairs, counts: Sequence[int], seed: int) -> Iterator[Held]:
