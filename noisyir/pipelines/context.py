@@ -34,7 +34,7 @@ class Context:
     label: stands in the names of the steps, where a plan has several contexts.
     judged: the outputs of those who flagged pairs so far; mines: what was mined so far: both for scoring them.
     trial: training queries held out to try methods on; training_seed: of training, where it is not the plan's.
-    tried: what a method tried before it chose.
+    tried: what a method tried before it chose; taught: the lists that a teacher scored.
     """
 
     plan: Plan
@@ -48,6 +48,7 @@ class Context:
     trial: Output | None = None
     training_seed: int | None = None
     tried: Output | None = None
+    taught: Output | None = None
 
     def name(self, what: str) -> str:
         """A step's label."""
@@ -94,7 +95,9 @@ class Context:
 
     def teacher_scores(self) -> Output:
         """The scored lists that the experiment's teacher gives the training queries."""
-        return taught(self.plan, self.exp, self.data, self.start, self.noisy["noisy_pairs"], self.label)
+        pairs = {"pairs": self.noisy["noisy_pairs"]} | ({} if self.trial is None else {"trial": self.trial})
+        self.taught = taught(self.plan, self.exp, self.data, self.start, pairs, self.label)
+        return self.taught
 
     def scores(self, name: str, detector: Detector, pairs: Output | None = None) -> Outputs:
         """The noisy pairs, unless others are given, scored by one detector, starting from the untrained model."""
