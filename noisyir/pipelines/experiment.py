@@ -36,9 +36,11 @@ from noisyir.retrieval.settings import (
 from noisyir.settings import AuditedSplit, Params, as_group, merged
 from noisyir.training.settings import (
     CoTeachingParams,
+    DistillParams,
     RoundParams,
     TrainAr2Params,
     TrainCoTeachingParams,
+    TrainDistillParams,
     TrainDprParams,
 )
 
@@ -95,6 +97,7 @@ class Experiment(Params):
     npc: NpcParams = NpcParams()
     npc_detect: NpcDetectParams = NpcDetectParams()
     co_teaching: CoTeachingParams = CoTeachingParams()
+    distill: DistillParams = DistillParams()
     ranker: RankerParams = RankerParams()
     ar2: Ar2Params = Ar2Params()
     rocketqa: RocketqaParams = RocketqaParams()
@@ -117,6 +120,12 @@ class Experiment(Params):
     def correction(self, **npc: object) -> TrainNpcParams:
         """The settings of training by noisy pair correction, with some of `npc` changed."""
         return TrainNpcParams(**dict(self.train), npc=self.npc.model_copy(update=npc), detection=self.npc_detect)
+
+    def distilling(self, **distill: object) -> TrainDistillParams:
+        """The settings of distillation from lists, with some of `distill` changed.  ValueError for what cannot be."""
+        changed = DistillParams(**{**self.distill.model_dump(exclude_unset=True), **distill})
+        shared = {**dict(self.train), "hard_negatives": self.lists.size - 1}
+        return TrainDistillParams(**shared, distill=changed)
 
     def teaching(self) -> TrainCoTeachingParams:
         """The settings of training by co-teaching."""
