@@ -10,7 +10,7 @@ from noisyir.engine.fetched import located
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs, Stage
 from noisyir.errors import ConfigError
-from noisyir.pipelines.mining import MiningOutputs, TrainedJudge, mine
+from noisyir.pipelines.mining import MiningOutputs, TrainedJudge, mine, taught
 from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.settings import Params
 from noisyir.stages.data.ingest import GIVEN
@@ -91,6 +91,10 @@ class Context:
         name = self.name(label) if label else self.label
         found = self.mines[label] = mine(self.plan, exp, self.data, model, pairs, name, trained)
         return found.negatives
+
+    def teacher_scores(self) -> Output:
+        """The scored lists that the experiment's teacher gives the training queries."""
+        return taught(self.plan, self.exp, self.data, self.start, self.noisy["noisy_pairs"], self.label)
 
     def scores(self, name: str, detector: Detector, pairs: Output | None = None) -> Outputs:
         """The noisy pairs, unless others are given, scored by one detector, starting from the untrained model."""

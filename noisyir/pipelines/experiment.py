@@ -20,6 +20,7 @@ from noisyir.eval.settings import CompareParams, ScoreNegativesParams, ScorePara
 from noisyir.faults import faults
 from noisyir.mining.judges import Judge, Judges
 from noisyir.mining.settings import MineParams
+from noisyir.mining.teachers import HybridTeacher, ListParams, PoolParams, Teacher
 from noisyir.models.settings import InitModelParams
 from noisyir.pipelines.method import Method, Preparations
 from noisyir.pipelines.settings import Ar2Params, RankerParams, RefreshParams, RocketqaParams
@@ -75,6 +76,9 @@ class Experiment(Params):
     bm25: Bm25Params = Bm25Params()
     mine: MineParams = MineParams()
     judges: Judges = Field({}, description="settings of the judges that `mine.judges` names, by kind")
+    teacher: Teacher = Field(HybridTeacher(), description="who scores the lists that distillation learns from")
+    pool: PoolParams = PoolParams()
+    lists: ListParams = ListParams()
     refresh: RefreshParams = RefreshParams()
     score_negatives: ScoreNegativesParams = ScoreNegativesParams()
     model: InitModelParams = InitModelParams()

@@ -1,4 +1,4 @@
-"""Hard negatives of the training queries, mined with one model: ranked, judged, and drawn."""
+"""Documents of the training queries, found with one model: ranked, judged, drawn as negatives, or scored as lists."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,14 +9,17 @@ from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError
 from noisyir.mining.judges import Judge
 from noisyir.mining.settings import CandidatesParams
+from noisyir.mining.teachers import BiEncoderTeacher, Teacher
 from noisyir.pipelines.searching import encoded, searched
-from noisyir.retrieval.settings import RandomRunParams
-from noisyir.stages import stage_of
+from noisyir.retrieval.settings import Bm25IndexParams, RandomRunParams
+from noisyir.stages import stage_named, stage_of
 from noisyir.stages.mining.candidates import CANDIDATES
 from noisyir.stages.mining.mine import MINE
 from noisyir.stages.mining.relevance_judges import RANKER_JUDGE
+from noisyir.stages.mining.teacher_lists import CHOOSE_LISTS, POOL_CANDIDATES
 from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
 from noisyir.stages.retrieval.search import RANDOM_RUN
+from noisyir.stages.training.init_model import INIT_RANKER
 
 if TYPE_CHECKING:
     from noisyir.pipelines.experiment import Experiment
@@ -102,6 +105,46 @@ def retrieved(
         doc_vectors=compared.get("doc_vectors"),
         query_vectors=compared.get("query_vectors"),
     )["candidates"]
+
+
+def taught(plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: Output, label: str) -> Output:
+    """The scored list of each training query with a pair, by the experiment's teacher.
+
+    Candidates are the hits of BM25 and of `model`, and the given documents; dev queries have theirs, to measure by.
+    """
+    lexical = plan.add(BM25_INDEX, Bm25IndexParams(engine="bm25s"), _named(label, "for_pairs"), corpus=data["corpus"])
+    depth = exp.pool.depth
+    by_words = exp.bm25.model_copy(update={"splits": ("train", "dev"), "top_k": depth})
+    runs = {"bm25": plan.add(BM25, by_words, _named(label, "taught"), queries=data["queries"], **lexical)["bm25_run"]}
+    vectors: dict[str, Outputs] = {}
+    for split, params in (("train", exp.encode.model_copy(update={"splits": ("train",)})), ("held_out", exp.encode)):
+        vectors[split] = encoded(plan, params, data, model, _named(label, split))
+        search = exp.search.model_copy(update={"top_k": depth})
+        runs[split] = searched(plan, exp, search, data, vectors[split], _named(label, f"taught_{split}"))["dense_run"]
+    pool = plan.add(POOL_CANDIDATES, exp.pool, label, run=runs, pairs=pairs, queries=data["queries"])["candidate_pool"]
+    offered: dict[str, Output | Outputs] = {
+        "pool": pool,
+        "doc_vectors": vectors["held_out"]["doc_vectors"],
+        "query_vectors": {split: made["query_vectors"] for split, made in vectors.items()},
+        **lexical,
+        **_texts(data),
+    }
+
+    def scored(teacher: Teacher) -> Output:
+        stage = stage_named(teacher.stage)
+        if "ranker" in stage.reads:
+            offered["ranker"] = plan.add(INIT_RANKER, exp.ranker.init, label)["ranker"]
+        given = {name: offered[name] for name in stage.reads if name in offered}
+        return plan.add(stage, teacher, _named(label, teacher.kind), **given)["teacher_scores"]
+
+    scores = {str(number): scored(teacher) for number, teacher in enumerate(exp.teacher.teachers())}
+    student, qrels = scored(BiEncoderTeacher()), data["qrels"]
+    chosen = plan.add(CHOOSE_LISTS, exp.lists, label, pool=pool, scores=scores, student=student, qrels=qrels)
+    return chosen["teacher_scores"]
+
+
+def _named(label: str, what: str) -> str:
+    return f"{label}:{what}" if label else what
 
 
 def _judged(

@@ -120,6 +120,15 @@ def mine_pairs(exp: Experiment) -> Plan:
     return plan
 
 
+def teach_pairs(exp: Experiment) -> Plan:
+    """The scored lists that the experiment's teacher gives the training queries."""
+    plan = Plan(exp.seed)
+    context = context_of(plan, exp, data_of(plan, exp))
+    plan.keep(teacher_scores=context.teacher_scores(), pairs=context.noisy["noisy_pairs"])
+    plan.keep(**_pick(context.data, "corpus", "queries"))
+    return plan
+
+
 def noise_bench(suite: Suite) -> Plan:
     """Every method of the suite on every kind and rate of noise under every seed, and one table of it all."""
     table = table_of(suite)

@@ -1,0 +1,174 @@
+"""Scored lists as pipelines wire them: who scores, who is in a list, and that the given document always is."""
+
+import json
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+
+from noisyir import experiments
+from noisyir.app.runs import Execution, run_experiment
+from noisyir.data.held_out import words_of
+from noisyir.engine.plan import Choice
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.store import Store
+from noisyir.models.cross_encoder import CrossEncoder, TextPairs, load_cross_encoder
+from noisyir.models.text_tokenizer import passage_text
+from noisyir.pipelines.retrievers import teach_pairs
+from noisyir.training import ranker as ranker_training
+from tests.tiny import SETTINGS, tiny_data
+from tests.tiny_models import tiny_bert, tiny_classifier
+from tests.unit.stages.pair_world import model
+
+
+def words_data(folder):
+    """A collection of words that a tiny BERT knows; every fifth training query is a copy of the one before."""
+    (folder / "qrels").mkdir(parents=True)
+    documents = [{"_id": f"d{n}", "title": "", "text": f"w{n} w{(n + 1) % 60} w{(n + 7) % 60}"} for n in range(60)]
+    asked = {"train": range(40), "dev": range(40, 50), "test": range(50, 60)}
+    rows = []
+    for split, numbers in asked.items():
+        texts = {
+            n: f"w{n} w{n + 1}" if n % 5 or split != "train" else f"W{n - 1 if n else 1}, W{n or 2}" for n in numbers
+        }
+        rows += [{"_id": f"{split}{n}", "text": text} for n, text in texts.items()]
+        lines = [f"{split}{n}\td{n}\t1" for n in numbers]
+        (folder / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines]) + "\n")
+    for name, written in (("corpus", documents), ("queries", rows)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in written))
+    return f"data.path={folder}", f"model.weights={model(folder / 'model')}"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """The settings of two tiny collections, and a store that the tests share."""
+    folder = tmp_path_factory.mktemp("taught")
+    collections = {"topics": tiny_data(folder / "topics"), "words": words_data(folder / "words")}
+    return collections, Store(folder / "store", home=folder)
+
+
+@pytest.fixture
+def teach(world):
+    """`teach("teacher=bm25", ...)`: the tables and notes of a run, by stage."""
+    collections, store = world
+
+    def run(*changes, of="topics", refresh=()):
+        exp = experiments.load("demo", [*SETTINGS, *collections[of], "pool.depth=12", *changes])
+        execution = Execution(store=store, runtime=Runtime(device="cpu", threads=1))
+        outcome = run_experiment(exp, Choice(refresh=refresh), execution, teach_pairs)
+        metas = {result.meta.stage: result.meta for result in outcome.results.values()}
+        tables = {name: store.builds.table(ref) for name, ref in outcome.kept.items()}
+        tables["pool"] = store.builds.table(metas["pool_candidates"].ref("candidate_pool"))
+        return tables, {name: meta.notes for name, meta in metas.items()}
+
+    return run
+
+
+@pytest.mark.parametrize("teacher", ["bm25", "bi_encoder", "hybrid", "average"])
+def test_a_list_holds_the_given_document_and_so_many_others(teach, teacher):
+    tables, _ = teach(f"teacher={teacher}", "lists.size=6")
+    lists, pairs = tables["teacher_scores"], tables["pairs"]
+    sizes = lists.group_by("query_id").aggregate([("doc_id", "count")])
+    given = {(row["query_id"], row["doc_id"]) for row in pairs.to_pylist() if row["split"] == "train"}
+    held = {(row["query_id"], row["doc_id"]) for row in lists.to_pylist()}
+    assert given <= held and set(sizes["query_id"].to_pylist()) == {query for query, _ in given}
+    assert set(sizes["doc_id_count"].to_pylist()) == {6}
+    assert lists["fold"].unique().to_pylist() == [-1]
+    assert np.isfinite(lists["score"].to_numpy()).all()
+
+
+def test_the_lists_of_a_teacher_are_top_random_or_spread(teach):
+    spread, best, drawn = (
+        teach("teacher=bm25", "lists.size=6", f"lists.candidates={how}")[0]["teacher_scores"]
+        for how in ("stratified", "top", "random")
+    )
+    least, mean = (
+        {
+            name: getattr(pc, f)(table["score"]).as_py()
+            for name, table in (("spread", spread), ("best", best), ("drawn", drawn))
+        }
+        for f in ("min", "mean")
+    )
+    assert mean["best"] > mean["spread"] and mean["best"] > mean["drawn"] and least["spread"] <= least["best"]
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    return tiny_bert(tmp_path_factory.mktemp("bert"), layers=1)
+
+
+def test_no_query_is_scored_by_a_ranker_that_saw_it_or_a_copy_of_it(teach, bert, monkeypatch):
+    met, read = [], []
+    warmed, logits = ranker_training.warm_up, CrossEncoder.logits
+
+    def warm_up(ranker, lists, *rest):
+        met.append({words_of(text) for text in lists.queries.to_pylist()})
+        return warmed(ranker, lists, *rest)
+
+    def judge(self, texts, *rest):
+        read.append({words_of(text) for text in texts.queries})
+        return logits(self, texts, *rest)
+
+    monkeypatch.setattr(ranker_training, "warm_up", warm_up)
+    monkeypatch.setattr(CrossEncoder, "logits", judge)
+    small = ("ranker.init.layers=1", "ranker.init.max_len=24", "teacher.epochs=1", "teacher.n=3")
+    tables, notes = teach("teacher=ranker", "teacher.folds=3", f"ranker.init.weights={bert}", *small, of="words")
+    assert len(met) == len(read) == 3 and all(len(one) > 8 for one in (*met, *read))
+    assert not any(trained & scored for trained, scored in zip(met, read, strict=True))
+    lists, queries = tables["teacher_scores"], tables["queries"]
+    text = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
+    folds = {(row["fold"], words_of(text[row["query_id"]])) for row in lists.to_pylist()}
+    assert {fold for fold, _ in folds} == {0, 1, 2} and len({words for _, words in folds}) == len(folds)
+    assert notes["score_by_ranker"]["cross_fitted"] == {"folds": 3, "pairs_read": len(tables["pool"])}
+    assert lists["teacher"].unique().to_pylist() == ["ranker"] and len(lists["score"].unique()) > 20
+
+
+def test_a_killed_ranker_goes_on_behind_the_folds_that_it_has_scored(teach, bert, monkeypatch):
+    small = (f"ranker.init.weights={bert}", "ranker.init.layers=1", "ranker.init.max_len=24", "teacher.epochs=1")
+    asked, trained = ("teacher=ranker", "seed=7", *small), []
+    apart = ranker_training.trained_apart
+
+    def killed(start, lists, fold, *rest):
+        trained.append(fold)
+        if fold == 1 and trained.count(1) == 1:
+            raise KeyboardInterrupt
+        return apart(start, lists, fold, *rest)
+
+    monkeypatch.setattr(ranker_training, "trained_apart", killed)
+    with pytest.raises(KeyboardInterrupt):
+        teach(*asked, of="words")
+    resumed = teach(*asked, of="words")[0]["teacher_scores"]
+    assert trained == [0, 1, 1]
+    again = teach(*asked, of="words", refresh=("score_by_ranker",))[0]["teacher_scores"]
+    assert trained == [0, 1, 1, 0, 1] and again == resumed
+
+
+def test_a_cross_encoders_logits_are_written_as_they_are(teach, tmp_path):
+    folder = tiny_classifier(tmp_path / "classifier")
+    tables, _ = teach(
+        "teacher=cross_encoder", f"teacher.weights={folder}", "teacher.max_len=24", "lists.size=4", of="words"
+    )
+    lists = tables["teacher_scores"]
+    queries, corpus = (
+        {name: texts for name, *texts in zip(*(table[column].to_pylist() for column in columns), strict=True)}
+        for table, columns in (
+            (tables["queries"], ["query_id", "text"]),
+            (tables["corpus"], ["doc_id", "title", "text"]),
+        )
+    )
+    asked = [queries[name][0] for name in lists["query_id"].to_pylist()]
+    read = [passage_text(*corpus[name]) for name in lists["doc_id"].to_pylist()]
+    logits = load_cross_encoder(folder, 24, "cpu").logits(TextPairs(asked, read), None)
+    np.testing.assert_allclose(lists["score"].to_numpy(), logits, atol=1e-5)
+
+
+def test_teacher_and_student_are_measured_on_dev_and_a_weaker_teacher_is_told(teach, caplog):
+    _, notes = teach("teacher=bm25")
+    dev = notes["choose_lists"]["dev"]
+    assert dev["queries"] == 12 and dev["teacher"] > dev["student"]
+    assert not [record for record in caplog.records if "no better" in record.message]
+    _, notes = teach("teacher=bi_encoder")
+    dev = notes["choose_lists"]["dev"]
+    assert dev["teacher"] == dev["student"]
+    (said,) = [record.message for record in caplog.records if "no better" in record.message]
+    assert f"{dev['student']:.3f}" in said
