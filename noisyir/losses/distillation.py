@@ -14,9 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-UNDERFLOW = (
-    100.0  # of a list's spread over the temperature, above which its softmax has exact zeros in single precision
-)
+UNDERFLOW = 100.0  # a list's spread over the temperature, above which its softmax has exact zeros
 
 
 def listwise_kl(

@@ -16,6 +16,7 @@ from noisyir.data.settings import ChunkParams
 from noisyir.detection.detectors import Detector
 from noisyir.detection.detectors.ensemble import Ensemble
 from noisyir.detection.settings import DetectParams, NpcDetectParams, NpcParams, RepairParams, TrainNpcParams
+from noisyir.errors import ConfigError
 from noisyir.eval.settings import CompareParams, ScoreNegativesParams, ScoreParams
 from noisyir.faults import faults
 from noisyir.mining.judges import Judge, Judges
@@ -125,11 +126,17 @@ class Experiment(Params):
         """The settings of training by noisy pair correction, with some of `npc` changed."""
         return TrainNpcParams(**dict(self.train), npc=self.npc.model_copy(update=npc), detection=self.npc_detect)
 
-    def distilling(self, **distill: object) -> TrainDistillParams:
-        """The settings of distillation from lists, with some of `distill` changed.  ValueError for what cannot be."""
-        changed = DistillParams(**{**self.distill.model_dump(exclude_unset=True), **distill})
-        shared = {**dict(self.train), "hard_negatives": self.lists.size - 1}
-        return TrainDistillParams(**shared, distill=changed)
+    def distilling(self, contrastive: float, **usual: object) -> TrainDistillParams:
+        """The settings of distillation by a method with this weight of the contrastive loss, and these other settings.
+
+        What is set in `distill` goes before them.  ConfigError where that has no effect in this method.
+        """
+        given = {name: value for name, value in dict(self.distill).items() if value is not None}
+        try:
+            changed = DistillParams(**{"contrastive": contrastive, **usual, **given})
+        except ValidationError as error:
+            raise ConfigError(faults(error, DistillParams, "distill")[0]) from error
+        return TrainDistillParams(**{**dict(self.train), "hard_negatives": self.lists.size - 1}, distill=changed)
 
     def teaching(self) -> TrainCoTeachingParams:
         """The settings of training by co-teaching."""

@@ -103,8 +103,9 @@ class Batch:
     """Pairs that are each other's negatives: those numbered `rows` of the training pairs.
 
     Columns run pair by pair: its own passage, then its hard negatives (DPR's order); `positive` holds the columns
-    of the former, and `passage` the number of each column's passage among the training pairs'.  `ignored` is (query, passage), true where a passage is known to be right for a query but is not
-    its pair's, and, if each query has a pool of its own, at the columns of other pairs.
+    of the former, and `passage` the number of each column's passage among the training pairs'.  `ignored` is (query,
+    passage), true where a passage is known to be right for a query but is not its pair's, and, if each query has a
+    pool of its own, at the columns of other pairs.
     """
 
     rows: Rows

@@ -110,8 +110,10 @@ class DistillParams(Params):
     teacher_temperature: PositiveFloat | None = Field(
         None, description="divides the teacher's scores; null: a quarter of the median spread of its lists"
     )
-    contrastive: NonNegativeFloat = Field(
-        0.0, description="weight of the contrastive loss beside it (CADET's code: 0.1, FlagEmbedding: 1)"
+    contrastive: NonNegativeFloat | None = Field(
+        None,
+        description="weight of the contrastive loss beside it (CADET's code: 0.1, FlagEmbedding: 1); null: 0 in "
+        "distill, 0.1 in distill_contrast and distill_posterior",
     )
     positives: Literal["one", "lse_pair"] = Field(
         "one", description="positives in the contrastive loss: each pair's own, or all of the list by LSEPair"
@@ -137,7 +139,7 @@ class DistillParams(Params):
         if bool(bounds) != (self.mask != "none"):
             found = f"distill.mask={self.mask} with {' and '.join(bounds) or 'no bound'}"
             raise ValueError(f"{found}: set mask to teacher or student, and share_of_top or over_positive")
-        if self.contrastive == 0 and (self.mask != "none" or self.positives != "one" or self.flagged != "keep"):
+        if self.contrastive == 0.0 and (self.mask != "none" or self.positives != "one" or self.flagged != "keep"):
             raise ValueError(
                 "distill.contrastive=0 leaves mask, positives and flagged without effect, for the scores' loss reads "
                 "no label: set contrastive, to 0.1 as CADET's code, or leave them out"

@@ -5,7 +5,7 @@ Nothing that other methods use lives here.
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,6 @@ from noisyir.training.settings import TrainDistillParams
 if TYPE_CHECKING:
     from noisyir.methods.distill.objective import Distillation
     from noisyir.pipelines.context import Context
-    from noisyir.training.batches import ListedPairs
 
 log = logging.getLogger("noisyir")
 
@@ -44,7 +43,7 @@ class Distill(Method):
 
     def train(self, context: "Context") -> Outputs:
         """Score lists, then learn them."""
-        return distilled(context, self.kind, context.exp.distilling(), context.teacher_scores())
+        return distilled(context, self.kind, context.exp.distilling(0.0), context.teacher_scores())
 
 
 class DistillContrast(Method):
@@ -54,8 +53,7 @@ class DistillContrast(Method):
 
     def train(self, context: "Context") -> Outputs:
         """Score lists, then learn them and the pairs."""
-        weight = context.exp.distill.contrastive or 0.1
-        return distilled(context, self.kind, context.exp.distilling(contrastive=weight), context.teacher_scores())
+        return distilled(context, self.kind, context.exp.distilling(0.1), context.teacher_scores())
 
 
 def distilled(context: "Context", kind: str, params: TrainDistillParams, lists: Output) -> Outputs:
@@ -74,13 +72,13 @@ def train_distill(job: Job[TrainDistillParams]) -> None:
     """Train the model on the lists; write it, and how its losses and its dev MRR@10 went."""
     from noisyir.methods.distill.objective import Distillation
     from noisyir.training import examples
-    from noisyir.training.bi_encoder import train
     from noisyir.training.batches import ListedPairs
+    from noisyir.training.bi_encoder import train
 
     encoder, pairs, lists = start_model(job), training_pairs(job), job.table("lists")
     pairs, lists = _with_lists(job, pairs, lists)
     pairs, queries = examples.training_queries(pairs, job.table("queries"))
-    known, held, documents = join_examples(job, encoder, pairs, queries, lists.select(["query_id", "doc_id"]))
+    known, held, _ = join_examples(job, encoder, pairs, queries, lists.select(["query_id", "doc_id"]))
     query = pc.index_in(lists["query_id"], value_set=queries["query_id"].combine_chunks()).to_numpy()
     score = lists["score"].to_numpy()[np.argsort(query, kind="stable")]  # as the passages in `negatives`
     listed = ListedPairs(**vars(known), score=score.astype(np.float64))

@@ -50,7 +50,7 @@ class Distillation(Objective):
             student_temperature=self.student_temperature, teacher_temperature=self.teacher_temperature,
         ).mean()  # fmt: skip
         self.measured = {"distillation_loss": float(loss.detach())}
-        if given.contrastive == 0:
+        if not given.contrastive:
             return loss
         contrastive, masked = self._contrastive(batch, scores, own, asked)
         self.measured = {**self.measured, "contrastive_loss": float(contrastive.detach())}
