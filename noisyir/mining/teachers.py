@@ -9,12 +9,10 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from noisyir.data.held_out import words_of
-from noisyir.errors import DataError
 from noisyir.mining.candidates import Mask, Rows, Scores
 from noisyir.retrieval.fusion import min_max
-from noisyir.settings import Fraction, LearningRate, Location, Params
-from noisyir.training.settings import WarmUpRankerParams
+from noisyir.settings import Fraction, Location, Params
+from noisyir.training.settings import CrossFittedRankerParams
 from noisyir.variants import Variant
 
 
@@ -99,21 +97,11 @@ class CrossEncoderTeacher(Teacher):
     max_len: Annotated[int, Field(ge=8)] = Field(256, description="tokens of query and document together that are read")
 
 
-class RankerTeacher(Teacher, WarmUpRankerParams):
-    """A ranker of our own, trained on the noisy pairs without the queries that it then scores.
-
-    Each of the rankers learns from all parts of the queries but one, and scores this one.  Its lists have a given
-    document and others of the pool.
-    """
+class RankerTeacher(Teacher, CrossFittedRankerParams):
+    """Logits of a ranker of our own, trained on the noisy pairs without the queries that it then scores."""
 
     kind: Literal["ranker"] = "ranker"
     stage: ClassVar[str] = "score_by_ranker"
-
-    folds: Annotated[int, Field(ge=2)] = Field(2, description="parts of the queries: rankers that are trained")
-    loss: Literal["listwise"] = Field("listwise", description="which document of the list is given (InfoNCE)")
-    n: PositiveInt = Field(7, description="negatives in a list, drawn anew each epoch from the pool")
-    batch_size: PositiveInt = Field(16, description="lists a step")
-    learning_rate: LearningRate = Field(5e-5, description="the peak, after warm-up")
 
 
 class AverageTeacher(Teacher):
@@ -161,19 +149,6 @@ def stratified(score: Scores, size: int) -> Rows:
         places[number] = np.argmin(np.abs(left - value))
         left[places[number]] = np.inf
     return places
-
-
-def folds_of(texts: Sequence[str], folds: int, rng: np.random.Generator) -> Rows:
-    """The part, of `folds` parts of equal size, that each text belongs to; texts of the same words are in one.
-
-    DataError where there are fewer different texts than parts.
-    """
-    number: dict[frozenset[str], int] = {}
-    numbers = np.array([number.setdefault(words_of(text), len(number)) for text in texts], np.int64)
-    if len(number) < folds:
-        raise DataError(f"folds={folds} needs as many different queries; there are {len(number)}: set fewer folds")
-    fold: Rows = rng.permutation(np.arange(len(number)) % folds)[numbers]
-    return fold
 
 
 def average(scores: Sequence[Scores], query: Rows) -> Scores:

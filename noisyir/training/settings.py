@@ -1,6 +1,6 @@
 """Settings of training: the bi-encoder's, the ranker's and AR2's."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
@@ -201,6 +201,16 @@ class WarmUpRankerParams(RankingParams):
                 f"ranker_scale={self.ranker_scale:g} with loss=pointwise: scores are log odds then, in nats; drop it"
             )
         return self
+
+
+class CrossFittedRankerParams(WarmUpRankerParams):
+    """Rankers that are each trained on all parts of the queries but one, and score this one."""
+
+    folds: Annotated[int, Field(ge=2)] = Field(2, description="parts of the queries: rankers that are trained")
+    loss: Literal["listwise"] = Field("listwise", description="which document of the list is given (InfoNCE)")
+    n: PositiveInt = Field(7, description="negatives in a list, drawn anew each epoch from the documents found")
+    batch_size: PositiveInt = Field(16, description="lists a step")
+    learning_rate: LearningRate = Field(5e-5, description="the peak, after warm-up")
 
 
 class RerankParams(Params):

@@ -24,7 +24,6 @@ from noisyir.mining.teachers import (
     average,
     chosen,
     doubt,
-    folds_of,
 )
 from noisyir.models.weights import classifier_digest, locate_classifier
 from noisyir.schemas.data import CORPUS, PAIRS, QRELS, QUERIES
@@ -143,7 +142,7 @@ def score_by_ranker(job: Job[RankerTeacher]) -> None:
 
     Dev queries are in the folds, too, and in no training.
     """
-    from noisyir.training.lists import read_texts
+    from noisyir.training.lists import folds_of, read_texts
     from noisyir.training.ranker import trained_apart
 
     pool, params, context = job.table("pool"), job.params, training_context(job)
