@@ -20,7 +20,7 @@ from noisyir.errors import ConfigError
 from noisyir.eval.settings import CompareParams, ScoreNegativesParams, ScoreParams
 from noisyir.faults import faults
 from noisyir.mining.judges import Judge, Judges
-from noisyir.mining.settings import MineParams
+from noisyir.mining.settings import MineParams, RelevanceParams
 from noisyir.mining.teachers import HybridTeacher, ListParams, PoolParams, Teacher
 from noisyir.models.settings import InitModelParams
 from noisyir.pipelines.method import Method, Preparations
@@ -80,6 +80,7 @@ class Experiment(Params):
     teacher: Teacher = Field(HybridTeacher(), description="who scores the lists that distillation learns from")
     pool: PoolParams = PoolParams()
     lists: ListParams = ListParams()
+    relevance: RelevanceParams = RelevanceParams()
     refresh: RefreshParams = RefreshParams()
     score_negatives: ScoreNegativesParams = ScoreNegativesParams()
     model: InitModelParams = InitModelParams()
@@ -131,7 +132,9 @@ class Experiment(Params):
 
         What is set in `distill` goes before them.  ConfigError where that has no effect in this method.
         """
-        given = {name: value for name, value in dict(self.distill).items() if value is not None}
+        given = {
+            name: value for name, value in self.distill.model_dump(exclude_unset=True).items() if value is not None
+        }
         try:
             changed = DistillParams(**{"contrastive": contrastive, **usual, **given})
         except ValidationError as error:

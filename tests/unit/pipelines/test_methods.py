@@ -33,6 +33,12 @@ EXPECTED = {
     "npc_flags": ("train_npc", {"noisy_pairs", "noise_flags"}, JUDGED, {"detect": "given"}),
     "npc_relabel": ("train_npc", {"repaired_pairs", "repaired_flags"}, {*JUDGED, "repair"}, {"detect": "given"}),
     "distill": ("train_distill", {"noisy_pairs", "teacher_scores"}, TAUGHT, {"contrastive": 0.0, "hard_negatives": 15}),
+    "distill_posterior": (
+        "train_distill",
+        {"noisy_pairs", "noise_flags", "teacher_scores"},
+        {*TAUGHT, *JUDGED, "estimate_relevance"},
+        {"contrastive": 0.1, "teacher_temperature": 1.0, "flagged": "weight"},
+    ),
     "distill_contrast": ("train_distill", {"noisy_pairs", "teacher_scores"}, TAUGHT, {"contrastive": 0.1}),
 }
 NEED_MINED = {"ar2", "ar2_continued", "rocketqa"}  # tests/unit/pipelines/test_ar2_method.py, test_rocketqa_method.py
