@@ -75,34 +75,35 @@ def by_label(
     return np.asarray(np.where(both > 0, of_relevant / np.where(both > 0, both, 1.0), relevant))
 
 
-def labels_by_share(
-    relevant: Float[Array, " candidate"], given: Bool[Array, " candidate"], wrong_share: float
-) -> tuple[float, float]:
-    """P(g | r) and P(g | not r), from the share of given candidates that are wrong.
+def labels_by_share(given: Bool[Array, " candidate"], wrong_share: float, relevant_share: float) -> tuple[float, float]:
+    """P(g | r) and P(g | not r), from the share of given candidates that are wrong and that of relevant candidates.
 
-    With G the share of candidates that are given, and R the mean of `relevant`, the chances to be relevant, they are
-    (1 - wrong_share) G / R and wrong_share G / (1 - R).  R is at least (1 - wrong_share) G: labels say as much.
+    With G the share of candidates that are given, and R that of the relevant ones, they are (1 - wrong_share) G / R and
+    wrong_share G / (1 - R).  R is at least (1 - wrong_share) G: labels say as much.
     """
     share = float(given.mean())
-    of_all = float(np.clip(relevant.mean(), (1 - wrong_share) * share + _EDGE, 1 - wrong_share * share - _EDGE))
-    return (1 - wrong_share) * share / of_all, wrong_share * share / (1 - of_all)
+    relevant = min(max(relevant_share, (1 - wrong_share) * share + _EDGE), 1 - wrong_share * share - _EDGE)
+    return (1 - wrong_share) * share / relevant, wrong_share * share / (1 - relevant)
 
 
 def label_model(
-    columns: Float[Array, "candidate column"], given: Bool[Array, " candidate"], wrong_share: float
+    columns: Float[Array, "candidate column"],
+    given: Bool[Array, " candidate"],
+    wrong_share: float,
+    least_share: float = 0.0,
 ) -> LabelModel:
     """The most likely model of the labels, of which the share `wrong_share` is wrong, by expectation maximisation.
 
-    Of more than 200,000 candidates evenly spaced ones are read.
-
+    least_share: so many candidates are relevant at least.  Without it there is an answer that feeds itself: all that is
+    relevant is given, so that nothing else is relevant.  Of more than 200,000 candidates evenly spaced ones are read.
     Source: Natarajan et al., NeurIPS 2013 (labels wrong by class); Bekker and Davis, Machine Learning 2020, section 5.
     """
     columns, given = (values[:: math.ceil(len(given) / _ENOUGH)] for values in (columns, given))
     chances = np.where(given, 1 - wrong_share, _START)
-    found = LabelModel(np.zeros(columns.shape[1]), *labels_by_share(chances, given, wrong_share))
+    found = LabelModel(np.zeros(columns.shape[1]), 1.0, 0.0)
     for _ in range(_ROUNDS):
-        weights = likely_weights(columns, chances)
-        found = LabelModel(weights, *labels_by_share(chances, given, wrong_share))
+        weights, share = likely_weights(columns, chances), max(float(chances.mean()), least_share)
+        found = LabelModel(weights, *labels_by_share(given, wrong_share, share))
         before, chances = chances, found.chances(columns, given)
         if np.abs(chances - before).max(initial=0.0) < _TOLERANCE:
             break
@@ -119,9 +120,10 @@ def likely_weights(
 
 @dataclass(frozen=True)
 class Candidates:
-    """Candidates of queries whose folds are known; `given`: whether a pair gives them."""
+    """Candidates of numbered queries; `given`: whether a pair gives them; `fold`: that of the query."""
 
     columns: Float[Array, "candidate column"]
+    query: Int[Array, " candidate"]
     given: Bool[Array, " candidate"]
     fold: Int[Array, " candidate"]
 
@@ -141,17 +143,18 @@ def cross_fitted(
     """P(r | x, g) of every candidate, each by a model of the other folds, and these models.
 
     P(r | x) is learnt from judgements where there are any, else from labels; the label's own say is by the share that
-    is wrong.
+    is wrong.  By labels a query has one relevant candidate at least, on the average.
     """
     found, models = np.empty(len(candidates.given)), []
     for one in np.unique(candidates.fold):
         others, own = candidates.fold != one, candidates.fold == one
         columns, given = candidates.columns[others], candidates.given[others]
         if judged is None:
-            model = label_model(columns, given, wrong_share)
+            least = len(np.unique(candidates.query[others])) / max(len(given), 1)
+            model = label_model(columns, given, wrong_share, least)
         else:
             weights = likely_weights(judged.columns[judged.fold != one], judged.relevant[judged.fold != one])
-            model = LabelModel(weights, *labels_by_share(curve(columns, weights), given, wrong_share))
+            model = LabelModel(weights, *labels_by_share(given, wrong_share, float(curve(columns, weights).mean())))
         found[own] = model.chances(candidates.columns[own], candidates.given[own])
         models.append(model)
     return found, models

@@ -12,7 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.detection.flags import with_flags
-from noisyir.detection.posterior import Candidates, JudgedCandidates, calibration_error, cross_fitted, evidence
+from noisyir.detection.posterior import (
+    Candidates,
+    JudgedCandidates,
+    LabelModel,
+    calibration_error,
+    cross_fitted,
+    evidence,
+)
 from noisyir.engine.stage import Job, Stage, told
 from noisyir.engine.tables import aligned, semi_join
 from noisyir.errors import DataError
@@ -41,9 +48,10 @@ _UNWARRANTED = (
 def estimate_relevance(job: Job[RelevanceParams]) -> None:
     """Learn how scores and labels tell of relevance; write the chance of each candidate, verdicts, and a target."""
     pool, training = job.table("pool"), np.asarray(pc.equal(job.table("pool")["split"], "train"))
-    columns, fold = evidence(_scores(job, pool), numbered(pool["query_id"])), _folds(job, pool)
+    query, fold = numbered(pool["query_id"]), _folds(job, pool)
+    columns = evidence(_scores(job, pool), query)
     given = np.asarray(pool["given"])
-    candidates = Candidates(columns[training], given[training], fold[training])
+    candidates = Candidates(columns[training], query[training], given[training], fold[training])
     judged, (wrong, warranted) = _judged(job, pool, columns, fold), _wrong_share(job)
     chance, models = cross_fitted(candidates, wrong, judged)
     found = pool.filter(pa.array(training)).select([*_PAIR, "given"])
@@ -51,17 +59,23 @@ def estimate_relevance(job: Job[RelevanceParams]) -> None:
     job.write("relevance", found.append_column("fold", pa.array(fold[training], pa.int32())))
     job.write("noise_flags", _verdicts(found, chance, job.params.threshold, said=bool(judged) or warranted))
     job.write("teacher_scores", _target(job, found))
-    told = {"documents": len(found), "by": "judgements" if judged else "labels", "wrong_share": wrong}
-    told |= {"warranted": warranted, "relevant": float(chance.mean())}
-    told |= {name: float(np.mean([getattr(model, name) for model in models])) for name in ("right", "wrong")}
-    if judged is not None:
-        of_judged, _ = cross_fitted(
-            Candidates(judged.columns, np.zeros(len(judged.fold), bool), judged.fold), 0.0, judged
-        )
-        told |= {"judged": len(judged.fold), "calibration_error": calibration_error(of_judged, judged.relevant)}
-    elif not warranted:
+    job.note(
+        "posterior",
+        {"documents": len(found), **_told(chance, models, judged), "wrong_share": wrong if warranted else None},
+    )
+    if judged is None and not warranted:
         log.warning(_UNWARRANTED)
-    job.note("posterior", told)
+
+
+def _told(chance: "Scores", models: list[LabelModel], judged: JudgedCandidates | None) -> dict[str, Any]:
+    """The source of the chances, their mean, the chances of a label; of judgements the error on unseen queries."""
+    said = {"by": "judgements" if judged else "labels", "relevant": float(chance.mean())}
+    said |= {name: float(np.mean([getattr(model, name) for model in models])) for name in ("right", "wrong")}
+    if judged is not None:
+        without_labels = Candidates(judged.columns, judged.fold, np.zeros(len(judged.fold), bool), judged.fold)
+        error = calibration_error(cross_fitted(without_labels, 0.0, judged)[0], judged.relevant)
+        said |= {"judged": len(judged.fold), "calibration_error": error}
+    return said
 
 
 def _scores(job: Job[RelevanceParams], pool: pa.Table) -> "list[Scores]":
