@@ -15,6 +15,7 @@ from noisyir.retrieval.settings import Bm25IndexParams, RandomRunParams
 from noisyir.stages import stage_named, stage_of
 from noisyir.stages.mining.candidates import CANDIDATES
 from noisyir.stages.mining.mine import MINE
+from noisyir.stages.mining.relevance import ESTIMATE_RELEVANCE
 from noisyir.stages.mining.relevance_judges import RANKER_JUDGE
 from noisyir.stages.mining.teacher_lists import CHOOSE_LISTS, POOL_CANDIDATES
 from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
@@ -59,14 +60,17 @@ def mine(
     pairs: Output,
     label: str,
     trained: TrainedJudge | None = None,
+    **known: Output,
 ) -> MiningOutputs:
     """Rank the training queries as `mine.run` says, and draw; scores are the model's, whoever ranks.
 
     Of BM25's ranking they are computed if drawing needs them.  `trained`, where given, is heard after `mine.judges`.
+    known: further inputs that judges may read.
     """
     params, candidates = exp.mine, retrieved(plan, exp, exp.mine.candidates(), data, model, pairs, label)
     said: dict[str, Outputs] = {
-        judge: _judged(exp.judge(judge), plan, data, model, pairs, candidates, label) for judge in params.judges
+        judge: _judged(exp.judge(judge), plan, {**data, **known}, model, pairs, candidates, label)
+        for judge in params.judges
     }
     verdicts = {judge: outputs["verdicts"] for judge, outputs in said.items()}
     if trained is not None:
@@ -107,7 +111,16 @@ def retrieved(
     )["candidates"]
 
 
-def taught(plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: Outputs, label: str) -> Output:
+@dataclass(frozen=True)
+class TaughtOutputs:
+    """The candidates of training queries, all scores of them by scorer, and the lists that a retriever is to learn."""
+
+    pool: Output
+    scores: Mapping[str, Output]
+    lists: Output
+
+
+def taught(plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: Outputs, label: str) -> TaughtOutputs:
     """The scored list of each training query with a pair, by the experiment's teacher.
 
     pairs: the pairs, and perhaps a trial, whose queries get none.  Candidates are the hits of BM25 and of `model`, and
@@ -136,13 +149,15 @@ def taught(plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: O
 
     if isinstance(exp.teacher, FileTeacher):
         imported = scored(exp.teacher)
-        offered["pool"], scores = imported["candidate_pool"], {"file": imported["teacher_scores"]}
+        offered["pool"] = pool = imported["candidate_pool"]
+        scores = {"file": imported["teacher_scores"]}
     else:
-        offered["pool"] = _pool(plan, exp, data, vectors, lexical, pairs, label)
+        offered["pool"] = pool = _pool(plan, exp, data, vectors, lexical, pairs, label)
         teachers = enumerate(exp.teacher.teachers())
         scores = {str(number): scored(teacher)["teacher_scores"] for number, teacher in teachers}
-    judged = {"student": scored(BiEncoderTeacher())["teacher_scores"], "qrels": data["qrels"]}
-    return plan.add(CHOOSE_LISTS, exp.lists, label, pool=offered["pool"], scores=scores, **judged)["teacher_scores"]
+    student, qrels = scored(BiEncoderTeacher())["teacher_scores"], data["qrels"]
+    chosen = plan.add(CHOOSE_LISTS, exp.lists, label, pool=pool, scores=scores, student=student, qrels=qrels)
+    return TaughtOutputs(pool, {**scores, "student": student}, chosen["teacher_scores"])
 
 
 def _pool(
@@ -164,6 +179,24 @@ def _pool(
     return plan.add(POOL_CANDIDATES, exp.pool, label, run=runs, queries=data["queries"], **pairs)["candidate_pool"]
 
 
+def relevance(
+    plan: Plan, exp: "Experiment", data: Outputs, taught: TaughtOutputs, pairs: Output, flags: Output | None, label: str
+) -> Outputs:
+    """How likely each candidate is relevant: by the teacher, the untrained model and the labels, or by judgements."""
+    return plan.add(
+        ESTIMATE_RELEVANCE,
+        exp.relevance,
+        label,
+        pool=taught.pool,
+        scores=taught.scores,
+        lists=taught.lists,
+        queries=data["queries"],
+        qrels=data["qrels"],
+        pairs=pairs,
+        flags=flags,
+    )
+
+
 def _named(label: str, what: str) -> str:
     return f"{label}:{what}" if label else what
 
@@ -176,7 +209,7 @@ def _judged(
     ConfigError for one that reads what only a method makes.
     """
     stage, offered = stage_of(judge), {"model": model, "pairs": pairs, "candidates": found, "qrels": data["qrels"]}
-    offered |= _texts(data)
+    offered |= {name: data[name] for name in ("queries", "corpus", "relevance") if name in data}
     if missing := [name for name, read in stage.reads.items() if not read.optional and name not in offered]:
         raise ConfigError(
             f"mine.judges: {judge.kind} reads a {missing[0]}, and needs no naming: a method that trains one hears it "

@@ -39,6 +39,9 @@ CANDIDATE_POOL = Artifact("candidate_pool", 1, {**PAIR, "split": STRING, "given"
 # in the teacher's own unit: logits of a cross-encoder, BM25's scores, inner products; a sum of scaled scores lies from
 # 0 to 1.  `fold`: the part of the queries that the scoring model was trained without; -1 where none was trained.
 TEACHER_SCORES = Artifact("teacher_scores", 1, {**PAIR, "score": F32, "teacher": STRING, "fold": I32}, PAIR_KEY)
+# Of each document of the pool, of training queries: the chance, `score`, that it is relevant, by scores and by whether
+# it is given; `fold`: the part of the queries that the model was learnt without.
+RELEVANCE = Artifact("relevance", 1, {**PAIR, "given": BOOL, "score": F32, "fold": I32}, PAIR_KEY)
 MODEL = Artifact("model", 1)
 RANKER = Artifact("ranker", 1)  # a sequence classifier of one label as Hugging Face saves it, and ranker.json
 AR2_STATE = Artifact("ar2_state", 1)  # both optimisers and their step counts, for the next round
