@@ -227,6 +227,15 @@ def test_every_table_has_one_writer_and_stages_are_unique():
         "candidates": {"candidates", "judge_negatives"},  # found, or given by the data
         # with the negatives that the data gives, or of a held-out split: for detectors alone
         "noisy_pairs": {"corrupt", "join_negatives", "judged_pairs"},
+        "candidate_pool": {"pool_candidates", "import_scores"},  # found, or given by a file
+        # of whole pools by one teacher, and of the lists that are chosen from them
+        "teacher_scores": {
+            "score_by_retrieval",
+            "score_by_cross_encoder",
+            "score_by_ranker",
+            "import_scores",
+            "choose_lists",
+        },
         "pair_scores": {"score_pairs", "train_npc"},
         "noise_flags": {"detect", "train_npc"},
     }
