@@ -25,7 +25,10 @@ def _written() -> list[str]:
 
 _FORMAT = f"{', '.join(_formats())} (docs/export.md)"
 _MODEL = "sentence-transformers"
-_AS = "write pairs in this format, no model: as the audit of MODEL leaves them, or data by its path as it is"
+_AS = (
+    "write pairs in this format, no model: as the audit of MODEL leaves them, or data by its path as it is; with "
+    "--format scores: the shape of the lists"
+)
 _PUSH = "send the model to this repository of the Hugging Face Hub, too; nothing is sent without it"
 
 
@@ -50,6 +53,8 @@ def run(
     """
     if pairs_as is None and drop:
         raise ConfigError("--drop says how pairs are exported: give it with --as FORMAT")
+    if layout == "scores" and pairs_as is not None:
+        return _scores(model, pairs_as, to, store)
     if pairs_as is not None:
         if layout != _MODEL or licence or push:
             raise ConfigError("--as exports pairs, and --format, --licence and --push are of models: drop one side")
@@ -60,6 +65,15 @@ def run(
     print(said)
     if push:
         print(pushed(target, push))
+    return 0
+
+
+def _scores(name: str, shape: str, to: str | None, store: str | None) -> int:
+    from noisyir import experiments
+    from noisyir.app.exports.scores import SUFFIX, export_scores
+
+    target = Path(to) if to else Path(f"{experiments.name_of(name)}{SUFFIX if shape != 'trec' else '-scores.run'}")
+    print(export_scores(open_store(store), name, target, shape))
     return 0
 
 

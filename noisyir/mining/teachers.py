@@ -4,10 +4,10 @@ Only their settings and equations are here; the stage that runs a teacher is the
 """
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from noisyir.mining.candidates import Mask, Rows, Scores
 from noisyir.retrieval.fusion import min_max
@@ -104,6 +104,15 @@ class RankerTeacher(Teacher, CrossFittedRankerParams):
     stage: ClassVar[str] = "score_by_ranker"
 
 
+class FileTeacher(Teacher):
+    """Scored lists that are there already, in a file of any of five shapes (docs/teachers.md)."""
+
+    kind: Literal["file"] = "file"
+    stage: ClassVar[str] = "import_scores"
+
+    path: Location = Field(None, description="the file: jsonl, json, parquet or a TREC run")
+
+
 class AverageTeacher(Teacher):
     """The mean of several teachers' scores, each scaled from 0 to 1 within a query's documents."""
 
@@ -112,6 +121,12 @@ class AverageTeacher(Teacher):
     of: tuple[Teacher, ...] = Field(
         (Bm25Teacher(), BiEncoderTeacher()), min_length=2, description="teachers that count alike"
     )
+
+    @model_validator(mode="after")
+    def _all_read_one_pool(self) -> Self:
+        if any(isinstance(teacher, FileTeacher) for teacher in self.teachers()):
+            raise ValueError("of: a file brings its own documents, which the others do not score: leave it out")
+        return self
 
     def teachers(self) -> tuple[Teacher, ...]:
         """All of them."""
@@ -173,7 +188,7 @@ def chosen(score: Scores, given: Mask, how: ListParams, rng: np.random.Generator
     return np.sort(np.concatenate([np.flatnonzero(given), others[places]]))
 
 
-def doubt(teacher: float, student: float) -> str | None:
+def weakness(teacher: float, student: float) -> str | None:
     """Why a teacher should not teach this student, by the measure of both on the same dev queries; None: it may.
 
     Source: arXiv:2507.08336, where distillation gains only from a teacher that beats its student.

@@ -9,7 +9,7 @@ from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError
 from noisyir.mining.judges import Judge
 from noisyir.mining.settings import CandidatesParams
-from noisyir.mining.teachers import BiEncoderTeacher, Teacher
+from noisyir.mining.teachers import BiEncoderTeacher, FileTeacher, Teacher
 from noisyir.pipelines.searching import encoded, searched
 from noisyir.retrieval.settings import Bm25IndexParams, RandomRunParams
 from noisyir.stages import stage_named, stage_of
@@ -120,40 +120,63 @@ class TaughtOutputs:
     lists: Output
 
 
-def taught(plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: Output, label: str) -> TaughtOutputs:
+def taught(plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: Outputs, label: str) -> TaughtOutputs:
     """The scored list of each training query with a pair, by the experiment's teacher.
 
-    Candidates are the hits of BM25 and of `model`, and the given documents; dev queries have theirs, to measure by.
+    pairs: the pairs, and perhaps a trial, whose queries get none.  Candidates are the hits of BM25 and of `model`, and
+    the given documents; dev queries have theirs, to measure by.
     """
-    lexical = plan.add(BM25_INDEX, Bm25IndexParams(engine="bm25s"), _named(label, "for_pairs"), corpus=data["corpus"])
-    depth = exp.pool.depth
-    by_words = exp.bm25.model_copy(update={"splits": ("train", "dev"), "top_k": depth})
-    runs = {"bm25": plan.add(BM25, by_words, _named(label, "taught"), queries=data["queries"], **lexical)["bm25_run"]}
-    vectors: dict[str, Outputs] = {}
-    for split, params in (("train", exp.encode.model_copy(update={"splits": ("train",)})), ("held_out", exp.encode)):
-        vectors[split] = encoded(plan, params, data, model, _named(label, split))
-        search = exp.search.model_copy(update={"top_k": depth})
-        runs[split] = searched(plan, exp, search, data, vectors[split], _named(label, f"taught_{split}"))["dense_run"]
-    pool = plan.add(POOL_CANDIDATES, exp.pool, label, run=runs, pairs=pairs, queries=data["queries"])["candidate_pool"]
+    vectors = {
+        split: encoded(plan, params, data, model, _named(label, split))
+        for split, params in (("train", exp.encode.model_copy(update={"splits": ("train",)})), ("held_out", exp.encode))
+    }
+    engine = Bm25IndexParams(engine="bm25s")
+    lexical = plan.add(BM25_INDEX, engine, _named(label, "for_pairs"), corpus=data["corpus"])
     offered: dict[str, Output | Outputs] = {
-        "pool": pool,
         "doc_vectors": vectors["held_out"]["doc_vectors"],
         "query_vectors": {split: made["query_vectors"] for split, made in vectors.items()},
+        **pairs,
         **lexical,
         **_texts(data),
     }
 
-    def scored(teacher: Teacher) -> Output:
+    def scored(teacher: Teacher) -> Outputs:
         stage = stage_named(teacher.stage)
         if "ranker" in stage.reads:
             offered["ranker"] = plan.add(INIT_RANKER, exp.ranker.init, label)["ranker"]
         given = {name: offered[name] for name in stage.reads if name in offered}
-        return plan.add(stage, teacher, _named(label, teacher.kind), **given)["teacher_scores"]
+        return plan.add(stage, teacher, _named(label, teacher.kind), **given)
 
-    scores = {str(number): scored(teacher) for number, teacher in enumerate(exp.teacher.teachers())}
-    student, qrels = scored(BiEncoderTeacher()), data["qrels"]
-    chosen = plan.add(CHOOSE_LISTS, exp.lists, label, pool=pool, scores=scores, student=student, qrels=qrels)
-    return TaughtOutputs(pool, {**scores, "student": student}, chosen["teacher_scores"])
+    if isinstance(exp.teacher, FileTeacher):
+        imported = scored(exp.teacher)
+        offered["pool"], scores = imported["candidate_pool"], {"file": imported["teacher_scores"]}
+    else:
+        offered["pool"] = _pool(plan, exp, data, vectors, lexical, pairs, label)
+        teachers = enumerate(exp.teacher.teachers())
+        scores = {str(number): scored(teacher)["teacher_scores"] for number, teacher in teachers}
+    student, pool = scored(BiEncoderTeacher())["teacher_scores"], offered["pool"]
+    judged = {"student": student, "qrels": data["qrels"]}
+    lists = plan.add(CHOOSE_LISTS, exp.lists, label, pool=pool, scores=scores, **judged)["teacher_scores"]
+    return TaughtOutputs(pool, {**scores, "student": student}, lists)
+
+
+def _pool(
+    plan: Plan,
+    exp: "Experiment",
+    data: Outputs,
+    vectors: Mapping[str, Outputs],
+    lexical: Outputs,
+    pairs: Outputs,
+    label: str,
+) -> Output:
+    """The documents that a teacher is to read."""
+    depth = {"top_k": exp.pool.depth}
+    by_words = exp.bm25.model_copy(update={"splits": ("train", "dev"), **depth})
+    runs = {"bm25": plan.add(BM25, by_words, _named(label, "taught"), queries=data["queries"], **lexical)["bm25_run"]}
+    for split, made in vectors.items():
+        search, name = exp.search.model_copy(update=depth), _named(label, f"taught_{split}")
+        runs[split] = searched(plan, exp, search, data, made, name)["dense_run"]
+    return plan.add(POOL_CANDIDATES, exp.pool, label, run=runs, queries=data["queries"], **pairs)["candidate_pool"]
 
 
 def relevance(

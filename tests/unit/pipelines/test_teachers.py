@@ -8,10 +8,13 @@ import pytest
 
 from noisyir import experiments
 from noisyir.app.runs import Execution, run_experiment
+from noisyir.cli import main
 from noisyir.data.held_out import words_of
+from noisyir.data.scored_lists import SHAPES
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
+from noisyir.errors import ConfigError, DataError
 from noisyir.models.cross_encoder import CrossEncoder, TextPairs, load_cross_encoder
 from noisyir.models.text_tokenizer import passage_text
 from noisyir.pipelines.retrievers import teach_pairs
@@ -58,7 +61,8 @@ def teach(world):
         outcome = run_experiment(exp, Choice(refresh=refresh), execution, teach_pairs)
         metas = {result.meta.stage: result.meta for result in outcome.results.values()}
         tables = {name: store.builds.table(ref) for name, ref in outcome.kept.items()}
-        tables["pool"] = store.builds.table(metas["pool_candidates"].ref("candidate_pool"))
+        pool = metas["pool_candidates" if "pool_candidates" in metas else "import_scores"]
+        tables["pool"] = store.builds.table(pool.ref("candidate_pool"))
         return tables, {name: meta.notes for name, meta in metas.items()}
 
     return run
@@ -172,3 +176,96 @@ def test_teacher_and_student_are_measured_on_dev_and_a_weaker_teacher_is_told(te
     assert dev["teacher"] == dev["student"]
     (said,) = [record.message for record in caplog.records if "no better" in record.message]
     assert f"{dev['student']:.3f}" in said
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, "trec"])
+def test_exported_lists_are_imported_as_they_were(teach, world, tmp_path, shape, capsys):
+    before = teach("teacher=bm25", "lists.size=6")[0]["teacher_scores"]
+    target = tmp_path / ("lists.run" if shape == "trec" else "lists.jsonl")
+    assert (
+        main(
+            ["export", "demo", "--format", "scores", "--as", shape, "--to", str(target), "--store", str(world[1].root)]
+        )
+        == 0
+    )
+    assert "60 lists" in capsys.readouterr().out
+    after, notes = teach("teacher=file", f"teacher.path={target}")
+    assert after["teacher_scores"].drop_columns("teacher") == before.drop_columns("teacher")
+    assert notes["import_scores"]["imported"] == {"lists": 60, "left_out": {}, "pairs_without": 0}
+    assert notes["choose_lists"]["lists"] == {"lists": 60, "left_out": {"one_document": 0, "equal_scores": 0}}
+
+
+@pytest.fixture
+def lists_of(teach, tmp_path):
+    """`lists_of(change)`: a file of lists by BM25, in which `change` may alter each row by its number."""
+
+    def write(change):
+        scored = teach("teacher=bm25", "lists.size=6")[0]["teacher_scores"].to_pylist()
+        rows = {}
+        for row in scored:
+            made = rows.setdefault(row["query_id"], {"query_id": row["query_id"], "document_ids": [], "scores": []})
+            made["document_ids"].append(row["doc_id"])
+            made["scores"].append(row["score"])
+        kept = [made for number, row in enumerate(rows.values()) if (made := change(number, row))]
+        path = tmp_path / "changed.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in kept))
+        return path
+
+    return write
+
+
+def changed(rows, **values):
+    """Rows below a number get these values; each is a function of the row."""
+    return lambda number, row: row | {name: make(row) for name, make in values.items()} if number < rows else row
+
+
+FAULTS = {
+    "padding": changed(10, scores=lambda row: [100.0, *[0.0] * (len(row["scores"]) - 1)]),
+    "unknown_query": changed(10, query_id=lambda row: f"other {row['query_id']}"),
+    "without_a_given_document": changed(10, document_ids=lambda row: [f"d{n + 60}" for n in range(6)]),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_lists_at_fault_are_left_out_and_told(teach, lists_of, caplog, fault):
+    tables, notes = teach("teacher=file", f"teacher.path={lists_of(FAULTS[fault])}")
+    found = notes["import_scores"]["imported"]
+    assert found["left_out"] == {fault: 10} and found["pairs_without"] == 10
+    assert len(tables["teacher_scores"]["query_id"].unique()) == 50
+    (told,) = [record.getMessage() for record in caplog.records if "scored lists" in record.message]
+    assert "of 60 lists 50 are used" in told and "10" in told
+
+
+def test_scores_of_other_documents_are_told_and_another_collections_file_is_refused(teach, lists_of, caplog):
+    path = lists_of(changed(10, document_ids=lambda row: ["elsewhere", *row["document_ids"][1:]]))
+    found = teach("teacher=file", f"teacher.path={path}")[1]["import_scores"]["imported"]["left_out"]
+    assert found["unknown_documents"] == 10
+    path = lists_of(changed(60, document_ids=lambda row: [f"elsewhere {name}" for name in row["document_ids"]]))
+    with pytest.raises(DataError, match="of 60 lists 60 cannot be used"):
+        teach("teacher=file", f"teacher.path={path}")
+
+
+def test_lists_without_an_order_are_left_out_and_refused_where_there_are_no_others(teach, lists_of, caplog):
+    given = {row["query_id"]: row["doc_id"] for row in teach("teacher=bm25")[0]["pairs"].to_pylist()}
+    alone = changed(5, document_ids=lambda row: [given[row["query_id"]]], scores=lambda row: [1.0])
+    alike = changed(12, scores=lambda row: [2.0] * len(row["scores"]))
+    path = lists_of(lambda number, row: alone(number, alike(number, row)))
+    tables, notes = teach("teacher=file", f"teacher.path={path}")
+    assert notes["choose_lists"]["lists"] == {"lists": 48, "left_out": {"one_document": 5, "equal_scores": 7}}
+    assert len(tables["teacher_scores"]["query_id"].unique()) == 48
+    assert any("5 of one document, 7 of equal scores" in record.getMessage() for record in caplog.records)
+    path = lists_of(changed(60, scores=lambda row: [0.5] * len(row["scores"])))
+    with pytest.raises(DataError, match="60 of equal scores"):
+        teach("teacher=file", f"teacher.path={path}")
+
+
+def test_broken_scores_are_refused_before_any_work(teach, tmp_path):
+    path = tmp_path / "broken.jsonl"
+    path.write_text('{"query_id": "train0", "document_ids": ["d0", "d1"], "scores": [NaN, 1]}\n')
+    with pytest.raises(DataError, match="1 of 2 scores") as refused:
+        teach("teacher=file", f"teacher.path={path}")
+    assert "step" not in str(getattr(refused.value, "__notes__", ""))
+    with pytest.raises(DataError, match="is not a file"):
+        teach("teacher=file", f"teacher.path={tmp_path / 'nowhere.jsonl'}")
+    with pytest.raises(ConfigError, match="brings its own documents"):
+        teach("teacher={kind: average, of: [bm25, file]}")
