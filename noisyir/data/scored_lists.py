@@ -47,7 +47,7 @@ class ScoredList:
         return len(rest) > 0 and first == [_PADDING[0]] and set(rest) == {_PADDING[1]}
 
 
-class Shape(NamedTuple):
+class ListLayout(NamedTuple):
     """One way to lay scored lists out: its columns, and how a row is read and lists are written."""
 
     columns: tuple[str, ...]
@@ -205,13 +205,13 @@ def _tevatron_rows(lists: Iterable[ScoredList]) -> Iterator[dict[str, Any]]:
         yield {"query_id": one.query_id, "query": one.query, "positive_passages": right, "negative_passages": wrong}
 
 
-SHAPES: Mapping[str, Shape] = {
-    "ids": Shape(("query_id", "document_ids", "scores"), _id_list, _id_rows),
-    "flagembedding": Shape(
+SHAPES: Mapping[str, ListLayout] = {
+    "ids": ListLayout(("query_id", "document_ids", "scores"), _id_list, _id_rows),
+    "flagembedding": ListLayout(
         ("query", "pos", "neg", "pos_scores", "neg_scores"), _flag_embedding, _flag_embedding_rows
     ),
-    "tevatron": Shape(("query", "positive_passages", "negative_passages"), _tevatron, _tevatron_rows),
-    "sentence_transformers": Shape(
+    "tevatron": ListLayout(("query", "positive_passages", "negative_passages"), _tevatron, _tevatron_rows),
+    "sentence_transformers": ListLayout(
         ("query", "positive", "label"), _sentence_transformers, _sentence_transformers_rows
     ),
 }  # fmt: skip

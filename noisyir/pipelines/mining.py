@@ -149,15 +149,15 @@ def taught(plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: O
 
     if isinstance(exp.teacher, FileTeacher):
         imported = scored(exp.teacher)
-        offered["pool"], scores = imported["candidate_pool"], {"file": imported["teacher_scores"]}
+        offered["pool"] = pool = imported["candidate_pool"]
+        scores = {"file": imported["teacher_scores"]}
     else:
-        offered["pool"] = _pool(plan, exp, data, vectors, lexical, pairs, label)
+        offered["pool"] = pool = _pool(plan, exp, data, vectors, lexical, pairs, label)
         teachers = enumerate(exp.teacher.teachers())
         scores = {str(number): scored(teacher)["teacher_scores"] for number, teacher in teachers}
-    student, pool = scored(BiEncoderTeacher())["teacher_scores"], offered["pool"]
-    judged = {"student": student, "qrels": data["qrels"]}
-    lists = plan.add(CHOOSE_LISTS, exp.lists, label, pool=pool, scores=scores, **judged)["teacher_scores"]
-    return TaughtOutputs(pool, {**scores, "student": student}, lists)
+    student, qrels = scored(BiEncoderTeacher())["teacher_scores"], data["qrels"]
+    chosen = plan.add(CHOOSE_LISTS, exp.lists, label, pool=pool, scores=scores, student=student, qrels=qrels)
+    return TaughtOutputs(pool, {**scores, "student": student}, chosen["teacher_scores"])
 
 
 def _pool(

@@ -32,7 +32,7 @@ from noisyir.mining.teachers import (
     chosen,
     weakness,
 )
-from noisyir.models.weights import classifier_digest, locate_classifier
+from noisyir.models.weights import classifier_digest, classifier_labels, locate_classifier
 from noisyir.schemas.data import CORPUS, PAIRS, QRELS, QUERIES
 from noisyir.schemas.retrieval import BM25_RUN, DOC_VECTORS, LEXICAL_INDEX, QUERY_VECTORS
 from noisyir.schemas.training import CANDIDATE_POOL, RANKER, TEACHER_SCORES, TRIAL
@@ -141,6 +141,13 @@ def cross_encoder_shards(job: Job[CrossEncoderTeacher], blocks: Sequence[Block])
 
     folder = locate_classifier(job.params.weights, _WEIGHTS)
     return block_logits(job, folder, job.params.max_len, job.table("pool"), blocks)
+
+
+def check_labels(params: CrossEncoderTeacher) -> None:
+    """DataError for weights that are no cross-encoder; a warning where one tells two labels apart."""
+    if classifier_labels(params.weights, _WEIGHTS) == 2:
+        log.warning("%s=%s tells two labels apart: its score is the logit of label 1 minus that of label 0", _WEIGHTS,
+                    params.weights)  # fmt: skip
 
 
 @in_processes
@@ -413,6 +420,7 @@ SCORE_BY_CROSS_ENCODER = Stage(
     raw={"weights": lambda params: classifier_digest(params.weights, _WEIGHTS)},
     pool="gpu",
     spreads=True,
+    ready=check_labels,
 )
 SCORE_BY_RANKER = Stage(
     name="score_by_ranker",

@@ -166,6 +166,23 @@ def test_a_cross_encoders_logits_are_written_as_they_are(teach, tmp_path):
     np.testing.assert_allclose(lists["score"].to_numpy(), logits, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("labels", "told"), [(2, "tells two labels apart"), (3, "tells 3 labels apart"), (None, "no sequence classifier")]
+)
+def test_a_classifier_of_several_labels_or_of_none_is_one_line_before_any_work(
+    teach, tmp_path, bert, labels, told, caplog
+):
+    folder = bert if labels is None else tiny_classifier(tmp_path / "classifier", labels=labels)
+    named = "teacher=cross_encoder", f"teacher.weights={folder}", "teacher.max_len=24"
+    if labels == 2:
+        lists = teach(*named, of="words")[0]["teacher_scores"]
+        assert [told in record.getMessage() for record in caplog.records].count(True) == 1 and lists.num_rows
+        return
+    with pytest.raises(DataError, match=told) as refused:
+        teach(*named, of="words")
+    assert not any("in step" in note for note in refused.value.__notes__)
+
+
 def test_teacher_and_student_are_measured_on_dev_and_a_weaker_teacher_is_told(teach, caplog):
     _, notes = teach("teacher=bm25")
     dev = notes["choose_lists"]["dev"]
@@ -264,7 +281,7 @@ def test_broken_scores_are_refused_before_any_work(teach, tmp_path):
     path.write_text('{"query_id": "train0", "document_ids": ["d0", "d1"], "scores": [NaN, 1]}\n')
     with pytest.raises(DataError, match="1 of 2 scores") as refused:
         teach("teacher=file", f"teacher.path={path}")
-    assert "step" not in str(getattr(refused.value, "__notes__", ""))
+    assert not any("in step" in note for note in refused.value.__notes__)
     with pytest.raises(DataError, match="is not a file"):
         teach("teacher=file", f"teacher.path={tmp_path / 'nowhere.jsonl'}")
     with pytest.raises(ConfigError, match="brings its own documents"):
