@@ -97,7 +97,7 @@ def _folds(job: Job[RelevanceParams], pool: pa.Table) -> "Rows":
 
 
 def _judged(job: Job[RelevanceParams], pool: pa.Table, columns: np.ndarray, fold: "Rows") -> JudgedCandidates | None:
-    """What people judged of the dev queries' candidates; None where that is too little, or of one kind."""
+    """The dev queries' candidates that people judged; None where they are too few, or of one kind."""
     said = pc.fill_null(aligned(pool, job.table("qrels"), _PAIR)["relevance"], -1).to_numpy()
     rows = np.flatnonzero((said >= 0) & np.asarray(pc.equal(pool["split"], "dev")))
     relevant = said[rows] > 0
