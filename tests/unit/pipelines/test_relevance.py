@@ -118,3 +118,22 @@ def test_mining_hears_it_and_what_it_does_not_know_is_not_drawn(run):
         "unknown": len(candidates - chance.keys()),
     }
     assert 0 < said["dropped"] < said["judged"]
+
+
+def test_a_temperature_at_which_the_teachers_softmax_underflows_is_told_with_the_cure(run, caplog):
+    with caplog.at_level(logging.WARNING, "noisyir"):
+        _, notes = run("methods=[distill]", "teacher=bm25", "distill.teacher_temperature=0.001")
+    found = notes["train_distill"]["temperatures"]
+    (said,) = [record.getMessage() for record in caplog.records if "underflows" in record.getMessage()]
+    assert found["underflow"] > 0.9 and f"{found['spread'] / 4:.4g}" in said
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "noisyir"):
+        _, cured = run("methods=[distill]", "teacher=bm25", f"distill.teacher_temperature={found['spread'] / 4:.4g}")
+    assert cured["train_distill"]["temperatures"]["underflow"] == 0.0
+    assert not [record for record in caplog.records if "underflows" in record.getMessage()]
+
+
+def test_auto_tries_distillation_where_it_is_named(run):
+    auto = "methods=[{kind: auto, candidates: [distill_contrast], seeds: 2}]"
+    _, notes = run(auto, "teacher=bm25")
+    assert notes["choose_model"]["chosen"] in ("dpr", "distill_contrast")
