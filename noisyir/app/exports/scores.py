@@ -38,7 +38,7 @@ def export(store: Store, name: str, target: Path, licence: str | None, shape: st
     longest = max(len(one.documents) for one in lists)
     shorter = sum(len(one.documents) < longest for one in lists) if shape == "sentence_transformers" else 0
     said = f"; {shorter:,} shorter ones are left out, as its losses want equal lengths" if shorter else ""
-    return f"{target}: {len(lists) - shorter:,} lists{said}\nnoisyir run {name} teacher=file teacher.path={target}"
+    return f"{target}: {len(lists) - shorter:,} lists{said}\nread by a run with  teacher=file teacher.path={target}"
 
 
 def _lists(store: Store, meta: Meta) -> Iterator[ScoredList]:
