@@ -119,7 +119,7 @@ def likely_weights(
 
 
 @dataclass(frozen=True)
-class Candidates:
+class LabelledCandidates:
     """Candidates of numbered queries; `given`: whether a pair gives them; `fold`: that of the query."""
 
     columns: Float[Array, "candidate column"]
@@ -138,7 +138,7 @@ class JudgedCandidates:
 
 
 def cross_fitted(
-    candidates: Candidates, wrong_share: float, judged: JudgedCandidates | None = None
+    candidates: LabelledCandidates, wrong_share: float, judged: JudgedCandidates | None = None
 ) -> tuple[Float[Array, " candidate"], list[LabelModel]]:
     """P(r | x, g) of every candidate, each by a model of the other folds, and these models.
 

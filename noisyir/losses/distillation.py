@@ -9,6 +9,7 @@ that times the student's temperature squared, FlagEmbedding's is that plus the e
 which the student has no part (docs/teachers.md).
 """
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -96,9 +97,9 @@ def too_good(
     return found.scatter(1, positive.unsqueeze(1), False)
 
 
-def spread(teacher: Float[Tensor, "query passage"], listed: Bool[Tensor, "query passage"]) -> Float[Tensor, " query"]:
-    """The greatest score of each list less its least, in the teacher's unit; 0 where nothing is listed."""
-    teacher = teacher.float()
-    most = teacher.masked_fill(~listed, float("-inf")).amax(dim=1)
-    least = teacher.masked_fill(~listed, float("inf")).amin(dim=1)
-    return (most - least).clamp(min=0.0).nan_to_num(neginf=0.0)
+def underflowing(spreads: Float[np.ndarray, " list"], temperature: float) -> float:
+    """The share of lists in whose softmax the last documents are exact zeros, and drop out of the loss.
+
+    spreads: of each list the greatest score less the least, in the unit of the temperature.
+    """
+    return float((spreads / temperature > UNDERFLOW).mean())

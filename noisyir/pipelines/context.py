@@ -34,7 +34,7 @@ class Context:
     label: stands in the names of the steps, where a plan has several contexts.
     judged: the outputs of those who flagged pairs so far; mines: what was mined so far: both for scoring them.
     trial: training queries held out to try methods on; training_seed: of training, where it is not the plan's.
-    tried: what a method tried before it chose; taught: the lists that a teacher scored.
+    tried: what a method tried before it chose; lists: those that a teacher scored.
     """
 
     plan: Plan
@@ -48,7 +48,7 @@ class Context:
     trial: Output | None = None
     training_seed: int | None = None
     tried: Output | None = None
-    taught: Output | None = None
+    lists: Output | None = None
 
     def name(self, what: str) -> str:
         """A step's label."""
@@ -100,21 +100,21 @@ class Context:
         found = self.mines[label] = mine(self.plan, exp, self.data, model, pairs, name, trained, **known)
         return found.negatives
 
-    def lists(self) -> TaughtOutputs:
+    def taught(self) -> TaughtOutputs:
         """The scored lists that the experiment's teacher gives the training queries, and what they were chosen from."""
         pairs = {"pairs": self.noisy["noisy_pairs"]} | ({} if self.trial is None else {"trial": self.trial})
         found = taught(self.plan, self.exp, self.data, self.start, pairs, self.label)
-        self.taught = found.lists
+        self.lists = found.lists
         return found
 
     def teacher_scores(self) -> Output:
         """The scored lists alone."""
-        return self.lists().lists
+        return self.taught().lists
 
     def relevance(self) -> Outputs:
         """How likely each candidate is relevant, verdicts on the pairs by that, and lists with it as their scores."""
         flags, pairs = self.flags()["noise_flags"], self.noisy["noisy_pairs"]
-        found = relevance(self.plan, self.exp, self.data, self.lists(), pairs, flags, self.label)
+        found = relevance(self.plan, self.exp, self.data, self.taught(), pairs, flags, self.label)
         self.judged["posterior"] = {"noise_flags": found["noise_flags"]}
         return found
 

@@ -155,10 +155,9 @@ def taught(plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: O
         offered["pool"] = pool = _pool(plan, exp, data, vectors, lexical, pairs, label)
         teachers = enumerate(exp.teacher.teachers())
         scores = {str(number): scored(teacher)["teacher_scores"] for number, teacher in teachers}
-    student = scored(BiEncoderTeacher())["teacher_scores"]
-    qrels = data["qrels"]
-    lists = plan.add(CHOOSE_LISTS, exp.lists, label, pool=pool, scores=scores, student=student, qrels=qrels)
-    return TaughtOutputs(pool, {**scores, "student": student}, lists["teacher_scores"])
+    student, qrels = scored(BiEncoderTeacher())["teacher_scores"], data["qrels"]
+    chosen = plan.add(CHOOSE_LISTS, exp.lists, label, pool=pool, scores=scores, student=student, qrels=qrels)
+    return TaughtOutputs(pool, {**scores, "student": student}, chosen["teacher_scores"])
 
 
 def _pool(

@@ -61,8 +61,8 @@ def train_retriever(exp: Experiment) -> Plan:
     plan.keep(corpus=data["corpus"], **_pick(kept, *(name for name in ("model", "index", "ranker") if name in kept)))
     if exp.audited != "train":
         raise ConfigError(f"audit.split={exp.audited}: a run audits what it trains on; noisyir audit takes --split")
-    if context.taught is not None:
-        plan.keep(teacher_scores=context.taught)
+    if context.lists is not None:
+        plan.keep(teacher_scores=context.lists)
     if exp.hybrid is not None:
         plan.keep(fusion=hybrids[hybrid_of(exp.kept)]["fusion"])
     if exp.audit is not None:

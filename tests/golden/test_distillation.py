@@ -8,7 +8,7 @@ import torch
 from sentence_transformers.sentence_transformer.losses import DistillKLDivLoss, MarginMSELoss
 from torch.nn import functional
 
-from noisyir.losses.distillation import UNDERFLOW, listwise_kl, lse_pair, margin_mse, spread, too_good
+from noisyir.losses.distillation import UNDERFLOW, listwise_kl, lse_pair, margin_mse, too_good, underflowing
 from noisyir.losses.dpr import pair_nll
 
 STUDENT, TEACHER = [[2.0, 1.0, -1.0], [0.5, 0.0, 3.0]], [[1.0, 1.5, 0.0], [0.5, 2.0, -1.0]]
@@ -149,8 +149,8 @@ def test_a_mask_over_the_positive_wants_more_than_the_margin():
     assert not too_good(scores, torch.tensor([0, 0])).any()
 
 
-def test_the_spread_is_of_what_is_listed_and_past_the_limit_a_softmax_has_zeros():
-    teacher = torch.tensor([[0.0, 50.0, nan], [0.0, UNDERFLOW + 10, 7.0], [nan, nan, nan]])
-    found = spread(teacher, ~teacher.isnan())
-    assert found.tolist() == [50.0, UNDERFLOW + 10, 0.0]
-    assert (teacher[1].softmax(0) == 0).any() and not (teacher[0, :2].softmax(0) == 0).any()
+def test_past_the_limit_of_spread_over_temperature_a_softmax_has_zeros():
+    near, far = torch.tensor([0.0, UNDERFLOW - 20]), torch.tensor([0.0, UNDERFLOW + 10])
+    assert not (near.softmax(0) == 0).any() and (far.softmax(0) == 0).any()
+    assert underflowing(np.array([UNDERFLOW - 20, UNDERFLOW + 10]), 1.0) == 0.5
+    assert underflowing(np.array([UNDERFLOW - 20, UNDERFLOW + 10]), 2.0) == 0.0

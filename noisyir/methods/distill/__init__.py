@@ -135,7 +135,8 @@ def _counts(job: Job[TrainDistillParams]) -> list[str]:
 
 def _tell(job: Job[TrainDistillParams], objective: "Distillation") -> None:
     """Note the temperatures, and warn where the teacher's softmax underflows."""
-    from noisyir.methods.distill.objective import list_spreads, underflowing
+    from noisyir.losses.distillation import underflowing
+    from noisyir.methods.distill.objective import list_spreads
 
     spreads = list_spreads(objective.pairs)
     teacher, share = objective.teacher_temperature, underflowing(spreads, objective.teacher_temperature)

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from noisyir.errors import DataError
-from noisyir.losses.distillation import UNDERFLOW, listwise_kl, lse_pair, margin_mse, too_good
+from noisyir.losses.distillation import listwise_kl, lse_pair, margin_mse, too_good
 from noisyir.losses.dpr import pair_nll
 from noisyir.training.batches import Batch, ListedPairs, Ragged, known_columns
 from noisyir.training.learner import Objective, on_device
@@ -134,8 +134,3 @@ def temperature_of(spreads: Float[Array, " list"]) -> float:
             "the teacher's scores are all equal within every list: they teach no order; name another teacher"
         )
     return float(np.median(spreads[spreads > 0])) / _SPREADS
-
-
-def underflowing(spreads: Float[Array, " list"], temperature: float) -> float:
-    """The share of lists in whose softmax the last documents are exact zeros, and drop out of the loss."""
-    return float((spreads / temperature > UNDERFLOW).mean())

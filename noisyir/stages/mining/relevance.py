@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 
 from noisyir.detection.flags import with_flags
 from noisyir.detection.posterior import (
-    Candidates,
     JudgedCandidates,
+    LabelledCandidates,
     LabelModel,
     calibration_error,
     cross_fitted,
@@ -51,7 +51,7 @@ def estimate_relevance(job: Job[RelevanceParams]) -> None:
     query, fold = numbered(pool["query_id"]), _folds(job, pool)
     columns = evidence(_scores(job, pool), query)
     given = np.asarray(pool["given"])
-    candidates = Candidates(columns[training], query[training], given[training], fold[training])
+    candidates = LabelledCandidates(columns[training], query[training], given[training], fold[training])
     judged, (wrong, warranted) = _judged(job, pool, columns, fold), _wrong_share(job)
     chance, models = cross_fitted(candidates, wrong, judged)
     found = pool.filter(pa.array(training)).select([*_PAIR, "given"])
@@ -72,7 +72,7 @@ def _told(chance: "Scores", models: list[LabelModel], judged: JudgedCandidates |
     said = {"by": "judgements" if judged else "labels", "relevant": float(chance.mean())}
     said |= {name: float(np.mean([getattr(model, name) for model in models])) for name in ("right", "wrong")}
     if judged is not None:
-        without_labels = Candidates(judged.columns, judged.fold, np.zeros(len(judged.fold), bool), judged.fold)
+        without_labels = LabelledCandidates(judged.columns, judged.fold, np.zeros(len(judged.fold), bool), judged.fold)
         error = calibration_error(cross_fitted(without_labels, 0.0, judged)[0], judged.relevant)
         said |= {"judged": len(judged.fold), "calibration_error": error}
     return said
@@ -97,7 +97,7 @@ def _folds(job: Job[RelevanceParams], pool: pa.Table) -> "Rows":
 
 
 def _judged(job: Job[RelevanceParams], pool: pa.Table, columns: np.ndarray, fold: "Rows") -> JudgedCandidates | None:
-    """What people judged of the dev queries' candidates; None where that is too little, or of one kind."""
+    """The dev queries' candidates that people judged; None where they are too few, or of one kind."""
     said = pc.fill_null(aligned(pool, job.table("qrels"), _PAIR)["relevance"], -1).to_numpy()
     rows = np.flatnonzero((said >= 0) & np.asarray(pc.equal(pool["split"], "dev")))
     relevant = said[rows] > 0

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from noisyir.detection.posterior import (
-    Candidates,
     JudgedCandidates,
+    LabelledCandidates,
     by_label,
     calibration_error,
     cross_fitted,
@@ -52,7 +52,7 @@ def test_columns_are_standard_scores_and_distances_to_the_querys_best():
 
 def test_with_the_right_share_of_wrong_labels_it_is_calibrated_on_unseen_queries(world):
     columns, query, relevant, given, wrong = world
-    found, models = cross_fitted(Candidates(columns, query, given, query % 2), wrong)
+    found, models = cross_fitted(LabelledCandidates(columns, query, given, query % 2), wrong)
     assert 0.1 < wrong < 0.5 and len(models) == 2
     assert calibration_error(found, relevant) < 0.02
     for some in (given, ~given):
@@ -69,7 +69,7 @@ def test_what_a_wrong_pair_should_have_given_is_found_among_the_others():
     columns = evidence([rng.normal(0, 1, len(query)) + 4 * relevant for _ in range(2)], query)
     is_wrong = rng.random(300) < 0.4
     given = place == np.where(is_wrong, rng.integers(1, 20, 300), 0)[query]
-    found, models = cross_fitted(Candidates(columns, query, given, query % 2), float(is_wrong.mean()))
+    found, models = cross_fitted(LabelledCandidates(columns, query, given, query % 2), float(is_wrong.mean()))
     assert models[0].right == pytest.approx(0.6, abs=0.06)
     assert found[relevant & ~given].mean() > 0.9 and found[given & ~relevant].mean() < 0.1
     assert calibration_error(found, relevant) < 0.02
@@ -77,7 +77,7 @@ def test_what_a_wrong_pair_should_have_given_is_found_among_the_others():
 
 def test_labels_that_are_taken_for_right_are_believed_whole(world):
     columns, query, relevant, given, wrong = world
-    found, _ = cross_fitted(Candidates(columns, query, given, query % 2), 0.0)
+    found, _ = cross_fitted(LabelledCandidates(columns, query, given, query % 2), 0.0)
     assert (found[given] == 1.0).all()
     assert calibration_error(found[given], relevant[given]) == pytest.approx(wrong)
 
@@ -86,7 +86,7 @@ def test_judgements_of_a_few_queries_calibrate_it(world):
     columns, query, relevant, given, wrong = world
     few = query < 60
     judged = JudgedCandidates(columns[few], relevant[few], query[few] % 5)
-    found, models = cross_fitted(Candidates(columns, query, given, query % 5), wrong, judged)
+    found, models = cross_fitted(LabelledCandidates(columns, query, given, query % 5), wrong, judged)
     assert len(models) == 5 and calibration_error(found, relevant) < 0.03
     assert calibration_error(found[given], relevant[given]) < 0.1
 
@@ -100,7 +100,7 @@ def test_a_candidates_chance_is_by_a_model_that_saw_nothing_of_its_fold(world, b
 
     def chances(labels, truth):
         judged = JudgedCandidates(columns, truth, fold) if by == "judgements" else None
-        return cross_fitted(Candidates(columns, query[few], labels, fold), wrong, judged)[0]
+        return cross_fitted(LabelledCandidates(columns, query[few], labels, fold), wrong, judged)[0]
 
     before = chances(given, relevant)
     rng = np.random.default_rng(0)
