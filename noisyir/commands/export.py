@@ -53,27 +53,16 @@ def run(
     """
     if pairs_as is None and drop:
         raise ConfigError("--drop says how pairs are exported: give it with --as FORMAT")
-    if layout == "scores" and pairs_as is not None:
-        return _scores(model, pairs_as, to, store)
-    if pairs_as is not None:
+    if pairs_as is not None and layout != "scores":
         if layout != _MODEL or licence or push:
             raise ConfigError("--as exports pairs, and --format, --licence and --push are of models: drop one side")
         return _pairs(model, pairs_as, to, store, drop=drop, force=force)
     from noisyir.app.exports import export, pushed
 
-    said, target = export(open_store(store), model, layout, to, licence, force=force)
+    said, target = export(open_store(store), model, layout, to, licence, force=force, shape=pairs_as)
     print(said)
     if push:
         print(pushed(target, push))
-    return 0
-
-
-def _scores(name: str, shape: str, to: str | None, store: str | None) -> int:
-    from noisyir import experiments
-    from noisyir.app.exports.scores import SUFFIX, export_scores
-
-    target = Path(to) if to else Path(f"{experiments.name_of(name)}{SUFFIX if shape != 'trec' else '-scores.run'}")
-    print(export_scores(open_store(store), name, target, shape))
     return 0
 
 

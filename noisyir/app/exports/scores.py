@@ -19,22 +19,15 @@ SUFFIX = "-scores.jsonl"
 KNOWN = (*SHAPES, "trec")
 
 
-def export(store: Store, name: str, target: Path, licence: str | None) -> str:
-    """Lists of ids."""
-    return export_scores(store, name, target, "ids")
-
-
-def export_scores(store: Store, name: str, target: Path, shape: str) -> str:
+def export(store: Store, name: str, target: Path, licence: str | None, shape: str = "ids") -> str:
     """Lists in a shape, and how they are read back.
 
-    ConfigError for an unknown shape; StoreError where the experiment has no scored lists, or the target is there.
+    ConfigError for an unknown shape; StoreError where the experiment has no scored lists.
     """
     if shape not in KNOWN:
         raise ConfigError(
             f"no shape {shape!r} of scored lists{did_you_mean(shape, KNOWN)}; there are {', '.join(KNOWN)}"
         )
-    if target.exists():
-        raise StoreError(f"{target} exists already: name a new path with --to")
     meta = kept_by_run(store, name, "teacher_scores")
     if meta is None:
         raise StoreError(
@@ -45,7 +38,7 @@ def export_scores(store: Store, name: str, target: Path, shape: str) -> str:
     longest = max(len(one.documents) for one in lists)
     shorter = sum(len(one.documents) < longest for one in lists) if shape == "sentence_transformers" else 0
     said = f"; {shorter:,} shorter ones are left out, as its losses want equal lengths" if shorter else ""
-    return f"{target}: {len(lists) - shorter:,} lists{said}\nnoisyir run {name} teacher=file teacher.path={target}"
+    return f"{target}: {len(lists) - shorter:,} lists{said}\nread by a run with  teacher=file teacher.path={target}"
 
 
 def _lists(store: Store, meta: Meta) -> Iterator[ScoredList]:

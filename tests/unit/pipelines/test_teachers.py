@@ -55,9 +55,9 @@ def teach(world):
     """`teach("teacher=bm25", ...)`: the tables and notes of a run, by stage."""
     collections, store = world
 
-    def run(*changes, of="topics", refresh=()):
+    def run(*changes, of="topics", refresh=(), processes=1):
         exp = experiments.load("demo", [*SETTINGS, *collections[of], "pool.depth=12", *changes])
-        execution = Execution(store=store, runtime=Runtime(device="cpu", threads=1))
+        execution = Execution(store=store, runtime=Runtime(device="cpu", threads=1, processes=processes))
         outcome = run_experiment(exp, Choice(refresh=refresh), execution, teach_pairs)
         metas = {result.meta.stage: result.meta for result in outcome.results.values()}
         tables = {name: store.builds.table(ref) for name, ref in outcome.kept.items()}
@@ -145,6 +145,20 @@ def test_a_killed_ranker_goes_on_behind_the_folds_that_it_has_scored(teach, bert
     assert trained == [0, 1, 1]
     again = teach(*asked, of="words", refresh=("score_by_ranker",))[0]["teacher_scores"]
     assert trained == [0, 1, 1, 0, 1] and again == resumed
+
+
+@pytest.mark.slow
+def test_rankers_trained_in_two_processes_give_the_differences_of_one(teach, bert):
+    """InfoNCE is blind to what is added to all scores, so that rounding alone moves the head's bias."""
+    small = (f"ranker.init.weights={bert}", "ranker.init.layers=1", "ranker.init.max_len=24", "teacher.epochs=1")
+    asked, told = ("teacher=ranker", "ranker.init.dropout=0", *small), []
+    for processes, refresh in ((1, ()), (2, ("score_by_ranker",))):
+        found = teach(*asked, of="words", refresh=refresh, processes=processes)[0]["teacher_scores"]
+        score, query = found["score"].to_numpy(), found["query_id"].to_numpy(zero_copy_only=False)
+        means = {name: score[query == name].mean() for name in np.unique(query)}
+        told.append(score - np.array([means[name] for name in query]))
+    np.testing.assert_allclose(*told, atol=1e-5)
+    assert np.ptp(told[0]) > 0.1
 
 
 def test_a_cross_encoders_logits_are_written_as_they_are(teach, tmp_path):

@@ -305,7 +305,7 @@ def bert(tmp_path_factory):
     return tiny_bert(tmp_path_factory.mktemp("bert"), layers=1)
 
 
-SMALL = {"epochs": 1, "n": 3, "batch_size": 8}
+SMALL = {"epochs": 1, "n": 3, "batch_size": 8, "neighbours": 2}
 
 
 def test_the_rankers_detector_reads_no_pair_that_its_ranker_met(score, bert, monkeypatch):
@@ -330,15 +330,17 @@ def test_the_rankers_score_is_the_best_others_logit_above_the_own(score, classif
     monkeypatch.setattr(ranker_training, "trained_apart", lambda *_: load_ranker(classifier, "cpu"))
     write_json(classifier / "ranker.json", {"max_len": 24})
     out = score(pair_tables(), kind="ranker", init={"weights": str(bert), "max_len": 24}, **SMALL)
-    judge, texts = load_cross_encoder(classifier, 24, "cpu"), pair_tables()["corpus"]["text"].to_pylist()
-    found = zip(out["pair_scores"].to_pylist(), out["competitors"].to_pylist(), strict=True)
-    for number, (pair, others) in enumerate(found):
-        names = [pair["doc_id"], *others["competitors"]]
-        read = [texts[int(name[1:])] for name in names]
-        logits = judge.logits(TextPairs([f"w{number}"] * len(read), read), None)
-        assert pair["score"] == pytest.approx(logits[1:].max() - logits[0], abs=1e-4)
-        assert len(names) == 4 and pair["best_other"] == names[1 + int(np.argmax(logits[1:]))]
-        assert others["rank"] == 1 + (logits[1:] >= logits[0]).sum()
+    texts = pair_tables()["corpus"]["text"].to_pylist()
+    pairs, others = (out[name].to_pylist() for name in ("pair_scores", "competitors"))
+    named = [[pair["doc_id"], *other["competitors"]] for pair, other in zip(pairs, others, strict=True)]
+    read = [(f"w{number}", texts[int(name[1:])]) for number, names in enumerate(named) for name in names]
+    logits = load_cross_encoder(classifier, 24, "cpu").logits(TextPairs(*zip(*read, strict=True)), None).reshape(-1, 4)
+    best = logits[:, 1:].max(axis=1)
+    np.testing.assert_allclose([pair["score"] for pair in pairs], best - logits[:, 0], atol=1e-4)
+    assert [pair["best_other"] for pair in pairs] == [names[1] for names in named]
+    assert (logits[:, 1:] >= best[:, None] - 1e-5)[:, 0].all()  # the best one first
+    ranks = 1 + (logits[:, 1:] >= logits[:, :1]).sum(axis=1)
+    assert [other["rank"] for other in others] == ranks.tolist()
 
 
 READ = {n: (f"w{n}", f"w{paired(n)} w{paired(n)} w{(paired(n) + 1) % COUNT}") for n in range(COUNT)}
