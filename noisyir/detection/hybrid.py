@@ -151,7 +151,7 @@ class Searcher:
         )
 
     def blocks(self, pairs: Int[Array, " pair"] | None = None) -> Iterator[FeatureBlock]:
-        """These pairs, or all, those of a query's text one after the other; so few at once that memory stays bounded."""
+        """These pairs, or all, those of a query's text one after the other; few at once, so that memory is bounded."""
         order = np.argsort(self.positions.text, kind="stable") if pairs is None else pairs
         step = max(16, _CELLS // max(1, len(self.documents)))
         for start in range(0, len(order), step):

@@ -41,7 +41,7 @@ def test_an_interval_that_is_too_narrow_is_found_out(monkeypatch):
 
     monkeypatch.setattr(shown_bounds, "judge_all", sure)
     found = [one for seed in range(8) for one in of_draw(pairs(), [30], seed)]
-    assert cell(found, "rate while judging").endswith("✗") and not cell(found, "kept").endswith("✗")
+    assert cell(shares(found), "rate while judging").endswith("✗") and not cell(shares(found), "kept").endswith("✗")
 
 
 def test_the_true_gain_is_of_the_model_that_was_stated():
@@ -60,5 +60,5 @@ def test_a_cell_is_the_worst_of_its_numbers_of_judgements():
         for judged, times in ((30, 190), (100, 180))
         for ok in [1] * times + [0] * (200 - times)
     ]
-    assert cell(held, "kept") == "90.0%" and cell(held, "order") == "-"
+    assert cell(shares(held), "kept") == "90.0%" and cell(shares(held), "order") == "-"
     assert not is_below(180, 200, 0.9) and is_below(160, 200, 0.9)
