@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bench import shown_bounds
+from bench.cleaning import cleaned
 from bench.scored_sets import ScoredPairs
 from bench.shown_bounds import Held, cell, is_below, of_draw, shares, true_gain
 from noisyir.detection.judged import JudgedPairs, learn
@@ -62,3 +63,9 @@ def test_a_cell_is_the_worst_of_its_numbers_of_judgements():
     ]
     assert cell(shares(held), "kept") == "90.0%" and cell(shares(held), "order") == "-"
     assert not is_below(180, 200, 0.9) and is_below(160, 200, 0.9)
+
+
+def test_cleaning_counts_what_people_named_apart_from_what_nobody_saw():
+    found = cleaned(pairs(count=300), 100, 0)
+    assert found.by_people > 10, "of a wrong pair the right document is named"
+    assert found.unseen >= found.right + found.mended >= 0
