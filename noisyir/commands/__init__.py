@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from noisyir.errors import ConfigError
+from noisyir.errors import ConfigError, install_hint
 
 if TYPE_CHECKING:
     from noisyir.engine.store import Store
@@ -93,5 +93,5 @@ def prefect_engine(flow: str) -> Any:
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"--engine prefect needs prefect and noisyir's flows ({error.name} is not importable): run it in a "
-            "checkout or the image, after pip install 'noisyir[orchestrate]'; --engine local works anywhere"
+            f"checkout or the image, after {install_hint('orchestrate')}; --engine local works anywhere"
         ) from error
