@@ -96,6 +96,11 @@ class Audited:
             return NoiseSummary(*self.judgements["interval"])
         return NoiseSummary(self.estimate["rate"], self.estimate["rate_low"], self.estimate["rate_high"])
 
+    @property
+    def _hardest_rate(self) -> float:
+        """Of the rates that are possible by the judgements the one that takes most of them: the nearest to a half."""
+        return min(max(0.5, self.noise.low), self.noise.high) if self.sampled else 0.5
+
     @cached_property
     def estimate(self) -> dict[str, float]:
         """The estimate of detect, without a judgement."""
@@ -149,7 +154,7 @@ class Audited:
             lines.append(in_terminal(self.estimate, self.exp.detect.assume))
         lines += [f"{'reading':<14}{said}" for said in self.readings]
         if error is not None:
-            lines.append(how_many(self.noise.rate, error, confidence, self.table.num_rows))
+            lines.append(how_many(self._hardest_rate, error, confidence, self.table.num_rows))
         if "audit_negatives" in self.outcome.results:
             lines.append(_suspects(self.outcome.results["audit_negatives"].meta.notes["suspects"]))
         if self.exp.audited != "train":

@@ -40,7 +40,7 @@ def by_each_null(estimate: Mapping[str, float]) -> list[RateSentence]:
     lines = [RateSentence(f"if wrong pairs have {ASSUMED[null]}", _statement(found)) for null, found in said.items()]
     return [
         *lines,
-        RateSentence("over all of these", _over_all(said)),
+        RateSentence("if they have any of these", _over_all(said)),
         RateSentence("if they are wrong in other ways", _OTHER),
     ]
 

@@ -500,7 +500,7 @@ def test_what_follows_from_an_assumption_names_it_in_the_same_sentence(noisyir, 
     code, out, err = noisyir("audit", file, "--assume", "random", "--keep-wrong-below", "0.3", "--out", "made")
     assert code == 0, err
     numbers = [line for line in out.splitlines() if re.search(r"\d ?%", line)]
-    assert numbers and all("if wrong pairs have" in line or "over all of these" in line for line in numbers)
+    assert numbers and all("if wrong pairs have" in line or "if they have any of these" in line for line in numbers)
     rows = table(tmp_path / "made")
     assert {row["rests_on"] for row in rows} == {"random"} and {row["verdict"] for row in rows} <= {"suspect", None}
     page = (tmp_path / "made" / "audit.html").read_text()
@@ -514,6 +514,50 @@ def test_what_follows_from_an_assumption_names_it_in_the_same_sentence(noisyir, 
     assert data["keeping"]["condition"] == "if wrong pairs have random documents, "
     assert data["condition"] == " if wrong pairs have random documents"
     assert not any("chance" in row["reason"] for row in rows)
+
+
+BOUND = re.compile(
+    r"at (most|least) [\d.]+ ?%|\[[\d.]+ ?%?, [\d.]+ ?%?\]|between [\d.]+ and|[\d.]+ to [\d.]+ ?%|any rate"
+)
+
+
+def bounds_in(out, page):
+    """Every sentence of terminal and page that holds a bound; a term and its description are one sentence."""
+    shown = re.sub(r"<(style|script)\b.*?</\1>", "", page, flags=re.DOTALL)
+    shown = re.sub(r"</dt>\s*<dd>", " ", shown)
+    parts = re.split(r"</(?:p|dd|td|h1|h2|figcaption|summary|option|label)>", shown)
+    texts = [re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", part)) for part in parts]
+    sentences = [one for text in [*out.splitlines(), *texts] for one in re.split(r"(?<=\.) ", text)]
+    return [one for one in sentences if BOUND.search(one)]
+
+
+@pytest.mark.parametrize("assumed", [[], ["--assume", "random"]])
+def test_a_bound_without_judgements_names_its_condition_in_the_same_sentence(noisyir, file, tmp_path, assumed):
+    code, out, err = noisyir("audit", file, "--out", "made", "--keep-wrong-below", "0.3", *assumed)
+    assert code == 0, err
+    page = (tmp_path / "made" / "audit.html").read_text()
+    stated = bounds_in(out, page)
+    assert all(re.search(r"\b[Ii]f (wrong pairs have|they have)", one) for one in stated), stated
+    assert len(stated) >= 3, "those that follow from an assumption, one fold away"
+    open_at_once = re.sub(r"<details>.*?</details>", "", page, flags=re.DOTALL)
+    assert assumed or not bounds_in(out, open_at_once)
+
+
+def test_a_bound_by_judgements_names_its_confidence_and_what_was_judged(noisyir, owner, file, tmp_path):
+    sample = judged_sample(noisyir, owner, file, tmp_path)
+    said = ["--judgements", sample, "--out", "judged", "--keep-wrong-below", "0.3"]
+    code, out, err = noisyir("audit", file, *said)
+    assert code == 0, err
+    stated = bounds_in(out, (tmp_path / "judged" / "audit.html").read_text())
+    assert len(stated) >= 4 and all(re.search(r"\d ?%( interval| confidence|:)", one) for one in stated), stated
+
+
+def test_how_many_to_judge_is_not_said_by_a_rate_that_nobody_vouches_for(noisyir, owner, file, tmp_path):
+    _, out, _ = noisyir("audit", file, "--error", 0.15, "--out", "made")
+    assert "judge 32 pairs" in out, "enough at any rate: 43 of many pairs, and 32 of 120"
+    sample = judged_sample(noisyir, owner, file, tmp_path)
+    _, out, _ = noisyir("audit", file, "--error", 0.15, "--judgements", sample, "--out", "judged")
+    assert 25 < int(re.search(r"judge (\d+) pairs", out)[1]) <= 32, "by the interval's end that takes most"
 
 
 @pytest.fixture(scope="module")

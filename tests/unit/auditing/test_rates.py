@@ -31,7 +31,7 @@ def test_each_null_has_its_line_and_the_range_comes_last():
         "at most 48 %; made-up pairs of this kind fit better than yours",
         "  if wrong pairs have documents with the query's words       "
         "says little: these made-up pairs are too easy to tell from yours",
-        "  over all of these                                          0 to 48 %",
+        "  if they have any of these                                  0 to 48 %",
         "  if they are wrong in other ways                            "
         "it cannot be known: half an answer, or one with a wrong name, is like a right one to all detectors",
     ]
