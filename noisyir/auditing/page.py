@@ -3,8 +3,9 @@
 import base64
 import hashlib
 import json
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,8 @@ class VerdictProvenance:
     """How the verdicts came about, where the builds behind them tell.
 
     judged: pairs judged by hand, whose verdicts are people's.  sampled: how many of them were drawn at random and gave
-    the noise rate.  border: whether judgements set the border of the other verdicts.
+    the noise rate.  border: whether judgements set the border of the other verdicts.  repeated: rows that count once.
+    columns: the file's columns, by what they hold.  mapped: whether a person named them.
     """
 
     dataset: str | None
@@ -57,6 +59,9 @@ class VerdictProvenance:
     judged: int = 0
     sampled: int = 0
     border: bool = False
+    repeated: int = 0
+    columns: Mapping[str, str] = field(default_factory=dict)
+    mapped: bool = False
 
     @property
     def assumed(self) -> Null | None:
@@ -109,6 +114,7 @@ def render(params: AuditParams, audit: AuditPage) -> str:
         estimate=audit.estimate,
         rates=by_each_null(audit.estimate) if "rate" in audit.estimate else [],
         not_known=NOT_KNOWN,
+        judge_command=_judge_command(params, making.columns if making.mapped else {}),
         making=making,
         keeping=audit.keeping,
         mixture="clean_mean" in mixture,
@@ -121,6 +127,12 @@ def render(params: AuditParams, audit: AuditPage) -> str:
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
+
+
+def _judge_command(params: AuditParams, columns: Mapping[str, str]) -> str:
+    """The command that judges some of these pairs, as a shell takes it in the file's folder."""
+    named = [part for name in ("query", "document") if name in columns for part in (f"--{name}", columns[name])]
+    return shlex.join(["noisyir", "audit", params.title or "FILE", *named, "--judge"])
 
 
 def _script(pages: Environment, audit: AuditPage) -> str:
@@ -343,13 +355,16 @@ def _bar_shapes(bars: Bars, frame: _HistogramFrame) -> list[str]:
     """One rectangle for each kind in each bin that has any, the wrong ones on top of the clean ones."""
     shapes = []
     for start, end, clean, wrong in zip(bars.edges, bars.edges[1:], bars.clean, bars.wrong, strict=False):
+        above = "" if end == bars.edges[-1] else f"{end:.4g}"  # the last bin has the rest
+        data = f'data-from="{start:.4g}" data-to="{above}"'
         left, width = frame.x(start), frame.x(end) - frame.x(start) - 1
         for kind, floor, count in (("clean", 0.0, clean), ("wrong", clean, wrong)):
             if count:
                 y = frame.y(floor + count)
                 height = frame.y(floor) - y
                 shapes.append(
-                    f'<rect class="bin {kind}" x="{left:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"/>'
+                    f'<rect class="bin {kind}" {data} x="{left:.1f}" y="{y:.1f}" '
+                    f'width="{width:.1f}" height="{height:.1f}"/>'
                 )
     return shapes
 

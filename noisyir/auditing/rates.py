@@ -50,9 +50,9 @@ def in_terminal(estimate: Mapping[str, float], assumed: str | None) -> str:
 
     assumed: `detect.assume`; only then is said what would follow from each kind of made-up pairs.
     """
-    first = f"noise rate    {NOT_KNOWN}"
+    first = f"How many are wrong?  {NOT_KNOWN[0].upper()}{NOT_KNOWN[1:]}."
     if assumed is None:
-        return f"{first}\n{'':<14}--assume random says what would follow if wrong pairs had {ASSUMED['random']}"
+        return f"{first}\n{'':<21}--assume random says what would follow if wrong pairs were random."
     lines = by_each_null(estimate)
     width = max(len(line.assumed) for line in lines)
     return "\n".join([first, *(f"  {line.assumed:<{width}}  {line.rate}" for line in lines)])

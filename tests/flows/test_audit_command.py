@@ -111,14 +111,14 @@ def test_pairs_with_their_texts_are_audited(noisyir, owner, file, tmp_path):
     assert {path.name for path in (tmp_path / "mine-audit").iterdir()} == FILES
     rows = table(tmp_path / "mine-audit")
     check_verdicts(owner, rows)
-    assert f"120 training pairs, {len(wrong_by(rows))} flagged as suspect" in out
+    assert "120 training pairs\n" in out and f"{len(wrong_by(rows))} of 120 pairs look suspicious" in out
     assert {row["p_clean"] for row in rows} == {None} and "wrong" not in {row["verdict"] for row in rows}
-    assert "noise rate    not known without judgements: judge 50 pairs to know it\n" in out
+    assert "How many are wrong?  Not known without judgements: judge 50 pairs to know it.\n" in out
     assert "--assume random says what would follow" in out and "if wrong pairs have neighbours" not in out
     assert re.search(r"within ± 5 points at 95 %: judge \d+ pairs", out)
     for row in rows:
         if row["better"]:
-            assert row["better"][0] in row["reason"] and row["similarity"] < row["better_similarities"][0]
+            assert "fit" in row["reason"] and row["similarity"] < row["better_similarities"][0]
     listed = read_csv(tmp_path / "mine-audit" / "audit.csv")
     assert [(row["query_id"], row["verdict"] or None) for row in listed] == [
         (row["query_id"], row["verdict"]) for row in rows

@@ -13,6 +13,7 @@ import pytest
 
 from noisyir.cli import main
 from noisyir.engine.store import Store
+from noisyir.errors import install_hint
 from tests.tiny import write_beir
 
 SETTINGS = "data.kind=beir methods=[dpr,npc] register_if=always audit=null train.epochs=3 train.patience=null".split()
@@ -222,4 +223,4 @@ def test_doctor_names_the_extra_that_is_missing(monkeypatch, capsys):
 
     monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "s3fs" else object())
     main(["doctor"])
-    assert 'pip install "noisyir[s3]"' in capsys.readouterr().out.replace("\n", "")
+    assert install_hint("s3") in capsys.readouterr().out.replace("\n", "")

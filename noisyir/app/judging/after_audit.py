@@ -45,9 +45,16 @@ class AuditArguments(NamedTuple):
 
     def with_judgements(self, path: Path) -> str:
         """The command that audits the same pairs by a file of judgements, as a shell takes it."""
+        return self._with("--judgements", str(path))
+
+    def to_judge(self) -> str:
+        """The command that judges some of the same pairs, as a shell takes it."""
+        return self._with("--judge")
+
+    def _with(self, *more: str) -> str:
         named = {name: value for name, value in self._asdict().items() if name not in ("data", "overrides")}
         given = [part for name, value in named.items() if value for part in (f"--{name}", value)]
-        return shlex.join(["noisyir", "audit", self.data, *self.overrides, *given, "--judgements", str(path)])
+        return shlex.join(["noisyir", "audit", self.data, *self.overrides, *given, *more])
 
 
 @dataclass(frozen=True)

@@ -222,21 +222,26 @@ def _making(job: Job[AuditParams]) -> "VerdictProvenance":
 
     settings: dict[str, dict[str, Any]] = {}
     detectors = []
+    source: dict[str, Any] = {}
     flags = job.inputs["flags"]
     assert isinstance(flags, Ref)
     for meta in lineage(job.store, [flags]):
         settings[meta.stage] = dict(meta.params)
+        source |= meta.notes.get("source", {}) if meta.stage == "ingest" else {}
         detectors += [meta.params["kind"]] if meta.stage == "score_pairs" else []
     return VerdictProvenance(
         dataset=settings.get("ingest", {}).get("kind"),
         detectors=tuple(detectors),
         detect=DetectParams(**settings["detect"]) if "detect" in settings else None,
+        repeated=source.get("repeated_pairs", 0),
+        columns=source.get("columns", {}),
+        mapped=bool(settings.get("ingest", {}).get("columns")),
     )
 
 
 AUDIT = Stage(
     name="audit",
-    version=7,
+    version=8,
     params=AuditParams,
     reads={
         "corpus": CORPUS["doc_id", "title", "text"],
