@@ -25,7 +25,7 @@ def noise_table(job: Job[NoiseTableParams]) -> None:
     """
     from noisyir.report.bench import Bench, markdown, render
 
-    params, metrics = job.params, by_cell(job.tables("metrics"))
+    params, metrics = job.params, by_cell(job.tables("metrics"), job.params.given)
     mining, losses, curves = (by_cell(job.tables(name)) for name in ("mining", "losses", "sieve_curves"))
     cells = {*metrics, *mining}
     if not cells:
@@ -61,7 +61,7 @@ def _write_values(job: Job[NoiseTableParams], metrics: Mapping[Cell, pa.Table]) 
 
 NOISE_TABLE = Stage(
     name="noise_table",
-    version=5,
+    version=6,
     params=NoiseTableParams,
     reads={
         "metrics": METRICS.all().each().or_none(),
