@@ -6,7 +6,6 @@ MkDocs calls the functions named on_*.  Markdown stays plain: GitHub shows each 
 import inspect
 import json
 import re
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args

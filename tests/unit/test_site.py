@@ -16,7 +16,9 @@ READ = [*PAGES, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECU
 _FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\((?!https?:|mailto:)([^)\s#]*)(?:#([^)\s]+))?\)")
 _NAMED = re.compile(r"(?<!/)\bdocs/(?:[\w-]+/)?[\w-]+\.md")
-_ELSEWHERE = re.compile(r'<(?:script|img|iframe)[^>]*\ssrc="(?:https?:)?//|<link[^>]*stylesheet"[^>]*href="(?:https?:)?//')
+_ELSEWHERE = re.compile(
+    r'<(?:script|img|iframe)[^>]*\ssrc="(?:https?:)?//|<link[^>]*stylesheet"[^>]*href="(?:https?:)?//'
+)
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -66,8 +68,6 @@ def test_the_site_builds_offline_and_loads_nothing_from_elsewhere(tmp_path):
     assert done.returncode == 0, done.stderr
     pages = {page.relative_to(tmp_path).as_posix(): page.read_text() for page in tmp_path.rglob("*.html")}
     assert len(pages) >= len(PAGES)
-        r'<(?:script|img|iframe)[^>]*\ssrc="(?:https?:)?//|<link[^>]*rel="(?:stylesheet|preload|icon)"[^>]*href="(?:https?:)?//'
-    )
     assert not [name for name, text in pages.items() if _ELSEWHERE.search(text)]
     assert not [path for path in tmp_path.rglob("*.css") if re.search(r"url\(\W?https?:|@import", path.read_text())]
     assert "detect.threshold" in pages["reference/settings.html"]
