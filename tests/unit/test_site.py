@@ -2,12 +2,15 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+
+from noisyir import cli
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -58,6 +61,28 @@ def test_pages_that_messages_name_are_there():
     }
     assert named
     assert not [one for one in named if not (ROOT / one[0]).exists()]
+
+
+def typed(page):
+    """The commands of `noisyir` that a page shows, without their comments and without continued or elided ones."""
+    for block in re.findall(
+        r"^```(?:bash|yaml|)\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    ):
+        for line in block.replace("\\\n", " ").splitlines():
+            for command in re.split(r"&&|\|\|?|>>? ", line.partition("  #")[0]):
+                found = re.match(r"(?:[$\d*]+ |- run: )*(noisyir [a-z-]+.*)", command.strip())
+                if found and "..." not in found[1]:
+                    yield shlex.split(re.split(r"   +", found[1])[0])
+
+
+@pytest.mark.parametrize("page", READ, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_are_ones_that_noisyir_takes(page):
+    for words in typed(page):
+        group, path = cli._group(), words[1:]
+        while hasattr(group, "commands"):
+            name, *path = path
+            group = group.commands[name]
+        group.make_context(name, list(path))  # TyperException where an option or an argument is not there
 
 
 @pytest.mark.slow
