@@ -1,6 +1,7 @@
 """README's pictures, drawn from a real audit of an example: the page in a browser, the command on a terminal.
 
-    make pictures        # needs chromium or google-chrome on PATH
+    make pictures                                            # needs chromium or google-chrome on PATH
+    python -m bench.pictures --notebooks                     # runs the notebooks of examples/, and keeps their outputs
 
 The pairs are docstrings of Python's library with their functions, a fifth of them given another pair's function.
 """
@@ -22,6 +23,7 @@ from rich.text import Text
 
 from examples.python_docs import python_docs
 
+EXAMPLES = Path(__file__).parents[1] / "examples"
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 FILE, WIDTH = "docstrings.csv", 80
 _FONT = re.compile(r"@font-face \{\{.*?\}\}", re.DOTALL)  # of the network
@@ -76,11 +78,35 @@ def draw_page(page: Path, to: Path) -> None:
         subprocess.run([browser, *flags.split(), *where], check=True, capture_output=True, timeout=120)
 
 
+def run_notebooks() -> None:
+    """Each notebook with the outputs of a run in a folder that is thrown away; progress and warnings are left out."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    with tempfile.TemporaryDirectory() as temporary:
+        os.environ["NOISYIR_HOME"] = str(Path(temporary) / "home")
+        folder = shutil.copytree(EXAMPLES, Path(temporary) / "examples")
+        for path in sorted(EXAMPLES.glob("*.ipynb")):
+            notebook = nbformat.read(path, as_version=4)
+            place = {"metadata": {"path": str(folder)}}
+            NotebookClient(notebook, timeout=1800, kernel_name="python3", resources=place).execute()
+            for cell in notebook.cells:
+                cell.metadata.pop("execution", None)
+                if cell.cell_type == "code":
+                    cell.outputs = [one for one in cell.outputs if one.get("name") != "stderr"]
+            notebook.metadata.get("language_info", {}).pop("version", None)
+            nbformat.write(notebook, path)
+            print(path.name)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=400, help="pairs of the example")
     parser.add_argument("--to", type=Path, default=PICTURES, help="the folder of the pictures")
+    parser.add_argument("--notebooks", action="store_true", help="run the notebooks instead")
     asked = parser.parse_args()
+    if asked.notebooks:
+        return run_notebooks()
     asked.to.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -4,12 +4,16 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
+
+from tests.unit.test_site import in_menu
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 HELD = [README, *sorted(path for part in ("start", "how-to") for path in (ROOT / "docs" / part).glob("*.md"))]
 HELD += [ROOT / "docs" / name for name in ("own_data.md", "understand/glossary.md", "reference/errors.md")]
 LONG, SHARE = 25, 0.10  # words of a sentence; share of a page's sentences that may be longer
+MOST_WORDS = 48_000
 PHRASES = re.compile(
     r"\b(?:what (?:it|they|the|a|is|was|were)|whose|(?:says?|tells?) (?:which|what)"
     r"|so that|beside|those (?:of|that)|that of"
@@ -46,7 +50,18 @@ def test_sentences_are_short_and_plain(page):
 def test_readme_is_read_in_two_minutes():
     lines = README.read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 120
-    assert max(len(line) for line in lines if not line.startswith("|")) <= 130
+    shown = [re.sub(r"\]\([^)]*\)", "]", line) for line in lines if not line.startswith("|")]
+    assert max(len(line) for line in shown) <= 130
+
+
+def test_the_site_is_no_longer_than_a_person_reads():
+    """Outside Reference, Record and decisions."""
+    menu = {
+        name: entry for part in yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"] for name, entry in part.items()
+    }
+    told = [page for name in menu.keys() - {"Reference", "Record"} for page in in_menu(menu[name])]
+    counted = [README, *(ROOT / "docs" / page for page in told if not page.startswith("decisions/"))]
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in counted) <= MOST_WORDS
 
 
 def test_the_measure_sees_long_sentences_and_phrases(tmp_path):
