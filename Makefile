@@ -14,7 +14,7 @@ AS_PIP := export UV_INDEX_STRATEGY=$${UV_INDEX_STRATEGY-unsafe-best-match}; eval
 # compiles torch from its source, which takes longer than all else that it does.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: audit images-test sbom help demo test test-fast test-slow e2e lint lock format ui up down chaos bench clean
+.PHONY: audit images-test sbom help demo test test-fast test-slow e2e lint lock format site wheel pictures ui up down chaos bench clean
 
 help:  ## say what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -52,6 +52,17 @@ lock: | $(UV)  ## write uv.lock from pyproject.toml; UPGRADE=1 takes the newest 
 format: .venv/.installed  ## put the code into the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+site: .venv/.installed  ## build the documentation into site/, offline; a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
+wheel: .venv/.installed  ## build dist/noisyir-VERSION-py3-none-any.whl
+	$(UV) build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir dist
+	@ls dist/*.whl
+
+pictures: .venv/.installed  ## draw README's pictures: an audit of an example, in a browser and on a terminal
+	$(BIN)/python -m bench.pictures
 
 ui: .venv/.installed  ## open MLflow and Prefect on this machine's loopback
 	$(BIN)/python -m infra.up ui

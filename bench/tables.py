@@ -67,7 +67,7 @@ def written(text: str) -> str:
 def pages() -> Iterator[Path]:
     """The Markdown files that may hold tables."""
     yield ROOT / "README.md"
-    yield from sorted((ROOT / "docs").glob("*.md"))
+    yield from sorted((ROOT / "docs").rglob("*.md"))
 
 
 def names(text: str) -> list[str]:

@@ -1,0 +1,41 @@
+"""README's commands, typed one after the other in an empty folder with a csv of one's own."""
+
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from examples.python_docs import python_docs
+from tests.unit.test_site import ROOT, typed
+
+NOISYIR = Path(sys.executable).with_name("noisyir")
+ANSWERS = {
+    "--judge": "r\n" * 9 + "w\nr\n" * 8 + "q\n"
+}  # 25 pairs, a third of them wrong; the terminal asks without a display
+REFUSED = "not better than"  # a small file's model may be no better than BM25: README says that export then refuses
+
+
+@pytest.mark.slow
+def test_readme_is_typed_from_its_first_command_to_its_last(tmp_path):
+    pairs, _ = python_docs(400, wrong=0.3)
+    with (tmp_path / "pairs.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("question", "answer"), *((pair["query"], pair["document"]) for pair in pairs)])
+    before = (tmp_path / "pairs.csv").read_bytes()
+    commands = list(typed(ROOT / "README.md"))
+    assert [words[1] for words in commands] == ["audit", "audit", "audit", "init", "run", "search", "export"]
+    elsewhere = {"NOISYIR_HOME": str(tmp_path / "home"), "BROWSER": "true", "DISPLAY": "", "OMP_NUM_THREADS": "1"}
+    for words in commands:
+        more = ["--terminal"] if "--judge" in words else []
+        answers = next((keys for flag, keys in ANSWERS.items() if flag in words), "")
+        done = subprocess.run(
+            [NOISYIR, *words[1:], *more],
+            cwd=tmp_path, env=os.environ | elsewhere, input=answers, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0 or (words[1] == "export" and REFUSED in done.stderr), (words, done.stderr)
+    assert (tmp_path / "pairs.csv").read_bytes() == before
+    with (tmp_path / "pairs-audit" / "pairs.cleaned.csv").open(encoding="utf-8-sig") as file:
+        assert {"question", "answer", "weight"} <= set(next(csv.reader(file)))
+    assert (tmp_path / "pairs-audit" / "audit.html").stat().st_size > 10_000

@@ -1,0 +1,73 @@
+"""README and the site keep to the style sheet: short sentences, and phrases that a newcomer reads once."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.unit.test_site import in_menu
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+HELD = [README, *sorted(path for part in ("start", "how-to") for path in (ROOT / "docs" / part).glob("*.md"))]
+HELD += [ROOT / "docs" / name for name in ("own_data.md", "understand/glossary.md", "reference/errors.md")]
+LONG, SHARE = 25, 0.10  # words of a sentence; share of a page's sentences that may be longer
+MOST_WORDS = 48_000
+PHRASES = re.compile(
+    r"\b(?:what (?:it|they|the|a|is|was|were)|whose|(?:says?|tells?) (?:which|what)"
+    r"|so that|beside|those (?:of|that)|that of"
+    r"|wherever|whatever|whichever|of (?:its|one's) own|nobody|anew|is read|nothing else|no other|at once"
+    r"|stands? (?:in|beside|for)|taken (?:for|as|to be)|(?:by|with|to|of) which|or else|(?:is|are) told"
+    r"|the (?:surer|surest|likelier|likeliest)|made (?:of|from|anew)|whoever|but for|all the same|nowhere"
+    r"|asked about|bears? out|in truth)\b"
+)
+_CODE = re.compile(r"^```.*?^```|<!--.*?-->", re.DOTALL | re.MULTILINE)
+
+
+def prose(page):
+    """A page without code, tables, headings, and addresses of links; inline code counts as one word."""
+    text = re.sub(r"`[^`\n]+`", "code", _CODE.sub("", page.read_text(encoding="utf-8")))
+    text = re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", text)
+    return "\n".join(line for line in text.splitlines() if not line.startswith(("|", "#", "    ")))
+
+
+def sentences(page):
+    """Its sentences; an item of a list begins one."""
+    parts = re.split(r"(?<=[.!?:])[*\")]*\s+|\n\n+|\n(?=\s*(?:[-*]|\d+\.) )", prose(page))
+    return [part for part in parts if re.search(r"\w", part)]
+
+
+@pytest.mark.parametrize("page", HELD, ids=lambda page: page.name)
+def test_sentences_are_short_and_plain(page):
+    said = sentences(page)
+    long = [one for one in said if len(one.split()) > LONG]
+    assert len(long) <= SHARE * len(said), "\n".join(long)
+    lines = enumerate(_CODE.sub(lambda code: "\n" * code[0].count("\n"), page.read_text()).splitlines(), 1)
+    assert not [f"{page.name}:{at}: {found[0]}" for at, line in lines for found in PHRASES.finditer(line)]
+
+
+def test_readme_is_read_in_two_minutes():
+    lines = README.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 120
+    shown = [re.sub(r"\]\([^)]*\)", "]", line) for line in lines if not line.startswith("|")]
+    assert max(len(line) for line in shown) <= 130
+
+
+def test_the_site_is_no_longer_than_a_person_reads():
+    """Outside Reference, Record and decisions."""
+    menu = {
+        name: entry for part in yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"] for name, entry in part.items()
+    }
+    told = [page for name in menu.keys() - {"Reference", "Record"} for page in in_menu(menu[name])]
+    counted = [README, *(ROOT / "docs" / page for page in told if not page.startswith("decisions/"))]
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in counted) <= MOST_WORDS
+
+
+def test_the_measure_sees_long_sentences_and_phrases(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# What it is\n\nA short one. " + "word " * 26 + "end. Whose?\n\n- an item\n- another\n\n```\nwhose\n```\n"
+    )
+    assert [len(one.split()) > LONG for one in sentences(page)] == [False, True, False, False, False]
+    assert PHRASES.search("people whose pairs") and PHRASES.search("what it does") and not PHRASES.search("What is it?")
