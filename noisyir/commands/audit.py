@@ -139,7 +139,7 @@ def _carried_out(
     began = time.monotonic()
     found = _audited(exp, opened, runtime, verbose=output.verbose)
     took = time.monotonic() - began if sys.stdout.isatty() else None  # what is piped is the same each time
-    output.say(found.summary(output.error, took), **found.for_machines())
+    output.say(found.summary(output.error, took, examples=not wishes.judge), **found.for_machines())
     if applying:
         applying.check_size(found)
     names = found.write(folder)
