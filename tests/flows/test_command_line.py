@@ -208,6 +208,15 @@ def test_screens_of_a_run_and_of_what_is_kept_fit_a_terminal_and_cut_no_word(
     assert "train_dpr@dpr" in here(home, *run, "-v").stderr
 
 
+def test_open_gives_the_newest_page(monkeypatch, here, finished):
+    monkeypatch.setattr("webbrowser.open", lambda address: None)
+    home, _ = finished
+    page = Path(here(home, "open", "demo").stdout.strip())
+    assert page.name == "report.html" and page.is_file()
+    lost = here(home, "open", "nothing")
+    assert lost.returncode == 1 and "experiments that have run: demo" in lost.stderr
+
+
 def test_what_was_built_can_be_shown_traced_searched_and_exported(here, finished, tmp_path: Path):
     home, _ = finished
     assert "sha256" not in here(home, "show", "ingest").stderr
