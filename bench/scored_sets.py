@@ -25,7 +25,7 @@ from noisyir.data.corruptions import Corruption
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
-from noisyir.engine.tables import aligned, pair_ids
+from noisyir.engine.tables import aligned, matrix, pair_ids
 from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.tracking import open_tracker
 
@@ -119,7 +119,7 @@ def _score(name: str, data: Path, home: Path) -> ScoredPairs:
         return store.builds.table(next(meta.ref(artifact) for meta in metas if artifact in meta.artifacts))
 
     flags, ids = table("noise_flags"), list(pair_ids(table("noise_flags")))
-    features = np.stack(aligned(flags, table("pair_features"), _PAIR)["features"].to_numpy()).astype(np.float64)
+    features = matrix(aligned(flags, table("pair_features"), _PAIR)["features"])
     wrong = np.array([truth.get(pair, False) for pair in ids])
     right = {pair for pair, is_wrong in truth.items() if not is_wrong}
     if kind:

@@ -12,14 +12,14 @@ A cell has the lowest share over the numbers of judgements; it is marked where c
 """
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from bench.scored_sets import SETS, ScoredPairs, scored
-from bench.tables import record
+from bench.tables import read, record
 from noisyir.app.judging.session import random_order
 from noisyir.auditing.asking.judge_quality import check_judge
 from noisyir.auditing.judgements import HumanJudgement, MachineAnswers
@@ -34,6 +34,7 @@ LEVELS = {"rate while judging": 0.95, "rate by --judgements": 0.95, "order": 0.9
           "specificity": 0.95}  # fmt: skip
 _ERROR = 0.1  # of which --error is asked
 _BY_PEOPLE, _BY_JUDGE, _FINDS, _PASSES = 100, 400, 0.75, 0.85
+_ROUNDING = 1e-9  # of a share that is exactly 0 or 1
 _UNLIKELY = 1e-3  # chance of so few, at the level, at which a cell is called below it
 
 
@@ -48,20 +49,42 @@ class Held(NamedTuple):
 def main() -> None:
     given = _arguments()
     judged._cross_fitted = RememberedFits(judged._cross_fitted)
-    rows = [["set", "pairs", "wrong", *(f"{name} ({level:.0%})" for name, level in LEVELS.items())]]
-    held: dict[str, list[Held]] = {}
+    try:
+        known = read("shown_bounds")
+        about, held = {row[0]: row[1:3] for row in known["table"][1:-1]}, known["held"]
+    except FileNotFoundError:
+        about, held = {}, {}
     for name in given.sets:
         pairs = scored(name, given.data, given.home)
-        held[name] = [one for seed in range(given.draws) for one in of_draw(pairs, given.judged, seed)]
-        about = [name, f"{len(pairs.ids):,}", f"{pairs.is_wrong.mean():.0%}"]
-        rows.append([*about, *(cell(held[name], bound) for bound in LEVELS)])
-        print(rows[-1], flush=True)
-    together = [one for of_set in held.values() for one in of_set]
-    rows.append(["all", "", "", *(cell(together, bound) for bound in LEVELS)])
-    counts = {f"{name} {bound} {judged}": found for name, of_set in held.items() for (bound, judged), found in
-              shares(of_set).items()}  # fmt: skip
+        found = shares([one for seed in range(given.draws) for one in of_draw(pairs, given.judged, seed)])
+        held = {key: counts for key, counts in held.items() if key.split(" ")[0] != name}
+        held |= {f"{name} {bound} {count}": counts for (bound, count), counts in found.items()}
+        about[name] = [f"{len(pairs.ids):,}", f"{pairs.is_wrong.mean():.0%}"]
+        print(name, *(cell(found, bound) for bound in LEVELS), sep=" | ", flush=True)
+    rows = [["set", "pairs", "wrong", *(f"{name} ({level:.0%})" for name, level in LEVELS.items())]]
+    for name in (one for one in SETS if one in about):
+        of_set = {_bound(key): counts for key, counts in held.items() if key.split(" ")[0] == name}
+        rows.append([name, *about[name], *(cell(of_set, bound) for bound in LEVELS)])
+    rows.append(["all", "", "", *(cell(_together(held), bound) for bound in LEVELS)])
     claim = "Bounds that an audit shows without a condition hold at their level."
-    record("shown_bounds", rows, left=1, claim=claim, seeds=given.draws, judged=given.judged, held=counts)
+    record("shown_bounds", rows, left=1, claim=claim, seeds=given.draws, judged=given.judged, held=held)
+
+
+def _bound(key: str) -> tuple[str, int]:
+    """Bound and number of judgements of a key of the record."""
+    bound, _, count = key.partition(" ")[2].rpartition(" ")
+    return bound, int(count)
+
+
+def _together(held: Mapping[str, Sequence[int]]) -> dict[tuple[str, int], tuple[int, int]]:
+    """Over all sets.  What is planned, for other numbers of pairs in each, is one."""
+    found: dict[tuple[str, int], tuple[int, int]] = {}
+    for key, (times, of) in held.items():
+        bound, count = _bound(key)
+        name = bound, 0 if bound == "planned" else count
+        before = found.get(name, (0, 0))
+        found[name] = before[0] + times, before[1] + of
+    return found
 
 
 class RememberedFits:
@@ -98,17 +121,21 @@ def _by_judgements(pairs: ScoredPairs, answers: JudgedPairs) -> Iterator[Held]:
     count = len(answers.rows)
     truth, bounds, lesson = float(wrong.mean()), told.guarantee, told.lesson
     assert told.rate is not None and bounds is not None
-    yield Held("rate while judging", count, told.rate.low <= truth <= told.rate.high)
+    yield Held("rate while judging", count, _within(truth, told.rate.low, told.rate.high))
     _, low, high = rate_of_sample(pairs.scores, answers.rows, answers.is_wrong, answers.weights)
-    yield Held("rate by --judgements", count, low <= truth <= high)
+    yield Held("rate by --judgements", count, _within(truth, low, high))
     of_kept = np.cumsum(wrong[np.argsort(pairs.scores, kind="stable")])[bounds.kept - 1] / bounds.kept
-    yield Held("kept", count, bool((of_kept <= bounds.bound + 1e-9).all()))
+    yield Held("kept", count, bool((of_kept <= bounds.bound + _ROUNDING).all()))
     if lesson.order is not None:
         of_all = auroc(lesson.suspicion, wrong)
         assert of_all is not None
-        yield Held("order", count, lesson.order.low <= of_all.value <= lesson.order.high)
+        yield Held("order", count, _within(of_all.value, lesson.order.low, lesson.order.high))
     if lesson.gain is not None:
         yield Held("gain", count, lesson.gain.at_least <= true_gain(pairs, answers, lesson))
+
+
+def _within(truth: float, low: float, high: float) -> bool:
+    return low - _ROUNDING <= truth <= high + _ROUNDING
 
 
 def true_gain(pairs: ScoredPairs, answers: JudgedPairs, lesson: Lesson) -> float:
@@ -158,7 +185,7 @@ def _by_a_judge(pairs: ScoredPairs, rng: np.random.Generator) -> Iterator[Held]:
     }
     for bound, (truth, ends) in stated.items():
         if ends is not None and np.isfinite([truth, *ends]).all():
-            yield Held(bound, _BY_PEOPLE, ends[0] <= truth <= ends[1])
+            yield Held(bound, _BY_PEOPLE, _within(truth, *ends))
 
 
 def _kappa(one: np.ndarray, other: np.ndarray) -> float:
@@ -175,9 +202,9 @@ def shares(held: Sequence[Held]) -> dict[tuple[str, int], tuple[int, int]]:
     return found
 
 
-def cell(held: Sequence[Held], bound: str) -> str:
+def cell(counts: Mapping[tuple[str, int], Sequence[int]], bound: str) -> str:
     """The lowest share over the numbers of judgements; a cross where it is below the level by more than chance."""
-    known = [(times / of, times, of) for (name, _), (times, of) in shares(held).items() if name == bound]
+    known = [(times / of, times, of) for (name, _), (times, of) in counts.items() if name == bound]
     if not known:
         return "-"
     share, times, of = min(known)

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from jinja2 import Environment
 from markupsafe import Markup
 
+from noisyir.auditing.by_hand import BY_ID
 from noisyir.auditing.columns import COLUMNS, FLAGGED, in_table
 from noisyir.auditing.files import first_of_each
 from noisyir.auditing.keeping import Keeping
@@ -30,6 +31,7 @@ from noisyir.report.cells import templates
 from noisyir.report.charts import Scale, nice_ticks, svg, ticks_between
 
 _BETTER = ("better", "better_similarities")
+_ROWS_AT_ONCE = 65_536  # as Python objects
 _SOURCES = 12  # rows of the table of sources
 _Z = 1.96  # standard deviations of a 95 % interval
 
@@ -234,8 +236,10 @@ def json_for_html(value: Any) -> str:
 def _identity(pairs: pa.Table) -> str:
     """A name for the audited pairs, whatever their order, under which the browser keeps a person's verdicts."""
     total = hashlib.sha256()
-    for pair in sorted(pair_ids(pairs)):
-        total.update("".join(f"{len(name)} {name}" for name in pair).encode())
+    ordered = pairs.select([name for name, _ in BY_ID]).sort_by(BY_ID)
+    for batch in ordered.to_batches(max_chunksize=_ROWS_AT_ONCE):
+        for pair in pair_ids(pa.Table.from_batches([batch])):
+            total.update("".join(f"{len(name)} {name}" for name in pair).encode())
     return total.hexdigest()[:16]
 
 

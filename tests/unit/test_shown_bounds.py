@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bench import shown_bounds
+from bench.cleaning import cleaned
 from bench.scored_sets import ScoredPairs
 from bench.shown_bounds import Held, cell, is_below, of_draw, shares, true_gain
 from noisyir.detection.judged import JudgedPairs, learn
@@ -41,7 +42,7 @@ def test_an_interval_that_is_too_narrow_is_found_out(monkeypatch):
 
     monkeypatch.setattr(shown_bounds, "judge_all", sure)
     found = [one for seed in range(8) for one in of_draw(pairs(), [30], seed)]
-    assert cell(found, "rate while judging").endswith("✗") and not cell(found, "kept").endswith("✗")
+    assert cell(shares(found), "rate while judging").endswith("✗") and not cell(shares(found), "kept").endswith("✗")
 
 
 def test_the_true_gain_is_of_the_model_that_was_stated():
@@ -60,5 +61,11 @@ def test_a_cell_is_the_worst_of_its_numbers_of_judgements():
         for judged, times in ((30, 190), (100, 180))
         for ok in [1] * times + [0] * (200 - times)
     ]
-    assert cell(held, "kept") == "90.0%" and cell(held, "order") == "-"
+    assert cell(shares(held), "kept") == "90.0%" and cell(shares(held), "order") == "-"
     assert not is_below(180, 200, 0.9) and is_below(160, 200, 0.9)
+
+
+def test_cleaning_counts_what_people_named_apart_from_what_nobody_saw():
+    found = cleaned(pairs(count=300), 100, 0)
+    assert found.by_people > 10, "of a wrong pair the right document is named"
+    assert found.unseen >= found.right + found.mended >= 0

@@ -26,7 +26,7 @@ from noisyir.auditing.judgements import BY_MODEL, read_judgements
 from noisyir.auditing.keeping import Keeping
 from noisyir.engine.locks import held_if_free
 from noisyir.engine.provenance import lineage
-from noisyir.engine.tables import aligned
+from noisyir.engine.tables import aligned, matrix
 from noisyir.errors import ConfigError, StoreError
 
 
@@ -179,8 +179,8 @@ def _features(audited: Audited, pairs: PairsToJudge) -> Float[np.ndarray, "pair 
     tables = [store.builds.table(ref, ["query_id", "doc_id", "features"]) for ref in found]
     columns = []
     for table in filter(len, tables):
-        columns.append(np.stack(aligned(pairs.audit, table, ["query_id", "doc_id"])["features"].to_numpy()))
-    return np.column_stack(columns).astype(np.float64) if columns else None
+        columns.append(matrix(aligned(pairs.audit, table, ["query_id", "doc_id"])["features"]))
+    return np.column_stack(columns) if columns else None
 
 
 _LOWEST_SCORE_FIRST = [("score", "ascending"), ("query_id", "ascending"), ("doc_id", "ascending")]

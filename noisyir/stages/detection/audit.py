@@ -25,7 +25,7 @@ from noisyir.detection.settings import DetectParams
 from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import aligned
+from noisyir.engine.tables import aligned, matrix
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import CORPUS, PAIRS, QUERIES
 from noisyir.schemas.noise import (
@@ -129,8 +129,7 @@ def _features(job: Job[AuditParams], pairs: pa.Table) -> np.ndarray | None:
     table = job.table("features") if job.has("features") else None
     if table is None or not table.num_rows:
         return None
-    values = aligned(pairs, table, _PAIR)["features"]
-    return np.stack(values.to_numpy(zero_copy_only=False)).astype(np.float64)
+    return matrix(aligned(pairs, table, _PAIR)["features"])
 
 
 def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
