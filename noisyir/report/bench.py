@@ -232,7 +232,8 @@ def _words_on(params: NoiseTableParams, method: str, rows: Sequence[Row]) -> str
     of = f"{len(rows)} condition{'s' if len(rows) != 1 else ''}"
     mean = sum(row["difference"] for row in rows) / len(rows)
     worst = min(rows, key=lambda row: float(row["difference"]))
-    where = f"{worst['mechanism']} {rate_as_set(worst['rate'])}" if params.conditions == "noise" else worst["mechanism"]
+    of_worst = f" {rate_as_set(worst['rate'])}" if _is_put_in(params, worst["mechanism"]) else ""
+    where = f"{worst['mechanism']}{of_worst}"
     lowest = f"; least {signed(worst['difference'])} ({where})" if len(rows) > 1 else ""
     return f"{method} against {params.baseline}, {of}: {', '.join(counts)}; mean {signed(mean)}{lowest}{at}."
 
@@ -271,7 +272,7 @@ def _test_rows(params: NoiseTableParams, summary: pa.Table) -> list[list[str]]:
     return [[params.conditions, *of_test, "verdict"]] + [
         [
             row["mechanism"],
-            rate_as_set(row["rate"]) if params.conditions == "noise" else NONE,
+            rate_as_set(row["rate"]) if _is_put_in(params, row["mechanism"]) else NONE,
             row["measure"],
             row["split"],
             row["method"],
