@@ -192,9 +192,12 @@ def _pool(
 
 
 def relevance(
-    plan: Plan, exp: "Experiment", data: Outputs, taught: TaughtOutputs, pairs: Output, flags: Output | None, label: str
+    plan: Plan, exp: "Experiment", data: Outputs, taught: TaughtOutputs, pairs: Output, detected: Outputs, label: str
 ) -> Outputs:
-    """How likely each candidate is relevant: by the teacher, the untrained model and the labels, or by judgements."""
+    """How likely each candidate is relevant: by the teacher, the untrained model and the labels, or by judgements.
+
+    detected: flags of the pairs, and estimates of the share that is wrong.
+    """
     return plan.add(
         ESTIMATE_RELEVANCE,
         exp.relevance,
@@ -205,7 +208,8 @@ def relevance(
         queries=data["queries"],
         qrels=data["qrels"],
         pairs=pairs,
-        flags=flags,
+        flags=detected["noise_flags"],
+        estimate=detected["noise_estimate"],
     )
 
 

@@ -73,14 +73,25 @@ def test_verdict_and_target_are_of_the_chances(run):
     )
     said = notes["estimate_relevance"]["posterior"]
     assert said["by"] == "labels" and 0.2 < said["wrong_share"] < 0.5
-    assert notes["train_distill"]["temperatures"]["teacher"] == 1.0
+    temperatures = notes["train_distill"]["temperatures"]
+    assert temperatures["teacher"] == pytest.approx(temperatures["spread"] / 4, rel=0.05)
 
 
-def test_where_nothing_warrants_it_labels_are_believed_and_that_is_told(run, caplog):
+def test_where_nothing_warrants_a_share_of_wrong_labels_the_middle_of_its_range_is_supposed_and_told(run, caplog):
     with caplog.at_level(logging.WARNING, "noisyir"):
         tables, notes = run("methods=[distill_posterior]")
     said = notes["estimate_relevance"]["posterior"]
-    assert said["wrong_share"] is None and said["wrong"] == 0.0
+    (detected,) = notes["detect"]["detection"].values()
+    assert said["wrong_share"] is None
+    supposed = (detected["rate_low"] + detected["rate_high"]) / 2
+    assert said["supposed_share"] == pytest.approx(supposed) and said["wrong"] > 0
+    given = np.asarray(tables["estimate_relevance", "relevance"]["given"])
+    chance = tables["estimate_relevance", "relevance"]["score"].to_numpy()
+    truth = by_pair(tables["corrupt", "noise_truth"], "is_noisy")
+    pairs = by_pair(tables["estimate_relevance", "noise_flags"], "score")
+    wrong = [score for pair, score in pairs.items() if truth[pair]]
+    assert np.mean(wrong) > np.mean([score for pair, score in pairs.items() if not truth[pair]]) + 0.2
+    assert chance[given].mean() < 0.95
     flags = tables["estimate_relevance", "noise_flags"]
     assert flags["p_clean"].null_count == len(flags) and all(flags["is_clean"].to_pylist())
     assert any("warrant a share of wrong labels" in record.message for record in caplog.records)
