@@ -22,6 +22,11 @@ from noisyir import __version__, commands
 from noisyir.errors import NoisyirError
 
 GROUP = "noisyir.commands"
+_EPILOG = """Start with: noisyir audit FILE, or noisyir run demo
+
+Most verbs take, too: --store URL, a folder or fsspec URL of artifacts (default: $NOISYIR_STORE or $NOISYIR_HOME/store);
+--wait TIME, how long to wait for what another process holds, such as 10m; --debug, which shows the traceback of an
+error; and those with settings --help-kinds, which lists the kinds of methods, samplers, detectors and formats."""
 _EXAMPLE = "\n\nexample: "  # begins the last paragraph of each verb's docstring
 
 
@@ -50,6 +55,7 @@ def _call(arguments: list[str], debug: set[str]) -> int:
     from noisyir.engine.locks import typed_words
 
     typed = typed_words.set(tuple(arguments))
+    arguments = arguments or ["--help"]
     group = _group()
     if "_NOISYIR_COMPLETE" in os.environ:
         group.main(prog_name="noisyir")  # a shell asks for completions: prints them and exits
@@ -89,7 +95,7 @@ def _refuse(error: typer.TyperException) -> NoReturn:
 def _group() -> TyperGroup:
     app = typer.Typer(rich_markup_mode=None, subcommand_metavar="COMMAND")
     names = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
-    app.callback(context_settings=names, epilog="Start with: noisyir run demo")(_before_each_verb)
+    app.callback(context_settings=names, epilog=_EPILOG)(_before_each_verb)
     group = get_command(app)
     assert isinstance(group, TyperGroup)
     group.commands = _Verbs(commands)  # type: ignore[assignment]  # only read
@@ -149,7 +155,8 @@ class _Verbs(Mapping[str, TyperCommand | TyperGroup]):
             return _verbs_of(module, name)
         verb = _command(module.run, name=name, **_about(module.run))
         declared = {param.name for param in verb.params}
-        verb.params += [param for param in _command(_every_verb).params if param.name not in declared]
+        added = [*(_command(_with_kinds).params if "overrides" in declared else ()), *_command(_every_verb).params]
+        verb.params += [param for param in added if param.name not in declared]
         return verb
 
 
@@ -186,12 +193,12 @@ def _command(action: Any, **about: Any) -> TyperCommand:
 class _Command(TyperCommand):
     """A command whose help names arguments as its usage does, without their Python types.
 
-    Where settings can be given, it also names the kinds that there are, those of installed packages included.
+    Where settings can be given, --help-kinds also names the kinds that there are, those of installed packages included.
     """
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the kinds, then the example."""
-        if any(param.name == "overrides" for param in self.get_params(ctx)):
+        if _shows_kinds(ctx):
             from noisyir.pipelines.experiment import Experiment
             from noisyir.variants import kinds_in
 
@@ -205,11 +212,41 @@ class _Command(TyperCommand):
             rows = [
                 (param.metavar, param.help) if kind == "argument" else param.get_help_record(ctx)  # type: ignore[attr-defined]
                 for param in self.get_params(ctx)
-                if param.param_type_name == kind
+                if param.param_type_name == kind and param.name not in _COMMON
             ]
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl(rows)
+        common = [param for param in self.get_params(ctx) if param.name in _COMMON]
+        formatter.write_paragraph()
+        formatter.write_text("Also (see noisyir --help): " + ", ".join(_as_typed(param) for param in common))
+
+
+_COMMON = ("store", "debug", "wait", "help_kinds", "help")  # options of most verbs: `noisyir --help` tells them
+
+
+def _as_typed(param: Any) -> str:
+    return " ".join(filter(None, [param.opts[-1], "" if param.is_flag else param.metavar]))
+
+
+def _shows_kinds(ctx: Any) -> bool:
+    return bool(ctx.obj.get("kinds"))
+
+
+def _show_kinds(ctx: typer.Context, asked: bool) -> None:
+    if asked:
+        ctx.obj["kinds"] = True
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+def _with_kinds(
+    help_kinds: Annotated[
+        bool,
+        typer.Option("--help-kinds", expose_value=False, is_eager=True, callback=_show_kinds, help="show kinds, too"),
+    ] = False,
+) -> None:
+    """The option of verbs that take settings."""
 
 
 def _remember(ctx: typer.Context, asked: bool) -> None:

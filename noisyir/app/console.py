@@ -1,12 +1,26 @@
 """Printing of the command line: live progress on a terminal, plain lines elsewhere, and tables at the end."""
 
+import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from textwrap import fill
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
+from rich.text import Text
 
 from noisyir.engine.meta import Meta
 from noisyir.engine.observe import Silent
@@ -16,15 +30,36 @@ NEVER_FOLDS = 200  # columns: a table is as wide as it needs to be, up to this
 
 
 @contextmanager
-def observer_for(stream: TextIO) -> Iterator[Observer]:
-    """An observer that shows a live display on a terminal and writes plain lines to anything else."""
+def observer_for(stream: TextIO, *, verbose: bool = False, phases: bool = True) -> Iterator[Observer]:
+    """An observer that shows a live display on a terminal and writes a line for each stage to anything else.
+
+    verbose: a line for each stage on a terminal, too.  phases: whether those that are done keep a line there.
+    """
     console = Console(file=stream, highlight=False, soft_wrap=True)
     if not console.is_terminal:
         yield Lines(console)
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description:<20}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TextColumn("{task.fields[unit]}"), TimeElapsedColumn(), console=console) as bars:
-        yield Live(bars)
+    columns = (SpinnerColumn(), TextColumn("{task.description:<20}"), BarColumn(20), _HowFar())
+    with Progress(*columns, console=console, transient=True) as bars:
+        yield Live(bars) if verbose else Phases(bars, lasting=phases)
+
+
+class _HowFar(ProgressColumn):
+    """How far a task is, and the time left; the time that it has taken while no total is known."""
+
+    def render(self, task: Task) -> Text:
+        if task.total is None:
+            return Text(f"for {time_in_words(task.elapsed or 0)}", no_wrap=True)
+        left = "" if task.time_remaining is None else f", {time_in_words(task.time_remaining)} left"
+        return Text(f"{task.completed:,.0f} of {task.total:,.0f} {task.fields['unit']}{left}", no_wrap=True)
+
+
+def time_in_words(seconds: float) -> str:
+    """`45 s`, `1 min 20 s`, `2 h 5 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 @contextmanager
@@ -99,6 +134,91 @@ class Live(Lines):
     def _remove(self, step: Step) -> None:
         if (bar := self._bars.pop(step.name, None)) is not None:
             self.bars.remove_task(bar)
+
+
+_OF_ROOM = {"data": "data", "detection": "suspicion", "results": "report", "mining": "mining"}
+_OF_STAGE = {"bm25_index": "BM25", "bm25": "BM25", "fuse": "report", "audit": "report", "score_detection": "report"}
+
+
+def phase_of(step: Step) -> str:
+    """The part of a run that a step belongs to, in a person's words: by its stage, its room, or its model's label."""
+    room = getattr(step.stage.run, "__module__", "").split(".")[2:3]
+    if known := _OF_STAGE.get(step.stage.name) or _OF_ROOM.get(*room or [""]):
+        return known
+    label = re.split("[@:]", step.name)[1:2] or [""]
+    if label[0].startswith("trial"):
+        return "trials"
+    if label[0].isdigit() or label[0] in ("", "train", "warm_up"):  # of a model that several share, or a round
+        return room[0] if room and room[0] not in ("training", "retrieval") else "start"
+    return {"zero_shot": "untrained"}.get(label[0], label[0])
+
+
+class Phases(Silent):
+    """A moving bar for each phase at work, with its place among all; a line above them for each one done."""
+
+    def __init__(self, bars: Progress, *, lasting: bool = True) -> None:
+        self.bars, self.lasting = bars, lasting
+        self._left: dict[str, list[str]] = {}  # of each phase, in the run's order, the steps to come
+        self._bars: dict[str, TaskID] = {}
+        self._began: dict[str, float] = {}
+
+    def planned(self, steps: Sequence[Step]) -> None:
+        """Keep the phases and their steps."""
+        for step in steps:
+            self._left.setdefault(phase_of(step), []).append(step.name)
+
+    def started(self, step: Step) -> None:
+        """Show a bar for its phase."""
+        phase = phase_of(step)
+        self._began.setdefault(phase, time.monotonic())
+        if phase not in self._bars:
+            self._bars[phase] = self.bars.add_task(self._named(phase), total=None, unit="")
+
+    def progress(self, step: Step, done: int, total: int | None, unit: str) -> None:
+        """Move the bar of its phase."""
+        if (bar := self._bars.get(phase_of(step))) is not None:
+            self.bars.update(bar, completed=done, total=total, unit=unit)
+
+    def finished(self, step: Step, meta: Meta, cached: bool) -> None:
+        """Take the step's bar away; at the last step of its phase leave a line."""
+        phase = phase_of(step)
+        self._remove(phase)
+        left = self._left.get(phase, [])
+        if step.name in left:
+            left.remove(step.name)
+        if self.lasting and not left:
+            took = time_in_words(time.monotonic() - self._began[phase]) if phase in self._began else "was there"
+            self.bars.console.print(f" {self._named(phase):<22} done {took:>14}", markup=False)
+
+    def failed(self, step: Step, error: BaseException) -> None:
+        """Take the bar away; the error is told at the end."""
+        self._remove(phase_of(step))
+
+    def _remove(self, phase: str) -> None:
+        if (bar := self._bars.pop(phase, None)) is not None:
+            self.bars.remove_task(bar)
+
+    def _named(self, phase: str) -> str:
+        if phase not in self._left:
+            return phase
+        return f"{list(self._left).index(phase) + 1}/{len(self._left)} {phase}"
+
+
+def print_text(console: Console, text: str) -> None:
+    """Text without markup; on a terminal long lines end between words, and a command stands whole in a line of its own.
+
+    What follows a label, the words before two spaces, stands below itself.
+    """
+    for line in text.split("\n"):
+        if not console.is_terminal or len(line) <= console.width:
+            console.print(line, markup=False)
+            continue
+        label = re.match(r" *\S.*?  +| *", line)
+        indent = " " * (label.end() if label else 0)
+        prose, *commands = re.split(r" +(?=noisyir [a-z])", line)
+        told = fill(prose, console.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        for part in (told, *(f"{indent}{command}" for command in commands)):
+            console.print(part, markup=False)
 
 
 def stdout_console() -> Console:

@@ -6,7 +6,9 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -14,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noisyir import experiments
+from noisyir.app.console import time_in_words
 from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.auditing.apply import Applied, apply_audit
 from noisyir.auditing.by_hand import how_many
@@ -23,6 +26,7 @@ from noisyir.auditing.keeping import Keeping, kept_if_assumed
 from noisyir.auditing.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
 from noisyir.auditing.rates import NOT_SAID, by_each_null, in_terminal, why_none_is_flagged
 from noisyir.auditing.settings import AuditParams
+from noisyir.auditing.texts import opening
 from noisyir.data.formats.pairs import PairsFile
 from noisyir.data.limits import SCHEME
 from noisyir.data.recognise import IR_DATASETS, recognise
@@ -42,6 +46,7 @@ from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.settings import HELD_OUT
 from noisyir.stages.data.chunk import CHUNK
 
+_TOLD = 2  # pairs that the terminal shows
 KEPT = "kept.jsonl"  # written by whoever is asked for a guarantee
 
 
@@ -96,6 +101,11 @@ class Audited:
             return NoiseSummary(*self.judgements["interval"])
         return NoiseSummary(self.estimate["rate"], self.estimate["rate_low"], self.estimate["rate_high"])
 
+    @property
+    def _hardest_rate(self) -> float:
+        """Of the rates that are possible by the judgements the one that takes most of them: the nearest to a half."""
+        return min(max(0.5, self.noise.low), self.noise.high) if self.sampled else 0.5
+
     @cached_property
     def estimate(self) -> dict[str, float]:
         """The estimate of detect, without a judgement."""
@@ -132,15 +142,38 @@ class Audited:
         ]
         return [note["reading"] for note in notes if "reading" in note]
 
-    def summary(self, error: float | None = None) -> str:
-        """The findings, for a terminal; error: say how many pairs to judge for the noise rate within it."""
-        confidence = self.exp.detect.confidence
-        called = "flagged as wrong" if self.judgements else "flagged as suspect"
-        lines = [f"\n{self.table.num_rows:,} {self._audited}, {self.flagged:,} {called}"]
-        if repeated := self.outcome.results["ingest"].meta.notes["source"].get("repeated_pairs"):
-            lines.append(
-                f"{'repeated':<14}{repeated:,} rows repeat an earlier pair, which counts once; see noisyir check"
-            )
+    @property
+    def _read(self) -> str:
+        """The name of the data, how many pairs it has, rows that count once, and the columns that were taken."""
+        source, pairs = self.outcome.results["ingest"].meta.notes["source"], self.table.num_rows
+        repeated, columns = source.get("repeated_pairs"), source.get("columns")
+        rows = f"{pairs + repeated:,} rows: " if repeated else ""
+        once = f", {repeated:,} repeated rows left out" if repeated else ""
+        name = getattr(self.exp.data, "path", None) or self.exp.name
+        taken = ", ".join(f"{column} = {found}" for column, found in sorted((columns or {}).items(), reverse=True))
+        return f"{Path(name).name:<15} {rows}{pairs:,} {self._audited}{once}" + (f"\n{'':<15} {taken}" if taken else "")
+
+    @property
+    def _most_suspect(self) -> list[str]:
+        """The pairs at the top: query, first words of the document, and the reason."""
+        rows = self.table.slice(0, _TOLD).select(["query", "document", "reason"]).to_pylist()
+        told = (
+            [f"  {place}  {opening(row['query'], 74)}", f"     {opening(row['document'], 74)}"]
+            + [f"     {line}" for line in wrap(row["reason"], 74)]
+            for place, row in enumerate(rows, 1)
+        )
+        return ["\nMost suspicious:", *chain.from_iterable(told)]
+
+    def summary(self, error: float | None = None, seconds: float | None = None, *, examples: bool = True) -> str:
+        """The findings, for a terminal.
+
+        error: say how many pairs to judge for the noise rate within it.  seconds: how long the audit took.
+        examples: show the pairs at the top, which somebody who judges must not see before.
+        """
+        confidence, pairs = self.exp.detect.confidence, self.table.num_rows
+        called = "are flagged as wrong" if self.judgements else "look suspicious"
+        took = "" if seconds is None else f"  (took {time_in_words(seconds)})"
+        lines = [self._read, f"\n{self.flagged:,} of {pairs:,} pairs {called}.{took}"]
         if self.judgements:
             lines.append(self.judgements["summary"])
         elif not self.flagged:
@@ -149,14 +182,14 @@ class Audited:
             lines.append(in_terminal(self.estimate, self.exp.detect.assume))
         lines += [f"{'reading':<14}{said}" for said in self.readings]
         if error is not None:
-            lines.append(how_many(self.noise.rate, error, confidence, self.table.num_rows))
+            lines.append(how_many(self._hardest_rate, error, confidence, self.table.num_rows))
         if "audit_negatives" in self.outcome.results:
             lines.append(_suspects(self.outcome.results["audit_negatives"].meta.notes["suspects"]))
         if self.exp.audited != "train":
             lines.append(
                 f"unchanged     {self.exp.audited} is not cleaned and not trained on: audit.csv says what to look at"
             )
-        return "\n".join(lines)
+        return "\n".join([*lines, *(self._most_suspect if examples else ())])
 
     def for_machines(self) -> dict[str, Any]:
         """The findings as one object: `rate` is None where nobody judged a random sample."""

@@ -12,7 +12,7 @@ from noisyir.app.exports.sentence_transformers import write_model
 from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
-from noisyir.errors import MissingPackageError
+from noisyir.errors import MissingPackageError, install_hint
 from noisyir.models.bi_encoder import BiEncoder, load_bi_encoder
 from noisyir.models.portable import Padded, padded
 from noisyir.models.text_tokenizer import SIDES, Side, passage_text
@@ -46,7 +46,7 @@ class RuntimeDifference:
 def need_packages(*modules: str) -> None:
     """MissingPackageError, with the extra that brings them, where one cannot be imported."""
     if missing := [module for module in modules if find_spec(module) is None]:
-        raise MissingPackageError(f"this export needs {', '.join(missing)}: pip install 'noisyir[export]'")
+        raise MissingPackageError(f"this export needs {', '.join(missing)}: {install_hint('export')}")
 
 
 def write_copies(store: Store, name: str, target: Path, licence: str | None, write: Write) -> list[RuntimeDifference]:

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 from rich.console import Console
-from rich.markup import escape
 
-from noisyir.app.console import results_table, stdout_console
+from noisyir.app.console import print_text, results_table, stdout_console
 from noisyir.app.own_data import doubt_of, ingest_facts, recommended
 from noisyir.app.runs import Outcome
 from noisyir.engine.store import Store
@@ -18,24 +17,29 @@ from noisyir.report.detection import detection_rows, flag_warnings
 from noisyir.report.settings import PublishedParams
 from noisyir.report.summary import published_rows, summary_rows, trial_rows
 
+_WITH_INTERVALS = 110  # columns: in a narrower terminal only the first measure has its interval
 _REFUSED = ": not registered, see the warning (noisyir run ... --force registers it)"
 
 
-def print_outcome(outcome: Outcome, store: Store, exp: Experiment) -> None:
-    """The end of a run: result table, what to doubt of it, where things are, and what to type next."""
+def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: bool = False) -> None:
+    """The end of a run: result table, what to doubt of it, where things are, and what to type next.
+
+    verbose: also how many steps ran.
+    """
     console = stdout_console()
-    console.print(f"\n{outcome.executed} run, {outcome.cached} cached")
+    if verbose or not console.is_terminal:
+        console.print(f"\n{outcome.executed} run, {outcome.cached} cached")
     _print_tables(console, outcome, store, exp.published)
     if doubt := doubt_of(outcome, store, exp):
-        console.print(f"\n[bold red]WARNING[/]     {escape(doubt)}")
+        print_text(console, f"\nWARNING     {doubt}")
     console.print()
     if held_out := ingest_facts(outcome).get("held_out"):
-        console.print(f"{'held out':<11} {held_out}", markup=False)
+        print_text(console, f"{'held out':<11} {held_out}")
     for page, artifact in {"report": "report", "audit": "audit_files"}.items():
         if artifact in outcome.kept:
             console.print(f"{page:<11} {store.builds.folder(outcome.kept[artifact]) / f'{page}.html'}")
     for name, value in outcome.facts.items():
-        console.print(f"{name:<11} {value}{_REFUSED if name == 'refused' else ''}", markup=False)
+        print_text(console, f"{name:<11} {value}{_REFUSED if name == 'refused' else ''}")
     _print_best(console, recommended(outcome, store, exp), outcome, exp)
 
 
@@ -49,9 +53,9 @@ def _print_best(console: Console, best: Recommendation | None, outcome: Outcome,
         console.print(f"            noisyir trace {outcome.experiment}", markup=False)
     if best is not None:
         first, *rest = best_lines(best)
-        console.print(f"\n[bold]best[/]        {escape(first)}")
+        print_text(console, f"\nbest        {first}")
         for line in rest:
-            console.print(f"            {line}", markup=False)
+            print_text(console, f"            {line}")
 
 
 def _print_tables(console: Console, outcome: Outcome, store: Store, published: Sequence[PublishedParams]) -> None:
@@ -59,7 +63,10 @@ def _print_tables(console: Console, outcome: Outcome, store: Store, published: S
     if "comparison" in outcome.kept:
         console.print()
         comparison = _kept(store, outcome, "comparison")
-        console.print(results_table(summary_rows(comparison)))
+        rows = summary_rows(comparison)
+        if console.is_terminal and console.width < _WITH_INTERVALS:
+            rows = [row[:2] + [cell.partition(" [")[0] for cell in row[2:]] for row in rows]
+        console.print(results_table(rows))
         if rows := published_rows(comparison, published):
             console.print("\npublished beside measured")
             console.print(results_table(rows))
@@ -70,7 +77,7 @@ def _print_tables(console: Console, outcome: Outcome, store: Store, published: S
             console.print("\nwrong pairs found")
             console.print(results_table([headings, *rows]))
         for warning in flag_warnings(detection):
-            console.print(f"\nwarning     {warning}", markup=False)
+            print_text(console, f"\nwarning     {warning}")
     if "trials" in outcome.kept:
         console.print()
         console.print(results_table(trial_rows(_kept(store, outcome, "trials"))))

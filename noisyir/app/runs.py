@@ -184,6 +184,7 @@ def run(plan: Plan, choice: Choice, execution: Execution, *, name: str, settings
         _forget_the_dead(store)
         try:
             preflight.before(tracker)
+            execution.observer.planned([step for step in plan.steps if step.name in choice.selected(plan)])
             with execution.steps() as run_step:
                 results = execute(plan, choice, store, run_step, runtime.steps_at_once, preflight.after)
             kept = {

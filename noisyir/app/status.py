@@ -11,6 +11,7 @@ from typing import Any, Literal
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
+from noisyir.app.console import time_in_words
 from noisyir.app.runs import in_words
 from noisyir.engine.store import Store
 from noisyir.engine.store_locks import RUN_LOCK
@@ -25,7 +26,7 @@ class RunState:
 
     state: `unregistered` where MLflow was lost before the end; `killed` where its process is gone without having ended
     the run; `unknown` where that was on another host, the store is a folder, and Prefect cannot say.
-    now: the step that it is at, and how far.
+    now: the step that it is at, and how far.  verb: of the command that began it, empty where Python did.
     failed_in: the step that raised; log: the file that holds its traceback.
     seconds: until it ended, or until its record was last written.
     """
@@ -43,6 +44,12 @@ class RunState:
     facts: Mapping[str, str]
     log: str | None = None
     now: str = ""
+    verb: str = ""
+
+    @property
+    def took(self) -> str:
+        """How long it took, or has taken so far."""
+        return time_in_words(self.seconds)
 
 
 @dataclass
@@ -106,6 +113,7 @@ def _state(store: Store, host: str, run: Mapping[str, Any]) -> RunState:
         page=run.get("tags", {}).get("flow_run_url"),
         facts={name: value for name, value in run["facts"].items() if name not in _OF_FAILURE},
         log=run["facts"].get("log"),
+        verb=(run.get("command") or "noisyir -").split()[1].strip("-"),
         now=in_words(store.runs.progress(id_)) if state in ("running", "unknown") else "",
     )
 

@@ -60,10 +60,10 @@ COLUMNS = (
         "the ground of `p_clean`: `hand`, `judgements` of other pairs, or the kind of made-up pairs that is assumed",
         True,
     ),
-    AuditColumn("score", F32, "the detectors' score, the higher the likelier wrong", False, "score", 3, on_page=True),
+    AuditColumn("score", F32, "the detectors' score, the higher the likelier wrong", on_page=True),
     AuditColumn(
         "rank", I32, "the document's rank for the query, by the first detector that searches; null below `depth` (100)",
-        True, "rank", 4, on_page=True,
+        True, on_page=True,
     ),
     AuditColumn("similarity", F32, "similarity of the two, by the same detector", True, on_page=True),
     AuditColumn("better", STRINGS, "documents that fit the query better"),

@@ -83,7 +83,7 @@ def write_jsonl(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
 
 
 _OF_PAIR = ("verdict", "suspicion", "by_hand", "rank", "similarity")
-_EVIDENCE = [*_OF_PAIR, "p_clean", "rests_on", "query", "better", "better_similarities"]
+_EVIDENCE = [*_OF_PAIR, "p_clean", "rests_on", "query", "better"]
 
 
 def better_documents(competitors: pa.Table) -> tuple[pa.Array, pa.Array]:
@@ -109,8 +109,8 @@ def with_reasons(pairs: pa.Table, texts: PairTexts) -> pa.Table:
     """The pairs (as the audit stage joins them) with document, duplicates and reason."""
     own = aligned(pairs, texts.documents, ["doc_id"])
     documents = list(map(full_text, own["title"].to_pylist(), own["text"].to_pylist()))
-    rows = zip(pairs.select(_EVIDENCE).to_pylist(), documents, strict=True)
-    reasons = [reason(_evidence(row, document, texts)) for row, document in rows]
+    rows, openings = zip(pairs.select(_EVIDENCE).to_pylist(), documents, strict=True), texts.openings
+    reasons = [reason(_evidence(row, document, texts, openings)) for row, document in rows]
     return (
         pairs.append_column("document", pa.array(documents, pa.string()))
         .append_column("duplicates", own["duplicates"])
@@ -118,8 +118,8 @@ def with_reasons(pairs: pa.Table, texts: PairTexts) -> pa.Table:
     )
 
 
-def _evidence(row: dict[str, Any], document: str, texts: PairTexts) -> Evidence:
-    best = (row["better"][0], row["better_similarities"][0]) if row["better"] else None
+def _evidence(row: dict[str, Any], document: str, texts: PairTexts, openings: Mapping[str, str]) -> Evidence:
+    best = openings.get(row["better"][0], "") if row["better"] else None
     shared = shared_words(row["query"], document, texts.common)
     known = row["p_clean"] if row["rests_on"] == "judgements" else None  # under an assumption it is no evidence
     return Evidence(better=best, shared=len(shared), p_clean=known, **{name: row[name] for name in _OF_PAIR})

@@ -3,8 +3,9 @@
 import base64
 import hashlib
 import json
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from jinja2 import Environment
 from markupsafe import Markup
 
+from noisyir.auditing.by_hand import BY_ID
 from noisyir.auditing.columns import COLUMNS, FLAGGED, in_table
 from noisyir.auditing.files import first_of_each
 from noisyir.auditing.keeping import Keeping
@@ -29,6 +31,7 @@ from noisyir.report.cells import templates
 from noisyir.report.charts import Scale, nice_ticks, svg, ticks_between
 
 _BETTER = ("better", "better_similarities")
+_ROWS_AT_ONCE = 65_536  # as Python objects
 _SOURCES = 12  # rows of the table of sources
 _Z = 1.96  # standard deviations of a 95 % interval
 
@@ -46,7 +49,8 @@ class VerdictProvenance:
     """How the verdicts came about, where the builds behind them tell.
 
     judged: pairs judged by hand, whose verdicts are people's.  sampled: how many of them were drawn at random and gave
-    the noise rate.  border: whether judgements set the border of the other verdicts.
+    the noise rate.  border: whether judgements set the border of the other verdicts.  repeated: rows that count once.
+    columns: the file's columns, by what they hold.  mapped: whether a person named them.
     """
 
     dataset: str | None
@@ -55,6 +59,9 @@ class VerdictProvenance:
     judged: int = 0
     sampled: int = 0
     border: bool = False
+    repeated: int = 0
+    columns: Mapping[str, str] = field(default_factory=dict)
+    mapped: bool = False
 
     @property
     def assumed(self) -> Null | None:
@@ -107,6 +114,7 @@ def render(params: AuditParams, audit: AuditPage) -> str:
         estimate=audit.estimate,
         rates=by_each_null(audit.estimate) if "rate" in audit.estimate else [],
         not_known=NOT_KNOWN,
+        judge_command=_judge_command(params, making.columns if making.mapped else {}),
         making=making,
         keeping=audit.keeping,
         mixture="clean_mean" in mixture,
@@ -119,6 +127,12 @@ def render(params: AuditParams, audit: AuditPage) -> str:
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
+
+
+def _judge_command(params: AuditParams, columns: Mapping[str, str]) -> str:
+    """The command that judges some of these pairs, as a shell takes it in the file's folder."""
+    named = [part for name in ("query", "document") if name in columns for part in (f"--{name}", columns[name])]
+    return shlex.join(["noisyir", "audit", params.title or "FILE", *named, "--judge"])
 
 
 def _script(pages: Environment, audit: AuditPage) -> str:
@@ -222,8 +236,10 @@ def json_for_html(value: Any) -> str:
 def _identity(pairs: pa.Table) -> str:
     """A name for the audited pairs, whatever their order, under which the browser keeps a person's verdicts."""
     total = hashlib.sha256()
-    for pair in sorted(pair_ids(pairs)):
-        total.update("".join(f"{len(name)} {name}" for name in pair).encode())
+    ordered = pairs.select([name for name, _ in BY_ID]).sort_by(BY_ID)
+    for batch in ordered.to_batches(max_chunksize=_ROWS_AT_ONCE):
+        for pair in pair_ids(pa.Table.from_batches([batch])):
+            total.update("".join(f"{len(name)} {name}" for name in pair).encode())
     return total.hexdigest()[:16]
 
 
@@ -339,13 +355,16 @@ def _bar_shapes(bars: Bars, frame: _HistogramFrame) -> list[str]:
     """One rectangle for each kind in each bin that has any, the wrong ones on top of the clean ones."""
     shapes = []
     for start, end, clean, wrong in zip(bars.edges, bars.edges[1:], bars.clean, bars.wrong, strict=False):
+        above = "" if end == bars.edges[-1] else f"{end:.4g}"  # the last bin has the rest
+        data = f'data-from="{start:.4g}" data-to="{above}"'
         left, width = frame.x(start), frame.x(end) - frame.x(start) - 1
         for kind, floor, count in (("clean", 0.0, clean), ("wrong", clean, wrong)):
             if count:
                 y = frame.y(floor + count)
                 height = frame.y(floor) - y
                 shapes.append(
-                    f'<rect class="bin {kind}" x="{left:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"/>'
+                    f'<rect class="bin {kind}" {data} x="{left:.1f}" y="{y:.1f}" '
+                    f'width="{width:.1f}" height="{height:.1f}"/>'
                 )
     return shapes
 

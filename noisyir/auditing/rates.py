@@ -40,7 +40,7 @@ def by_each_null(estimate: Mapping[str, float]) -> list[RateSentence]:
     lines = [RateSentence(f"if wrong pairs have {ASSUMED[null]}", _statement(found)) for null, found in said.items()]
     return [
         *lines,
-        RateSentence("over all of these", _over_all(said)),
+        RateSentence("if they have any of these", _over_all(said)),
         RateSentence("if they are wrong in other ways", _OTHER),
     ]
 
@@ -50,9 +50,9 @@ def in_terminal(estimate: Mapping[str, float], assumed: str | None) -> str:
 
     assumed: `detect.assume`; only then is said what would follow from each kind of made-up pairs.
     """
-    first = f"noise rate    {NOT_KNOWN}"
+    first = f"How many are wrong?  {NOT_KNOWN[0].upper()}{NOT_KNOWN[1:]}."
     if assumed is None:
-        return f"{first}\n{'':<14}--assume random says what would follow if wrong pairs had {ASSUMED['random']}"
+        return f"{first}\n{'':<21}--assume random says what would follow for random ones."
     lines = by_each_null(estimate)
     width = max(len(line.assumed) for line in lines)
     return "\n".join([first, *(f"  {line.assumed:<{width}}  {line.rate}" for line in lines)])

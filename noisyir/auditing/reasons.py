@@ -17,7 +17,8 @@ class Evidence:
     suspect.  p_clean: None where no judgement tells it.
     rank: of the pair's document for its query, None where the search did not go so deep or the collection was not
     searched.  similarity: of query and document, None in the second case.
-    better: the other document that fits best and its similarity, None where none fits better than the pair's own.
+    better: the first words of the other document that fits best, empty where the page does not show it; None where
+    none fits better than the pair's own.
     shared: words that query and document have both, common ones left out.
     by_hand: whether the verdict is a person's.
     """
@@ -28,7 +29,7 @@ class Evidence:
     p_clean: float | None
     rank: int | None
     similarity: float | None
-    better: tuple[str, float] | None
+    better: str | None
     shared: int
 
 
@@ -36,8 +37,8 @@ def reason(pair: Evidence) -> str:
     """The strongest evidence: a person's word, else rank and better documents, else words and the order's place."""
     if pair.by_hand:
         return f"Judged {pair.verdict} by hand."
-    if pair.better and pair.similarity is not None:
-        return _beside_better(pair, *pair.better, pair.similarity)
+    if pair.better is not None and pair.similarity is not None:
+        return _beside_better(pair, pair.better)
     if pair.rank == 1:
         first = "The document is found first for its query"
         return f"{first}, but {_place(pair)}." if pair.verdict in ("wrong", "suspect") else f"{first}."
@@ -68,17 +69,18 @@ def apart(high: float, low: float) -> tuple[str, str]:
     return f"{high:.{places}f}", f"{low:.{places}f}"
 
 
-def _beside_better(pair: Evidence, other: str, theirs: float, own: float) -> str:
-    best, mine = apart(theirs, own)
-    place = f"rank {pair.rank:,}" if pair.rank else "too deep to be found"
-    aside = place + ("" if pair.shared else ", no telling word shared")
-    if pair.verdict != "clean":
-        return f"Another document fits the query better: {other} scores {best}, this one {mine} ({aside})."
-    return f"Other documents fit better ({other} scores {best}, this one {mine}; {aside}), but {_place(pair)}."
+def _beside_better(pair: Evidence, other: str) -> str:
+    others = {None: "many others fit", 1: "another fits", 2: "another fits"}.get(
+        pair.rank, f"{(pair.rank or 1) - 1:,} others fit"
+    )
+    joined = "but" if pair.shared else "and"
+    place = f"; {_place(pair)}" if pair.verdict == "clean" else ""
+    best = f" Best other: \N{LEFT DOUBLE QUOTATION MARK}{other}\N{RIGHT DOUBLE QUOTATION MARK}" if other else ""
+    return f"The document shares {_count(pair.shared)} with the query, {joined} {others} better{place}.{best}"
 
 
 def _count(shared: int) -> str:
-    return {0: "no telling word", 1: "1 telling word"}.get(shared, f"{shared} telling words")
+    return {0: "no important word", 1: "1 important word"}.get(shared, f"{shared} important words")
 
 
 @dataclass(frozen=True)

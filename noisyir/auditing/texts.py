@@ -29,6 +29,18 @@ class PairTexts:
     common: Set[str]
     corpus: int
 
+    @property
+    def openings(self) -> dict[str, str]:
+        """The first words of each of the documents, in one line, by its id."""
+        ids, titles, texts = (self.documents[name].to_pylist() for name in ("doc_id", "title", "text"))
+        return {of: opening(title or text) for of, title, text in zip(ids, titles, texts, strict=True)}
+
+
+def opening(text: str, length: int = 80) -> str:
+    """The first words of a text, in one line; a word longer than that is cut."""
+    start = " ".join(text[: 4 * length].split())
+    return start if len(start) <= length else f"{start[:length].rpartition(' ')[0] or start[:length]} …"
+
 
 def words(text: str) -> list[str]:
     """Runs of letters, digits and marks, casefolded; audit.js finds the same ones."""

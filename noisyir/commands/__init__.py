@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from noisyir.errors import ConfigError
+from noisyir.errors import ConfigError, install_hint
 
 if TYPE_CHECKING:
     from noisyir.engine.store import Store
@@ -57,10 +57,10 @@ def _yaml_names(folder: str) -> list[str]:
 _MODEL = "an experiment's name, a build's key, or models:/NAME@ALIAS"
 Model: TypeAlias = Annotated[str, argument("MODEL", _MODEL, experiment_names)]
 StoreUrl: TypeAlias = Annotated[
-    str | None,
-    option("URL", "folder or fsspec URL of artifacts (default: $NOISYIR_STORE or $NOISYIR_HOME/store)", "--store"),
+    str | None, option("URL", "folder or URL of artifacts ($NOISYIR_STORE, $NOISYIR_HOME/store)", "--store")
 ]
 Json: TypeAlias = Annotated[bool, flag("--json", "print one JSON object on stdout and nothing else there")]
+Verbose: TypeAlias = Annotated[bool, typer.Option("-v", "--verbose", help="show stages, times and places, too")]
 Engine: TypeAlias = Annotated[Literal["local", "prefect"], option("local|prefect", "who calls the stages")]
 Refresh: TypeAlias = Annotated[list[str] | None, option("STAGE", "rebuild it (repeatable)")]
 
@@ -93,5 +93,5 @@ def prefect_engine(flow: str) -> Any:
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"--engine prefect needs prefect and noisyir's flows ({error.name} is not importable): run it in a "
-            "checkout or the image, after pip install 'noisyir[orchestrate]'; --engine local works anywhere"
+            f"checkout or the image, after {install_hint('orchestrate')}; --engine local works anywhere"
         ) from error

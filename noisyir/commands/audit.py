@@ -1,6 +1,8 @@
 """`noisyir audit`: which training pairs are wrong, and why; if asked, a cleaned copy of them."""
 
+import json
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +12,7 @@ from noisyir.commands import (
     NOT_PASSED,
     Json,
     StoreUrl,
+    Verbose,
     argument,
     experiment_names,
     flag,
@@ -31,42 +34,33 @@ if TYPE_CHECKING:
 _Data: TypeAlias = Annotated[
     str, argument("DATASET|PAIRS", "an experiment, a data set's folder, or a file of pairs", experiment_names)
 ]
-_Budget: TypeAlias = Annotated[
-    str | None, option("TIME", "how long a transformer may read, such as 5m: the most doubtful pairs first")
-]
-_Judgements: TypeAlias = Annotated[
-    list[str] | None, option("FILE", "take verdicts by hand back; a random sample sets the machine (repeatable)")
-]
-_FailOver: TypeAlias = Annotated[
-    float | None, option("E", "end with exit code 3 where, by judgements, more than the share E may be wrong")
-]
-_Assume: TypeAlias = Annotated[
-    str | None, option("KIND", "say what would follow if wrong pairs had random documents (or near, lexical, source)")
-]
+_Budget: TypeAlias = Annotated[str | None, option("TIME", "how long a transformer may read, such as 5m")]
+_Judgements: TypeAlias = Annotated[list[str] | None, option("FILE", "take people's verdicts back (repeatable)")]
+_FailOver: TypeAlias = Annotated[float | None, option("E", "exit code 3 where more than the share E may be wrong")]
+_Assume: TypeAlias = Annotated[str | None, option("KIND", "what follows if wrong pairs are random, near, source")]
 _Split: TypeAlias = Annotated[
-    Literal["train", "dev", "test"] | None,
-    option("SPLIT", "dev or test: audit its relevant judgements, which nothing changes (default: train)"),
+    Literal["train", "dev", "test"] | None, option("SPLIT", "audit the judgements of dev or test (default: train)")
 ]
-_Apply: TypeAlias = Annotated[
-    bool, flag("--apply", "write pairs with weights, those relabelled that judgements vouch for, and a log")
-]
+_Apply: TypeAlias = Annotated[bool, flag("--apply", "write pairs with weights, relabelled ones, and a log")]
 
 
 def run(
     data: _Data,
     overrides: Annotated[list[str] | None, argument("KEY=VALUE", "settings, such as detect.threshold=0.8")] = None,
     corpus: Annotated[str | None, option("FILE", "the documents, where a file of pairs only names them")] = None,
+    query: Annotated[str | None, option("COL", "the file's column of queries")] = None,
+    document: Annotated[str | None, option("COL", "the file's column of documents")] = None,
     out: Annotated[str | None, option("DIR", "where the files go (default: NAME-audit)")] = None,
     model: Annotated[str | None, option("MODEL", "judge by this model, not by the packaged one")] = None,
     sample: Annotated[int | None, option("N", "write a sample of N pairs to judge by hand")] = None,
     budget: _Budget = None,
     error: Annotated[float | None, option("E", "say how many to judge for the noise rate within E")] = None,
     judgements: _Judgements = None,
-    refit: Annotated[bool, flag("--refit", "judge all pairs anew by all verdicts, also by those not drawn")] = False,
-    by_hand: Annotated[bool, flag("--judge", "judge pairs on a local page; in the terminal without a display")] = False,
+    refit: Annotated[bool, flag("--refit", "judge all pairs again, by all verdicts")] = False,
+    by_hand: Annotated[bool, flag("--judge", "judge pairs on a local page, or in the terminal")] = False,
     terminal: Annotated[bool | None, flag("--terminal/--page", "with --judge: there, display or not")] = None,
     judge_as: Annotated[str | None, option("NAME", "with --judge: who you are (default: login name)", "--as")] = None,
-    keep_wrong_below: Annotated[float | None, option("E", "say how many to keep so that E are wrong at most")] = None,
+    keep_wrong_below: Annotated[float | None, option("E", "how many to keep to have at most E wrong")] = None,
     assume: _Assume = None,
     fail_over: _FailOver = None,
     split: _Split = None,
@@ -74,10 +68,11 @@ def run(
     judge_model: Annotated[str | None, option("MODEL", "ask a sequence classifier, by folder or name")] = None,
     judge_url: Annotated[str | None, option("URL", "ask an endpoint of the chat protocol: texts go there")] = None,
     judge_name: Annotated[str | None, option("NAME", "the model's name at --judge-url")] = None,
-    judge_budget: Annotated[str | None, option("N", "most calls, or tokens: 200k tokens (default: 200 calls)")] = None,
+    judge_budget: Annotated[str | None, option("N", "most calls, or tokens (default: 200 calls)")] = None,
     apply: _Apply = False,
-    drop: Annotated[bool, flag("--drop", "with --apply: leave wrong pairs out, and write no weights")] = False,
-    force: Annotated[bool, flag("--force", "with --apply: also without a random sample, however much changes")] = False,
+    drop: Annotated[bool, flag("--drop", "with --apply: leave wrong pairs out")] = False,
+    force: Annotated[bool, flag("--force", "with --apply: also without a random sample")] = False,
+    verbose: Verbose = False,
     store: StoreUrl = None,
 ) -> int:
     """Say which training pairs are wrong, and why.
@@ -88,18 +83,28 @@ def run(
     from noisyir.app.judging.after_audit import AuditArguments, JudgingOptions
     from noisyir.app.label_audit import Gate, experiment_to_audit
 
-    output = _Output(as_json=as_json)
     _refuse_together(alone=drop and not apply, spoken=as_json and bool(by_hand or judge_model or judge_url))
-    (settings, machine), opened = split_settings(overrides), open_store(store)  # now: the data may lie there
-    command = AuditArguments(data, overrides or (), corpus, out, model, budget, assume, store, split)
+    command = AuditArguments(data, _given(overrides, query, document), corpus, out, model, budget, assume, store, split)
+    (settings, machine), opened = split_settings([*command.overrides, *_title(data)]), open_store(store)
     wishes = JudgingOptions(command, judgements or (), by_hand, terminal, judge_as, keep_wrong_below)
     settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
     named = {"corpus": corpus, "model": model, "budget": budget, "assume": assume, "split": split}
     exp = experiment_to_audit(data, settings, **named, sample=sample, judgements=judgements or (), refit=refit)
+    output = _Output(as_json, verbose, error, None if fail_over is None else Gate(exp, fail_over))
     applying = _Applying(drop=drop, force=force).checked(exp) if apply else None
-    folder, gate = Path(out or f"{exp.name}-audit"), None if fail_over is None else Gate(exp, fail_over)
-    found, stopped = _carried_out(exp, machine, opened, folder, error, judge, applying, wishes, output)
-    return output.ended(found, gate) or int(stopped)
+    return _carried_out(exp, machine, opened, judge, applying, wishes, output)
+
+
+def _title(data: str) -> list[str]:
+    """The setting that puts a file's name on its page."""
+    is_data = Path(data).is_file() and Path(data).suffix not in (".yaml", ".yml")
+    return [f"audit.title={json.dumps(Path(data).name)}"] if is_data else []
+
+
+def _given(overrides: list[str] | None, query: str | None, document: str | None) -> list[str]:
+    """The settings that were given, with the one that --query and --document stand for."""
+    named = {column: name for column, name in (("query", query), ("document", document)) if name is not None}
+    return [*(overrides or []), *([f"data.columns={json.dumps(named)}"] if named else [])]
 
 
 def _refuse_together(*, alone: bool, spoken: bool) -> None:
@@ -116,43 +121,52 @@ def _carried_out(
     exp: "Experiment",
     machine: Sequence[str],
     opened: "Store",
-    folder: Path,
-    error: float | None,
     judge: "AskParams | None",
     applying: "_Applying | None",
     wishes: "JudgingOptions",
     output: "_Output",
-) -> "tuple[Audited, bool]":
-    """Audit, write, ask, apply, and do what else is wished; the audit, and whether a judge stopped answering."""
+) -> int:
+    """Audit, write, ask, apply, and do what else is wished; the exit code, 1 where a judge stopped answering."""
     from noisyir.app.label_audit import refuse_to_overwrite
     from noisyir.app.label_cleaning import refuse_held_out
     from noisyir.experiments import load_runtime
 
-    runtime = load_runtime(machine)
+    runtime, folder = load_runtime(machine), Path(wishes.command.out or f"{exp.name}-audit")
     opened.check_writable()
     refuse_to_overwrite(exp, folder)
     if wishes.wrong is not None:
         refuse_held_out(exp, "--keep-wrong-below")
-    found = _audited(exp, opened, runtime)
-    output.say(found.summary(error), **found.for_machines())
+    began = time.monotonic()
+    found = _audited(exp, opened, runtime, verbose=output.verbose)
+    took = time.monotonic() - began if sys.stdout.isatty() else None  # what is piped is the same each time
+    output.say(found.summary(output.error, took, examples=not wishes.judge), **found.for_machines())
     if applying:
         applying.check_size(found)
     names = found.write(folder)
-    output.say("\n".join(f"{name:<23}{folder / name}" for name in names), files=[str(folder / name) for name in names])
+    files = "\n".join(f"{name:<15} {folder / name}" for name in names)
+    output.say(f"\n{files}", files=[str(folder / name) for name in names])
+    if not found.sampled and not wishes.judge:
+        output.say(f"\n{'next':<15} {wishes.command.to_judge()}\n{'':<15} check 50 pairs to know how many are wrong")
     stopped = judge is not None and _asked(judge, found, folder, runtime)
     if applying:
         said = applying.apply(found, folder)
         output.say(said, applied=said.split("\n"))
     if said := wishes.run(found, folder):
         output.say(said, kept=said.split("\n"))
-    return found, stopped
+    return output.ended(found) or int(stopped)
 
 
 @dataclass
 class _Output:
-    """The output of the command: text as it comes, or one object in the end."""
+    """The output of the command: text as it comes, or one object in the end.
+
+    error: to say how many pairs to judge for the noise rate within it.  gate: to pass in the end.
+    """
 
     as_json: bool
+    verbose: bool
+    error: float | None
+    gate: "Gate | None"
     facts: dict[str, Any] = field(default_factory=dict)
 
     def say(self, text: str, **facts: Any) -> None:
@@ -161,13 +175,13 @@ class _Output:
         if not self.as_json:
             _say(text)
 
-    def ended(self, found: "Audited", gate: "Gate | None") -> int:
+    def ended(self, found: "Audited") -> int:
         """Say whether the gate is passed, and print the facts where they are wanted; the exit code."""
-        if gate:
-            self.say(gate.told(found), over=gate.is_over(found))
+        if self.gate:
+            self.say(self.gate.told(found), over=self.gate.is_over(found))
         if self.as_json:
             print_json(self.facts)
-        return NOT_PASSED if gate and gate.is_over(found) else 0
+        return NOT_PASSED if self.gate and self.gate.is_over(found) else 0
 
 
 @dataclass(frozen=True)
@@ -198,7 +212,7 @@ class _Applying:
         return f"\n{applied.summary()}\n{how_to_measure(found, applied)}".rstrip()
 
 
-def _audited(exp: "Experiment", store: "Store", runtime: "Runtime") -> "Audited":
+def _audited(exp: "Experiment", store: "Store", runtime: "Runtime", *, verbose: bool) -> "Audited":
     """The audit, its progress on standard error."""
     from noisyir.app.console import observer_for
     from noisyir.app.label_audit import run_audit
@@ -206,7 +220,7 @@ def _audited(exp: "Experiment", store: "Store", runtime: "Runtime") -> "Audited"
     from noisyir.tracking import open_tracker
 
     tracker = open_tracker(experiment=exp, home=store.home, enabled=False)
-    with observer_for(sys.stderr) as observer:
+    with observer_for(sys.stderr, verbose=verbose, phases=False) as observer:
         return run_audit(exp, Execution(store=store, runtime=runtime, tracker=tracker, observer=observer))
 
 
@@ -222,6 +236,6 @@ def _asked(judge: "AskParams", found: "Audited", folder: Path, runtime: "Runtime
 
 
 def _say(text: str) -> None:
-    from noisyir.app.console import stdout_console
+    from noisyir.app.console import print_text, stdout_console
 
-    stdout_console().print(text, markup=False)
+    print_text(stdout_console(), text)

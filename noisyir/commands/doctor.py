@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from noisyir.commands import Json, StoreUrl, open_store, print_json
 from noisyir.commands.ls import human_bytes
-from noisyir.errors import NoisyirError
+from noisyir.errors import NoisyirError, install_hint
 
 if TYPE_CHECKING:
     from noisyir.engine.store import Store
@@ -63,7 +63,7 @@ def _packages() -> Iterator[Finding]:
         (("s3fs",), False, "s3", "stores on S3"),
     ]:
         missing = [name for name in modules if find_spec(name) is None]
-        says = f'{gives}: pip install "noisyir[{extra}]"' if missing else gives
+        says = f"{gives}: {install_hint(extra)}" if missing else gives
         yield Finding(", ".join(missing or modules), not missing, needed, says)
 
 

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from noisyir.engine.store import Store
 
 
+_WIDE = 120  # columns: a narrower terminal has no room for numbers of rows
+
+
 def run(
     stage: Annotated[str | None, argument("STAGE", "only what this stage wrote")] = None,
     runs: Annotated[bool, flag("--runs", "list pipeline runs instead, newest first")] = False,
@@ -29,12 +32,15 @@ def run(
         return print_json({"builds": [_as_json(meta) for meta in builds]})
     from noisyir.app.console import plain_table, stdout_console
 
-    table = plain_table("stage", "key", "built", "rows", "size", "took")
+    console = stdout_console()
+    wide = console.width >= _WIDE
+    table = plain_table("stage", "key", "built", "size", "took", *(["rows"] if wide else []))
     for meta in builds:
         rows = ", ".join(f"{name} {c.rows:,}" for name, c in meta.artifacts.items() if c.rows is not None)
         size, seconds = human_bytes(meta.size), f"{meta.seconds:.1f} s"
-        table.add_row(meta.stage, meta.key[:12], meta.created[:19].replace("T", " "), rows, size, seconds)
-    stdout_console().print(table if builds else f"nothing in {opened.url} yet: noisyir run demo")
+        cells = [meta.stage, meta.key[:12], meta.created[:16].replace("T", " "), size, seconds, rows]
+        table.add_row(*cells[: len(table.columns)])
+    console.print(table if builds else f"nothing in {opened.url} yet: noisyir run demo")
     return 0
 
 

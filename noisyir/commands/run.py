@@ -13,6 +13,7 @@ from noisyir.commands import (
     Json,
     Refresh,
     StoreUrl,
+    Verbose,
     argument,
     experiment_names,
     flag,
@@ -47,6 +48,7 @@ def run(
     force: Annotated[
         bool, flag("--force", "register the model, even if it is no better than without training")
     ] = False,
+    verbose: Verbose = False,
     as_json: Json = False,
     store: StoreUrl = None,
 ) -> int:
@@ -68,23 +70,23 @@ def run(
     exp, runtime = experiments.load(experiment, settings), experiments.load_runtime(machine)
     choice = Choice(to=to, only=only, refresh=tuple(refresh or ()))
     if dry_run:
-        _dry_run(exp, choice, opened, why=why, as_json=as_json)
-        return 0
+        return _dry_run(exp, choice, opened, why=why, as_json=as_json)
     if why:
         raise typer.BadParameter("--why goes with --dry-run")
     opened.check_writable()
     print_chosen(exp, sys.stderr)
     tracker = open_tracker(experiment=exp, home=opened.home, enabled=not no_track)
     call = run_experiment if engine == "local" else prefect_engine(f"train_{exp.task.kind}").run_experiment
-    with observer_for(sys.stderr) as observer:
+    with observer_for(sys.stderr, verbose=verbose) as observer:
         outcome = call(exp, choice, Execution(store=opened, runtime=runtime, tracker=tracker, observer=observer))
     if as_json:
         return print_json(describe(outcome, opened))
-    print_outcome(outcome, opened, exp)
+    with opened.locks.in_use():  # tables are read, which gc would else delete meanwhile
+        print_outcome(outcome, opened, exp, verbose=verbose)
     return 0
 
 
-def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_json: bool) -> None:
+def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_json: bool) -> int:
     """Say what would run and how long that took before, also where data or weights are not there yet."""
     from noisyir.app.dry_run import (
         changes,
@@ -109,14 +111,14 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_jso
     if as_json:
         more = {"absent": list(absences), "to_fetch": [asdict(one) for one in missing], "chosen": exp.chosen}
         why_new = {} if new is None else {"why": new}
-        print_json({**dry_run_json(states, found, steps_without_key(states)), **more, **why_new})
-        return
+        return print_json({**dry_run_json(states, found, steps_without_key(states)), **more, **why_new})
     print_dry_run(exp, states, found)
     print_chosen(exp, sys.stdout)
     print_absences(absences)
     print_missing(missing)
     if new is not None:
         print_changes(new)
+    return 0
 
 
 def describe(outcome: Outcome, store: Store) -> dict[str, Any]:

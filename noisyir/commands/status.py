@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-from noisyir.commands import Json, StoreUrl, open_store, option, print_json
+from noisyir.commands import Json, StoreUrl, Verbose, open_store, option, print_json
 from noisyir.errors import ConfigError, NoisyirError
 
 if TYPE_CHECKING:
@@ -22,7 +22,10 @@ _COLOURS = {"done": "green", "failed": "red", "killed": "red", "running": "yello
 
 
 def run(
-    hours: Annotated[float, option("N", "how far to look back")] = 24.0, as_json: Json = False, store: StoreUrl = None
+    hours: Annotated[float, option("N", "how far to look back")] = 24.0,
+    verbose: Verbose = False,
+    as_json: Json = False,
+    store: StoreUrl = None,
 ) -> int:
     """Say what ran lately, what failed, and which model is champion.
 
@@ -32,7 +35,7 @@ def run(
     """
     from rich.markup import escape
 
-    from noisyir.app.console import stdout_console
+    from noisyir.app.console import print_text, stdout_console
     from noisyir.app.status import hours_ago, run_states, stage_rates
 
     if not 0 < hours < _LONGEST_AGO:
@@ -50,14 +53,16 @@ def run(
     out.print(_runs_table(runs) if runs else older)
     for state in runs:
         if state.state in ("failed", "killed", "unregistered"):
-            out.print(f"\n[red]{state.experiment}[/], {state.began:%H:%M}: {escape(_what_failed(state))}")
-            out.print(f"  look at   {state.page or state.log or f'{opened.url}/.runs/{state.id}.json'}")
-            out.print("  go on     the same command again: what is built stays, training goes on from its checkpoint")
+            print_text(out, f"\n{state.experiment}, {state.began:%H:%M}: {_what_failed(state)}")
+            print_text(out, f"  look at   {state.page or state.log or f'{opened.url}/.runs/{state.id}.json'}")
+            print_text(out, "  go on     the same command: what is built stays, training goes on from its checkpoint")
     about_models = _models_table(models) if models else unknown and escape(unknown)
-    for table in (about_models, _rates_table(rates) if rates else None):
+    for table in (about_models, _rates_table(rates) if rates and verbose else None):
         if table is not None:
             out.print()
             out.print(table)
+    if rates and not verbose:
+        out.print("\nstages and times: noisyir status -v")
     return 0
 
 
@@ -92,12 +97,12 @@ def _what_failed(state: RunState) -> str:
 def _runs_table(runs: Sequence[RunState]) -> Table:
     from noisyir.app.console import plain_table
 
-    table = plain_table("began (UTC)", "experiment", "state", "built", "cached", "took", "registered")
+    table = plain_table("began (UTC)", "experiment", "verb", "took", "state")
     for state in runs:
         coloured = f"[{_COLOURS[state.state]}]{state.state}[/]" + (f" {state.now}" if state.now else "")
-        counts = (str(state.built), str(state.cached), f"{state.seconds:.0f} s") if state.state == "done" else ("",) * 3
+        registered = f", {name}" if (name := state.facts.get("registered")) else ""
         began = f"{state.began:%Y-%m-%d %H:%M}"
-        table.add_row(began, state.experiment, coloured, *counts, state.facts.get("registered", ""))
+        table.add_row(began, state.experiment, state.verb, state.took, coloured + registered)
     return table
 
 

@@ -38,7 +38,7 @@ def run(
         return print_json({"builds": [json.loads(m.to_json()) for m in lineage(opened, refs)]})
     tree = Tree(_label(meta))
     _grow(tree, opened, meta, seen=set())
-    stdout_console().print(tree)
+    stdout_console().print(tree, soft_wrap=False)
     return 0
 
 
@@ -48,16 +48,13 @@ def _grow(tree: Tree, store: Store, meta: Meta, seen: set[str]) -> None:
             tree.add(f"[dim]{name}[/] {value}  [dim](raw input)[/]")
     for name, ref in meta.input_refs():
         source = store.builds.meta(ref)
-        branch = tree.add(f"[dim]{name}[/] {_label(source)}  digest {ref.digest[:12]}")
-        if source.build in seen:
-            if source.inputs:
-                branch.add("[dim]as above[/]")
+        above = source.build in seen
+        branch = tree.add(f"[dim]{name}[/] {_label(source)}" + (" [dim](above)[/]" if above and source.inputs else ""))
+        if above:
             continue
         seen.add(source.build)
         _grow(branch, store, source, seen)
 
 
 def _label(meta: Meta) -> str:
-    return (
-        f"[bold]{meta.stage}[/] {meta.key[:12]}  {meta.created[:19].replace('T', ' ')}  code {meta.git_commit or '-'}"
-    )
+    return f"[bold]{meta.stage}[/] {meta.key[:12]} {meta.created[:16].replace('T', ' ')}"

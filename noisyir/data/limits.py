@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from noisyir.errors import ConfigError, DataError, MissingPackageError
+from noisyir.errors import ConfigError, DataError, MissingPackageError, install_hint
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def fetched(source: str) -> str:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
     except ImportError as error:
-        raise MissingPackageError("hf:// names need huggingface_hub: pip install 'noisyir[train]'") from error
+        raise MissingPackageError(f"hf:// names need huggingface_hub: {install_hint('train')}") from error
     inside = (named["inside"] or "").strip("/")
     wanted = [inside] if inside.lower().endswith(_READ) else [f"{inside}/*{end}".lstrip("/") for end in _READ]
     try:

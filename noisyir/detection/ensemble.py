@@ -97,8 +97,7 @@ def by_transformer(judging: EnsembleInputs, reader: EncodedTexts) -> EnsembleRes
     """All texts read: `TransformerFit` for every pair and every document."""
     vectors = reader.vectors(judging.progress)
     searcher = Searcher(judging.positions, judging.words, *vectors, judging.sought.depth, static=False)
-    some = judging.sample()
-    fit = TransformerFit.observed(searcher.block(some), judging.positions.own[some])
+    fit = TransformerFit.observed(searcher.blocks(judging.sample()), judging.positions.own)
     return EnsembleResult(_search(judging, searcher, fit), np.ones(len(judging.random), bool), *vectors)
 
 
@@ -106,7 +105,7 @@ def by_static(judging: EnsembleInputs, reader: EncodedTexts) -> EnsembleResult:
     """Vectors from token embeddings alone: `StaticFit`."""
     vectors = reader.vectors(judging.progress)
     searcher = Searcher(judging.positions, judging.words, *vectors, judging.sought.depth, static=True)
-    fit = StaticFit.observed(searcher.block(judging.sample()), judging.for_scale)
+    fit = StaticFit.observed(searcher.blocks(judging.sample()), judging.for_scale)
     return EnsembleResult(_search(judging, searcher, fit), None, *vectors)
 
 

@@ -1,14 +1,18 @@
 """Features that a few judgements may learn from: every pair as a row of numbers on one scale."""
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
 
-from noisyir.retrieval.analysis import analyse
+from noisyir.retrieval.analysis import Terms, terms_of
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 Array = np.ndarray
 
@@ -51,18 +55,22 @@ def pair_features(pairs: PairEvidence, *, references: int = 10_000) -> Float32[A
     references: see `neighbourhoods`.  The same pairs give the same matrix.  Its columns say nothing about which end is
     suspect; MissingPackageError without the extra bm25.
     """
-    ranked = np.column_stack(
-        [
-            dense_columns(pairs, references),
-            pairs.bm25,
-            pairs.bm25 / np.where(pairs.bm25_best > 0, pairs.bm25_best, 1.0),
-            shared_words(pairs.queries, pairs.documents, pairs.query, pairs.document),
-            built(pairs.queries)[pairs.query, : len(_BUILT_OF_QUERY)],
-            built(pairs.documents)[pairs.document],
-        ]
-    )
-    columns = [rank_share(column) for column in ranked.T]
-    return np.column_stack([*columns, components(pairs)]).astype(np.float32)
+    found, at = np.empty((len(pairs.query), len(FEATURES)), np.float32), 0
+    for block in _ranked(pairs, references):  # one at a time: of a million pairs a column is 8 MB
+        for column in block.T:
+            found[:, at] = rank_share(column)
+            at += 1
+    found[:, at:] = components(pairs)
+    return found
+
+
+def _ranked(pairs: PairEvidence, references: int) -> Iterator[Float[Array, "pair some"]]:
+    """The columns _RANKED, in their order, some at a time."""
+    yield dense_columns(pairs, references)
+    yield np.column_stack([pairs.bm25, pairs.bm25 / np.where(pairs.bm25_best > 0, pairs.bm25_best, 1.0)])
+    yield shared_words(pairs.queries, pairs.documents, pairs.query, pairs.document)
+    yield built(pairs.queries)[pairs.query, : len(_BUILT_OF_QUERY)]
+    yield built(pairs.documents)[pairs.document]
 
 
 def dense_columns(pairs: PairEvidence, references: int) -> Float[Array, "pair 7"]:
@@ -95,7 +103,7 @@ def rank_share(values: Float[Array, " pair"]) -> Float[Array, " pair"]:
     return np.asarray((rankdata(values) - 0.5) / max(len(values), 1) - 0.5)
 
 
-def components(pairs: PairEvidence) -> Float[Array, "pair 48"]:
+def components(pairs: PairEvidence) -> Float32[Array, "pair 48"]:
     """Principal components of (20 q*d, d), q and d the pair's vectors, the first one to a standard deviation of .5.
 
     The others keep their proportion to it: those that vary little tell little, and a ridge keeps them small.  Zeros for
@@ -114,9 +122,10 @@ def components(pairs: PairEvidence) -> Float[Array, "pair 48"]:
     axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(len(kept))])
     largest = float(variance.max(initial=0.0))
     scale = _SPREAD / np.sqrt(largest) if largest > _ROUNDING else 0.0
-    projected = [(block - mean) @ (axes * scale) for block in _joined(pairs)]
-    found = np.concatenate([np.empty((0, len(kept))), *projected])
-    return np.pad(found, ((0, 0), (0, COMPONENTS - len(kept))))
+    found = np.zeros((len(pairs.query), COMPONENTS), np.float32)
+    for number, block in enumerate(_joined(pairs)):
+        found[number * _BLOCK : (number + 1) * _BLOCK, : len(kept)] = (block - mean) @ (axes * scale)
+    return found
 
 
 def _joined(pairs: PairEvidence) -> Iterator[Float[Array, "some joined"]]:
@@ -126,6 +135,7 @@ def _joined(pairs: PairEvidence) -> Iterator[Float[Array, "some joined"]]:
         yield np.column_stack([_PRODUCT * asked * held, held])
 
 
+_AT_ONCE = 65_536  # pairs whose terms are compared at once
 _START = 120  # characters: what a title, a signature or a first sentence takes
 
 
@@ -137,26 +147,39 @@ def shared_words(
     Shares of the query's terms that the document holds, plain, weighted by ln(1 + (N - n + 1/2) / (n + 1/2)) (BM25's
     IDF) and within the first 120 characters; and the terms of both over those of either.  0 for a query without terms.
     """
-    asked = [frozenset(analyse(text)) for text in queries]
-    held = [frozenset(analyse(text)) for text in documents]
-    start = [frozenset(analyse(text[:_START])) for text in documents]
-    count, found_in = len(documents), Counter(term for terms in held for term in terms)
-    weigh = {term: _idf(found_in[term], count) for terms in asked for term in terms}
-    weight = [sum(weigh[term] for term in sorted(terms)) for terms in asked]
+    every = terms_of(queries), terms_of(documents), terms_of([text[:_START] for text in documents])
+    number = {term: place for place, term in enumerate(sorted(set(chain.from_iterable(of.names for of in every))))}
+    asked, held, start = (_incidence(of, number) for of in every)
+    found_in = np.bincount(held.indices, minlength=len(number)).tolist()
+    weigh = np.array([_idf(texts, len(documents)) for texts in found_in])
+    weight, terms_asked, terms_held = asked @ weigh, asked.getnnz(axis=1), held.getnnz(axis=1)
     columns = np.zeros((len(query), len(SHARED)))
-    for row, (q, d) in enumerate(zip(query.tolist(), document.tolist(), strict=True)):
-        terms = asked[q]
-        if terms:
-            both = terms & held[d]
-            idf = sum(weigh[term] for term in sorted(both)) / weight[q]
-            shares = len(both) / len(terms), idf, len(terms & start[d]) / len(terms)
-            columns[row] = *shares, len(both) / len(terms | held[d])
+    for first in range(0, len(query), _AT_ONCE):
+        q, d = query[first : first + _AT_ONCE], document[first : first + _AT_ONCE]
+        both, early = asked[q].multiply(held[d]).tocsr(), asked[q].multiply(start[d]).tocsr()
+        common, terms = both.getnnz(axis=1), terms_asked[q]
+        shares = [common, both @ weigh, early.getnnz(axis=1), common]
+        of = [terms, weight[q], terms, terms + terms_held[d] - common]
+        rows = columns[first : first + _AT_ONCE]
+        np.divide(np.column_stack(shares), np.column_stack(of), out=rows, where=(terms > 0)[:, None])
     return columns
+
+
+def _incidence(terms: Terms, number: Mapping[str, int]) -> "csr_matrix":
+    """Text by term: 1 where the text holds the term of this number, however often."""
+    from scipy.sparse import csr_matrix
+
+    ids = np.array([number[name] for name in terms.names], np.int64)[terms.ids]
+    shape = len(terms.offsets) - 1, len(number)
+    found = csr_matrix((np.ones(len(ids), np.int8), ids, terms.offsets), shape)
+    found.sum_duplicates()
+    found.data[:] = 1
+    return found
 
 
 def built(texts: Sequence[str]) -> Float[Array, "text 6"]:
     """The columns BUILT of every text: counts, and shares of the characters or of the words."""
-    return np.array([_built(text) for text in texts], np.float64).reshape(-1, len(BUILT))
+    return np.fromiter(chain.from_iterable(map(_built, texts)), np.float64).reshape(-1, len(BUILT))
 
 
 def _built(text: str) -> tuple[float, ...]:

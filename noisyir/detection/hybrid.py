@@ -1,6 +1,6 @@
 """Pairs against all documents, by vectors and words together: what fits better, and how documents of each null fit."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, Self
@@ -150,9 +150,9 @@ class Searcher:
             near_text=self.near_text,
         )
 
-    def blocks(self) -> Iterator[FeatureBlock]:
-        """All pairs, those of a query's text one after the other."""
-        order = np.argsort(self.positions.text, kind="stable")
+    def blocks(self, pairs: Int[Array, " pair"] | None = None) -> Iterator[FeatureBlock]:
+        """These pairs, or all, those of a query's text one after the other; few at once, so that memory is bounded."""
+        order = np.argsort(self.positions.text, kind="stable") if pairs is None else pairs
         step = max(16, _CELLS // max(1, len(self.documents)))
         for start in range(0, len(order), step):
             yield self.block(order[start : start + step])
@@ -296,9 +296,12 @@ class TransformerFit:
     share: tuple[float, float]
 
     @classmethod
-    def observed(cls, block: FeatureBlock, own: Int[Array, " pair"]) -> Self:
-        """Standardised on the pairs of a block with their own documents."""
-        return cls(*(_moments(values(own[:, None])) for values in (block.cosines, block.shares)))
+    def observed(cls, blocks: Iterable[FeatureBlock], own: Int[Array, " pair"]) -> Self:
+        """Standardised on the pairs of some blocks; own: document of every pair."""
+        cosines, shares = zip(
+            *((of.cosines(at), of.shares(at)) for of in blocks for at in [own[of.pairs, None]]), strict=True
+        )
+        return cls(_moments(np.concatenate(cosines)), _moments(np.concatenate(shares)))
 
     def of(self, block: FeatureBlock) -> Value:
         """See the class."""
@@ -334,9 +337,10 @@ class StaticFit:
     spread: Float[Array, " measure"]
 
     @classmethod
-    def observed(cls, block: FeatureBlock, random: Documents) -> Self:
-        """With the spread over the draws of the block's pairs; random: of all pairs."""
-        drawn = _measures(block)(np.maximum(random[block.pairs], 0))[random[block.pairs] >= 0]
+    def observed(cls, blocks: Iterable[FeatureBlock], random: Documents) -> Self:
+        """With the spread over the draws of some blocks' pairs; random: of all pairs."""
+        found = [_measures(of)(np.maximum(at, 0))[at >= 0] for of in blocks for at in [random[of.pairs]]]
+        drawn = np.concatenate(found)
         return cls(random, drawn.std(axis=0) if len(drawn) else np.ones(3))
 
     def of(self, block: FeatureBlock) -> Value:

@@ -18,7 +18,7 @@ from noisyir.engine.provenance import git_commit, package_versions
 from noisyir.engine.runtime import Runtime, own_device
 from noisyir.engine.stage import Inputs, Job, Observer, Spread, Step
 from noisyir.engine.store import Store
-from noisyir.errors import DataError, MissingPackageError, NoisyirError
+from noisyir.errors import DataError, MissingPackageError, NoisyirError, install_hint
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,7 @@ def _build(
             checked=True,
         )
     except ModuleNotFoundError as error:
-        raise MissingPackageError(
-            f"stage {step.name} needs the package {error.name}: pip install 'noisyir[all]'"
-        ) from error
+        raise MissingPackageError(f"stage {step.name} needs the package {error.name}: {install_hint('all')}") from error
     except Exception as error:
         if isinstance(error, NoisyirError) or not is_from_outside(error):
             raise

@@ -27,7 +27,7 @@ from noisyir.engine.runtime import FanOut, Runtime, default_home, own_device
 from noisyir.engine.shards import Made
 from noisyir.engine.stage import Inputs, Job, Observer, Piecewise, Pool, Step, made_here
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, NoisyirError
+from noisyir.errors import ConfigError, NoisyirError, install_hint
 
 
 class RunsStage(Protocol):
@@ -147,7 +147,7 @@ class Cluster:
             import ray
         except ModuleNotFoundError as error:
             raise ConfigError(
-                "runtime.fan_out.engine=ray needs the package ray: pip install 'noisyir[ray]', or set none"
+                f"runtime.fan_out.engine=ray needs the package ray: {install_hint('ray')}, or set none"
             ) from error
         if ray.is_initialized():
             return

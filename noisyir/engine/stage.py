@@ -122,6 +122,9 @@ class Step:
 class Observer:
     """Follows a pipeline run; what a class does not override does nothing."""
 
+    def planned(self, steps: Sequence[Step]) -> None:
+        """The steps of a run, before the first begins."""
+
     def started(self, step: Step) -> None:
         """A stage begins to execute (not called for cached ones)."""
 

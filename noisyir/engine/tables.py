@@ -113,6 +113,11 @@ def listed(values: npt.NDArray[Any], kind: pa.DataType = FLOAT) -> pa.ListArray:
     return pa.ListArray.from_arrays(offsets, pa.array(values.ravel(), kind))
 
 
+def matrix(lists: pa.ChunkedArray) -> npt.NDArray[np.float64]:
+    """Lists of one length as the rows of a matrix, the inverse of `listed`; no rows where there is no list."""
+    return np.asarray(pc.list_flatten(lists).to_numpy(), np.float64).reshape(len(lists), -1 if len(lists) else 0)
+
+
 def pair_ids(table: pa.Table) -> list[tuple[str, str]]:
     """(query_id, doc_id) of every row."""
     return list(zip(table["query_id"].to_pylist(), table["doc_id"].to_pylist(), strict=True))

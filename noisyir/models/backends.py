@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from typing import Literal
 
-from noisyir.errors import MissingPackageError
+from noisyir.errors import MissingPackageError, install_hint
 
 Backend = Literal["torch", "openvino", "openvino-qint8"]
 
@@ -28,4 +28,4 @@ def in_key(backend: Backend) -> dict[str, int]:
 def check_backend(backend: Backend, setting: str) -> None:
     """MissingPackageError, naming the setting, where the backend's package is not on this machine."""
     if missing := [name for name in _NEEDED[backend] if find_spec(name) is None]:
-        raise MissingPackageError(f"{setting}={backend} needs {', '.join(missing)}: pip install 'noisyir[export]'")
+        raise MissingPackageError(f"{setting}={backend} needs {', '.join(missing)}: {install_hint('export')}")

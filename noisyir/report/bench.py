@@ -14,6 +14,7 @@ from noisyir.eval.significance import SEEDS_OF_A_CLAIM, Verdict, verdict
 from noisyir.report.cells import (
     NONE,
     Section,
+    badge,
     difference_cells,
     markdown_table,
     p_value,
@@ -82,7 +83,8 @@ def render(params: NoiseTableParams, bench: Bench) -> str:
     """The page as HTML text; the same input gives the same text."""
     sections = tables(params, bench.summary)
     rows = bench.summary.to_pylist()
-    pages = templates(signed=signed, p_value=p_value, percent=rate_as_set, spread=_spread, seeds=_seeds)
+    pages = templates(signed=signed, p_value=p_value, percent=rate_as_set, spread=_spread, seeds=_seeds, badge=badge)
+    first = headlines(params, bench.summary)
     return pages.get_template("bench.html").render(
         tests_note=_tests_note,
         title=params.title or _TITLE,
@@ -91,7 +93,8 @@ def render(params: NoiseTableParams, bench: Bench) -> str:
         seeds=bench.seeds,
         cells=bench.cells,
         queries=dict.fromkeys((row["split"], row["queries"]) for row in rows),
-        headlines=headlines(params, bench.summary),
+        headlines=first,
+        conclusion=_conclusion(params, first[0]["entry"], len(bench.seeds)) if first else "",
         sections={name: [(table, _chart(table)) for table in found] for name, found in sections.items()},
         tests=[(row, word(row, params.alpha)) for row in rows if row["against"] is not None],
         detection=bench_rows(bench.detection),
@@ -144,6 +147,19 @@ def headlines(params: NoiseTableParams, summary: pa.Table) -> list[dict[str, Any
             gap = next((entries[-1] for method, entries in first.gaps if method == name), None)
             found.append({"mechanism": mechanism, "entry": contest[name], "gap": gap})
     return found
+
+
+def _conclusion(params: NoiseTableParams, entry: Entry, seeds: int) -> str:
+    """The first headline as sentences, and how far so many seeds carry."""
+    row, said = entry.row, (entry.word or "unclear").removeprefix("suggests ")
+    where = f"At {rate_as_set(row['rate'])} {row['mechanism']} noise, " if params.conditions == "noise" else ""
+    size = f"{row['measure']} {signed(row['difference'])}"
+    found = {
+        "better": f"{row['method']} is better than {row['against']}",
+        "worse": f"{row['method']} is worse than {row['against']}",
+    }.get(said, f"no difference was found between {row['method']} and {row['against']}")
+    few = "" if seeds >= SEEDS_OF_A_CLAIM else f" Fewer than {SEEDS_OF_A_CLAIM} seeds suggest this and prove nothing."
+    return f"{where}{found} ({size}).{few}"
 
 
 def _table(params: NoiseTableParams, rows: Sequence[Row]) -> Table:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.errors import MissingPackageError
+from noisyir.errors import MissingPackageError, install_hint
 from noisyir.models.text_tokenizer import take_ragged
 
 STOP_WORDS = frozenset(
@@ -72,6 +72,6 @@ def _tools() -> tuple[Any, Any]:
         import regex
         import Stemmer
     except ImportError as error:
-        raise MissingPackageError('bm25_index.engine=bm25s needs PyStemmer: pip install "noisyir[bm25]"') from error
+        raise MissingPackageError(f"bm25_index.engine=bm25s needs PyStemmer: {install_hint('bm25')}") from error
     # no cache of its own: it is slow where there are more words than it holds
     return regex.compile(r"(?wV1s)[\p{L}\p{N}_\p{Extended_Pictographic}](?:\B.)*"), Stemmer.Stemmer("porter", 0)

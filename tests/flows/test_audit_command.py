@@ -7,12 +7,14 @@ import re
 import shlex
 import shutil
 from collections import Counter
+from html import unescape
 
 import pyarrow.parquet as pq
 import pytest
 
 from noisyir.cli import main
 from noisyir.engine.store import Store
+from tests.flows.screens import check_fits, check_recorded, plain, terminal
 from tests.tiny import write_beir
 
 QUICK = ["runtime.threads=1"]
@@ -111,20 +113,45 @@ def test_pairs_with_their_texts_are_audited(noisyir, owner, file, tmp_path):
     assert {path.name for path in (tmp_path / "mine-audit").iterdir()} == FILES
     rows = table(tmp_path / "mine-audit")
     check_verdicts(owner, rows)
-    assert f"120 training pairs, {len(wrong_by(rows))} flagged as suspect" in out
+    assert "120 training pairs\n" in out and f"{len(wrong_by(rows))} of 120 pairs look suspicious" in out
     assert {row["p_clean"] for row in rows} == {None} and "wrong" not in {row["verdict"] for row in rows}
-    assert "noise rate    not known without judgements: judge 50 pairs to know it\n" in out
+    assert "How many are wrong?  Not known without judgements: judge 50 pairs to know it.\n" in out
     assert "--assume random says what would follow" in out and "if wrong pairs have neighbours" not in out
     assert re.search(r"within ± 5 points at 95 %: judge \d+ pairs", out)
     for row in rows:
         if row["better"]:
-            assert row["better"][0] in row["reason"] and row["similarity"] < row["better_similarities"][0]
+            assert "fit" in row["reason"] and row["similarity"] < row["better_similarities"][0]
     listed = read_csv(tmp_path / "mine-audit" / "audit.csv")
     assert [(row["query_id"], row["verdict"] or None) for row in listed] == [
         (row["query_id"], row["verdict"]) for row in rows
     ]
     page = (tmp_path / "mine-audit" / "audit.html").read_text()
     assert page.startswith("<!doctype html>") and f"<strong>{len(wrong_by(rows))}</strong>" in page
+
+
+def test_the_screen_of_an_audit_fits_a_terminal_and_its_next_command_is_whole(monkeypatch, noisyir, file):
+    screens = {}
+    for width in (80, 120, 400):
+        terminal(monkeypatch, width)
+        code, out, err = noisyir("audit", file.name)
+        screens[width] = plain(out)
+        assert code == 0, err
+    for width in (80, 120):
+        check_fits(re.sub(r"\(took.*?\)", "", screens[width]), width, screens[400])
+        check_recorded(re.sub(r"(?s)  1  .*?\n\n", "\n", screens[width]), f"audit.{width}")
+    assert re.search(r"^next +noisyir audit mine.jsonl runtime.threads=1 --judge$", screens[80], re.MULTILINE)
+
+
+def test_columns_are_named_by_options(noisyir, owner, file, tmp_path):
+    rows = [{"what he asked": row["query"], "no": row["document"]} for row in owner.inline]
+    other = write_jsonl(tmp_path / "other.jsonl", rows)
+    code, out, err = noisyir("audit", other, "--query", "what he asked", "--document", "no", "--out", "made")
+    assert code == 0 and "query = what he asked, document = no" in out, err
+    assert len(table(tmp_path / "made")) == len(rows)
+    page = (tmp_path / "made" / "audit.html").read_text()
+    assert "<h1>other.jsonl</h1>" in page
+    command = unescape(re.search(r'<code id="command">(.*?)</code>', page)[1])
+    assert shlex.split(command)[2:] == ["other.jsonl", "--query", "what he asked", "--document", "no", "--judge"]
 
 
 def test_pairs_that_name_documents_of_a_corpus_file_are_audited(noisyir, owner, tmp_path):
@@ -500,7 +527,7 @@ def test_what_follows_from_an_assumption_names_it_in_the_same_sentence(noisyir, 
     code, out, err = noisyir("audit", file, "--assume", "random", "--keep-wrong-below", "0.3", "--out", "made")
     assert code == 0, err
     numbers = [line for line in out.splitlines() if re.search(r"\d ?%", line)]
-    assert numbers and all("if wrong pairs have" in line or "over all of these" in line for line in numbers)
+    assert numbers and all("if wrong pairs have" in line or "if they have any of these" in line for line in numbers)
     rows = table(tmp_path / "made")
     assert {row["rests_on"] for row in rows} == {"random"} and {row["verdict"] for row in rows} <= {"suspect", None}
     page = (tmp_path / "made" / "audit.html").read_text()
@@ -514,6 +541,50 @@ def test_what_follows_from_an_assumption_names_it_in_the_same_sentence(noisyir, 
     assert data["keeping"]["condition"] == "if wrong pairs have random documents, "
     assert data["condition"] == " if wrong pairs have random documents"
     assert not any("chance" in row["reason"] for row in rows)
+
+
+BOUND = re.compile(
+    r"at (most|least) [\d.]+ ?%|\[[\d.]+ ?%?, [\d.]+ ?%?\]|between [\d.]+ and|[\d.]+ to [\d.]+ ?%|any rate"
+)
+
+
+def bounds_in(out, page):
+    """Every sentence of terminal and page that holds a bound; a term and its description are one sentence."""
+    shown = re.sub(r"<(style|script)\b.*?</\1>", "", page, flags=re.DOTALL)
+    shown = re.sub(r"</dt>\s*<dd>", " ", shown)
+    parts = re.split(r"</(?:p|dd|td|h1|h2|figcaption|summary|option|label)>", shown)
+    texts = [re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", part)) for part in parts]
+    sentences = [one for text in [*out.splitlines(), *texts] for one in re.split(r"(?<=\.) ", text)]
+    return [one for one in sentences if BOUND.search(one)]
+
+
+@pytest.mark.parametrize("assumed", [[], ["--assume", "random"]])
+def test_a_bound_without_judgements_names_its_condition_in_the_same_sentence(noisyir, file, tmp_path, assumed):
+    code, out, err = noisyir("audit", file, "--out", "made", "--keep-wrong-below", "0.3", *assumed)
+    assert code == 0, err
+    page = (tmp_path / "made" / "audit.html").read_text()
+    stated = bounds_in(out, page)
+    assert all(re.search(r"\b[Ii]f (wrong pairs have|they have)", one) for one in stated), stated
+    assert len(stated) >= 3, "those that follow from an assumption, one fold away"
+    open_at_once = re.sub(r"<details>.*?</details>", "", page, flags=re.DOTALL)
+    assert assumed or not bounds_in(out, open_at_once)
+
+
+def test_a_bound_by_judgements_names_its_confidence_and_what_was_judged(noisyir, owner, file, tmp_path):
+    sample = judged_sample(noisyir, owner, file, tmp_path)
+    said = ["--judgements", sample, "--out", "judged", "--keep-wrong-below", "0.3"]
+    code, out, err = noisyir("audit", file, *said)
+    assert code == 0, err
+    stated = bounds_in(out, (tmp_path / "judged" / "audit.html").read_text())
+    assert len(stated) >= 4 and all(re.search(r"\d ?%( interval| confidence|:)", one) for one in stated), stated
+
+
+def test_how_many_to_judge_is_not_said_by_a_rate_that_nobody_vouches_for(noisyir, owner, file, tmp_path):
+    _, out, _ = noisyir("audit", file, "--error", 0.15, "--out", "made")
+    assert "judge 32 pairs" in out, "enough at any rate: 43 of many pairs, and 32 of 120"
+    sample = judged_sample(noisyir, owner, file, tmp_path)
+    _, out, _ = noisyir("audit", file, "--error", 0.15, "--judgements", sample, "--out", "judged")
+    assert 25 < int(re.search(r"judge (\d+) pairs", out)[1]) <= 32, "by the interval's end that takes most"
 
 
 @pytest.fixture(scope="module")

@@ -82,6 +82,19 @@ class Page:
         )
 
 
+def look(page, width, scheme):
+    page.send("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
+    page.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+
+def faults(page) -> list[str]:
+    """What axe finds, and whether the page must be scrolled sideways."""
+    axe = pytest.importorskip("axe_core_python", reason="pip install axe-core-python")
+    page.send("Runtime.evaluate", expression=(Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    found = page("axe.run().then(result => result.violations.map(one => one.id + ': ' + one.nodes[0].html))")
+    return found + ([] if page("document.documentElement.scrollWidth <= innerWidth") else ["it is too wide"])
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     profile = tmp_path_factory.mktemp("profile")
@@ -138,16 +151,14 @@ def test_a_page_of_ten_thousand_pairs_does_what_its_controls_say(page, large_pag
     assert page("document.getElementById('count').textContent") == "Pairs 1 to 50 of 10,000"
     assert page("document.querySelectorAll('tr.pair').length") == 50
 
-    for heading in ("query", "document", "score", "rank", "verdict"):
+    for heading in ("query", "document", "suspicion", "verdict"):
         assert page.milliseconds(f"document.querySelector('th[data-key={heading}] button').click()") < 5000
         assert page(f"document.querySelector('th[data-key={heading}]').ariaSort") in ("ascending", "descending")
-    page("document.querySelector('th[data-key=score] button').click()")
-    scores = [float(score) for score in page.column("score")]
-    assert scores == sorted(scores, reverse=True)
-    assert scores[0] == page("Number(Math.max(...rows.map(row => row.score)).toFixed(2))")
-    page("document.querySelector('th[data-key=score] button').click()")
-    scores = [float(score) for score in page.column("score")]
-    assert scores == sorted(scores)
+    page("document.querySelector('th[data-key=suspicion] button').click()")
+    scores = [int(score.removesuffix(" %")) for score in page.column("suspicion")]
+    assert scores == sorted(scores, reverse=True) and scores[0] == 100
+    page("document.querySelector('th[data-key=suspicion] button').click()")
+    assert page.column("suspicion")[0] == "4 %", "of the pairs on the page"
 
     page.choose("verdict", "suspect")
     assert set(page.column("verdict")) == {"suspect"}
@@ -175,7 +186,7 @@ def test_a_row_opens_to_show_the_evidence(page, audit_page):
     page("document.querySelector('tr.pair .open').click()")
     assert page("document.querySelector('tr.pair .open').getAttribute('aria-expanded')") == "true"
     text = page("document.querySelector('.detail').innerText")
-    assert "Another document fits the query better" in text and "suggested replacement" in text
+    assert "others fit better" in text and "suggested replacement" in text
     assert "others talk of nothing else" in text, "the better document's text"
     assert page("[...document.querySelectorAll('.detail .others mark')].length") > 0
     page("document.querySelector('tr.pair .open').click()")
@@ -208,7 +219,7 @@ def test_a_person_judges_by_keyboard_alone_and_saves_what_survives_a_reload(page
     suggested = page("documents.id[rows[2].replacement]")
     page.send("Page.reload")
     page.until("document.readyState === 'complete' && document.getElementById('judged').textContent === '4'")
-    page.choose("verdict", "mine")
+    page.choose("yours", "judged")
     said = ["clean", "wrong", "wrong, replaced", "unclear"]
     assert [text.split("you: ")[1] for text in page.column("verdict")] == said
     rows = saved_by(page, tmp_path)
@@ -252,6 +263,73 @@ def test_judging_is_quick_among_ten_thousand(page, large_page):
     assert min(page.milliseconds("judgeOpen('wrong')") for _ in range(5)) < 500, (
         "the best of five: others use this core"
     )
+
+
+@pytest.mark.parametrize("width", [390, 800, 1440])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_and_axe_finds_nothing(page, audit_page, width, scheme):
+    look(page, width, scheme)
+    page.open(audit_page)
+    assert page("document.querySelector('.story').getBoundingClientRect().top") < 700
+    page("document.querySelector('tr.pair .open').click(); document.querySelector('#rate details').open = true")
+    assert faults(page) == []
+
+
+def test_the_first_pairs_are_told_as_stories_with_buttons_and_links(page, audit_page):
+    page.open(audit_page)
+    page("verdicts.clear(); pairs.render()")
+    assert page("[...document.querySelectorAll('.story .why')].length") == 3
+    first = page("document.querySelector('.story').innerText")
+    assert "you say" in first and "this fits better" in first and "others fit better" in first
+    page("document.querySelector('.story [data-judge=wrong]').focus()")
+    page("document.activeElement.click()")
+    assert page("[...verdicts.values()].map(said => said.verdict)") == ["wrong"]
+    assert page("document.activeElement.getAttribute('aria-pressed')") == "true", "the keyboard keeps its place"
+    page.choose("search", "no such words anywhere")
+    page("document.querySelectorAll('.story a')[1].click()")
+    page.until("pairs.open !== null")
+    assert page("pairs.open === told[1]"), "the link shows its pair, whatever was chosen"
+
+
+def test_choices_stack_and_one_answer_goes_to_all_that_are_chosen(page, audit_page, tmp_path):
+    page.open(audit_page)
+    page("verdicts.clear(); window.confirm = () => true; pairs.render()")
+    bar = "[...document.querySelectorAll('rect.bin')].at(-1)"
+    page(f"{bar}.dispatchEvent(new MouseEvent('click'))")
+    of_bar = page("pairs.shown.length")
+    assert 0 < of_bar < 200 and page(f"pairs.shown.every(row => row.score >= {bar}.dataset.from)")
+    source = page("pairs.shown[0].source")
+    page.choose("source", source)
+    chosen = page("pairs.shown.length")
+    assert 0 < chosen <= of_bar and page(f"pairs.shown.every(row => row.source === {source!r})")
+    page("document.querySelector('[data-bulk=wrong]').click()")
+    assert page("verdicts.size") == chosen
+    page.choose("yours", "open")
+    assert page("pairs.shown.length") == 0
+    page("document.getElementById('undo').click()")
+    assert page("verdicts.size") == 0
+    page("document.getElementById('show-all').click()")
+    assert page("pairs.shown.length") == 200
+    page.choose("search", "TOPIC1\u0301")
+    assert page("pairs.shown.length") > 0, "accents and case do not matter"
+    page.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    page("document.getElementById('export').click()")
+    saved = tmp_path / "chosen.csv"
+    for _ in range(200):
+        if saved.exists():
+            break
+        time.sleep(0.05)
+    with saved.open(newline="") as file:
+        assert len(list(csv.DictReader(file))) == page("pairs.shown.length")
+
+
+def test_all_pairs_of_a_query_can_be_seen_together(page, audit_page):
+    page.open(audit_page)
+    page("rows[7].query_id = rows[3].query_id; pairs.goTo(rows[3])")
+    page("document.querySelector('.detail .judge .link').click()")
+    assert page("pairs.shown.map(row => row.number)") == [3, 7]
+    page("document.getElementById('only').click()")
+    assert page("pairs.shown.length") == 200
 
 
 def test_texts_with_markup_are_shown_as_they_are_and_run_nothing(page, run_stage_on):

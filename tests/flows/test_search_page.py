@@ -1,12 +1,10 @@
 """The search page of a server in a real browser: by keyboard, narrow and wide, light and dark, and by axe's rules."""
 
-from pathlib import Path
-
 import pytest
 
 from noisyir.engine.store import Store
 from tests.flows import test_audit_page
-from tests.flows.test_audit_page import browser, page  # noqa: F401 - fixtures
+from tests.flows.test_audit_page import browser, faults, look, page  # noqa: F401 - fixtures
 from tests.served import make_world, options, random_encoder, serving
 
 pytestmark = test_audit_page.pytestmark
@@ -26,11 +24,6 @@ def visited(world, page):  # noqa: F811
         page.send("Page.navigate", url=f"{address}/")
         page.until(f"location.href === '{address}/' && document.readyState === 'complete'")
         yield page
-
-
-def look(page, width, scheme):  # noqa: F811
-    page.send("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
-    page.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
 
 def press(page, key):  # noqa: F811
@@ -76,16 +69,11 @@ def test_it_fits_and_axe_finds_nothing(visited, width, scheme):
     search(visited, "w1 w2")
     visited("document.querySelector('#systems li button').click()")
     visited.until("document.querySelector('.why').textContent.includes('rank 1')")
-    assert visited("document.documentElement.scrollWidth <= innerWidth")
     side = visited("[...document.querySelectorAll('#systems > section')].map(one => one.getBoundingClientRect().top)")
     assert (side[0] == side[1]) is (width == 1440)
     ink = visited("getComputedStyle(document.body).backgroundColor")
     assert (ink == "rgb(253, 253, 252)") is (scheme == "light")
-    axe = pytest.importorskip("axe_core_python", reason="pip install axe-core-python")
-    source = (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
-    visited.send("Runtime.evaluate", expression=source)
-    found = visited("axe.run().then(result => result.violations.map(one => one.id + ': ' + one.nodes[0].html))")
-    assert found == []
+    assert faults(visited) == []
 
 
 def test_a_page_of_a_model_without_an_index_says_so(world, page):  # noqa: F811

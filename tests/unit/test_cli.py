@@ -42,6 +42,23 @@ def test_the_help_of_each_verb_ends_with_an_example(verb: str, capsys):
     assert ("--store URL" in told) == (verb not in WITHOUT_STORE) and "--debug" in told and "<str>" not in told
 
 
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "bench"] + BENCHES)
+def test_the_help_of_each_verb_fits_a_screen_and_kinds_are_told_when_asked_for(verb: str, capsys):
+    cli.main([*verb.split(), "--help"])
+    told = capsys.readouterr().out
+    assert len(told.splitlines()) <= (40 if verb != "serve" else 49)
+    if "--help-kinds" in told:
+        assert "trisampler" not in told
+        assert cli.main([*verb.split(), "--help-kinds"]) == 0
+        assert "trisampler" in capsys.readouterr().out
+
+
+def test_the_command_alone_lists_its_verbs(capsys):
+    assert cli.main([]) == 0
+    told = capsys.readouterr().out
+    assert all(f"\n  {verb} " in told for verb in VERBS) and "--wait TIME" in told
+
+
 def test_a_folder_of_verbs_names_those_in_it(capsys):
     assert cli.main(["bench", "--help"]) == 0
     told = capsys.readouterr().out
@@ -78,7 +95,6 @@ def test_shells_complete_verbs_experiments_suites_and_options():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "Missing command"),
         (["serach", "x"], "Did you mean 'search'?"),
         (["run", "demo", "--dry-rum"], "(Possible options: --dry-run)"),
         (["run"], "Missing argument 'EXPERIMENT'"),

@@ -26,7 +26,7 @@ from noisyir.auditing.judgements import BY_MODEL, read_judgements
 from noisyir.auditing.keeping import Keeping
 from noisyir.engine.locks import held_if_free
 from noisyir.engine.provenance import lineage
-from noisyir.engine.tables import aligned
+from noisyir.engine.tables import aligned, matrix
 from noisyir.errors import ConfigError, StoreError
 
 
@@ -45,9 +45,16 @@ class AuditArguments(NamedTuple):
 
     def with_judgements(self, path: Path) -> str:
         """The command that audits the same pairs by a file of judgements, as a shell takes it."""
+        return self._with("--judgements", str(path))
+
+    def to_judge(self) -> str:
+        """The command that judges some of the same pairs, as a shell takes it."""
+        return self._with("--judge")
+
+    def _with(self, *more: str) -> str:
         named = {name: value for name, value in self._asdict().items() if name not in ("data", "overrides")}
         given = [part for name, value in named.items() if value for part in (f"--{name}", value)]
-        return shlex.join(["noisyir", "audit", self.data, *self.overrides, *given, "--judgements", str(path)])
+        return shlex.join(["noisyir", "audit", self.data, *self.overrides, *given, *more])
 
 
 @dataclass(frozen=True)
@@ -172,8 +179,8 @@ def _features(audited: Audited, pairs: PairsToJudge) -> Float[np.ndarray, "pair 
     tables = [store.builds.table(ref, ["query_id", "doc_id", "features"]) for ref in found]
     columns = []
     for table in filter(len, tables):
-        columns.append(np.stack(aligned(pairs.audit, table, ["query_id", "doc_id"])["features"].to_numpy()))
-    return np.column_stack(columns).astype(np.float64) if columns else None
+        columns.append(matrix(aligned(pairs.audit, table, ["query_id", "doc_id"])["features"]))
+    return np.column_stack(columns) if columns else None
 
 
 _LOWEST_SCORE_FIRST = [("score", "ascending"), ("query_id", "ascending"), ("doc_id", "ascending")]

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from noisyir.app.judging.session import JudgingSession, Progress
 from noisyir.auditing.page import json_for_html
-from noisyir.errors import DataError, MissingPackageError, NoisyirError
+from noisyir.errors import DataError, MissingPackageError, NoisyirError, install_hint
 from noisyir.report.cells import templates
 from noisyir.serving.own_pages import LOOPBACK, foreign, inlined, page_headers
 
@@ -219,7 +219,7 @@ def serve_page(
         import uvicorn
         from starlette.applications import Starlette  # noqa: F401
     except ImportError as error:
-        raise MissingPackageError("the page needs pip install 'noisyir[judge]'; --terminal works without") from error
+        raise MissingPackageError(f"the page needs {install_hint('judge')}; --terminal works without") from error
     listening, access = _listen(Access.of(folder))
     access.keep(folder)
 

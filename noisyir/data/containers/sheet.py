@@ -13,7 +13,7 @@ from xml.etree.ElementTree import ParseError
 
 from noisyir.data.containers import Check, Row, accept
 from noisyir.data.limits import LINE
-from noisyir.errors import DataError, MissingPackageError
+from noisyir.errors import DataError, MissingPackageError, install_hint
 
 _LONGEST_CELL = 32_767  # characters; Excel's own limit
 _DENSEST = 200  # times that a large part of a workbook is larger than it is packed; people's are 5 to 50 times
@@ -137,5 +137,5 @@ def _openpyxl() -> Any:
     try:
         import openpyxl
     except ImportError as error:
-        raise MissingPackageError(".xlsx needs openpyxl: pip install 'noisyir[formats]'") from error
+        raise MissingPackageError(f".xlsx needs openpyxl: {install_hint('formats')}") from error
     return openpyxl

@@ -10,7 +10,7 @@ from pydantic import Field
 from noisyir.data.formats import Format
 from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Query, Record
-from noisyir.errors import DataError, MissingPackageError
+from noisyir.errors import DataError, MissingPackageError, install_hint
 from noisyir.settings import Split
 
 
@@ -26,7 +26,7 @@ class IrDatasets(Format):
         try:
             import ir_datasets
         except ImportError as error:
-            raise MissingPackageError("ir_datasets ids need the package: pip install 'noisyir[irds]'") from error
+            raise MissingPackageError(f"ir_datasets ids need the package: {install_hint('irds')}") from error
         try:
             found = ir_datasets.load(self.id)
         except (KeyError, AttributeError) as error:

@@ -13,6 +13,9 @@ function rowsOf(table) {
   });
 }
 
+// Lower case without accents, to search in
+const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
+
 // A table that is searched, sorted and paged through, whose rows open ---------------------------------------------
 
 class Listing {
@@ -54,7 +57,7 @@ class Listing {
   // Which rows, in which order
 
   update() {
-    const terms = this.part("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const terms = plain(this.part("search").value).split(/\s+/).filter(Boolean);
     this.shown = this.sorted(this.rows.filter((row) => this.fits(row) && terms.every((term) => this.haystack(row).includes(term))));
     this.page = 0;
     if (!this.shown.includes(this.open)) this.open = null;
@@ -62,7 +65,7 @@ class Listing {
   }
 
   haystack(row) {
-    return (row.haystack ??= this.texts(row).filter(Boolean).join("\n").toLowerCase());
+    return (row.haystack ??= this.texts(row).filter(Boolean).map(plain).join("\n"));
   }
 
   sorted(chosen) {
@@ -95,6 +98,7 @@ class Listing {
     }
     const focused = this.focusMark();
     this.body.replaceChildren(...lines);
+    clipLong(this.body);
     if (focused) this.body.querySelector(focused)?.focus({ preventScroll: true });
     for (const heading of this.headings) {
       if (heading.dataset.key === this.sort) heading.ariaSort = this.falling ? "descending" : "ascending";
@@ -119,7 +123,7 @@ class Listing {
                    "aria-controls": isOpen ? this.prefix + "detail" : null };
     const made = { ...this.cells(row), query: [element("button", open, row.query)] };
     return this.headings.map((heading) =>
-      element("td", { class: heading.className || null }, ...(made[heading.dataset.key] ?? [row[heading.dataset.key] ?? "–"]).filter((part) => part !== null)));
+      element("td", { class: heading.className || null, "data-label": heading.textContent }, ...(made[heading.dataset.key] ?? [row[heading.dataset.key] ?? "–"]).filter((part) => part !== null)));
   }
 
   focusMark() {
@@ -171,7 +175,7 @@ function opening(number) {
 
 function queryCard(row, others) {
   return element("article", { class: "card" },
-    element("h4", {}, "query ", element("span", { class: "id" }, row.query_id)),
+    element("h3", {}, "query ", element("span", { class: "id" }, row.query_id)),
     element("p", { class: "body" }, ...marked(row.query, others)));
 }
 
@@ -181,7 +185,7 @@ function card(number, heading, queryWords, ...badges) {
   return element(
     "article",
     { class: "card" },
-    element("h4", {}, `${heading} `, element("span", { class: "id" }, documents.id[number]), ...badges),
+    element("h3", {}, `${heading} `, element("span", { class: "id" }, documents.id[number]), ...badges),
     title ? element("p", { class: "title" }, ...marked(title, queryWords)) : null,
     element("p", { class: "body", tabindex: 0 }, ...marked(text, queryWords)),
     cut ? element("p", { class: "note" }, cut) : null,
@@ -192,7 +196,7 @@ function card(number, heading, queryWords, ...badges) {
 
 const STORE = `noisyir-audit-${data.id}`;
 const verdicts = new Map(readVerdicts()); // of a row's key: { verdict, replacement: id of a document or null, at: time }
-const undone = []; // [row, what was said of it before], the last one last
+const undone = []; // what was said before: a list of [row, verdict] for each answer, the last one last
 
 function readVerdicts() {
   try {
@@ -204,13 +208,20 @@ function readVerdicts() {
 }
 
 function judge(row, verdict, replacement = null) {
-  undone.push([row, verdicts.get(row.key)]);
-  keep(row, verdict ? { verdict, replacement, at: new Date().toISOString() } : undefined);
+  judgeAll([row], verdict, replacement);
 }
 
-function keep(row, said) {
-  if (said) verdicts.set(row.key, said);
-  else verdicts.delete(row.key);
+function judgeAll(some, verdict, replacement = null) {
+  undone.push(some.map((row) => [row, verdicts.get(row.key)]));
+  const said = verdict ? { verdict, replacement, at: new Date().toISOString() } : undefined;
+  keep(some.map((row) => [row, said]));
+}
+
+function keep(said) {
+  for (const [row, verdict] of said) {
+    if (verdict) verdicts.set(row.key, verdict);
+    else verdicts.delete(row.key);
+  }
   try {
     localStorage.setItem(STORE, JSON.stringify(Object.fromEntries(verdicts)));
   } catch {
@@ -221,21 +232,32 @@ function keep(row, said) {
 
 function undo() {
   if (!undone.length) return;
-  const [row, before] = undone.pop();
-  keep(row, before);
-  pairs.goTo(row);
+  const before = undone.pop();
+  keep(before);
+  pairs.goTo(before[0][0]);
 }
 
 function saveVerdicts() {
   // No column weight: nobody drew these pairs at random, so they tell nothing of others.
-  // As noisyir/verdicts/files.py: a quote mark goes before what a spreadsheet would take for a formula.
-  const cell = (text) => `"${(/^'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(text) ? "'" + text : text).replaceAll('"', '""')}"`;
-  const lines = rows.filter((row) => verdicts.has(row.key)).map((row) => {
+  const judged = rows.filter((row) => verdicts.has(row.key)).map((row) => {
     const { verdict, replacement, at } = verdicts.get(row.key);
-    return [row.query_id, row.doc_id, verdict, replacement ?? "", at ?? ""].map(cell).join(",");
+    return [row.query_id, row.doc_id, verdict, replacement ?? "", at ?? ""];
   });
-  const blob = new Blob([["query_id,doc_id,verdict,replacement,at", ...lines, ""].join("\n")], { type: "text/csv" });
-  const link = element("a", { href: URL.createObjectURL(blob), download: "judgements.csv" });
+  saveCsv("judgements.csv", [["query_id", "doc_id", "verdict", "replacement", "at"], ...judged]);
+}
+
+function saveChosen() {
+  const chosen = pairs.shown.map((row) => [row.query_id, row.doc_id, row.query, documents.text[row.document], row.verdict ?? "",
+    String(row.suspicion), row.reason, verdicts.get(row.key)?.verdict ?? ""]);
+  saveCsv("chosen.csv", [["query_id", "doc_id", "query", "document", "verdict", "suspicion", "reason", "by_you"], ...chosen]);
+}
+
+function saveCsv(name, lines) {
+  // As noisyir/auditing/files.py: a quote mark goes before what a spreadsheet would take for a formula.
+  const cell = (text) => `"${(/^'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(text) ? "'" + text : text).replaceAll('"', '""')}"`;
+  const [heading, ...rest] = lines;
+  const blob = new Blob([[heading.join(","), ...rest.map((line) => line.map(cell).join(",")), ""].join("\n")], { type: "text/csv" });
+  const link = element("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
@@ -275,31 +297,46 @@ function cells(row) {
       element("span", { class: `says ${row.verdict ?? ""}` }, row.verdict ?? "–"),
       yours ? element("span", { class: "yours" }, `you: ${yours.verdict}${yours.replacement === null ? "" : ", replaced"}`) : null,
     ],
-    suspicion: [row.suspicion.toFixed(3)],
+    suspicion: [meter(row.suspicion)],
     p_clean: [row.chance],
-    score: [row.score.toFixed(2)],
-    rank: [row.rank === null ? "–" : row.rank.toLocaleString("en")],
     source: [element("span", { class: "two-lines" }, row.source ?? "–")],
     document: [opening(row.document)],
   };
 }
 
-function detail(row) {
-  const queryWords = wordsOf(row.query);
-  const documentWords = wordsOf(`${documents.title[row.document]}\n${documents.text[row.document]}`);
+const percentOf = (suspicion) => `${Math.floor(100 * suspicion)} %`;
+
+function meter(suspicion) {
+  return element("span", { class: "meter", style: `--share: ${suspicion}`, title: `more suspicious than ${percentOf(suspicion)} of the pairs` },
+    element("span", {}, percentOf(suspicion)));
+}
+
+const words = (number) => wordsOf(`${documents.title[number]}\n${documents.text[number]}`);
+
+function answers(row, ...more) {
   const yours = verdicts.get(row.key);
   const choice = (verdict, key) =>
     element("button", { type: "button", "data-judge": verdict, "aria-pressed": yours?.verdict === verdict,
                         onclick: () => judge(row, verdict) }, `${verdict} `, element("kbd", {}, key));
   const clear = yours && element("button", { type: "button", "data-judge": "", onclick: () => judge(row, "") }, "clear");
-  const other = (number, heading) => {
-    const isSuggested = number === row.replacement;
-    const accept = element("button", { type: "button", "data-judge": `instead ${number}`, class: "accept",
-                                       "aria-pressed": yours?.replacement === documents.id[number],
-                                       onclick: () => judge(row, "wrong", documents.id[number]) },
-      "wrong, take this instead ", isSuggested ? element("kbd", {}, "a") : "");
-    return card(number, heading, queryWords, isSuggested ? suggested() : "", accept);
-  };
+  return element("div", { class: "judge", role: "group", "aria-label": "Your verdict" }, "Your verdict:",
+    choice("clean", "c"), choice("wrong", "w"), choice("unclear", "u"), clear ?? "", ...more);
+}
+
+const linkTo = (row) => `#pair=${[row.query_id, row.doc_id].map(encodeURIComponent).join(",")}`;
+
+function instead(row, number) {
+  const isSuggested = number === row.replacement;
+  const accept = element("button", { type: "button", "data-judge": `instead ${number}`, class: "accept",
+                                     "aria-pressed": verdicts.get(row.key)?.replacement === documents.id[number],
+                                     onclick: () => judge(row, "wrong", documents.id[number]) },
+    "wrong, take this instead ", isSuggested ? element("kbd", {}, "a") : "");
+  return [isSuggested ? suggested() : "", accept];
+}
+
+function detail(row) {
+  const queryWords = wordsOf(row.query);
+  const other = (number, heading) => card(number, heading, queryWords, ...instead(row, number));
   const others = row.better.map(([number, similarity]) => other(number, `similarity ${similarity.toFixed(3)}`));
   if (row.replacement !== null && !row.better.some(([number]) => number === row.replacement))
     others.push(other(row.replacement, "document"));
@@ -307,18 +344,32 @@ function detail(row) {
   return [
     element("p", { class: "why" }, row.reason),
     element("p", { class: "measures" }, measures(row)),
-    element("div", { class: "judge", role: "group", "aria-label": "Your verdict" }, "Your verdict:",
-      choice("clean", "c"), choice("wrong", "w"), choice("unclear", "u"), clear ?? ""),
-    element("div", { class: "beside" }, queryCard(row, documentWords), card(row.document, own, queryWords)),
+    answers(row, element("a", { href: linkTo(row) }, "link to this pair"), sameQuery(row)),
+    element("div", { class: "beside" }, queryCard(row, words(row.document)), card(row.document, own, queryWords)),
     others.length ? element("h3", {}, row.better.length ? "Documents that fit the query better" : "Instead") : null,
     element("div", { class: "others" }, ...others),
   ];
 }
 
+let only = null; // the id of the one query whose pairs are chosen
+
+function sameQuery(row) {
+  const count = rows.filter((other) => other.query_id === row.query_id).length;
+  if (count < 2 || only !== null) return "";
+  return element("button", { type: "button", class: "link", onclick: () => chooseQuery(row.query_id) }, `all ${count} pairs of this query`);
+}
+
+function chooseQuery(id) {
+  only = id;
+  byId("only").hidden = id === null;
+  byId("only").textContent = `Query ${id} only \u2715`;
+  update();
+}
+
 const suggested = () => element("span", { class: "best" }, "suggested replacement");
 
 function measures(row) {
-  const known = [`More suspect than ${(100 * row.suspicion).toFixed(1)} % of the pairs`, `score ${row.score}`];
+  const known = [`More suspicious than ${percentOf(row.suspicion)} of the pairs`, `score ${row.score}`];
   if (row.verdict !== null) known.unshift(`Called ${row.verdict}`);
   if (row.p_clean !== null) known.push(`chance of being right ${row.chance}${data.condition}`);
   if (row.rank !== null) known.push(`rank ${row.rank.toLocaleString("en")}`);
@@ -327,13 +378,14 @@ function measures(row) {
 }
 
 function fits(row) {
-  const [verdict, source] = [byId("verdict").value, byId("source")?.value ?? ""];
-  const isOfVerdict = row.verdict === verdict || verdict === (verdicts.has(row.key) ? "mine" : "open");
-  return (!source || row.source === source) && (!verdict || isOfVerdict);
+  const [verdict, yours, source] = ["verdict", "yours", "source"].map((name) => byId(name)?.value ?? "");
+  const [from, to] = ["from", "to"].map((name) => byId(name).valueAsNumber);
+  return (!verdict || row.verdict === verdict) && (!yours || yours === (verdicts.has(row.key) ? "judged" : "open"))
+    && (!source || row.source === source) && !(row.score < from) && !(row.score > to) && (only === null || row.query_id === only);
 }
 
 const pairs = new Listing("", "Pair", rows, { sort: "suspicion", falling: true }, {
-  highestFirst: ["score", "suspicion"], // the highest is the most suspect
+  highestFirst: ["suspicion"], // the highest is the most suspect
   fits,
   texts: (row) => [row.query_id, row.source, row.query, ...documentTexts(row.document)],
   sortValue: (row, key) => (key === "document" ? firstWords(row.document) : row[key]),
@@ -344,7 +396,46 @@ pairs.drawn = () => {
   byId("judged").textContent = verdicts.size.toLocaleString("en");
   byId("save").disabled = verdicts.size === 0;
   byId("undo").disabled = undone.length === 0;
+  document.querySelector(".bulk summary").textContent = `All ${pairs.shown.length.toLocaleString("en")} chosen`;
+  drawStories();
 };
+// Three pairs as stories: the most suspicious of different queries -------------------------------------------------
+
+const told = [...new Map(rows.slice(0, 100).reverse().map((row) => [row.query_id, row])).values()].reverse().slice(0, 3);
+
+function story(row) {
+  const queryWords = wordsOf(row.query);
+  const best = row.replacement ?? row.better[0]?.[0] ?? null;
+  return element("article", { class: "story" },
+    element("p", { class: "why" }, row.reason.split(" Best other:")[0]),
+    element("div", { class: "three-beside" }, queryCard(row, words(row.document)), card(row.document, "you say", queryWords),
+      best === null ? null : card(best, "this fits better", queryWords, ...instead(row, best))),
+    answers(row, element("a", { href: linkTo(row) }, "link to this pair")));
+}
+
+function drawStories() {
+  const list = byId("stories-list");
+  const at = list.contains(document.activeElement) ? document.activeElement : null;
+  const place = at && [[...list.children].indexOf(at.closest(".story")), at.dataset.judge];
+  list.replaceChildren(...told.map(story));
+  if (place) list.children[place[0]].querySelector(`[data-judge="${place[1] ?? "wrong"}"]`)?.focus({ preventScroll: true });
+  byId("stories").hidden = told.length === 0;
+  clipLong(list);
+}
+
+function openLinked() {
+  const [, query, doc] = location.hash.match(/^#pair=([^,]*),(.*)$/) ?? [];
+  const row = query !== undefined && rows.find((one) => one.query_id === decodeURIComponent(query) && one.doc_id === decodeURIComponent(doc));
+  if (!row) return;
+  showAll();
+  pairs.goTo(row);
+}
+
+function showAll() {
+  byId("show-all").form.reset();
+  chooseQuery(null);
+}
+
 const { columns } = pairs;
 const update = () => pairs.update();
 
@@ -382,6 +473,26 @@ document.addEventListener("keydown", (event) => {
 });
 byId("save").addEventListener("click", saveVerdicts);
 byId("undo").addEventListener("click", undo);
+byId("export").addEventListener("click", saveChosen);
+byId("only").addEventListener("click", () => chooseQuery(null));
+byId("show-all").addEventListener("click", (event) => {
+  event.preventDefault();
+  showAll();
+});
+for (const button of document.querySelectorAll("[data-bulk]"))
+  button.addEventListener("click", () => {
+    const [verdict, count] = [button.dataset.bulk, pairs.shown.length];
+    if (count && confirm(`Call all ${count.toLocaleString("en")} pairs that are chosen ${verdict}? Undo takes it back.`)) judgeAll(pairs.shown, verdict);
+  });
+byId("command")?.after(" ", copyable("command"));
+byId("bars-filter").hidden = false;
+for (const bar of document.querySelectorAll("rect.bin"))
+  bar.addEventListener("click", () => {
+    byId("from").value = bar.dataset.from;
+    byId("to").value = bar.dataset.to;
+    update();
+    byId("pairs").scrollIntoView();
+  });
 
 const listed = [...document.querySelectorAll("td[data-source]")].map((cell) => cell.dataset.source);
 const sources = [...new Set([...listed, ...rows.map((row) => row.source)])].filter((source) => source !== null);
@@ -395,3 +506,5 @@ for (const cell of document.querySelectorAll("td[data-source]")) {
   cell.replaceChildren(element("button", { type: "button", class: "link", onclick: show }, cell.dataset.source));
 }
 pairs.start();
+openLinked();
+addEventListener("hashchange", openLinked);

@@ -25,7 +25,7 @@ from noisyir.detection.settings import DetectParams
 from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import aligned
+from noisyir.engine.tables import aligned, matrix
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import CORPUS, PAIRS, QUERIES
 from noisyir.schemas.noise import (
@@ -129,8 +129,7 @@ def _features(job: Job[AuditParams], pairs: pa.Table) -> np.ndarray | None:
     table = job.table("features") if job.has("features") else None
     if table is None or not table.num_rows:
         return None
-    values = aligned(pairs, table, _PAIR)["features"]
-    return np.stack(values.to_numpy(zero_copy_only=False)).astype(np.float64)
+    return matrix(aligned(pairs, table, _PAIR)["features"])
 
 
 def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
@@ -223,21 +222,26 @@ def _making(job: Job[AuditParams]) -> "VerdictProvenance":
 
     settings: dict[str, dict[str, Any]] = {}
     detectors = []
+    source: dict[str, Any] = {}
     flags = job.inputs["flags"]
     assert isinstance(flags, Ref)
     for meta in lineage(job.store, [flags]):
         settings[meta.stage] = dict(meta.params)
+        source |= meta.notes.get("source", {}) if meta.stage == "ingest" else {}
         detectors += [meta.params["kind"]] if meta.stage == "score_pairs" else []
     return VerdictProvenance(
         dataset=settings.get("ingest", {}).get("kind"),
         detectors=tuple(detectors),
         detect=DetectParams(**settings["detect"]) if "detect" in settings else None,
+        repeated=source.get("repeated_pairs", 0),
+        columns=source.get("columns", {}),
+        mapped=bool(settings.get("ingest", {}).get("columns")),
     )
 
 
 AUDIT = Stage(
     name="audit",
-    version=7,
+    version=8,
     params=AuditParams,
     reads={
         "corpus": CORPUS["doc_id", "title", "text"],

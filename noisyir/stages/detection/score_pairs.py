@@ -164,7 +164,7 @@ def _competitors_table(ids: pa.Table, documents: "TokenisedDocuments", competito
 
 SCORE_PAIRS = Stage(
     name="score_pairs",
-    version=3,
+    version=4,
     params=Detector,
     reads={
         "model": MODEL.all(),

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pyarrow as pa
 
 from noisyir.engine.stage import Job, SplitCounts, Stage
-from noisyir.errors import MissingPackageError
+from noisyir.errors import MissingPackageError, install_hint
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.retrieval import BM25_RUN, LEXICAL_INDEX
@@ -36,7 +36,7 @@ def engine_is_here(params: Bm25IndexParams) -> None:
     package = {"pyserini": "jnius", "bm25s": "bm25s"}[params.engine]
     if find_spec(package) is None:
         raise MissingPackageError(
-            f"bm25_index.engine={params.engine} needs the package {package}: pip install 'noisyir[bm25]'"
+            f"bm25_index.engine={params.engine} needs the package {package}: {install_hint('bm25')}"
         )
     if params.engine == "pyserini":
         find_java()

@@ -183,7 +183,13 @@ def test_the_command(store: Store, capsys, monkeypatch):
         run(store, fails=True)
     status_command(hours=1.0, store=store.url)
     told = capsys.readouterr().out
-    assert "in pages: no pages today" in told and f"{store.home}/logs/" in told.replace("\n", "") and "hit rate" in told
+    assert (
+        "in pages: no pages today" in told
+        and f"{store.home}/logs/" in told.replace("\n", "")
+        and "hit rate" not in told
+    )
+    status_command(hours=1.0, verbose=True, store=store.url)
+    assert "hit rate" in capsys.readouterr().out
     status_command(hours=1.0, as_json=True, store=store.url)
     told = json.loads(capsys.readouterr().out)
     assert [one["state"] for one in told["runs"]] == ["failed", "done"] and told["models"] == []

@@ -75,9 +75,13 @@ def test_json_cannot_leave_its_element():
 def test_the_summary_gives_rate_interval_flags_and_what_is_left_out(page):
     text = re.sub(r"\s+", " ", page(audit_tables(90), html_rows=20))
     assert "90 training pairs of 90 queries" in text and "a collection of 90 documents" in text
-    assert "<strong>not known</strong>" in text and "judge 50 pairs to know it" in text
+    assert (
+        "Not known without judgements" in text
+        and "noisyir audit FILE --judge" in text
+        and "judge 50 pairs to know it" in text
+    )
     assert "<dt>If wrong pairs have random documents</dt><dd>33 % [32, 35]; the scores agree with that</dd>" in text
-    assert "<dt>Over all of these</dt><dd>32 to 35 %</dd>" in text
+    assert "<dt>If they have any of these</dt><dd>32 to 35 %</dd>" in text
     assert "<strong>30</strong>" in text and "33.3 % of the pairs" in text
     assert "20 most suspect pairs; the other 70 are in audit.csv" in text
     assert "<noscript>" in text and "needs JavaScript" in text

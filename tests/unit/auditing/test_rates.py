@@ -25,13 +25,13 @@ def rates(**nulls):
 def test_each_null_has_its_line_and_the_range_comes_last():
     told = in_terminal(estimate(random=FITS, near=HARD, lexical=EASY), "random").splitlines()
     assert told == [
-        "noise rate    not known without judgements: judge 50 pairs to know it",
+        "How many are wrong?  Not known without judgements: judge 50 pairs to know it.",
         "  if wrong pairs have random documents                       24 % [22, 26]; the scores agree with that",
         "  if wrong pairs have neighbours of the best other document  "
         "at most 48 %; made-up pairs of this kind fit better than yours",
         "  if wrong pairs have documents with the query's words       "
         "says little: these made-up pairs are too easy to tell from yours",
-        "  over all of these                                          0 to 48 %",
+        "  if they have any of these                                  0 to 48 %",
         "  if they are wrong in other ways                            "
         "it cannot be known: half an answer, or one with a wrong name, is like a right one to all detectors",
     ]
@@ -76,8 +76,8 @@ def test_where_no_made_up_pair_is_like_the_wrong_ones_it_cannot_be_known():
 
 def test_without_an_assumption_the_terminal_says_only_how_to_know():
     assert in_terminal(estimate(random=FITS), None).splitlines() == [
-        "noise rate    not known without judgements: judge 50 pairs to know it",
-        "              --assume random says what would follow if wrong pairs had random documents",
+        "How many are wrong?  Not known without judgements: judge 50 pairs to know it.",
+        "                     --assume random says what would follow for random ones.",
     ]
 
 

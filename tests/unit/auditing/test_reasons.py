@@ -28,13 +28,17 @@ CANDIDATE = {
     ("known", "said"),
     [
         (
-            {"better": ("d7", 0.71), "similarity": 0.22, "rank": 1240, "shared": 3},
-            "Another document fits the query better: d7 scores 0.71, this one 0.22 (rank 1,240).",
+            {"better": "An apple", "similarity": 0.22, "rank": 1240, "shared": 3},
+            "The document shares 3 important words with the query, but 1,239 others fit better. Best other: “An apple”",
         ),
         (
-            {"better": ("d7", 0.7123), "similarity": 0.7121, "rank": 2, "shared": 0, "verdict": "clean"},
-            "Other documents fit better (d7 scores 0.7123, this one 0.7121; rank 2, no telling word shared), "
-            "but 98 % of the pairs are less suspect (chance of being right 0.02).",
+            {"better": "", "similarity": 0.7121, "rank": 2, "shared": 0, "verdict": "clean"},
+            "The document shares no important word with the query, and another fits better; "
+            "98 % of the pairs are less suspect (chance of being right 0.02).",
+        ),
+        (
+            {"better": "An apple", "similarity": 0.1, "rank": None, "shared": 1, "verdict": None},
+            "The document shares 1 important word with the query, but many others fit better. Best other: “An apple”",
         ),
         ({"rank": 1, "verdict": "clean"}, "The document is found first for its query."),
         ({"rank": 1, "verdict": None, "p_clean": None}, "The document is found first for its query."),
@@ -45,14 +49,14 @@ CANDIDATE = {
         ),
         (
             {"verdict": None, "p_clean": None},
-            "The document shares no telling word with the query; 98 % of the pairs are less suspect.",
+            "The document shares no important word with the query; 98 % of the pairs are less suspect.",
         ),
         (
             {"verdict": "clean", "suspicion": 0.0, "p_clean": 0.999, "shared": 1},
-            "The document shares 1 telling word with the query; 0 % of the pairs are less suspect (chance of being "
+            "The document shares 1 important word with the query; 0 % of the pairs are less suspect (chance of being "
             "right >0.99).",
         ),
-        ({"better": ("d7", 0.71), "similarity": 0.22, "rank": 3, "by_hand": True}, "Judged wrong by hand."),
+        ({"better": "An apple", "similarity": 0.22, "rank": 3, "by_hand": True}, "Judged wrong by hand."),
         ({"rank": 1, "by_hand": True, "verdict": "clean"}, "Judged clean by hand."),
     ],
 )

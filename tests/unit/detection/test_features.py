@@ -1,5 +1,7 @@
 """What a pair looks like in numbers, against the definitions written out."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,7 @@ from noisyir.detection.features import (
     rank_share,
     shared_words,
 )
+from noisyir.retrieval.analysis import analyse
 
 
 def unit(rng, *shape):
@@ -87,6 +90,26 @@ def test_shared_words_by_hand():
     assert dict(zip(SHARED, late[0], strict=True)) == pytest.approx(
         {"overlap": 1, "idf_overlap": 1, "overlap_start": 0, "jaccard": 0.5}
     )
+
+
+def test_shared_words_are_what_the_definitions_say_to_the_bit_whatever_is_compared_at_once(monkeypatch):
+    rng = np.random.default_rng(0)
+    words = ["select", "from", "tables", "joined", "the", "where", "ordering", "by1", "naïve", "x" * 130]
+    asked, held = ([" ".join(rng.choice(words, size)) for _ in range(40)] for size in (4, 30))
+    query, document = rng.integers(0, 41, 200), rng.integers(0, 40, 200)
+    of_query, of_document, start = (
+        [set(analyse(text)) for text in texts] for texts in ([*asked, "the"], held, [text[:120] for text in held])
+    )
+    n = {term: sum(term in terms for terms in of_document) for terms in of_query for term in terms}
+    idf = {term: math.log(1 + (40 - count + 0.5) / (count + 0.5)) for term, count in n.items()}
+    expected = []
+    for q, d in zip(query, document, strict=True):
+        terms, both = of_query[q], of_query[q] & of_document[d]
+        shares = len(both), sum(idf[term] for term in sorted(both)), len(terms & start[d]), len(both)
+        of = len(terms), sum(idf[term] for term in sorted(terms)), len(terms), len(terms | of_document[d])
+        expected.append([share / whole if terms else 0.0 for share, whole in zip(shares, of, strict=True)])
+    monkeypatch.setattr(neighbourhood_module, "_AT_ONCE", 64)
+    np.testing.assert_array_equal(shared_words([*asked, "the"], held, query, document), expected)
 
 
 def test_how_a_text_is_built_by_hand():

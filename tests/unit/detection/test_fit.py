@@ -38,14 +38,14 @@ def test_only_the_ten_nearest_count():
 
 def test_the_transformers_fit_is_twice_the_z_of_the_cosine_and_once_that_of_the_share():
     own = np.array([0, 2])
-    fit = TransformerFit.observed(block(), own)
+    fit = TransformerFit.observed([block()], own)
     assert fit.cosine == pytest.approx((0.8, 0.2)) and fit.share == pytest.approx((0.25, 0.25))
     assert fit.of(block())(own[:, None])[:, 0] == pytest.approx([2 * -1 + 1, 2 * 1 - 1])
     assert combined_fit(np.array([3.0]), np.array([-1.0])).tolist() == [5.0]
 
 
 def test_equal_values_have_no_scale_and_divide_by_one():
-    fit = TransformerFit.observed(block(bm25=np.zeros((2, 3), np.float32)), np.array([0, 0]))
+    fit = TransformerFit.observed([block(bm25=np.zeros((2, 3), np.float32))], np.array([0, 0]))
     assert fit.share == (0.0, 1.0)
 
 
@@ -62,10 +62,10 @@ def test_each_pair_is_measured_by_its_own_draws():
 
 def test_the_static_fit_adds_three_measures_on_the_scale_of_the_draws():
     random = np.array([[1, 2], [0, 1]])
-    fit = StaticFit.observed(block(), random)
+    fit = StaticFit.observed([block()], random)
     assert fit.spread.shape == (3,)
     value = fit.of(block())
-    shifted = StaticFit.observed(block(near_text=np.full(3, 7, np.float32)), random).of(block())
+    shifted = StaticFit.observed([block(near_text=np.full(3, 7, np.float32))], random).of(block())
     assert value(np.array([[1], [2]])).shape == (2, 1)
     mean = value(random).mean(axis=1)
     assert mean == pytest.approx([0, 0], abs=1e-6)  # own draws are the origin

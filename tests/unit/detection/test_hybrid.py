@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from noisyir.detection import hybrid
 from noisyir.detection.ensemble import EnsembleInputs, by_static, by_transformer, cascaded
 from noisyir.detection.hybrid import SearchSizes
 from noisyir.detection.lexical import words
@@ -122,3 +123,20 @@ def test_the_cascade_reads_what_the_budget_allows_and_keeps_ranks_among_the_null
         after = partly.found.nulls[null] > partly.found.own[:, None] + 1e-6
         assert (before <= after).all()
     assert cascaded(judging, reader, slow, slow.tokens).read.all()
+
+
+def test_the_pairs_that_tell_the_scale_are_looked_at_few_at_a_time(world, monkeypatch):
+    judging, reader = world
+    whole = [by(judging, reader).found.own for by in (by_static, by_transformer)]
+    texts_at_once = []
+    ask = type(judging.words).bm25
+
+    def asked(self, texts):
+        texts_at_once.append(len(texts))
+        return ask(self, texts)
+
+    monkeypatch.setattr(type(judging.words), "bm25", asked)
+    monkeypatch.setattr(hybrid, "_CELLS", DOCUMENTS)
+    parts = [by(judging, reader).found.own for by in (by_static, by_transformer)]
+    assert max(texts_at_once) <= 16 < PAIRS - 5
+    np.testing.assert_allclose(parts, whole, rtol=1e-5, atol=1e-6)

@@ -8,7 +8,16 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from noisyir.detection import judged as judged_module
-from noisyir.detection.judged import Gain, Interval, JudgedPairs, Prior, auroc, learn, most_likely_weights
+from noisyir.detection.judged import (
+    GAIN_CONFIDENCE,
+    Gain,
+    Interval,
+    JudgedPairs,
+    Prior,
+    auroc,
+    learn,
+    most_likely_weights,
+)
 from noisyir.errors import DataError
 
 
@@ -71,7 +80,7 @@ def test_the_cross_validated_auroc_is_that_of_all_pairs():
 def test_the_gain_is_the_share_of_log_loss_that_is_gone():
     plain, taught = np.array([0.5, 0.7, 0.9, 0.3]), np.array([0.4, 0.7, 0.6, 0.3])
     gained, found = plain - taught, judged_module._share_gained(plain, taught)
-    half = NormalDist().inv_cdf(0.9) * gained.std(ddof=1) / 2
+    half = 1.5 * NormalDist().inv_cdf(0.8) * gained.std(ddof=1) / 2
     assert found == pytest.approx((gained.mean() / plain.mean(), (gained.mean() - half) / plain.mean()))
 
 
@@ -90,7 +99,7 @@ def test_the_gain_on_all_pairs_is_at_least_what_is_said_at_its_level():
             for judged in (answers, every)
         )
         inside.append(found.at_least <= true.value)
-    assert np.mean(inside) >= 0.9 - 2 * np.sqrt(0.9 * 0.1 / 60)
+    assert np.mean(inside) >= GAIN_CONFIDENCE
 
 
 def test_where_features_tell_nothing_the_label_free_order_stays_to_the_bit():

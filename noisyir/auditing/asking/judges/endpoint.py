@@ -26,7 +26,7 @@ from noisyir.auditing.asking.budget import Budget, BudgetLedger
 from noisyir.auditing.asking.conversation import Conversation, Endpoint, EndpointCall, RetryPolicy
 from noisyir.auditing.asking.judges import Answer, JudgeAnswers, JudgeUsage, MachineJudge, Question, QuestionQueue
 from noisyir.auditing.asking.prompt import Prompt, digest_of
-from noisyir.errors import MissingPackageError, StoreError
+from noisyir.errors import MissingPackageError, StoreError, install_hint
 
 KEPT = "judge-answers.jsonl"
 _FRAME = 200  # tokens, at most, that an endpoint puts around the texts
@@ -144,7 +144,7 @@ class EndpointJudge(MachineJudge):
         """ConfigError as `address_of`; MissingPackageError without httpx."""
         address = address_of(self.url)
         if find_spec("httpx") is None:
-            raise MissingPackageError("--judge-url needs a package: pip install 'noisyir[judge]'")
+            raise MissingPackageError(f"--judge-url needs a package: {install_hint('judge')}")
         refuse_odd_host(address)
 
     def expected_tokens(self, question: Question) -> float:
