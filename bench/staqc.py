@@ -28,6 +28,8 @@ DETECTORS: dict[str, dict[str, Any]] = {
     "static": {
         "similarity": {"kind": "similarity"},
         "bm25_margin": {"kind": "bm25_margin"},
+        "consistency": {"kind": "consistency"},
+        "ranker, cross-fitted": {"kind": "ranker"},
         "margin, cross-fitted": {"kind": "margin", "folds": 2},
         "pair_nll, cross-fitted": {"kind": "pair_nll", "folds": 2},
     },
@@ -43,20 +45,24 @@ TOGETHER = ("similarity", "bm25_margin", "margin", "margin, cross-fitted")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="holds sql_annotated.jsonl")
-    file = parser.parse_args().folder / "sql_annotated.jsonl"
+    parser.add_argument("--only", nargs="+", help="detectors, by the names of the table")
+    given = parser.parse_args()
+    file = given.folder / "sql_annotated.jsonl"
     wrong = {row["id"]: row["label"] == 0 for row in map(json.loads, file.read_text(encoding="utf-8").splitlines())}
     home = Path(os.environ.get("NOISYIR_HOME") or tempfile.mkdtemp())
     print(f"{len(wrong):,} pairs, {sum(wrong.values()):,} judged wrong\n")
-    print("| backbone | detector | AUROC | AP |\n|---|---|--:|--:|")
-    for backbone, detectors in DETECTORS.items():
+    print("| backbone | detector | AUROC | AP | seconds |\n|---|---|--:|--:|--:|")
+    for backbone, known in DETECTORS.items():
+        detectors = {name: params for name, params in known.items() if not given.only or name in given.only}
         for name, params in detectors.items():
             _report(backbone, name, _scores(home, file, backbone, {name: params}), wrong)
-        both = {name: params for name, params in detectors.items() if name in TOGETHER}
-        _report(backbone, " + ".join(both), _scores(home, file, backbone, both), wrong)
+        both = {} if given.only else {name: params for name, params in detectors.items() if name in TOGETHER}
+        if both:
+            _report(backbone, " + ".join(both), _scores(home, file, backbone, both), wrong)
 
 
-def _scores(home: Path, file: Path, backbone: str, detectors: dict[str, Any]) -> dict[str, float]:
-    """The score of every document's pair, as the detect stage combines the detectors."""
+def _scores(home: Path, file: Path, backbone: str, detectors: dict[str, Any]) -> tuple[dict[str, float], float]:
+    """The score of every document's pair, as the detect stage combines the detectors, and the seconds of scoring."""
     settings = {
         "name": "staqc",
         "data": {"kind": "pairs", "path": str(file), "columns": COLUMNS},
@@ -67,13 +73,19 @@ def _scores(home: Path, file: Path, backbone: str, detectors: dict[str, Any]) ->
     tracker = open_tracker(experiment=exp, home=home, enabled=False)
     outcome = run_experiment(exp, Choice(to="detect"), Execution(store=store, tracker=tracker), pipeline=audit_pairs)
     flags = store.builds.table(outcome.results["detect"].meta.ref("noise_flags"))
-    return dict(zip(flags["doc_id"].to_pylist(), flags["score"].to_pylist(), strict=True))
+    metas = [result.meta for result in outcome.results.values() if result.meta.stage == "score_pairs"]
+    scores = dict(zip(flags["doc_id"].to_pylist(), flags["score"].to_pylist(), strict=True))
+    return scores, sum(meta.seconds for meta in metas)
 
 
-def _report(backbone: str, name: str, scores: dict[str, float], wrong: dict[str, bool]) -> None:
+def _report(backbone: str, name: str, measured: tuple[dict[str, float], float], wrong: dict[str, bool]) -> None:
+    scores, seconds = measured
     found, truth = np.array([(scores[doc_id], wrong[doc_id]) for doc_id in scores]).T
     quality = detection_quality(found, np.ones(len(found), bool), truth.astype(bool))
-    print(f"| {backbone} | {name} | {quality['auroc']:.3f} | {quality['average_precision']:.3f} |", flush=True)
+    print(
+        f"| {backbone} | {name} | {quality['auroc']:.3f} | {quality['average_precision']:.3f} | {seconds:.0f} |",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

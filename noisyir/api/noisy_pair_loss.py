@@ -131,7 +131,7 @@ class NoisyPairLoss(nn.Module):
         own = np.arange(len(rows))
         ignored = known_columns(pairs.known, pairs.text[pairs.query[rows]], columns)
         ignored[own, own] = False
-        return Batch(rows, pairs.queries.take(pairs.query[rows]), pairs.passages.take(columns), own, ignored)
+        return Batch(rows, pairs.queries.take(pairs.query[rows]), pairs.passages.take(columns), own, ignored, columns)
 
     def _rng(self, *purpose: str | int) -> np.random.Generator:
         """A generator that depends on the seed and `purpose`."""

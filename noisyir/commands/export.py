@@ -25,7 +25,10 @@ def _written() -> list[str]:
 
 _FORMAT = f"{', '.join(_formats())} (docs/export.md)"
 _MODEL = "sentence-transformers"
-_AS = "write pairs in this format, no model: as the audit of MODEL leaves them, or data by its path as it is"
+_AS = (
+    "write pairs in this format, no model: as the audit of MODEL leaves them, or data by its path as it is; with "
+    "--format scores: the shape of the lists"
+)
 _PUSH = "send the model to this repository of the Hugging Face Hub, too; nothing is sent without it"
 
 
@@ -50,13 +53,13 @@ def run(
     """
     if pairs_as is None and drop:
         raise ConfigError("--drop says how pairs are exported: give it with --as FORMAT")
-    if pairs_as is not None:
+    if pairs_as is not None and layout != "scores":
         if layout != _MODEL or licence or push:
             raise ConfigError("--as exports pairs, and --format, --licence and --push are of models: drop one side")
         return _pairs(model, pairs_as, to, store, drop=drop, force=force)
     from noisyir.app.exports import export, pushed
 
-    said, target = export(open_store(store), model, layout, to, licence, force=force)
+    said, target = export(open_store(store), model, layout, to, licence, force=force, shape=pairs_as)
     print(said)
     if push:
         print(pushed(target, push))

@@ -4,15 +4,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float
+import pyarrow as pa
+from jaxtyping import Float, Int
 
 from noisyir.errors import DataError
 from noisyir.models.at_once import Auto
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.cross_encoder import CrossEncoder, TextPairs
-from noisyir.training.batches import Rows, TrainingPairs
+from noisyir.training.batches import Ragged, Rows, TrainingPairs
 from noisyir.training.bi_encoder import train
 from noisyir.training.learner import Contrastive
+from noisyir.training.lists import Lists
 from noisyir.training.run import TrainingContext
 from noisyir.training.settings import TrainDprParams
 
@@ -51,6 +53,23 @@ def cross_fitted(
         train(encoder, rest, None, params, Contrastive(), replace(context, work=work))
         yield Scorer(encoder, np.flatnonzero(fold_of_pair == number))
         del encoder  # before its successor is trained
+
+
+def lists_of(pairs: TrainingPairs, texts: TextPairs, others: Int[np.ndarray, "pair k"], chosen: Rows) -> Lists:
+    """Lists that a ranker may learn from: those of the pairs `chosen`; `others` are their negatives, -1: none."""
+    asked, place = np.unique(pairs.query[chosen], return_inverse=True)
+    row, column = np.nonzero(others[chosen] >= 0)
+    negatives = np.unique(np.stack([place[row], others[chosen][row, column]], axis=1), axis=0)
+    nothing = np.zeros(0, np.int64)
+    return Lists(
+        pa.array([texts.queries[query] for query in asked], pa.large_string()),
+        pa.array(texts.documents, pa.large_string()),
+        Ragged.grouped(place, pairs.passage[chosen], len(asked)),
+        Ragged.grouped(negatives[:, 0], negatives[:, 1], len(asked)),
+        pairs.text[asked],
+        pairs.known,
+        Ragged.grouped(nothing, nothing, len(asked)),
+    )
 
 
 def score_together(

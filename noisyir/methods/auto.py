@@ -140,7 +140,10 @@ HOLD_OUT = Stage(
 )
 
 
-Candidate = Literal["reweight", "drop", "relabel", "reweight_relabel", "npc", "npc_flags", "npc_relabel", "co_teaching"]
+Candidate = Literal[
+    "reweight", "drop", "relabel", "reweight_relabel", "npc", "npc_flags", "npc_relabel", "co_teaching",
+    "distill", "distill_contrast", "distill_posterior",
+]  # fmt: skip
 
 
 class Auto(Method):

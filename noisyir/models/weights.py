@@ -1,6 +1,7 @@
 """Where the weights that training starts from lie, and the digest that stands for them in a key; imports no torch."""
 
 import hashlib
+import json
 import re
 from functools import cache
 from importlib.util import find_spec
@@ -62,6 +63,26 @@ def locate_classifier(weights: str | None, setting: str) -> Path:
     if not (folder / "config.json").exists():
         raise DataError(f"{setting}={weights} is not a model: it has no config.json: get it anew")
     return folder
+
+
+def classifier_labels(weights: str | None, setting: str) -> int:
+    """How many labels a cross-encoder tells apart, by its config.json.
+
+    DataError where it classifies no sequences, or tells more than two labels apart; and as `locate_classifier`.
+    """
+    folder = locate_classifier(weights, setting)
+    try:
+        config = dict(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{setting}={weights} is not a model: its config.json is damaged: get it anew") from error
+    if not any("SequenceClassification" in name for name in config.get("architectures") or ()):
+        raise DataError(
+            f"{setting}={weights} is no sequence classifier, and would score at random: name a cross-encoder"
+        )
+    labels = len(config.get("id2label") or (0, 1))  # what transformers takes where nothing is said
+    if labels > 2:
+        raise DataError(f"{setting}={weights} tells {labels} labels apart: name a cross-encoder of one, or two")
+    return labels
 
 
 def locate_weights(weights: str | None, setting: str = "model.weights") -> Path:

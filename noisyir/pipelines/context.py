@@ -10,7 +10,7 @@ from noisyir.engine.fetched import located
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs, Stage
 from noisyir.errors import ConfigError
-from noisyir.pipelines.mining import MiningOutputs, TrainedJudge, mine
+from noisyir.pipelines.mining import MiningOutputs, TaughtOutputs, TrainedJudge, mine, relevance, taught
 from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.settings import Params
 from noisyir.stages.data.ingest import GIVEN
@@ -34,7 +34,7 @@ class Context:
     label: stands in the names of the steps, where a plan has several contexts.
     judged: the outputs of those who flagged pairs so far; mines: what was mined so far: both for scoring them.
     trial: training queries held out to try methods on; training_seed: of training, where it is not the plan's.
-    tried: what a method tried before it chose.
+    tried: what a method tried before it chose; lists: those that a teacher scored.
     """
 
     plan: Plan
@@ -48,6 +48,7 @@ class Context:
     trial: Output | None = None
     training_seed: int | None = None
     tried: Output | None = None
+    lists: Output | None = None
 
     def name(self, what: str) -> str:
         """A step's label."""
@@ -89,8 +90,33 @@ class Context:
         if exp.mine.per_query == 0:
             return None
         name = self.name(label) if label else self.label
-        found = self.mines[label] = mine(self.plan, exp, self.data, model, pairs, name, trained)
+        known = {}
+        if "posterior" in exp.mine.judges:
+            if any(detector.negatives_needed for detector in self.exp.detectors.values()):
+                raise ConfigError(
+                    "mine.judges: posterior waits for detectors that want what is mined: drop one of them"
+                )
+            known["relevance"] = self.relevance()["relevance"]
+        found = self.mines[label] = mine(self.plan, exp, self.data, model, pairs, name, trained, **known)
         return found.negatives
+
+    def taught(self) -> TaughtOutputs:
+        """The scored lists that the experiment's teacher gives the training queries, and what they were chosen from."""
+        pairs = {"pairs": self.noisy["noisy_pairs"]} | ({} if self.trial is None else {"trial": self.trial})
+        found = taught(self.plan, self.exp, self.data, self.start, pairs, self.label)
+        self.lists = found.lists
+        return found
+
+    def teacher_scores(self) -> Output:
+        """The scored lists alone."""
+        return self.taught().lists
+
+    def relevance(self) -> Outputs:
+        """How likely each candidate is relevant, verdicts on the pairs by that, and lists with it as their scores."""
+        flags, pairs = self.flags()["noise_flags"], self.noisy["noisy_pairs"]
+        found = relevance(self.plan, self.exp, self.data, self.taught(), pairs, flags, self.label)
+        self.judged["posterior"] = {"noise_flags": found["noise_flags"]}
+        return found
 
     def scores(self, name: str, detector: Detector, pairs: Output | None = None) -> Outputs:
         """The noisy pairs, unless others are given, scored by one detector, starting from the untrained model."""

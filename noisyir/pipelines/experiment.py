@@ -16,10 +16,12 @@ from noisyir.data.settings import ChunkParams
 from noisyir.detection.detectors import Detector
 from noisyir.detection.detectors.ensemble import Ensemble
 from noisyir.detection.settings import DetectParams, NpcDetectParams, NpcParams, RepairParams, TrainNpcParams
+from noisyir.errors import ConfigError
 from noisyir.eval.settings import CompareParams, ScoreNegativesParams, ScoreParams
 from noisyir.faults import faults
 from noisyir.mining.judges import Judge, Judges
-from noisyir.mining.settings import MineParams
+from noisyir.mining.settings import MineParams, RelevanceParams
+from noisyir.mining.teachers import HybridTeacher, ListParams, PoolParams, Teacher
 from noisyir.models.settings import InitModelParams
 from noisyir.pipelines.method import Method, Preparations
 from noisyir.pipelines.settings import Ar2Params, RankerParams, RefreshParams, RocketqaParams
@@ -36,9 +38,11 @@ from noisyir.retrieval.settings import (
 from noisyir.settings import AuditedSplit, Params, as_group, merged
 from noisyir.training.settings import (
     CoTeachingParams,
+    DistillParams,
     RoundParams,
     TrainAr2Params,
     TrainCoTeachingParams,
+    TrainDistillParams,
     TrainDprParams,
 )
 
@@ -73,6 +77,10 @@ class Experiment(Params):
     bm25: Bm25Params = Bm25Params()
     mine: MineParams = MineParams()
     judges: Judges = Field({}, description="settings of the judges that `mine.judges` names, by kind")
+    teacher: Teacher = Field(HybridTeacher(), description="who scores the lists that distillation learns from")
+    pool: PoolParams = PoolParams()
+    lists: ListParams = ListParams()
+    relevance: RelevanceParams = RelevanceParams()
     refresh: RefreshParams = RefreshParams()
     score_negatives: ScoreNegativesParams = ScoreNegativesParams()
     model: InitModelParams = InitModelParams()
@@ -95,6 +103,7 @@ class Experiment(Params):
     npc: NpcParams = NpcParams()
     npc_detect: NpcDetectParams = NpcDetectParams()
     co_teaching: CoTeachingParams = CoTeachingParams()
+    distill: DistillParams = DistillParams()
     ranker: RankerParams = RankerParams()
     ar2: Ar2Params = Ar2Params()
     rocketqa: RocketqaParams = RocketqaParams()
@@ -117,6 +126,20 @@ class Experiment(Params):
     def correction(self, **npc: object) -> TrainNpcParams:
         """The settings of training by noisy pair correction, with some of `npc` changed."""
         return TrainNpcParams(**dict(self.train), npc=self.npc.model_copy(update=npc), detection=self.npc_detect)
+
+    def distilling(self, contrastive: float, **usual: object) -> TrainDistillParams:
+        """The settings of distillation by a method with this weight of the contrastive loss, and these other settings.
+
+        What is set in `distill` goes before them.  ConfigError where that has no effect in this method.
+        """
+        given = {
+            name: value for name, value in self.distill.model_dump(exclude_unset=True).items() if value is not None
+        }
+        try:
+            changed = DistillParams(**{"contrastive": contrastive, **usual, **given})
+        except ValidationError as error:
+            raise ConfigError(faults(error, DistillParams, "distill")[0]) from error
+        return TrainDistillParams(**{**dict(self.train), "hard_negatives": self.lists.size - 1}, distill=changed)
 
     def teaching(self) -> TrainCoTeachingParams:
         """The settings of training by co-teaching."""

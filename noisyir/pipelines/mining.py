@@ -1,4 +1,4 @@
-"""Hard negatives of the training queries, mined with one model: ranked, judged, and drawn."""
+"""Documents of the training queries, found with one model: ranked, judged, drawn as negatives, or scored as lists."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,14 +9,18 @@ from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError
 from noisyir.mining.judges import Judge
 from noisyir.mining.settings import CandidatesParams
+from noisyir.mining.teachers import BiEncoderTeacher, FileTeacher, Teacher
 from noisyir.pipelines.searching import encoded, searched
-from noisyir.retrieval.settings import RandomRunParams
-from noisyir.stages import stage_of
+from noisyir.retrieval.settings import Bm25IndexParams, RandomRunParams
+from noisyir.stages import stage_named, stage_of
 from noisyir.stages.mining.candidates import CANDIDATES
 from noisyir.stages.mining.mine import MINE
+from noisyir.stages.mining.relevance import ESTIMATE_RELEVANCE
 from noisyir.stages.mining.relevance_judges import RANKER_JUDGE
+from noisyir.stages.mining.teacher_lists import CHOOSE_LISTS, POOL_CANDIDATES
 from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
 from noisyir.stages.retrieval.search import RANDOM_RUN
+from noisyir.stages.training.init_model import INIT_RANKER
 
 if TYPE_CHECKING:
     from noisyir.pipelines.experiment import Experiment
@@ -56,14 +60,17 @@ def mine(
     pairs: Output,
     label: str,
     trained: TrainedJudge | None = None,
+    **known: Output,
 ) -> MiningOutputs:
     """Rank the training queries as `mine.run` says, and draw; scores are the model's, whoever ranks.
 
     Of BM25's ranking they are computed if drawing needs them.  `trained`, where given, is heard after `mine.judges`.
+    known: further inputs that judges may read.
     """
     params, candidates = exp.mine, retrieved(plan, exp, exp.mine.candidates(), data, model, pairs, label)
     said: dict[str, Outputs] = {
-        judge: _judged(exp.judge(judge), plan, data, model, pairs, candidates, label) for judge in params.judges
+        judge: _judged(exp.judge(judge), plan, {**data, **known}, model, pairs, candidates, label)
+        for judge in params.judges
     }
     verdicts = {judge: outputs["verdicts"] for judge, outputs in said.items()}
     if trained is not None:
@@ -104,6 +111,96 @@ def retrieved(
     )["candidates"]
 
 
+@dataclass(frozen=True)
+class TaughtOutputs:
+    """The candidates of training queries, all scores of them by scorer, and the lists that a retriever is to learn."""
+
+    pool: Output
+    scores: Mapping[str, Output]
+    lists: Output
+
+
+def taught(plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: Outputs, label: str) -> TaughtOutputs:
+    """The scored list of each training query with a pair, by the experiment's teacher.
+
+    pairs: the pairs, and perhaps a trial, whose queries get none.  Candidates are the hits of BM25 and of `model`, and
+    the given documents; dev queries have theirs, to measure by.
+    """
+    vectors = {
+        split: encoded(plan, params, data, model, _named(label, split))
+        for split, params in (("train", exp.encode.model_copy(update={"splits": ("train",)})), ("held_out", exp.encode))
+    }
+    engine = Bm25IndexParams(engine="bm25s")
+    lexical = plan.add(BM25_INDEX, engine, _named(label, "for_pairs"), corpus=data["corpus"])
+    offered: dict[str, Output | Outputs] = {
+        "doc_vectors": vectors["held_out"]["doc_vectors"],
+        "query_vectors": {split: made["query_vectors"] for split, made in vectors.items()},
+        **pairs,
+        **lexical,
+        **_texts(data),
+    }
+
+    def scored(teacher: Teacher) -> Outputs:
+        stage = stage_named(teacher.stage)
+        if "ranker" in stage.reads:
+            offered["ranker"] = plan.add(INIT_RANKER, exp.ranker.init, label)["ranker"]
+        given = {name: offered[name] for name in stage.reads if name in offered}
+        return plan.add(stage, teacher, _named(label, teacher.kind), **given)
+
+    if isinstance(exp.teacher, FileTeacher):
+        imported = scored(exp.teacher)
+        offered["pool"] = pool = imported["candidate_pool"]
+        scores = {"file": imported["teacher_scores"]}
+    else:
+        offered["pool"] = pool = _pool(plan, exp, data, vectors, lexical, pairs, label)
+        teachers = enumerate(exp.teacher.teachers())
+        scores = {str(number): scored(teacher)["teacher_scores"] for number, teacher in teachers}
+    student, qrels = scored(BiEncoderTeacher())["teacher_scores"], data["qrels"]
+    chosen = plan.add(CHOOSE_LISTS, exp.lists, label, pool=pool, scores=scores, student=student, qrels=qrels)
+    return TaughtOutputs(pool, {**scores, "student": student}, chosen["teacher_scores"])
+
+
+def _pool(
+    plan: Plan,
+    exp: "Experiment",
+    data: Outputs,
+    vectors: Mapping[str, Outputs],
+    lexical: Outputs,
+    pairs: Outputs,
+    label: str,
+) -> Output:
+    """The documents that a teacher is to read."""
+    depth = {"top_k": exp.pool.depth}
+    by_words = exp.bm25.model_copy(update={"splits": ("train", "dev"), **depth})
+    runs = {"bm25": plan.add(BM25, by_words, _named(label, "taught"), queries=data["queries"], **lexical)["bm25_run"]}
+    for split, made in vectors.items():
+        search, name = exp.search.model_copy(update=depth), _named(label, f"taught_{split}")
+        runs[split] = searched(plan, exp, search, data, made, name)["dense_run"]
+    return plan.add(POOL_CANDIDATES, exp.pool, label, run=runs, queries=data["queries"], **pairs)["candidate_pool"]
+
+
+def relevance(
+    plan: Plan, exp: "Experiment", data: Outputs, taught: TaughtOutputs, pairs: Output, flags: Output | None, label: str
+) -> Outputs:
+    """How likely each candidate is relevant: by the teacher, the untrained model and the labels, or by judgements."""
+    return plan.add(
+        ESTIMATE_RELEVANCE,
+        exp.relevance,
+        label,
+        pool=taught.pool,
+        scores=taught.scores,
+        lists=taught.lists,
+        queries=data["queries"],
+        qrels=data["qrels"],
+        pairs=pairs,
+        flags=flags,
+    )
+
+
+def _named(label: str, what: str) -> str:
+    return f"{label}:{what}" if label else what
+
+
 def _judged(
     judge: Judge, plan: Plan, data: Outputs, model: Output, pairs: Output, found: Output, label: str
 ) -> Outputs:
@@ -112,7 +209,7 @@ def _judged(
     ConfigError for one that reads what only a method makes.
     """
     stage, offered = stage_of(judge), {"model": model, "pairs": pairs, "candidates": found, "qrels": data["qrels"]}
-    offered |= _texts(data)
+    offered |= {name: data[name] for name in ("queries", "corpus", "relevance") if name in data}
     if missing := [name for name, read in stage.reads.items() if not read.optional and name not in offered]:
         raise ConfigError(
             f"mine.judges: {judge.kind} reads a {missing[0]}, and needs no naming: a method that trains one hears it "

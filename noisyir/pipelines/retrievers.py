@@ -61,6 +61,8 @@ def train_retriever(exp: Experiment) -> Plan:
     plan.keep(corpus=data["corpus"], **_pick(kept, *(name for name in ("model", "index", "ranker") if name in kept)))
     if exp.audited != "train":
         raise ConfigError(f"audit.split={exp.audited}: a run audits what it trains on; noisyir audit takes --split")
+    if context.lists is not None:
+        plan.keep(teacher_scores=context.lists)
     if exp.hybrid is not None:
         plan.keep(fusion=hybrids[hybrid_of(exp.kept)]["fusion"])
     if exp.audit is not None:
@@ -117,6 +119,15 @@ def mine_pairs(exp: Experiment) -> Plan:
         pairs=context.noisy["noisy_pairs"],
         **_pick(context.data, "corpus", "queries"),
     )
+    return plan
+
+
+def teach_pairs(exp: Experiment) -> Plan:
+    """The scored lists that the experiment's teacher gives the training queries."""
+    plan = Plan(exp.seed)
+    context = context_of(plan, exp, data_of(plan, exp))
+    plan.keep(teacher_scores=context.teacher_scores(), pairs=context.noisy["noisy_pairs"])
+    plan.keep(**_pick(context.data, "corpus", "queries"))
     return plan
 
 

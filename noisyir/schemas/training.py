@@ -33,6 +33,15 @@ LOSS_GROUPS = Artifact(
     ("group", "measure", "low"),
     nullable=("low", "high"),  # of all measures but share
 )
+# Documents that a teacher reads: hits of retrievers and the given ones, of training queries and, to measure it, of dev.
+CANDIDATE_POOL = Artifact("candidate_pool", 1, {**PAIR, "split": STRING, "given": BOOL}, PAIR_KEY)
+# A teacher's scores of a query's documents; the greater, the likelier relevant.  Those of one query may be compared,
+# in the teacher's own unit: logits of a cross-encoder, BM25's scores, inner products; a sum of scaled scores lies from
+# 0 to 1.  `fold`: the part of the queries that the scoring model was trained without; -1 where none was trained.
+TEACHER_SCORES = Artifact("teacher_scores", 1, {**PAIR, "score": F32, "teacher": STRING, "fold": I32}, PAIR_KEY)
+# Of each document of the pool, of training queries: the chance, `score`, that it is relevant, by scores and by whether
+# it is given; `fold`: the part of the queries that the model was learnt without.
+RELEVANCE = Artifact("relevance", 1, {**PAIR, "given": BOOL, "score": F32, "fold": I32}, PAIR_KEY)
 MODEL = Artifact("model", 1)
 RANKER = Artifact("ranker", 1)  # a sequence classifier of one label as Hugging Face saves it, and ranker.json
 AR2_STATE = Artifact("ar2_state", 1)  # both optimisers and their step counts, for the next round

@@ -3,10 +3,12 @@
 import math
 from collections.abc import Callable, Sized
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from jaxtyping import Float
 
 from noisyir.models.text_tokenizer import Tokens, take_ragged
 
@@ -63,14 +65,47 @@ class TrainingPairs:
     def __len__(self) -> int:
         return len(self.query)
 
+    def draw(self, count: int, rng: np.random.Generator) -> Rows:
+        """(pair, count) passages that stand beside each pair's own in a batch: its query's hard negatives."""
+        return draw_negatives(self, count, rng)
+
+
+@dataclass(frozen=True)
+class ListedPairs(TrainingPairs):
+    """Pairs whose queries have lists of passages with a teacher's scores: `negatives` are these lists.
+
+    score: of each of `negatives.values`.
+    """
+
+    score: Float[np.ndarray, " listed"]
+
+    def draw(self, count: int, rng: np.random.Generator) -> Rows:
+        """Passages of the query's list, the pair's own not among them."""
+        return draw_negatives(self, count, rng, but_own=True)
+
+    @cached_property
+    def _by_key(self) -> tuple[Rows, Float[np.ndarray, " listed"]]:
+        """Keys of (query, passage) in their order, and the score of each."""
+        query, passage = self.negatives.take(np.arange(len(self.negatives.offsets) - 1))
+        keys, first = np.unique(query * len(self.passages) + passage, return_index=True)
+        return keys, self.score[first]
+
+    def teacher_scores(self, rows: Rows, passages: npt.NDArray[np.int64]) -> Float[np.ndarray, "pair passage"]:
+        """The teacher's scores of the pairs' queries with (pair, passage) passages; NaN: it gave none."""
+        keys, score = self._by_key
+        asked = self.query[rows, None] * len(self.passages) + passages
+        place = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+        return np.where(keys[place] == asked, score[place], np.nan)
+
 
 @dataclass(frozen=True)
 class Batch:
     """Pairs that are each other's negatives: those numbered `rows` of the training pairs.
 
     Columns run pair by pair: its own passage, then its hard negatives (DPR's order); `positive` holds the columns
-    of the former.  `ignored` is (query, passage), true where a passage is known to be right for a query but is not
-    its pair's, and, if each query has a pool of its own, at the columns of other pairs.
+    of the former, and `passage` the number of each column's passage among the training pairs'.  `ignored` is (query,
+    passage), true where a passage is known to be right for a query but is not its pair's, and, if each query has a
+    pool of its own, at the columns of other pairs.
     """
 
     rows: Rows
@@ -78,6 +113,7 @@ class Batch:
     passages: Tokens
     positive: Rows
     ignored: npt.NDArray[np.bool_]
+    passage: Rows
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -125,7 +161,7 @@ class PairBatches(Batches[Batch]):
 
     def draw(self, rng: np.random.Generator) -> Rows:
         """The (pair, n) hard negatives."""
-        return draw_negatives(self.pairs, self.hard_negatives, rng)
+        return self.pairs.draw(self.hard_negatives, rng)
 
     def batch(self, rows: Rows, drawn: Rows) -> Batch:
         """The pairs at `rows` with their negatives."""
@@ -141,7 +177,7 @@ def assemble(pairs: TrainingPairs, rows: Rows, negatives: Rows, pool: Pool = "ba
     if pool == "own":
         ignored |= np.arange(len(rows))[:, None] != np.arange(columns.size) // columns.shape[1]
     queries, passages = pairs.queries.take(pairs.query[rows]), pairs.passages.take(columns.ravel())
-    return Batch(rows, queries, passages, positive, ignored)
+    return Batch(rows, queries, passages, positive, ignored, columns.ravel())
 
 
 def known_columns(known: Ragged, texts: Rows, columns: Rows) -> npt.NDArray[np.bool_]:
@@ -167,8 +203,10 @@ def is_known(known: Ragged, texts: Rows, passages: Rows) -> npt.NDArray[np.bool_
     return np.asarray(found)
 
 
-def draw_negatives(pairs: TrainingPairs, count: int, rng: np.random.Generator) -> Rows:
+def draw_negatives(pairs: TrainingPairs, count: int, rng: np.random.Generator, *, but_own: bool = False) -> Rows:
     """(pair, count) hard negatives: a random choice of the query's own, without repetition.
+
+    but_own: the pair's own passage, which may be among them, is not drawn.
 
     Where a query has fewer than `count`, passages drawn from all that pairs and negatives name take the missing places:
     dev's are held among `pairs.passages`, too, and are nobody's to learn from.
@@ -176,6 +214,10 @@ def draw_negatives(pairs: TrainingPairs, count: int, rng: np.random.Generator) -
     named = np.union1d(pairs.passage, pairs.negatives.values)
     drawn = named[rng.integers(len(named), size=(len(pairs), count))]
     pair, place, passage = pairs.negatives.shuffled(pairs.query, rng)
+    if but_own:
+        others = passage != pairs.passage[pair]
+        pair, passage = pair[others], passage[others]
+        place = np.arange(len(pair)) - np.searchsorted(pair, pair)
     kept = place < count
     drawn[pair[kept], place[kept]] = passage[kept]
     return drawn

@@ -66,7 +66,7 @@ class BiEncoderLearner(Learner[Batch]):
         self.work = self._encoding(batch.queries, batch.passages)
         value = self.gradient.compute(batch, loss, seed)
         self.objective.observe(value)
-        return {"train_loss": value}
+        return {"train_loss": value, **self.objective.measured}
 
     def start_epoch(self) -> dict[str, float]:
         """Let the objective look at the model."""

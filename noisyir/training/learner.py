@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -159,7 +160,10 @@ class Objective:
     """A loss, and hooks that a plain method leaves alone.
 
     A killed run continues to the same bits if `state` holds all that the next step depends on.
+    measured: of the last batch, by learning curve.
     """
+
+    measured: Mapping[str, float] = MappingProxyType({})
 
     def loss(self, batch: Batch, scores: Float[Tensor, "query passage"]) -> Float[Tensor, ""]:
         """The batch's loss from the student's scaled scores of its queries and columns."""

@@ -3,7 +3,7 @@
 Texts are shared by number and not as token ids, as ranker and retriever may have different vocabularies.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.data.held_out import words_of
 from noisyir.errors import ConfigError, DataError
 from noisyir.training.batches import Batches, Ragged, Rng, Rows, is_known
 from noisyir.training.examples import Numbering, TrainingDocuments, document_texts
@@ -165,3 +166,16 @@ class ListBatches(Batches[ListBatch]):
     def batch(self, rows: Rows, drawn: Rows) -> ListBatch:
         """The lists at `rows`."""
         return ListBatch(rows, drawn)
+
+
+def folds_of(texts: Sequence[str], folds: int, rng: np.random.Generator) -> Rows:
+    """The part, of `folds` parts of equal size, that each text belongs to; texts of the same words are in one.
+
+    DataError where there are fewer different texts than parts.
+    """
+    number: dict[frozenset[str], int] = {}
+    numbers = np.array([number.setdefault(words_of(text), len(number)) for text in texts], np.int64)
+    if len(number) < folds:
+        raise DataError(f"folds={folds} needs as many different queries; there are {len(number)}: set fewer folds")
+    fold: Rows = rng.permutation(np.arange(len(number)) % folds)[numbers]
+    return fold

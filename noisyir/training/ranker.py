@@ -1,7 +1,9 @@
 """The ranker learns to tell a query's right passage from its negatives (AR2's Eq. 7; its warm-up, too)."""
 
+import copy
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -159,3 +161,14 @@ def warm_up(ranker: Ranker, lists: Lists, params: WarmUpRankerParams, context: T
         batch_size=params.batch_size, learning_rate=params.learning_rate, steps=steps, loss=LOSSES[params.loss],
     )  # fmt: skip
     return TrainingRun([learner], context).run()
+
+
+def trained_apart(
+    start: Ranker, lists: Lists, fold: int, params: WarmUpRankerParams, context: TrainingContext
+) -> Ranker:
+    """A copy of `start`, trained on lists that leave out the fold which it is to score; it resumes by itself."""
+    work = context.work / f"fold{fold}"
+    work.mkdir(parents=True, exist_ok=True)
+    ranker = copy.deepcopy(start)
+    warm_up(ranker, lists, params, replace(context, work=work, metric=lambda *_: None))
+    return ranker.eval()

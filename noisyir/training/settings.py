@@ -1,6 +1,6 @@
 """Settings of training: the bi-encoder's, the ranker's and AR2's."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
@@ -98,6 +98,61 @@ class TrainCoTeachingParams(TrainDprParams):
     co_teaching: CoTeachingParams = CoTeachingParams()
 
 
+class DistillParams(Params):
+    """Distillation from a teacher's scored lists, beside the settings of `train` (docs/teachers.md)."""
+
+    loss: Literal["listwise", "margin"] = Field(
+        "listwise", description="of the scores: KL of the two softmaxes over the list, or MarginMSE"
+    )
+    student_temperature: PositiveFloat | None = Field(
+        None, description="divides the student's similarities; null: 1 / train.scale"
+    )
+    teacher_temperature: PositiveFloat | None = Field(
+        None, description="divides the teacher's scores; null: a quarter of the median spread of its lists"
+    )
+    contrastive: NonNegativeFloat | None = Field(
+        None,
+        description="weight of the contrastive loss beside it (CADET's code: 0.1, FlagEmbedding: 1); null: 0 in "
+        "distill, 0.1 in distill_contrast and distill_posterior",
+    )
+    positives: Literal["one", "lse_pair"] = Field(
+        "one", description="positives in the contrastive loss: each pair's own, or all of the list by LSEPair"
+    )
+    flagged: Literal["keep", "drop", "weight", "relabel"] = Field(
+        "keep",
+        description="pairs in the contrastive loss: all alike; without those flagged; by their chance to be clean; or "
+        "that, and the surest wrong ones relabelled",
+    )
+    mask: Literal["none", "teacher", "student"] = Field(
+        "none", description="who takes negatives out of the contrastive loss as likely relevant"
+    )
+    share_of_top: PositiveFloat | None = Field(
+        None, description="masked are negatives above this share of the greatest score (CADET's code: 0.6)"
+    )
+    over_positive: NonNegativeFloat | None = Field(
+        None, description="masked are negatives that score above the positive by more than this (ms-swift: 0.1)"
+    )
+
+    @model_validator(mode="after")
+    def _masks_have_a_bound(self) -> Self:
+        bounds = [name for name in ("share_of_top", "over_positive") if getattr(self, name) is not None]
+        if bool(bounds) != (self.mask != "none"):
+            found = f"distill.mask={self.mask} with {' and '.join(bounds) or 'no bound'}"
+            raise ValueError(f"{found}: set mask to teacher or student, and share_of_top or over_positive")
+        if self.contrastive == 0.0 and (self.mask != "none" or self.positives != "one" or self.flagged != "keep"):
+            raise ValueError(
+                "distill.contrastive=0 leaves mask, positives and flagged without effect, for the scores' loss reads "
+                "no label: set contrastive, to 0.1 as CADET's code, or leave them out"
+            )
+        return self
+
+
+class TrainDistillParams(TrainDprParams):
+    """Distillation: the settings of `train` and its own; `hard_negatives` are the other documents of a list."""
+
+    distill: DistillParams = DistillParams()
+
+
 Flagged = Literal["keep", "drop", "soft"]
 
 
@@ -146,6 +201,16 @@ class WarmUpRankerParams(RankingParams):
                 f"ranker_scale={self.ranker_scale:g} with loss=pointwise: scores are log odds then, in nats; drop it"
             )
         return self
+
+
+class CrossFittedRankerParams(WarmUpRankerParams):
+    """Rankers that are each trained on all parts of the queries but one, and score this one."""
+
+    folds: Annotated[int, Field(ge=2)] = Field(2, description="parts of the queries: rankers that are trained")
+    loss: Literal["listwise"] = Field("listwise", description="which document of the list is given (InfoNCE)")
+    n: PositiveInt = Field(7, description="negatives in a list, drawn anew each epoch from the documents found")
+    batch_size: PositiveInt = Field(16, description="lists a step")
+    learning_rate: LearningRate = Field(5e-5, description="the peak, after warm-up")
 
 
 class RerankParams(Params):

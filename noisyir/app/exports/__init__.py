@@ -30,12 +30,20 @@ def formats() -> list[str]:
 
 
 def export(
-    store: Store, name: str, kind: str, to: str | None, licence: str | None, *, force: bool = False
+    store: Store,
+    name: str,
+    kind: str,
+    to: str | None,
+    licence: str | None,
+    *,
+    force: bool = False,
+    shape: str | None = None,
 ) -> tuple[str, Path]:
     """Write a model or a result in a format; what was written, in words, and where.
 
     to: a file or folder that is not there yet; None: beside, by the name of what is exported.  licence: of the model,
-    for its card.  force: also a model that is worth using neither alone nor with BM25.  What was cut off is not there.
+    for its card.  force: also a model that is worth using neither alone nor with BM25.  shape: of scored lists.  What
+    was cut off is not there.
     StoreError where `to` is there already or cannot be written; ConfigError for a model that is not worth using.
     """
     module = _module(kind)
@@ -49,7 +57,8 @@ def export(
         target.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=target.parent, prefix=".exporting-") as folder:
             half = Path(folder) / target.name
-            said = str(module.export(store, name, half, licence)).replace(str(half), str(target))
+            shaped = {"shape": shape} if shape else {}
+            said = str(module.export(store, name, half, licence, **shaped)).replace(str(half), str(target))
             half.rename(target)
         return said, target
     except OSError as error:

@@ -182,10 +182,9 @@ class InBatchRank(InBatchDetector):
         return log_rank
 
 
-class Bm25Margin(Detector):
-    """The best other document's BM25 score minus the pair's own."""
+class LexicalSearch(Detector):
+    """By the documents that BM25 finds in the whole collection."""
 
-    kind: Literal["bm25_margin"] = "bm25_margin"
     searches: ClassVar[bool] = True
     lexical: ClassVar[bool] = True
     draws: ClassVar[int] = 19
@@ -193,16 +192,45 @@ class Bm25Margin(Detector):
     k1: PositiveFloat = Field(0.9, description="term frequency saturation")
     b: Fraction = Field(0.4, description="document length normalisation")
 
+    def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
+        """The statistic of a pair's own score and of those of its competitors."""
+        raise NotImplementedError
+
     def score(self, given: PairsToScore) -> DetectorOutput:
         """Search for every pair's query.  ConfigError without an index."""
         from noisyir.detection.competitors import lexical_competitors
         from noisyir.retrieval.numpy_bm25 import NumpyBm25
 
         if given.lexical_index is None:
-            raise ConfigError("the detector bm25_margin needs a lexical index of engine bm25s")
+            raise ConfigError(f"the detector {self.kind} needs a lexical index of engine bm25s")
         searcher = NumpyBm25(given.lexical_index / "bm25s", k1=self.k1, b=self.b)
         row_of, chosen = given.documents.passages(searcher.doc_ids), np.arange(len(given.pairs))
         found = lexical_competitors(
             searcher, given.query_texts, row_of, given.pairs, chosen, keep=_KEPT, wrong=given.wrong
         )
-        return DetectorOutput(found.margins(given.wrong), found)
+        return DetectorOutput(self.scores_of(found, given.wrong), found)
+
+
+class Bm25Margin(LexicalSearch):
+    """The best other document's BM25 score minus the pair's own."""
+
+    kind: Literal["bm25_margin"] = "bm25_margin"
+
+    def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
+        """The margins."""
+        return found.margins(wrong)
+
+
+class Consistency(LexicalSearch):
+    """Ln of the document's rank by BM25, a retriever that learnt from no pair; 0 is all that the filter keeps.
+
+    Made-up documents are taken to lie deeper than all that is ranked.
+    Source: the consistency filter of Dai et al. (Promptagator), ICLR 2023, by another retriever than the one trained.
+    """
+
+    kind: Literal["consistency"] = "consistency"
+
+    def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
+        """The log-ranks."""
+        beyond = np.full(found.made_up.shape, np.log(found.depth + 1))
+        return Scores(found.log_rank(), wrong.by_null(beyond))

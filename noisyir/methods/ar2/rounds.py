@@ -88,7 +88,7 @@ class RetrieverLearner(Learner[ListBatch]):
         ignored = np.ones((len(queries), len(distinct)), bool)
         ignored[np.arange(len(queries))[:, None], columns] = False
         read = self.material.queries.take(queries), self.material.passages.take(distinct)
-        return Batch(queries, *read, columns[:, 0], ignored)
+        return Batch(queries, *read, columns[:, 0], ignored, distinct)
 
     def finish(self) -> dict[str, float]:
         """Rank the dev queries, if there are any."""

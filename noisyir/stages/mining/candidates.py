@@ -1,5 +1,6 @@
 """candidates: the documents that may become hard negatives of the training queries, and how near they are."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
-_VECTORS_AT_ONCE = 16384
+VECTORS_AT_ONCE = 16384
 _PRODUCTS_AT_ONCE = 256  # whose vectors stay in the cache
 _PAIR = ["query_id", "doc_id"]
 
@@ -191,7 +192,10 @@ def _compared(job: Job[CandidatesParams], kept: pa.Table, documents: NamedDocume
     asked = kept["query_id"].unique()
     named = pa.chunked_array([*kept["doc_id"].chunks, *pairs["doc_id"].chunks], pa.string()).unique()
     rows = pa.array(documents.rows[documents.numbers(named)], pa.int32())
-    queries, passages = _vectors(job, "query_vectors", asked), _vectors(job, "doc_vectors", rows)
+    queries, passages = (
+        picked_vectors(job.batches(name, VECTORS_AT_ONCE), name, wanted)
+        for name, wanted in (("query_vectors", asked), ("doc_vectors", rows))
+    )
     if queries.shape[1] != passages.shape[1]:
         raise DataError(
             f"query_vectors have {queries.shape[1]} dimensions and doc_vectors {passages.shape[1]}: "
@@ -216,13 +220,13 @@ def _compared(job: Job[CandidatesParams], kept: pa.Table, documents: NamedDocume
     }
 
 
-def _vectors(job: Job[CandidatesParams], name: str, wanted: pa.Array) -> "Vectors":
-    """The vectors of these ids (id, dim), picked from a stream of all."""
+def picked_vectors(batches: Iterable[pa.RecordBatch], name: str, wanted: pa.Array) -> "Vectors":
+    """The vectors of these ids (id, dim), picked from a stream of all.  DataError where one is lacking."""
     from noisyir.retrieval.texts import vectors_of
 
     picked: Vectors | None = None
     found = 0
-    for batch in job.batches(name, _VECTORS_AT_ONCE):
+    for batch in batches:
         places = pc.index_in(batch.column(0), value_set=wanted)
         some = batch.filter(pc.is_valid(places))
         vectors = vectors_of(some)

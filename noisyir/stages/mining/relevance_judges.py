@@ -39,7 +39,7 @@ def cross_judge(job: Job[CrossEncoderJudge]) -> None:
 def cross_shards(job: Job[CrossEncoderJudge], blocks: Sequence[Block]) -> Iterator[pa.Table]:
     """The logits of some blocks of candidates, by the classifier that is given."""
     folder = locate_classifier(job.params.weights, _SETTING)
-    return _logits(job, folder, job.params.max_len, job.table("candidates"), blocks)
+    return block_logits(job, folder, job.params.max_len, job.table("candidates"), blocks)
 
 
 def ranker_judge(job: Job[RankerJudge]) -> None:
@@ -58,7 +58,7 @@ def ranker_shards(job: Job[RankerJudge], blocks: Sequence[Block]) -> Iterator[pa
 
     folder, found = job.folder("ranker"), job.table("candidates")
     new = found.filter(pa.array(np.isnan(_scored_already(job, found))))
-    return _logits(job, folder, ranker_max_len(folder), new, blocks)
+    return block_logits(job, folder, ranker_max_len(folder), new, blocks)
 
 
 def _scored_already(job: Job[RankerJudge], found: pa.Table) -> np.ndarray:
@@ -87,14 +87,21 @@ def _write_verdicts(job: Job[Any], found: pa.Table, score: np.ndarray) -> None:
 
 def _relevance(job: Job[Any], found: pa.Table, shards: Piecewise[Block]) -> np.ndarray:
     """The probability, float32, of each candidate (query_id, doc_id)."""
+    return np.exp(-np.logaddexp(0, -pair_logits(job, found, shards).astype(np.float64))).astype(np.float32)
+
+
+def pair_logits(job: Job[Any], found: pa.Table, shards: Piecewise[Block]) -> np.ndarray:
+    """The logit, float32, of each candidate (query_id, doc_id); `shards` reads some blocks of them."""
     pairs = _Pairs.of(job, found)
     blocks = blocks_of("logits", len(pairs.keys), _PAIRS_AT_ONCE)
     parts = job.spread(shards, blocks, total=len(pairs.keys), unit="pairs")
     logits = np.concatenate([np.empty(0, np.float32), *(pq.read_table(part)["logit"].to_numpy() for part in parts)])
-    return np.exp(-np.logaddexp(0, -logits.astype(np.float64)))[pairs.place].astype(np.float32)
+    return logits[pairs.place]
 
 
-def _logits(job: Job[Any], folder: Path, max_len: int, found: pa.Table, blocks: Sequence[Block]) -> Iterator[pa.Table]:
+def block_logits(
+    job: Job[Any], folder: Path, max_len: int, found: pa.Table, blocks: Sequence[Block]
+) -> Iterator[pa.Table]:
     """A classifier's logits of some blocks of pairs of texts: a column `logit`."""
     import torch
 

@@ -104,9 +104,7 @@ def training_pairs(job: Job[Any]) -> pa.Table:
     `weight` is there where the data weighs its pairs.  Where nothing warrants a chance, all pairs are clean.
     """
     pairs = job.table("pairs")
-    pairs = pairs.filter(pc.equal(pairs["split"], "train"))
-    if job.has("trial"):
-        pairs = pairs.filter(pc.invert(pc.is_in(pairs["query_id"], value_set=job.table("trial")["query_id"])))
+    pairs = without_trial(job, pairs.filter(pc.equal(pairs["split"], "train")))
     if job.has("flags"):
         pairs = with_flags(pairs, job.table("flags"))
         if pairs.num_rows and pairs["p_clean"].null_count == pairs.num_rows:
@@ -114,6 +112,13 @@ def training_pairs(job: Job[Any]) -> pa.Table:
         place = pairs.column_names.index("p_clean")
         pairs = pairs.set_column(place, "p_clean", pc.fill_null(pairs["p_clean"], pa.scalar(1.0, pa.float32())))
     return with_weights(pairs, job.table("weights")) if job.has("weights") else pairs
+
+
+def without_trial(job: Job[Any], pairs: pa.Table) -> pa.Table:
+    """The pairs, less those of queries that are held out for a trial."""
+    if not job.has("trial"):
+        return pairs
+    return pairs.filter(pc.invert(pc.is_in(pairs["query_id"], value_set=job.table("trial")["query_id"])))
 
 
 def product(pairs: pa.Table, columns: Sequence[str]) -> "Tensor | None":

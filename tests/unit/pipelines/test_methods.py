@@ -18,6 +18,7 @@ from tests.tiny import write_beir
 
 ALWAYS = {"ingest", "init_model", "corrupt"}
 JUDGED = {"bm25_index", "score_pairs", "detect"}
+TAUGHT = {"bm25_index", "bm25", "encode", "index", "search", "pool_candidates", "score_by_retrieval", "choose_lists"}
 # the stage that trains, the artifacts that it learns from, the stages before it, and its settings
 EXPECTED = {
     "dpr": ("train_dpr", {"noisy_pairs"}, set(), {}),
@@ -31,6 +32,14 @@ EXPECTED = {
     "npc": ("train_npc", {"noisy_pairs"}, set(), {"detect": "each_epoch", "consistency": 1.0}),
     "npc_flags": ("train_npc", {"noisy_pairs", "noise_flags"}, JUDGED, {"detect": "given"}),
     "npc_relabel": ("train_npc", {"repaired_pairs", "repaired_flags"}, {*JUDGED, "repair"}, {"detect": "given"}),
+    "distill": ("train_distill", {"noisy_pairs", "teacher_scores"}, TAUGHT, {"contrastive": 0.0, "hard_negatives": 15}),
+    "distill_posterior": (
+        "train_distill",
+        {"noisy_pairs", "noise_flags", "teacher_scores"},
+        {*TAUGHT, *JUDGED, "estimate_relevance"},
+        {"contrastive": 0.1, "teacher_temperature": 1.0, "flagged": "weight"},
+    ),
+    "distill_contrast": ("train_distill", {"noisy_pairs", "teacher_scores"}, TAUGHT, {"contrastive": 0.1}),
 }
 NEED_MINED = {"ar2", "ar2_continued", "rocketqa"}  # tests/unit/pipelines/test_ar2_method.py, test_rocketqa_method.py
 PLAIN = [name for name in Method.variants() if name not in NEED_MINED | {"auto"}]  # tests/unit/pipelines/test_auto.py
@@ -81,7 +90,11 @@ def test_each_method_trains_by_its_stage_on_its_pairs(plan_of, method):
     assert step.stage.name == stage
     assert {output.artifact for name, output in step.inputs.items() if name not in TEXTS} == learnt_from
     assert stages(plan, step) == ALWAYS | before
-    found = {**step.params.model_dump(), **step.params.model_dump().get("npc", {})}
+    found = {
+        **step.params.model_dump(),
+        **step.params.model_dump().get("npc", {}),
+        **step.params.model_dump().get("distill", {}),
+    }
     assert {name: found[name] for name in settings} == settings
     assert plan.results["model"].step == step.name
 
@@ -100,7 +113,8 @@ def test_steps_that_methods_share_are_in_the_plan_once(plan_of):
     once = ("ingest", "init_model", "corrupt", "bm25_index", "detect", "repair", "score_detection", "train_co_teaching")
     assert {name: count[name] for name in once} == dict.fromkeys(once, 1)
     assert count["score_pairs"] == 1  # the only detector
-    assert count["train_dpr"] + count["train_npc"] + count["train_co_teaching"] == len(PLAIN)
+    trainers = ("train_dpr", "train_npc", "train_co_teaching", "train_distill")
+    assert sum(count[name] for name in trainers) == len(PLAIN)
     assert set(plan.named("report")[0].inputs["runs"]) == {
         "bm25",
         "zero_shot",
@@ -144,7 +158,8 @@ def test_all_who_flagged_pairs_are_scored_and_nobody_where_nobody_did(plan_of):
 
 def test_mined_negatives_go_to_every_trainer_but_not_into_pair_scores(plan_of):
     plan = plan_of(*PLAIN, "mine.per_query=2", "train.hard_negatives=1", "bm25_index.engine=bm25s")
-    assert all(trainer(plan, method).inputs["negatives"].stage == "mine" for method in PLAIN)
+    by_labels = [method for method in PLAIN if not method.startswith("distill")]  # the others learn from their lists
+    assert all(trainer(plan, method).inputs["negatives"].stage == "mine" for method in by_labels)
     assert not any("negatives" in step.inputs for step in plan.named("score_pairs"))
     hard = plan_of("drop", "mine.per_query=2", "detectors={ppl: {kind: pair_nll, hard_negatives: 1}}")
     assert hard.named("score_pairs")[0].inputs["negatives"].stage == "mine"
@@ -228,3 +243,28 @@ def test_the_model_that_is_kept_is_the_last_methods_or_the_one_that_keep_names(p
         plan_of("dpr", "npc", "keep=drop")
     with pytest.raises(ConfigError, match="names one of them twice"):
         plan_of("dpr", "dpr")
+
+
+@pytest.mark.parametrize(
+    ("flagged", "learnt_from", "before"),
+    [
+        ("drop", {"noisy_pairs", "noise_flags", "teacher_scores"}, JUDGED),
+        ("weight", {"noisy_pairs", "noise_flags", "teacher_scores"}, JUDGED),
+        ("relabel", {"repaired_pairs", "repaired_flags", "teacher_scores"}, {*JUDGED, "repair"}),
+    ],
+)
+def test_distillation_reads_verdicts_where_it_was_asked_to(plan_of, flagged, learnt_from, before):
+    plan = plan_of("distill_contrast", f"distill.flagged={flagged}")
+    step = trainer(plan, "distill_contrast")
+    assert {output.artifact for name, output in step.inputs.items() if name not in TEXTS} == learnt_from
+    assert stages(plan, step) == ALWAYS | TAUGHT | before
+
+
+def test_distillation_has_the_contrastive_weight_of_its_method_or_the_one_that_was_set(plan_of):
+    methods = "distill", "distill_contrast"
+    usual, given = plan_of(*methods), plan_of(*methods, "distill.contrastive=1")
+    assert [trainer(usual, method).params.distill.contrastive for method in methods] == [0.0, 0.1]
+    assert trainer(given, "distill") is trainer(given, "distill_contrast")
+    assert trainer(given, "distill").params.distill.contrastive == 1.0
+    with pytest.raises(ConfigError, match=r"distill\.contrastive=0 leaves .* flagged without effect"):
+        plan_of("distill", "distill.flagged=drop")

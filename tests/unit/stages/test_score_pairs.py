@@ -14,6 +14,8 @@ from noisyir.detection.features import FEATURES
 from noisyir.errors import ConfigError, DataError
 from noisyir.eval.detection import detection_quality
 from noisyir.models.cross_encoder import TextPairs, load_cross_encoder
+from noisyir.models.layout import write_json
+from noisyir.models.ranker import load_ranker
 from noisyir.models.settings import InitModelParams
 from noisyir.models.weights import classifier_digest
 from noisyir.pipelines.retrievers import audit_pairs
@@ -22,6 +24,7 @@ from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QUERIES
 from noisyir.schemas.training import NEGATIVES
 from noisyir.stages.detection.score_pairs import SCORE_PAIRS
 from noisyir.stages.retrieval.bm25 import BM25_INDEX
+from noisyir.training import ranker as ranker_training
 from tests.tiny import write_beir
 from tests.tiny_models import tiny_bert, tiny_classifier
 from tests.unit.stages.audit_world import table
@@ -29,7 +32,7 @@ from tests.unit.stages.pair_world import COUNT, WRONG, model, pair_tables, paire
 
 IN_BATCH = ("pair_nll", "in_batch_rank")
 DENSE = ("similarity", "rank", "margin")
-DETECTORS = (*IN_BATCH, *DENSE, "bm25_margin", "ensemble")  # that find what is plain here
+DETECTORS = (*IN_BATCH, *DENSE, "bm25_margin", "consistency", "ensemble")  # that find what is plain here
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +50,7 @@ def score(run_stage_on, tmp_path, classifier):
         given.pop("qrels", None)
         if params.get("kind") == "ensemble":
             params = {"encoder": {"weights": str(folder)}} | params
-        if params.get("kind") in ("bm25_margin", "ensemble"):
+        if params.get("kind") in ("bm25_margin", "consistency", "ensemble"):
             engine = Bm25IndexParams(engine="bm25s")
             given |= run_stage_on(BM25_INDEX, engine, {"corpus": tables["corpus"]})
         if params.get("kind") == "cross_encoder":
@@ -295,3 +298,49 @@ def test_the_bytes_of_a_cross_encoder_and_not_its_place_decide_the_key(tmp_path)
         step(kind="cross_encoder", weights=str(one))
     with pytest.raises(DataError, match=r"/beir is not a model: it has no config\.json"):
         step(kind="cross_encoder", weights=str(collection))
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    return tiny_bert(tmp_path_factory.mktemp("bert"), layers=1)
+
+
+SMALL = {"epochs": 1, "n": 3, "batch_size": 8, "neighbours": 2}
+
+
+def test_the_rankers_detector_reads_no_pair_that_its_ranker_met(score, bert, monkeypatch):
+    met = []
+    warmed = ranker_training.warm_up
+
+    def warm_up(ranker, lists, *rest):
+        given = zip(*lists.positives.take(np.arange(len(lists))), strict=True)
+        met.append({(lists.queries[query].as_py(), lists.passages[passage].as_py()) for query, passage in given})
+        return warmed(ranker, lists, *rest)
+
+    monkeypatch.setattr(ranker_training, "warm_up", warm_up)
+    init = {"weights": str(bert), "max_len": 24}
+    out = score(pair_tables(), kind="ranker", folds=3, init=init, **SMALL)
+    assert set.union(*met) == set(READ.values()) and not set.intersection(*met)
+    assert [len(one) for one in met] == [40, 40, 40]
+    again = score(pair_tables(), kind="ranker", folds=3, init=init, **SMALL)
+    assert out["pair_scores"] == again["pair_scores"]
+
+
+def test_the_rankers_score_is_the_best_others_logit_above_the_own(score, classifier, bert, monkeypatch):
+    monkeypatch.setattr(ranker_training, "trained_apart", lambda *_: load_ranker(classifier, "cpu"))
+    write_json(classifier / "ranker.json", {"max_len": 24})
+    out = score(pair_tables(), kind="ranker", init={"weights": str(bert), "max_len": 24}, **SMALL)
+    texts = pair_tables()["corpus"]["text"].to_pylist()
+    pairs, others = (out[name].to_pylist() for name in ("pair_scores", "competitors"))
+    named = [[pair["doc_id"], *other["competitors"]] for pair, other in zip(pairs, others, strict=True)]
+    read = [(f"w{number}", texts[int(name[1:])]) for number, names in enumerate(named) for name in names]
+    logits = load_cross_encoder(classifier, 24, "cpu").logits(TextPairs(*zip(*read, strict=True)), None).reshape(-1, 4)
+    best = logits[:, 1:].max(axis=1)
+    np.testing.assert_allclose([pair["score"] for pair in pairs], best - logits[:, 0], atol=1e-4)
+    assert [pair["best_other"] for pair in pairs] == [names[1] for names in named]
+    assert (logits[:, 1:] >= best[:, None] - 1e-5)[:, 0].all()  # the best one first
+    ranks = 1 + (logits[:, 1:] >= logits[:, :1]).sum(axis=1)
+    assert [other["rank"] for other in others] == ranks.tolist()
+
+
+READ = {n: (f"w{n}", f"w{paired(n)} w{paired(n)} w{(paired(n) + 1) % COUNT}") for n in range(COUNT)}

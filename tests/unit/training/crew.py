@@ -13,18 +13,27 @@ from noisyir.detection.settings import NpcParams, TrainNpcParams
 from noisyir.errors import NoisyirError
 from noisyir.methods.ar2.rounds import RetrieverLearner
 from noisyir.methods.co_teaching.learner import CoTeachingRun
+from noisyir.methods.distill.objective import Distillation
 from noisyir.methods.npc.objective import NoisyPairCorrection
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.text_tokenizer import Tokens
-from noisyir.training.batches import TrainingPairs, assemble, draw_negatives
+from noisyir.training.batches import ListedPairs, TrainingPairs, assemble
 from noisyir.training.bi_encoder import BiEncoderLearner, train
 from noisyir.training.distributed import World, joined, world
 from noisyir.training.learner import Contrastive, Objective
 from noisyir.training.ranker import RankerLearner
-from noisyir.training.settings import CcrParams, TrainAr2Params, TrainCoTeachingParams, TrainDprParams
+from noisyir.training.settings import (
+    CcrParams,
+    DistillParams,
+    TrainAr2Params,
+    TrainCoTeachingParams,
+    TrainDistillParams,
+    TrainDprParams,
+)
 from noisyir.training.validation import embed_all
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.ar2_world import SETTINGS, material, toy_lists, toy_ranker
+from tests.unit.training.taught import BOTH, listed_pairs
 from tests.unit.training.toy import toy_held, toy_pairs, training_context
 
 Found = dict[str, np.ndarray]
@@ -76,17 +85,35 @@ def taught_by_peer(encoder: BiEncoder, pairs: TrainingPairs, params: TrainDprPar
     return objective
 
 
+def examples_of(objective: Callable[..., Objective], encoder: BiEncoder, negatives: int) -> TrainingPairs:
+    return (
+        listed_pairs(encoder)
+        if objective in (distilled, distilled_and_masked)
+        else toy_pairs(encoder, negatives=negatives)
+    )
+
+
+def distilled(encoder: BiEncoder, pairs: ListedPairs, params: TrainDprParams) -> Objective:
+    return Distillation(pairs, TrainDistillParams(**dict(params)), None)
+
+
+def distilled_and_masked(encoder: BiEncoder, pairs: ListedPairs, params: TrainDprParams) -> Objective:
+    both = DistillParams(**BOTH, loss="margin", positives="lse_pair", teacher_temperature=1.0)
+    weights = torch.linspace(0, 1, len(pairs))
+    return Distillation(pairs, TrainDistillParams(**dict(params), distill=both), weights)
+
+
 def one_step(
     objective: Callable[..., Objective], bert: Path, *, pairs: int = 11, shape: dict[str, object], **params: object
 ) -> Found:
     """Loss and gradients of one batch of `pairs`, and of co-teaching's second model; texts embedded here."""
     encoder = tiny_encoder(bert, layers=1, **shape)
     without_dropout(encoder)
-    examples = toy_pairs(encoder, negatives=3)
+    examples = examples_of(objective, encoder, 3)
     settings = TrainDprParams(**{"batch_size": 8, "hard_negatives": 1, **params})
     taught = objective(encoder, examples, settings)
     learner = BiEncoderLearner(encoder, examples, None, settings, taught, training_context(Path(mkdtemp())).rng)
-    negatives = draw_negatives(examples, settings.hard_negatives, np.random.default_rng(0))
+    negatives = examples.draw(settings.hard_negatives, np.random.default_rng(0))
     batch = assemble(examples, np.arange(pairs), negatives[:pairs], settings.pool)
     embedded = np.zeros(())
 
@@ -121,7 +148,7 @@ def whole_run(objective: Callable[..., Objective], bert: Path, *, shape: dict[st
     encoder = without_dropout(tiny_encoder(bert, layers=1, **shape))
     assert isinstance(encoder, BiEncoder)
     settings = TrainDprParams(**{"epochs": 3, "batch_size": 7, "learning_rate": 0.01, "hard_negatives": 1, **params})
-    examples, held = toy_pairs(encoder, negatives=2), toy_held(encoder)
+    examples, held = examples_of(objective, encoder, 2), toy_held(encoder)
     context = training_context(Path(mkdtemp()))
     curves = train(encoder, examples, held, settings, objective(encoder, examples, settings), context)
     points = np.array([(step, epoch, value) for _, step, epoch, value in curves])
@@ -148,6 +175,9 @@ CASES: dict[str, Case] = {
     "npc static, chunks": partial(one_step, corrected, shape=STATIC, chunk_size=3),
     "co-teaching": partial(one_step, taught_by_peer, shape=BERT),
     "co-teaching static, chunks": partial(one_step, taught_by_peer, shape=STATIC, chunk_size=3),
+    "distillation": partial(one_step, distilled, shape=BERT, hard_negatives=3),
+    "distillation static, chunks": partial(one_step, distilled, shape=STATIC, hard_negatives=3, chunk_size=3),
+    "distillation, masks and pairs": partial(one_step, distilled_and_masked, shape=BERT, hard_negatives=3),
     "retriever": partial(of_list, "retriever"),
     "retriever, code, chunks": partial(of_list, "retriever", chunk_size=3, variant="code"),
     "retriever static": partial(of_list, "retriever", backbone="static"),
@@ -160,6 +190,7 @@ RUNS: dict[str, Case] = {
     "static run": partial(whole_run, plain, shape=STATIC),
     "transformer run": partial(whole_run, plain, shape=BERT, patience=2),
     "npc run": partial(whole_run, corrected, shape=STATIC),
+    "distillation run": partial(whole_run, distilled_and_masked, shape=STATIC, hard_negatives=3),
     "co-teaching run": partial(whole_run, taught_by_peer, shape=TWO_STATIC),
 }
 

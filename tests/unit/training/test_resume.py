@@ -12,17 +12,26 @@ from tests.unit.training.train_and_die import train
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize(("backbone", "step"), [("static", 12), ("transformer", 7)])
-def test_a_killed_run_ends_in_the_same_bits(bert, tmp_path, backbone, step):
+@pytest.mark.parametrize(
+    ("backbone", "objective", "step"),
+    [
+        ("static", "contrastive", 12),
+        ("transformer", "contrastive", 7),
+        ("static", "distillation", 12),
+        ("transformer", "distillation", 7),
+    ],
+)
+def test_a_killed_run_ends_in_the_same_bits(bert, tmp_path, backbone, objective, step):
     for name in ("whole", "killed"):
         (tmp_path / name).mkdir()
-    unkilled, curves, taken = train(bert, tmp_path / "whole", backbone)
+    unkilled, curves, taken = train(bert, tmp_path / "whole", backbone, objective)
     assert taken == list(range(1, 21))
 
     program = [sys.executable, "-m", "tests.unit.training.train_and_die"]
-    died = subprocess.run([*program, bert, tmp_path / "killed", backbone, str(step)], cwd=ROOT, capture_output=True)
+    command = [*program, bert, tmp_path / "killed", backbone, objective, str(step)]
+    died = subprocess.run(command, cwd=ROOT, capture_output=True)
     assert died.returncode == -signal.SIGKILL, died.stderr.decode()
-    resumed, curves_again, taken_again = train(bert, tmp_path / "killed", backbone)
+    resumed, curves_again, taken_again = train(bert, tmp_path / "killed", backbone, objective)
 
     assert taken_again == list(range(step, 21))  # the step it died in was not yet saved
     assert curves_again == curves

@@ -1,6 +1,6 @@
 """Run as a program: train the toy task and kill this very process, as kill -9 does, at a given step.
 
-python -m tests.unit.training.train_and_die BERT_FOLDER WORK_FOLDER BACKBONE STEP
+python -m tests.unit.training.train_and_die BERT_FOLDER WORK_FOLDER BACKBONE OBJECTIVE STEP
 """
 
 import os
@@ -16,11 +16,12 @@ from noisyir.training.learner import Contrastive
 from noisyir.training.run import Point
 from noisyir.training.settings import TrainDprParams
 from tests.tiny_models import tiny_encoder
+from tests.unit.training.taught import BOTH, distillation, settings
 from tests.unit.training.toy import toy_held, toy_pairs, training_context
 
 
 def train(
-    bert: Path, work: Path, backbone: str, *, die_at: int | None = None
+    bert: Path, work: Path, backbone: str, objective: str, *, die_at: int | None = None
 ) -> tuple[BiEncoder, list[Point], list[int]]:
     """The model, its curves, and the steps that this process took."""
     torch.set_num_threads(1)  # as sums are rounded by who adds what; stages that ran here before may have set more
@@ -33,11 +34,17 @@ def train(
             if step == die_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    params = TrainDprParams(epochs=4, batch_size=5, learning_rate=0.01, hard_negatives=1, patience=3)
+    params = {"epochs": 4, "batch_size": 5, "learning_rate": 0.01, "patience": 3}
     context = training_context(work, checkpoint_seconds=1e-9, metric=metric)
-    curves = train_model(encoder, toy_pairs(encoder, negatives=2), toy_held(encoder), params, Contrastive(), context)
+    if objective == "distillation":
+        taught = settings(BOTH, **params)
+        pairs, loss = distillation(encoder, taught)
+        curves = train_model(encoder, pairs, toy_held(encoder), taught, loss, context)
+    else:
+        plain, pairs = TrainDprParams(**params, hard_negatives=1), toy_pairs(encoder, negatives=2)
+        curves = train_model(encoder, pairs, toy_held(encoder), plain, Contrastive(), context)
     return encoder, curves, taken
 
 
 if __name__ == "__main__":
-    train(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], die_at=int(sys.argv[4]))
+    train(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:5], die_at=int(sys.argv[5]))

@@ -1,0 +1,64 @@
+"""The scored lists of an experiment's teacher, in any of the five shapes that `teacher=file` reads."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.app.lookup import kept_by_run
+from noisyir.data.examples import Passage
+from noisyir.data.scored_lists import SHAPES, ScoredList, write_scored_lists
+from noisyir.engine.meta import Meta
+from noisyir.engine.store import Store
+from noisyir.engine.tables import pair_ids
+from noisyir.errors import ConfigError, StoreError, did_you_mean
+
+SUFFIX = "-scores.jsonl"
+KNOWN = (*SHAPES, "trec")
+
+
+def export(store: Store, name: str, target: Path, licence: str | None, shape: str = "ids") -> str:
+    """Lists in a shape, and how they are read back.
+
+    ConfigError for an unknown shape; StoreError where the experiment has no scored lists.
+    """
+    if shape not in KNOWN:
+        raise ConfigError(
+            f"no shape {shape!r} of scored lists{did_you_mean(shape, KNOWN)}; there are {', '.join(KNOWN)}"
+        )
+    meta = kept_by_run(store, name, "teacher_scores")
+    if meta is None:
+        raise StoreError(
+            f"{name} has no scored lists: run it with a method that a teacher teaches, such as 'methods=[distill]'"
+        )
+    lists = list(_lists(store, meta))
+    write_scored_lists(shape, lists, target)
+    longest = max(len(one.documents) for one in lists)
+    shorter = sum(len(one.documents) < longest for one in lists) if shape == "sentence_transformers" else 0
+    said = f"; {shorter:,} shorter ones are left out, as its losses want equal lengths" if shorter else ""
+    return f"{target}: {len(lists) - shorter:,} lists{said}\nread by a run with  teacher=file teacher.path={target}"
+
+
+def _lists(store: Store, meta: Meta) -> Iterator[ScoredList]:
+    """The lists of a build, given documents first, with the texts of the data that they were made from."""
+    made_of = dict(meta.input_refs())
+    texts = dict(store.builds.meta(made_of["student"]).input_refs())
+    pool, scores = store.builds.table(made_of["pool"]), store.builds.table(meta.ref("teacher_scores"))
+    given = {*pair_ids(pool.filter(pool["given"]))}
+    queries = store.builds.table(texts["queries"], ("query_id", "text"))
+    asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
+    named, documents = scores["doc_id"].unique(), dict[str, tuple[str, str]]()
+    for batch in store.builds.batches(texts["corpus"], ("doc_id", "title", "text")):
+        some = batch.filter(pc.is_in(batch["doc_id"], value_set=named))
+        said = zip(*(some[name].to_pylist() for name in ("title", "text")), strict=True)
+        documents |= dict(zip(some["doc_id"].to_pylist(), said, strict=True))
+    for query_id, rows in groupby(_rows(scores), lambda row: row[0]):
+        ordered = sorted(rows, key=lambda row: ((query_id, row[1]) not in given, -row[2], row[1]))
+        found = [Passage(*documents[doc_id], doc_id, score) for _, doc_id, score in ordered]
+        yield ScoredList(query_id, asked[query_id], found, sum((query_id, row[1]) in given for row in ordered))
+
+
+def _rows(scores: pa.Table) -> Iterator[tuple[str, str, float]]:
+    return zip(*(scores[name].to_pylist() for name in ("query_id", "doc_id", "score")), strict=True)

@@ -1,0 +1,169 @@
+"""Distillation: a retriever learns a teacher's scored lists; its methods and its stage, the equations are in losses.
+
+Nothing that other methods use lives here.
+"""
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.engine.stage import Job, Output, Outputs, Stage, told
+from noisyir.engine.tables import semi_join
+from noisyir.errors import DataError
+from noisyir.pipelines.method import Method
+from noisyir.schemas.training import CURVES, MODEL, TEACHER_SCORES
+from noisyir.stages.training.inputs import (
+    TRAINING_READS,
+    join_examples,
+    pairs_are_there,
+    product,
+    start_model,
+    training_context,
+    training_pairs,
+    write_model,
+)
+from noisyir.training.launch import in_processes
+from noisyir.training.settings import TrainDistillParams
+
+if TYPE_CHECKING:
+    from noisyir.methods.distill.objective import Distillation
+    from noisyir.pipelines.context import Context
+
+log = logging.getLogger("noisyir")
+
+
+class Distill(Method):
+    """From the experiment's teacher, by its scores; `distill.contrastive` adds the given pairs."""
+
+    kind: Literal["distill"] = "distill"
+
+    def train(self, context: "Context") -> Outputs:
+        """Score lists, then learn them."""
+        return distilled(context, self.kind, context.exp.distilling(0.0), context.teacher_scores())
+
+
+class DistillContrast(Method):
+    """The same with a tenth of the contrastive loss of the given pairs, as CADET's code has it."""
+
+    kind: Literal["distill_contrast"] = "distill_contrast"
+
+    def train(self, context: "Context") -> Outputs:
+        """Score lists, then learn them and the pairs."""
+        return distilled(context, self.kind, context.exp.distilling(0.1), context.teacher_scores())
+
+
+class DistillPosterior(Method):
+    """The chance to be relevant as target, over teacher, retrievers and labels, and as weight of the given pairs."""
+
+    kind: Literal["distill_posterior"] = "distill_posterior"
+
+    def train(self, context: "Context") -> Outputs:
+        """Score lists, flag pairs, learn the chances from both, then learn these."""
+        params, found = context.exp.distilling(0.1, teacher_temperature=1.0, flagged="weight"), context.relevance()
+        if params.distill.flagged != "weight":
+            return distilled(context, self.kind, params, found["teacher_scores"])
+        inputs = {"pairs": context.noisy["noisy_pairs"], "flags": found["noise_flags"]}
+        lists = found["teacher_scores"]
+        return context.train(TRAIN_DISTILL, params, self.kind, negatives=None, lists=lists, **inputs)
+
+
+def distilled(context: "Context", kind: str, params: TrainDistillParams, lists: Output) -> Outputs:
+    """Plan the training on these lists, with the experiment's flags where `distill.flagged` asks for them."""
+    inputs, flagged = {"pairs": context.noisy["noisy_pairs"]}, params.distill.flagged
+    if flagged == "relabel":
+        repaired = context.repaired()
+        inputs = {"pairs": repaired["repaired_pairs"], "flags": repaired["repaired_flags"]}
+    elif flagged != "keep":
+        inputs["flags"] = context.flags()["noise_flags"]
+    return context.train(TRAIN_DISTILL, params, kind, negatives=None, lists=lists, **inputs)
+
+
+@in_processes
+def train_distill(job: Job[TrainDistillParams]) -> None:
+    """Train the model on the lists; write it, and how its losses and its dev MRR@10 went."""
+    from noisyir.methods.distill.objective import Distillation
+    from noisyir.training import examples
+    from noisyir.training.batches import ListedPairs
+    from noisyir.training.bi_encoder import train
+
+    encoder, pairs, lists = start_model(job), training_pairs(job), job.table("lists")
+    pairs, lists = _with_lists(job, pairs, lists)
+    pairs, queries = examples.training_queries(pairs, job.table("queries"))
+    known, held, _ = join_examples(job, encoder, pairs, queries, lists.select(["query_id", "doc_id"]))
+    query = pc.index_in(lists["query_id"], value_set=queries["query_id"].combine_chunks()).to_numpy()
+    score = lists["score"].to_numpy()[np.argsort(query, kind="stable")]  # as the passages in `negatives`
+    listed = ListedPairs(**vars(known), score=score.astype(np.float64))
+    objective = Distillation(listed, job.params, product(pairs, _counts(job)))
+    _tell(job, objective)
+    write_model(job, encoder, train(encoder, listed, held, job.params, objective, training_context(job)))
+
+
+def _with_lists(job: Job[TrainDistillParams], pairs: pa.Table, lists: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The pairs whose query has a list, and the lists of their queries; what is left out is noted and told.
+
+    DataError where a score is no number, or where no pair has a list.
+    """
+    if bad := int((~np.isfinite(lists["score"].to_numpy())).sum()):
+        raise DataError(f"{bad:,} of {len(lists):,} scores of the teacher are no finite numbers: score the lists again")
+    kept = pairs.filter(pc.is_in(pairs["query_id"], value_set=lists["query_id"].combine_chunks()))
+    lists = lists.filter(pc.is_in(lists["query_id"], value_set=kept["query_id"].combine_chunks()))
+    without = len(kept) - int(semi_join(kept, lists.select(["query_id", "doc_id"])).sum())
+    found = {"pairs": len(kept), "documents": len(lists), "no_list": len(pairs) - len(kept), "not_in_list": without}
+    job.note("lists", found)
+    if len(pairs) and not len(kept):
+        raise DataError(
+            f"none of the {len(pairs):,} training pairs has a query with a scored list: score these queries"
+        )
+    if found["no_list"] or without:
+        log.warning(
+            "%(no_list)d training pairs have no scored list, and are left out; of %(not_in_list)d the own document is "
+            "not in the list, and counts in the contrastive loss alone", found,
+        )  # fmt: skip
+    return kept, lists
+
+
+def _counts(job: Job[TrainDistillParams]) -> list[str]:
+    """The columns that a pair's contrastive loss is multiplied by."""
+    flagged = job.params.distill.flagged
+    verdict = {"drop": ["is_clean"], "weight": ["p_clean"], "relabel": ["p_clean"]}.get(flagged, [])
+    return [*verdict, *(["weight"] if job.has("weights") else [])]
+
+
+def _tell(job: Job[TrainDistillParams], objective: "Distillation") -> None:
+    """Note the temperatures, and warn where the teacher's softmax underflows."""
+    from noisyir.losses.distillation import underflowing
+    from noisyir.methods.distill.objective import list_spreads
+
+    spreads = list_spreads(objective.pairs)
+    teacher, share = objective.teacher_temperature, underflowing(spreads, objective.teacher_temperature)
+    found = {"spread": float(np.median(spreads)), "teacher": teacher, "student": objective.student_temperature}
+    job.note("temperatures", {**found, "underflow": share})
+    log.info("teacher's scores spread over %(spread).4g in the median list; temperature %(teacher).4g", found)
+    if share:
+        log.warning(
+            "in %.1f %% of the lists the teacher's softmax underflows at distill.teacher_temperature=%g, and the last "
+            "documents drop out of the loss: set it to a quarter of the spread, %.4g, or leave it out",
+            100 * share, teacher, found["spread"] / 4,
+        )  # fmt: skip
+
+
+TRAIN_DISTILL = Stage(
+    name="train_distill",
+    stream="distill",
+    version=1,
+    params=TrainDistillParams,
+    reads={name: read for name, read in TRAINING_READS.items() if name != "negatives"}
+    | {"lists": TEACHER_SCORES["query_id", "doc_id", "score"]},
+    writes={"model": MODEL, "curves": CURVES},
+    run=train_distill,
+    seeded=True,
+    pool="gpu",
+    fits=pairs_are_there,
+    story=partial(
+        told, "temperatures", "Distillation: lists spread over {spread:.4g}; temperature of the teacher {teacher:.4g}."
+    ),
+)

@@ -1,0 +1,120 @@
+"""The posterior as pipelines use it: verdict on pairs, verdict on candidates, target; by labels and by judgements."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+
+from noisyir import experiments
+from noisyir.app.runs import Execution, run_experiment
+from noisyir.detection.posterior import calibration_error
+from noisyir.engine.plan import Choice
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.store import Store
+from noisyir.pipelines.retrievers import train_retriever
+from tests.tiny import SETTINGS, tiny_data
+
+SMALL = ("pool.depth=12", "lists.size=6", "noise.rate=0.4", "train.epochs=1")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("relevance")
+    return folder, tiny_data(folder / "data"), Store(folder / "store", home=folder)
+
+
+@pytest.fixture
+def run(world):
+    """`run("methods=[distill_posterior]", ...)`: tables by stage and name, and notes by stage."""
+    _, settings, store = world
+
+    def go(*changes, data=settings):
+        exp = experiments.load("demo", [*SETTINGS, *data, *SMALL, *changes])
+        execution = Execution(store=store, runtime=Runtime(device="cpu", threads=1))
+        outcome = run_experiment(exp, Choice(), execution, train_retriever)
+        metas = {result.meta.stage: result.meta for result in outcome.results.values()}
+        wanted = {
+            "estimate_relevance": ("relevance", "noise_flags", "teacher_scores"),
+            "choose_lists": ("teacher_scores",),
+            "corrupt": ("noise_truth",),
+            "posterior_judge": ("verdicts",),
+            "candidates": ("candidates",),
+        }
+        tables = {
+            (stage, name): store.builds.table(metas[stage].ref(name))
+            for stage, names in wanted.items()
+            if stage in metas
+            for name in names
+        }
+        return tables, {stage: meta.notes for stage, meta in metas.items()}
+
+    return go
+
+
+def by_pair(table, column):
+    return {(row["query_id"], row["doc_id"]): row[column] for row in table.to_pylist()}
+
+
+def test_verdict_and_target_are_of_the_chances(run):
+    tables, notes = run("methods=[distill_posterior]", "detect.assume=best")
+    chance = by_pair(tables["estimate_relevance", "relevance"], "score")
+    given = by_pair(tables["estimate_relevance", "relevance"], "given")
+    flags = tables["estimate_relevance", "noise_flags"]
+    assert by_pair(flags, "p_clean") == {pair: chance[pair] for pair, is_given in given.items() if is_given}
+    assert by_pair(flags, "is_clean") == {pair: p >= 0.5 for pair, p in by_pair(flags, "p_clean").items()}
+    for row in flags.to_pylist():
+        others = {pair: p for pair, p in chance.items() if pair[0] == row["query_id"] and not given[pair]}
+        assert others[row["query_id"], row["replacement"]] == max(others.values())
+    target, lists = (tables[stage, "teacher_scores"] for stage in ("estimate_relevance", "choose_lists"))
+    assert by_pair(target, "fold") == by_pair(lists, "fold")
+    assert np.exp(target["score"].to_numpy()) == pytest.approx(
+        [max(chance[pair], 1e-6) for pair in by_pair(lists, "fold")]
+    )
+    said = notes["estimate_relevance"]["posterior"]
+    assert said["by"] == "labels" and 0.2 < said["wrong_share"] < 0.5
+    assert notes["train_distill"]["temperatures"]["teacher"] == 1.0
+
+
+def test_where_nothing_warrants_it_labels_are_believed_and_that_is_told(run, caplog):
+    with caplog.at_level(logging.WARNING, "noisyir"):
+        tables, notes = run("methods=[distill_posterior]")
+    said = notes["estimate_relevance"]["posterior"]
+    assert said["wrong_share"] is None and said["wrong"] == 0.0
+    flags = tables["estimate_relevance", "noise_flags"]
+    assert flags["p_clean"].null_count == len(flags) and all(flags["is_clean"].to_pylist())
+    assert any("warrant a share of wrong labels" in record.message for record in caplog.records)
+
+
+def test_judgements_of_dev_queries_teach_it_instead(run, tmp_path):
+    settings = tiny_data(tmp_path / "judged")
+    dev = tmp_path / "judged" / "qrels" / "dev.tsv"
+    documents = [json.loads(line) for line in (tmp_path / "judged" / "corpus.jsonl").open()]
+    relevant = [line.split("\t") for line in dev.read_text().splitlines()[1:]]
+    rows = [f"{query}\t{doc['_id']}\t{int(doc['_id'] == right)}" for query, right, _ in relevant for doc in documents]
+    dev.write_text("query-id\tcorpus-id\tscore\n" + "\n".join(rows) + "\n")
+    tables, notes = run("methods=[distill_posterior]", "detect.assume=best", data=settings)
+    said = notes["estimate_relevance"]["posterior"]
+    assert said["by"] == "judgements" and said["judged"] > 100 and said["calibration_error"] < 0.05
+    truth = by_pair(tables["corrupt", "noise_truth"], "is_noisy")
+    p_clean = by_pair(tables["estimate_relevance", "noise_flags"], "p_clean")
+    pairs = sorted(p_clean)
+    assert calibration_error(np.array([p_clean[p] for p in pairs]), np.array([not truth[p] for p in pairs])) < 0.1
+
+
+def test_mining_hears_it_and_what_it_does_not_know_is_not_drawn(run):
+    tables, notes = run(
+        "methods=[ance]", "mine.judges=[posterior]", "mine.per_query=2", "mine.run=dense", "mine.rank_to=20",
+        "detect.assume=best",
+    )  # fmt: skip
+    chance = by_pair(tables["estimate_relevance", "relevance"], "score")
+    keep = by_pair(tables["posterior_judge", "verdicts"], "keep")
+    candidates = set(by_pair(tables["candidates", "candidates"], "rank"))
+    assert keep == {pair: chance[pair] <= np.float32(0.5) for pair in candidates & chance.keys()}
+    said = notes["posterior_judge"]["posterior"]
+    assert said == {
+        "judged": len(keep),
+        "dropped": sum(not kept for kept in keep.values()),
+        "unknown": len(candidates - chance.keys()),
+    }
+    assert 0 < said["dropped"] < said["judged"]
