@@ -22,9 +22,10 @@ help:  ## say what there is to make
 demo: $(if $(wildcard .venv/.installed),.venv/.installed,.venv/.demo)  ## train a retriever on real text and show the result
 	$(BIN)/noisyir run demo
 
-# Tests run on a process for each core, with a thread each.  Each begins with a part of the tests in their order, so that what a
-# folder's tests share is made once, and who has finished takes from the end of another's part.
-TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=8 --dist=worksteal
+# Tests run on a process for each core and one more, for some of them wait; with a thread each.  Each begins with a part of the
+# tests in their order, so that what a folder's tests share is made once, and who has finished takes from another's part.
+TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --dist=worksteal \
+	--numprocesses=$(shell $(BIN)/python -c 'import os; print(min(8, os.cpu_count() + 1))')
 
 test: .venv/.installed  ## run every test that needs neither minutes nor a GPU
 	$(TESTS)

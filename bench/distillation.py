@@ -6,9 +6,10 @@
 
 The hypothesis that stands above the table, of arXiv:2507.08336: an own ranker of the student's size teaches nothing.
 Every arm but `plain` passes as many passages through the passage tower: a pair that learns from a list of `--size`
-documents for `--epochs` epochs costs as much as one that learns from its own for `--size` times as many.  `plain` has
-the usual epochs.  `auto` trains more: its trials are counted.  Each arm is compared with `plain_long` by a t-test over
-queries and seeds, corrected by Holm.  Static model, unless `--set-also model.backbone=transformer`.
+documents for `--epochs` epochs costs as much as one that learns from its own for `--size` times as many.  Batches of
+lists hold as many passages as those of pairs, so that all take as many steps.  `plain` has the usual epochs.  `auto`
+trains more: its trials are counted.  Each arm is compared with `plain_long` by a t-test over queries and seeds,
+corrected by Holm.  Static model, unless `--set-also model.backbone=transformer`.
 `--record NAME` writes benchmarks/NAME.json.
 """
 
@@ -95,7 +96,7 @@ def settings_of(arm: str, asked: argparse.Namespace, data: dict[str, Any]) -> di
     }  # fmt: skip
     if arm in TAUGHT:
         given |= {"teacher": {"kind": TAUGHT[arm][1]}, "lists": {"size": asked.size}, "pool": {"depth": asked.depth}}
-        given["train"]["epochs"] = asked.epochs
+        given["train"] |= {"epochs": asked.epochs, "batch_size": train["batch_size"] // asked.size}
     elif arm != "plain":
         given["train"]["epochs"] = asked.epochs * asked.size
     for setting in asked.settings:

@@ -1,5 +1,12 @@
-"""Sets of training pairs for the benches of training: some that people judged, some to put noise into."""
+"""Sets of training pairs for the benches of training: some that people judged, some to put noise into.
 
+    python -m bench.labelled_sets ../shared/data data/protocol     # the protocol's sets, and their digests
+
+The first folder holds `squad`, `staqc_sql`, `nl2bash`, `conala` and `qed_nq_train`; docs/how-to/protocol.md has their
+origins.  A set that lacks its files is said and left out.
+"""
+
+import argparse
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from noisyir.data.formats.beir import Beir
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,23 @@ def _nl2bash(folder: Path, pairs: int | None) -> Labelled:
         [(query[text], document[command]) for text, command in judged],
         list(verdicts.values())[:pairs],
         list(dict.fromkeys((query[text], document[command]) for text, command in test)),
+    )
+
+
+def _nq(folder: Path, pairs: int | None) -> Labelled:
+    """Natural Questions whose passage a second person confirmed: all right; every fifth question is tested."""
+    rows = [*map(json.loads, (folder / "nq_pairs_train.jsonl").read_text(encoding="utf-8").splitlines())]
+    passages = dict.fromkeys(row["passage"] for row in rows)
+    names = {passage: f"d{number}" for number, passage in enumerate(passages)}
+    numbered = [(f"q{number}", row) for number, row in enumerate(rows)]
+    return Labelled(
+        {name: passage for passage, name in names.items()},
+        {name: row["question"] for name, row in numbered},
+        [(name, names[row["passage"]]) for number, (name, row) in enumerate(numbered) if number % 5][:pairs],
+        None,
+        [(name, names[row["passage"]]) for name, row in numbered[::5]],
+        {names[row["passage"]]: row["title"] for row in rows},
+        {name: row["answers"] for name, row in numbered},
     )
 
 
@@ -161,6 +187,7 @@ READERS: dict[str, Reader] = {
     "staqc": _staqc,
     "nl2bash": _nl2bash,
     "conala": _conala,
+    "nq": _nq,
     "squad": _squad,
     "squad_same_page": _with_near_misses(of_the_same_page),
     "squad_half_answers": _with_near_misses(half_an_answer),
@@ -194,3 +221,35 @@ def write_folder(
     for split, pairs in qrels.items():
         lines = (f"{query}\t{document}\t1\n" for query, document in pairs)
         (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines), "utf-8")
+
+
+# of the protocol: the reader, the raw files' folder, and training pairs at most
+SETS = {
+    "staqc": ("staqc", "staqc_sql", None),
+    "nl2bash": ("nl2bash", "nl2bash", None),
+    "conala": ("conala", "conala", None),
+    "nq": ("nq", "qed_nq_train", None),
+    "squad": ("squad", "squad", 1500),
+    "squad_near_pages": ("squad_same_page", "squad", 1500),
+    "squad_near_halves": ("squad_half_answers", "squad", 1500),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("raw", type=Path, help="holds the files as they were published")
+    parser.add_argument("target", type=Path, help="where the sets are written, a folder each")
+    asked = parser.parse_args()
+    for name, (reader, folder, pairs) in SETS.items():
+        try:
+            labelled = READERS[reader](asked.raw / folder, pairs)
+        except FileNotFoundError as error:
+            print(f"{name:<20} left out: there is no {error.filename}")
+            continue
+        write_beir(labelled, range(len(labelled.train)), asked.target / name)
+        digest = Beir(path=str(asked.target / name)).open().digest()[:16]
+        print(f"{name:<20} {len(labelled.train):>6,} training pairs, {len(labelled.test):>6,} of test, digest {digest}")
+
+
+if __name__ == "__main__":
+    main()

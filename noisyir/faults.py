@@ -44,7 +44,8 @@ def _fault(fault: ErrorDetails, model: type[Params], within: str) -> str:
             hint = _renamed(family, fault["input"], [*spoken, last])
             return f"{where}: say of which kind, such as {where}.kind=NAME{hint}"
         case kind if kind == OF_A_GROUP:
-            return ".".join(filter(None, [where, fault["msg"]]))
+            _, spoken = _inside(model, [*groups, last])
+            return ".".join(filter(None, [within, *spoken, fault["msg"]]))
         case "value_error":  # of a check of our own, which says all
             return f"{within}: {fault['ctx']['error']}" if within else str(fault["ctx"]["error"])
     return f"{where}: {fault['msg']}, got {_shown(fault['input'])}"

@@ -28,6 +28,22 @@ def tiny_bert(folder: Path, layers: int = 2, heads: int = 2) -> Path:
     return folder
 
 
+def tiny_decoder(folder: Path, kind: str = "Qwen3", padding: str = "left") -> Path:
+    """A random decoder of the shape of Qwen3 or Llama, whose tokenizer ends each text with a token, as embedders do."""
+    import transformers
+
+    _save_tokenizer(folder, "$A [SEP]", padding_side=padding)
+    config = getattr(transformers, f"{kind}Config")(
+        vocab_size=len(_SPECIALS) + len(WORDS), hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=8, intermediate_size=64, max_position_embeddings=64, initializer_range=0.2,
+        pad_token_id=0,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        getattr(transformers, f"{kind}ForCausalLM")(config).save_pretrained(folder)
+    return folder
+
+
 def tiny_classifier(folder: Path, labels: int = 1, seed: int = 0) -> Path:
     """The same as a classifier of text pairs; the weights are random."""
     from transformers import BertForSequenceClassification
@@ -39,7 +55,7 @@ def tiny_classifier(folder: Path, labels: int = 1, seed: int = 0) -> Path:
     return folder
 
 
-def _save_tokenizer(folder: Path) -> None:
+def _save_tokenizer(folder: Path, single: str = "[CLS] $A [SEP]", **more: str) -> None:
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
@@ -48,9 +64,9 @@ def _save_tokenizer(folder: Path) -> None:
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single=single, pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", **more}
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(folder)
 
 

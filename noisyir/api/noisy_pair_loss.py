@@ -1,5 +1,6 @@
 """NPC and CCR as a loss for sentence-transformers' own Trainer: the very objectives that noisyir trains by."""
 
+import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
@@ -28,15 +29,23 @@ from noisyir.training.learner import Contrastive, Objective
 Similarity = Literal["cosine", "dot"]
 Features = Sequence[dict[str, Any]]
 
+log = logging.getLogger("noisyir")
+
+_WEIGHT = "weight"
+_PADDING = (
+    "\N{REPLACEMENT CHARACTER}"  # a text where a pair has fewer negatives than others: no pair's column counts it
+)
 _LABEL = "label"  # the Trainer hands this column on as numbers, and does not read it as text
 
 
 class NoisyPairLoss(nn.Module):
     """A loss for pairs of which some are wrong: NPC, CCR or both, in sentence-transformers' Trainer.
 
-    model: the SentenceTransformer to train.  pairs: a `datasets.Dataset` of text columns: query, its passage, and
-    perhaps columns of hard negatives.  Train on `loss.pairs`, which has a column more, and give the Trainer
-    `loss.callback`, which splits the teacher off, flags the pairs before each epoch, and lets the teacher follow:
+    model: the SentenceTransformer to train.  pairs: a `datasets.Dataset` of columns: query, its passage, and perhaps
+    hard negatives.  A passage may be a list: each of it makes a pair with the query, and the others are neither for nor
+    against that pair.  Negatives may be lists of any length.  A column `weight` multiplies the loss of a row's pairs;
+    pairs of weight 0 are left out.  Train on `loss.pairs`, which has a row for each pair and its number, and give the
+    Trainer `loss.callback`, which splits the teacher off, flags the pairs before each epoch, and lets it follow:
 
         loss = noisyir.losses.NoisyPairLoss(model, pairs)
         SentenceTransformerTrainer(
@@ -47,7 +56,7 @@ class NoisyPairLoss(nn.Module):
     beta: weight of the contrastive confidence regulariser (Wang et al., AAAI 2024); 0: none.
     scale, similarity: of the scores, as of MultipleNegativesRankingLoss.
     settings: any of `npc`, `npc_detect` and `train.ccr` by name, such as {"npc.doubt": 0}.  One process, one device.
-    ConfigError for settings that do not exist or do not fit; DataError for pairs that are not texts.
+    ConfigError for settings that do not exist or do not fit; DataError for what are no pairs of texts.
 
     >>> from datasets import Dataset
     >>> from sentence_transformers import SentenceTransformer
@@ -77,16 +86,20 @@ class NoisyPairLoss(nn.Module):
         seed: int = 42,
     ) -> None:
         super().__init__()
-        texts = _texts_of(pairs)
+        texts, weights = _pairs_of(*_columns_of(pairs))
         self.model, self.params = model, _params(settings, scale, beta)
         check_regulariser(self.params.model_copy(update={"epochs": self.params.ccr.from_epoch + 1}), similarity)
-        self.pairs = pairs.add_column(_LABEL, list(range(len(pairs))))
-        queries, self._training, self._passages = _numbered(texts)
+        self.pairs = type(pairs).from_dict({**texts, _LABEL: list(range(len(weights)))})
+        queries, self._training, self._passages = _numbered(list(texts.values()))
+        self._is_padding = np.array([[text == _PADDING for text in column] for column in list(texts.values())[1:]]).T
         encoder = _SentenceEncoder(model, {"query": queries[0], "passage": queries[1]}, similarity)
         self._encoder, self._epoch, self._losses = [encoder], 0, list[float]()  # in a list: it is no part of this loss
         self._seed = seed
+        counts = None if (weights == 1).all() else torch.from_numpy(weights)
         self.objective: Objective = (
-            _CorrectionInTrainer(encoder, self._training, self.params, self._rng) if correct else Contrastive()
+            _CorrectionInTrainer(encoder, self._training, self.params, self._rng, weights=counts)
+            if correct
+            else Contrastive(counts)
         )
         self.callback = _Callback(self)
 
@@ -130,6 +143,7 @@ class NoisyPairLoss(nn.Module):
         pairs, columns = self._training, self._passages[rows].T.ravel()
         own = np.arange(len(rows))
         ignored = known_columns(pairs.known, pairs.text[pairs.query[rows]], columns)
+        ignored |= self._is_padding[rows].T.ravel()
         ignored[own, own] = False
         return Batch(rows, pairs.queries.take(pairs.query[rows]), pairs.passages.take(columns), own, ignored, columns)
 
@@ -188,8 +202,14 @@ class _Callback(TrainerCallback):
         self.loss.after_step()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Keep the teacher where that was asked for."""
-        self.loss.objective.finish()
+        """Keep the teacher where that was asked for, and say where there never was one."""
+        objective = self.loss.objective
+        objective.finish()
+        if isinstance(objective, NoisyPairCorrection) and objective.average is None:
+            log.warning(
+                "noisy pair correction never began: no epoch showed evidence of wrong pairs, and training was plain; "
+                'settings={"npc.warmup_epochs": 1} begins it after the first'
+            )
 
 
 class _SentenceEncoder(BiEncoder):
@@ -248,24 +268,61 @@ def _params(settings: Mapping[str, Any] | None, scale: float, beta: float) -> Tr
     return from_settings({"name": "loss"}, overrides_of(given), "NoisyPairLoss").correction()
 
 
-def _texts_of(pairs: Any) -> list[list[str]]:
-    """The columns of texts.  DataError for what is no data set of texts, or has numbers already."""
+def _columns_of(pairs: Any) -> tuple[dict[str, list[Any]], list[float]]:
+    """The columns of texts, or of lists of them, and the weight of each row.  DataError for other columns."""
     names = getattr(pairs, "column_names", None)
-    if not isinstance(names, list) or not hasattr(pairs, "add_column"):
+    if not isinstance(names, list) or not hasattr(pairs, "from_dict"):
         raise DataError(
             f"NoisyPairLoss takes a datasets.Dataset of query and passage, not {type(pairs).__name__}: "
             "datasets.Dataset.from_dict({'anchor': queries, 'positive': passages})"
         )
-    if _LABEL in names or len(names) < 2:
+    texts = [name for name in names if name != _WEIGHT]
+    if _LABEL in names or len(texts) < 2:
         raise DataError(
             f"NoisyPairLoss takes columns of texts, the query's first, then its passage's, and numbers the pairs in "
             f"{_LABEL!r}; found {', '.join(names)}: select_columns those texts"
         )
-    columns = [list(pairs[name]) for name in names]
-    for name, column in zip(names, columns, strict=True):
-        if bad := [value for value in column if not isinstance(value, str)]:
-            raise DataError(f"NoisyPairLoss: the column {name!r} holds {bad[0]!r:.60}, which is no text")
-    return columns
+    columns = {name: list(pairs[name]) for name in texts}
+    for place, (name, column) in enumerate(columns.items()):
+        for value in column:
+            if bad := [
+                one for one in (value if place and isinstance(value, list) else [value]) if type(one) is not str
+            ]:
+                raise DataError(f"NoisyPairLoss: the column {name!r} holds {bad[0]!r:.60}, which is no text")
+    weights = list(pairs[_WEIGHT]) if _WEIGHT in names else [1.0] * len(pairs)
+    if wrong := [one for one in weights if not isinstance(one, int | float) or not 0 <= one < math.inf]:
+        raise DataError(f"NoisyPairLoss: the column {_WEIGHT!r} holds {wrong[0]!r:.60}: give numbers from 0 on")
+    return columns, weights
+
+
+def _pairs_of(
+    columns: Mapping[str, list[Any]], weights: Sequence[float]
+) -> tuple[dict[str, list[str]], Float[np.ndarray, " pair"]]:
+    """Columns of texts with a row for each pair of weight, and those weights; lists of negatives as columns.
+
+    DataError where no pair is left.
+    """
+    names = list(columns)
+    listed = {name: [_listed(value) for value in columns[name]] for name in names[1:]}
+    places = [
+        (row, text)
+        for row, (found, weight) in enumerate(zip(listed[names[1]], weights, strict=True))
+        for text in found
+        if weight > 0
+    ]
+    if not places:
+        raise DataError(f"NoisyPairLoss: no row has a passage and a {_WEIGHT} above 0: there is nothing to train on")
+    made = {names[0]: [columns[names[0]][row] for row, _ in places], names[1]: [text for _, text in places]}
+    for name in names[2:]:
+        for place in range(most := max(map(len, listed[name]), default=0)):
+            called = name if most == 1 else f"{name}_{place + 1}"
+            made[called] = [[*listed[name][row], *[_PADDING] * most][place] for row, _ in places]
+    return made, np.array([weights[row] for row, _ in places], np.float32)
+
+
+def _listed(value: Any) -> list[str]:
+    """A text, or several of them, as a list."""
+    return value if isinstance(value, list) else [value]
 
 
 def _numbered(columns: list[list[str]]) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], TrainingPairs, Rows]:

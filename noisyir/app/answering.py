@@ -66,16 +66,17 @@ def _by_vectors(store: Store, model: Ref, indexes: Indexes, query: str, k: int) 
     from noisyir.models.bi_encoder import load_bi_encoder
     from noisyir.retrieval.encode import embed_all
     from noisyir.retrieval.settings import SearchParams
-    from noisyir.retrieval.texts import run_table
-    from noisyir.retrieval.vector_search import ids_by_row, open_vectors, search
+    from noisyir.retrieval.texts import run_table, shortened
+    from noisyir.retrieval.vector_search import dimension_of, ids_by_row, open_vectors, search
 
     assert indexes.vectors is not None
     encoder = load_bi_encoder(store.builds.folder(model), "cpu")
-    vectors = embed_all(encoder, encoder.tokenize([query], "query"), "query", batch_tokens=1)
+    folder = store.builds.folder(indexes.vectors)
+    whole = embed_all(encoder, encoder.tokenize([query], "query"), "query", batch_tokens=1)
+    vectors = shortened(whole, dimension_of(folder), cosine=encoder.similarity == "cosine")
     doc_ids = ids_by_row(store.builds.table(indexes.corpus, ("doc_id", "doc_row")))
     settings = SearchParams()
     opened = open_vectors(
-        store.builds.folder(indexes.vectors), probes=settings.probes, breadth=settings.breadth,
-        device="cpu", threads=Runtime().cpu_threads,
+        folder, probes=settings.probes, breadth=settings.breadth, device="cpu", threads=Runtime().cpu_threads,
     )  # fmt: skip
     return run_table(pa.array([query]), search(opened, vectors, doc_ids, k))

@@ -12,6 +12,7 @@ from noisyir.app.lookup import Finished
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
+from noisyir.models.layout import read_layout
 from noisyir.models.weights import MINILM
 from noisyir.pipelines.experiment import Experiment, recorded_experiment
 from noisyir.stages import known_stages
@@ -86,7 +87,13 @@ def model_card(store: Store, model: Ref, run: Finished | None, folder: Path, lic
         by_sum = bool(told.hybrid and told.hybrid["by"] == "sum")
         with_bm25 = f"### With BM25, in Python\n\n{_COMBINED.format(folder=folder.name)}" if by_sum else ""
         parts = [parts[0], _raised(told.text), _command(exp), parts[1], with_bm25]
-    parts += [_digests(behind), _limits(behind), _licence(behind, licence), _CITATION.format(version=__version__)]
+    parts += [
+        _shorter(folder),
+        _digests(behind),
+        _limits(behind),
+        _licence(behind, licence),
+        _CITATION.format(version=__version__),
+    ]
     metadata = _metadata(behind, exp, evaluation, system, licence)
     head = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=1000)
     return f"---\n{head}---\n\n" + "\n\n".join(part for part in parts if part) + "\n"
@@ -104,6 +111,17 @@ def _command(exp: Experiment) -> str:
     settings["data"] |= places  # whose machine it was is nobody's business
     written = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=100).strip()
     return f"Made and measured by `noisyir run {exp.name}.yaml` (noisyir {__version__}) with\n\n```yaml\n{written}\n```"
+
+
+def _shorter(folder: Path) -> str:
+    """How its vectors are cut, of a model that was trained for that."""
+    lengths = read_layout(folder).shape.matryoshka
+    if not lengths:
+        return ""
+    return (
+        f"## Shorter vectors\n\nIt was trained to be cut to the first {', '.join(map(str, lengths))} numbers of a "
+        f'vector: `SentenceTransformer("{folder.name}", truncate_dim={lengths[0]})`.'
+    )
 
 
 def _digests(behind: Sequence[Meta]) -> str:

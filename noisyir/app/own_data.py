@@ -1,6 +1,7 @@
 """From a file of one's own to an experiment: the settings that it takes, and what to doubt of its result."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from noisyir import experiments
@@ -8,6 +9,7 @@ from noisyir.app.label_audit import named_after, settings_of_data
 from noisyir.app.lookup import finished_runs
 from noisyir.app.runs import Outcome
 from noisyir.engine.store import Store
+from noisyir.errors import StoreError
 from noisyir.eval.recommendation import Recommendation, recommendation
 from noisyir.pipelines.experiment import Experiment, recorded_experiment
 from noisyir.pipelines.left_out import filled_in
@@ -33,9 +35,10 @@ def recommended(outcome: Outcome, store: Store, exp: Experiment) -> Recommendati
     made = recipe(exp, store, mine)
     for run in finished_runs(store, exp.name, "standings"):
         other = recorded_experiment(run.settings)
-        if other and other.seed not in met and recipe(other, store, run.results["standings"]) == made:
-            met.add(other.seed)
-            tables.append(store.builds.table(run.results["standings"]))
+        with suppress(StoreError):  # gc may have deleted a part of an earlier run
+            if other and other.seed not in met and recipe(other, store, run.results["standings"]) == made:
+                tables.append(store.builds.table(run.results["standings"]))
+                met.add(other.seed)
     return recommendation(tables, exp.compare.confidence)
 
 

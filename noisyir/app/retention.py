@@ -63,8 +63,9 @@ def deletable(store: Store, *, keep_runs: int, host: str) -> Iterator[tuple[Meta
 
 
 def keys_to_go_on_with(store: Store, *, keep_runs: int) -> set[str]:
-    """Keys of the last runs: what was killed among them goes on from its checkpoints."""
-    return {step["key"] for run in store.runs.all()[:keep_runs] for step in run["steps"].values()}
+    """Keys of the last runs that they have no build of: what was killed among them goes on from its checkpoints."""
+    runs = store.runs.all()[:keep_runs]
+    return {step["key"] for run in runs for step in run["steps"].values() if not step["build"]}
 
 
 def _may_live_elsewhere(store: Store, run: Mapping[str, Any], host: str) -> bool:

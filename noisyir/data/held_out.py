@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from noisyir.data.settings import HeldOutParams
 from noisyir.errors import DataError
-from noisyir.settings import HELD_OUT, Split
+from noisyir.settings import HELD_OUT, PROMOTION, Split
 
 Tables = dict[str, pa.Table]
 Groups = list[list[int]]  # rows of queries that belong in one split
@@ -22,20 +22,29 @@ _ROUNDING = 1e-6  # of words, by which no pair is ruled out
 _ENOUGH = 0.5  # of the queries wanted: if groups that share documents fill less, documents may be shared
 
 
-def hold_out(tables: Tables, documents: Mapping[str, Hashable], params: HeldOutParams) -> tuple[Tables, dict[str, Any]]:
+def hold_out(
+    tables: Tables, documents: Mapping[str, Hashable], params: HeldOutParams, promotion: float = 0.0
+) -> tuple[Tables, dict[str, Any]]:
     """The tables with some training queries in dev and test, and what was done, for the build's notes.
 
     tables: queries, pairs and qrels as ingest writes them.  documents: what stands for a document's text, by id.
+    promotion: share of the dev queries that only the gate of promotion looks at.
     The pairs of a query that is held out count as judged relevant.  DataError where there are too few queries.
     """
     queries, pairs = tables["queries"], tables["pairs"].filter(pc.equal(tables["pairs"]["split"], "train"))
     training = queries.filter(pc.is_in(queries["query_id"], value_set=pairs["query_id"].combine_chunks()))
     names = training["query_id"].to_pylist()
     wanted = {split: min(round(share * len(names)), params.most) for split, share in params.shares.items()}
+    if promotion and "dev" in wanted:
+        gates = round(promotion * wanted["dev"])
+        wanted |= {"dev": wanted["dev"] - gates, PROMOTION: gates}
+        if promotion == 1.0:
+            del wanted["dev"]
     if len(names) <= sum(wanted.values()) or not all(wanted.values()):
         raise DataError(
             f"data.hold_out: {len(names)} training queries are too few to hold {params.dev:g} of them out for dev and "
-            f"{params.test:g} for test: take larger shares, or mark some pairs as dev and test in a column split"
+            f"{params.test:g} for test{f', with {promotion:g} of dev for the gate' if promotion else ''}: take larger "
+            "shares, or mark some pairs as dev and test in a column split"
         )
     alike = list(near_duplicates(training["text"].to_pylist(), params.near))
     sharing = list(_sharing(names, pairs, documents))
@@ -146,7 +155,7 @@ def _drawn(names: Sequence[str], groups: Groups, wanted: Mapping[Split, int], se
 
 
 def _moved(tables: Tables, drawn: Mapping[str, Split]) -> dict[str, pa.Table]:
-    """Queries, pairs and qrels with the drawn queries in their splits; pairs of test are judgements alone."""
+    """Queries, pairs and qrels in their new splits; pairs of test and promotion are judgements alone."""
     queries, pairs, qrels = tables["queries"], tables["pairs"], tables["qrels"]
     held = pairs.filter(pc.is_in(pairs["query_id"], value_set=pa.array(list(drawn), pa.string())))
     judged = {*zip(qrels["query_id"].to_pylist(), qrels["doc_id"].to_pylist(), strict=True)}
@@ -156,7 +165,7 @@ def _moved(tables: Tables, drawn: Mapping[str, Split]) -> dict[str, pa.Table]:
     pairs = _with_splits(pairs, drawn)
     return {
         "queries": _with_splits(queries, drawn),
-        "pairs": pairs.filter(pc.not_equal(pairs["split"], "test")),
+        "pairs": pairs.filter(pc.is_in(pairs["split"], pa.array(["train", "dev"]))),
         "qrels": pa.concat_tables([qrels, pa.Table.from_pylist(new, qrels.schema)]),
     }
 

@@ -84,6 +84,12 @@ class JudgedPairsParams(Params):
     min_relevance: PositiveInt = Field(1, description="least judgement that calls a pair right")
 
 
+class GivenFileParams(Params):
+    """Weights of pairs, or a run, that others computed for one condition and seed of a bench."""
+
+    path: Location = Field(None, description="weights.csv, .jsonl, .parquet: query_id, doc_id, weight; or a TREC run")
+
+
 class JoinCorpusParams(Params):
     """New documents, put behind or in place of those of an indexed corpus."""
 

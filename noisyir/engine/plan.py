@@ -29,12 +29,13 @@ T = TypeVar("T")
 class Plan:
     """The steps of one pipeline, in an order in which they can run.
 
-    seed: of the steps added from now on.
+    seed, scope: of the steps added from now on; the scope stands before their labels.
     """
 
     seed: int
     steps: list[Step] = field(default_factory=list)
     results: dict[str, Output] = field(default_factory=dict)
+    scope: str = ""
 
     def add(
         self,
@@ -52,6 +53,7 @@ class Plan:
         given = {name: value for name, value in inputs.items() if value is not None}
         _check_inputs(stage, given)
         given |= stage.digests(params)
+        label = ":".join(part for part in (self.scope, label) if part)
         name = f"{stage.name}@{label}" if label else stage.name
         seed = self.seed if stage.seeded else None
         key = key_of(stage, params, seed, given)

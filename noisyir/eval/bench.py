@@ -66,8 +66,10 @@ class CellBlock:
     values: Float[Array, "method seed query"]
 
 
-def by_cell(labelled: Mapping[str, T]) -> dict[Cell, T]:
+def by_cell(labelled: Mapping[str, T], given: Collection[str] = ()) -> dict[Cell, T]:
     """Conditions in order: the labels as they come first, then by mechanism and rate; the rest stays as given.
+
+    given: methods that may lack a condition as a whole.
 
     DataError when two labels mean one cell, or when a method lacks a seed that another has under the same noise: that
     bench was run only in part.
@@ -75,7 +77,7 @@ def by_cell(labelled: Mapping[str, T]) -> dict[Cell, T]:
     cells = {Cell.parse(label): value for label, value in labelled.items()}
     if len(cells) < len(labelled):
         raise DataError(f"noise_table: {len(labelled)} labels mean only {len(cells)} cells: some are given twice")
-    if missing := _missing(cells):
+    if missing := _missing(cells, given):
         named = ", ".join(map(str, missing[:_NAMED])) + (", ..." if len(missing) > _NAMED else "")
         raise DataError(
             f"noise_table: {len(missing)} of the bench's {len(cells) + len(missing)} cells are missing: {named}. "
@@ -130,12 +132,17 @@ def compared(methods: Sequence[str], baseline: str, reference: str | None) -> li
     return pairs + [(method, reference) for method in methods if method not in (baseline, reference)]
 
 
-def _missing(cells: Collection[Cell]) -> list[Cell]:
+def _missing(cells: Collection[Cell], given: Collection[str]) -> list[Cell]:
     """Cells that a method lacks although another has that seed under that noise."""
     methods = dict.fromkeys(cell.method for cell in cells)
     runs = dict.fromkeys((cell.mechanism, cell.rate, cell.seed) for cell in cells)
     wanted = (Cell(mechanism, rate, method, seed) for mechanism, rate, seed in runs for method in methods)
-    return [cell for cell in wanted if cell not in cells]
+    there = {(cell.mechanism, cell.rate, cell.method) for cell in cells}
+    return [
+        cell
+        for cell in wanted
+        if cell not in cells and (cell.method not in given or (cell.mechanism, cell.rate, cell.method) in there)
+    ]
 
 
 def _rows(block: CellBlock, pairs: Sequence[tuple[str, str | None]], confidence: float) -> list[dict[str, Any]]:

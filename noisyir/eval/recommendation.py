@@ -1,10 +1,10 @@
 """The best of a run's systems, and whether a trained model is worth using: chosen on dev queries, told by test queries.
 
 A trained model must earn its place against what needs no training.  It is worth using alone if its gain over BM25 and
-its gain over the untrained model lie above 0 with their whole intervals over the queries; in a hybrid, if those of its
-hybrid over BM25 and over the untrained model's hybrid do.  What is recommended is the system with the greatest mean on
-the dev queries, among those that need no training and those that are worth using.
-The gate reads the test queries, so that the gain which is told of a system that only just passed is a little too good.
+its gain over the untrained model lie above 0 with their whole intervals over the dev queries; in a hybrid, if those of
+its hybrid over BM25 and over the untrained model's hybrid do.  What is recommended is the system with the greatest mean
+on the dev queries, among those that need no training and those that are worth using.
+No choice reads the test queries, so that what is told by them is as good as it will be.
 """
 
 from collections.abc import Iterator, Sequence
@@ -53,13 +53,14 @@ class Recommendation:
     """Standings of systems, in the order of their run's tables, on one measure.
 
     chosen_on, told_on: splits; the same one where no dev query is judged, so that the best is told a little too well.
-    groups: equal numbers mark told queries that are one draw, those of one document.
+    chosen_groups, groups: equal numbers mark queries that are one draw, those of one document; `groups` of the told.
     """
 
     measure: str
     chosen_on: str
     told_on: str
     standings: dict[str, Standing]
+    chosen_groups: Int[Array, " query"]
     groups: Int[Array, " query"]
     confidence: float = 0.95
 
@@ -74,15 +75,20 @@ class Recommendation:
         return not self.short_of(system) or (system != model_of(system) and not self.short_of(model_of(system)))
 
     def short_of(self, system: str) -> list[str]:
-        """The systems without training that this one is not better than, by the interval of its gain."""
+        """The systems without training that this one is not better than, by the interval of its margin."""
         start = START if system == model_of(system) else hybrid_of(START)
         floors = [floor for floor in (LEXICAL, start) if {floor, system} <= self.standings.keys()]
-        gains = {floor: self.gain(system, floor) for floor in floors}
-        return [floor for floor, gain in gains.items() if gain.low <= 0 or gain.p_value >= 1 - self.confidence]
+        margins = {floor: self.margin(system, floor) for floor in floors}
+        return [floor for floor, one in margins.items() if one.low <= 0 or one.p_value >= 1 - self.confidence]
 
     def is_usable(self, model: str) -> bool:
         """Whether a trained model is worth using, alone or in a hybrid."""
         return any(name in self.standings and self.is_worth(name) for name in (model, hybrid_of(model)))
+
+    def margin(self, system: str, other: str) -> Difference:
+        """The mean of what a system is better by than another on the queries that are chosen by, and its interval."""
+        differences = self.standings[system].chosen - self.standings[other].chosen
+        return crossed_t_test(differences, self.chosen_groups, self.confidence)
 
     def level(self, system: str) -> Difference:
         """A system's mean on the told queries, and its interval."""
@@ -106,9 +112,15 @@ def recommendation(tables: Sequence[pa.Table], confidence: float = 0.95) -> Reco
         name: Standing(name, *(np.stack([one[name, split] for one in seeds], axis=1) for split in (chosen_on, told_on)))
         for name in systems
     }
-    mine = first.filter(pc.and_(pc.equal(first["system"], systems[0]), pc.equal(first["split"], told_on)))
-    groups = np.unique(mine.sort_by("query_id")["group"].to_numpy(zero_copy_only=False), return_inverse=True)[1]
-    return Recommendation(first["measure"][0].as_py(), chosen_on, told_on, standings, groups, confidence)
+    mine = first.filter(pc.equal(first["system"], systems[0]))
+    groups = _groups(mine, chosen_on), _groups(mine, told_on)
+    return Recommendation(first["measure"][0].as_py(), chosen_on, told_on, standings, *groups, confidence)
+
+
+def _groups(table: pa.Table, split: str) -> Int[Array, " query"]:
+    """The groups of a system's queries of a split, as numbers, in the order of query ids."""
+    rows = table.filter(pc.equal(table["split"], split)).sort_by("query_id")
+    return np.unique(rows["group"].to_numpy(zero_copy_only=False), return_inverse=True)[1]
 
 
 def _values(table: pa.Table) -> Iterator[tuple[tuple[str, str], Float[Array, " query"]]]:

@@ -54,6 +54,10 @@ class PromoteParams(Params):
     )
 
 
+OWN = "own"
+"""The noise of a set into which none is put: that which it came with."""
+
+
 class NoiseTableParams(Params):
     """The noise bench's table."""
 
@@ -65,6 +69,10 @@ class NoiseTableParams(Params):
     reference: str | None = Field(
         "oracle", description="a method that all are compared with, too, if it is trained; null: none"
     )
+    passes: dict[str, float] = Field(
+        {}, description="times that a method's trainings read a pair's passages; the pipeline says"
+    )
+    given: tuple[str, ...] = Field((), description="rows that others computed, perhaps not of all; the pipeline says")
     confidence: Fraction = Field(0.95, description="of the intervals")
     alpha: Fraction = Field(0.05, description="largest Holm-corrected p-value that is called significant")
 

@@ -14,11 +14,12 @@ from torch.nn import functional
 
 from noisyir.errors import ConfigError, DataError
 from noisyir.models.at_once import Auto, inference_tokens
-from noisyir.models.layout import Layout, Shape, read_layout, write_layout
-from noisyir.models.settings import InitModelParams
+from noisyir.models.layout import NO_POOLING, Layout, Shape, read_layout, write_layout
+from noisyir.models.settings import InitModelParams, LoraParams
 from noisyir.models.soundness import opening, refuse_broken
 from noisyir.models.static_tower import StaticTower, load_static
 from noisyir.models.text_tokenizer import Side, TextTokenizer, Tokens
+from noisyir.models.trainable import add_adapters, freeze, layers_of
 from noisyir.models.transformer_tower import (
     TransformerTower,
     load_transformer,
@@ -60,6 +61,18 @@ class BiEncoder(nn.Module):
         """The Hugging Face models of the towers, each once; none of a static model."""
         towers = dict.fromkeys((self.query_tower, self.passage_tower))
         return [tower.encoder for tower in towers if isinstance(tower, TransformerTower)]
+
+    def limit(self, layers: int | None, lora: LoraParams, seed: int) -> None:
+        """Let only upper layers learn, or adapters.  ConfigError for a static model, whose rows are all it has."""
+        if layers is None and not lora.rank:
+            return
+        if not self.transformers:
+            raise ConfigError("train.freeze and train.lora are for transformers, and this model is static: drop them")
+        for encoder in self.transformers:
+            if layers is not None:
+                freeze(encoder, layers)
+            else:
+                add_adapters(encoder, lora, seed)
 
     @property
     def similarity(self) -> str:
@@ -160,12 +173,22 @@ def initial_bi_encoder(folder: Path, params: InitModelParams) -> BiEncoder:
     """
     static = params.backbone == "static"
     with opening(folder):
+        described = read_layout(folder).shape
+        said = {name: getattr(described, name) for name in ("pooling", "query_prefix", "passage_prefix")}
+        params = params.model_copy(
+            update={name: value for name, value in said.items() if getattr(params, name) is None}
+        )
         tower = _static_tower(folder, params) if static else _transformer_tower(folder, params)
         _refuse_broken(tower, folder)
-    shape = Shape(**params.model_dump(include={field.name for field in fields(Shape)}))
+    shape = Shape(**{**params.model_dump(include={field.name for field in fields(Shape)}), **_unpooled(static)})
     if static and params.shared:  # sentence-transformers truncates all texts of one StaticEmbedding alike
         shape = replace(shape, query_max_len=shape.passage_max_len)
     return BiEncoder(tower if params.shared else copy.deepcopy(tower), tower, shape)
+
+
+def _unpooled(static: bool) -> dict[str, str]:
+    """A static model's vectors are means, whatever the weights were before."""
+    return {"pooling": "mean"} if static else {}
 
 
 def _refuse_broken(tower: Tower, folder: Path) -> None:
@@ -186,6 +209,8 @@ def _transformer_tower(folder: Path, params: InitModelParams) -> TransformerTowe
     source = layout.towers["passage"]
     if layout.shape.backbone == "static":
         raise DataError(f"{folder} is a static model, not a transformer: set model.backbone=static")
+    if not params.pooling:
+        raise DataError(f"{folder} {NO_POOLING}")
     encoder = read_encoder(source)
     longest = max(params.query_max_len, params.passage_max_len)
     if longest > (limit := getattr(encoder.config, "max_position_embeddings", longest)):
@@ -198,11 +223,10 @@ def _transformer_tower(folder: Path, params: InitModelParams) -> TransformerTowe
 
 def _cut_layers(encoder: Any, layers: int, folder: Path) -> None:
     """Keep the first `layers` layers of an encoder whose layers are the items of one module list."""
-    stack = getattr(encoder, "encoder", None) or getattr(encoder, "transformer", None) or encoder
-    name = next((name for name in ("layer", "layers") if hasattr(stack, name)), None)
-    if name is None:
-        raise DataError(f"{folder}: model.layers cannot cut a {type(encoder).__name__}; set it to null")
+    stack, name = layers_of(encoder, folder, "model.layers")
     if layers > (found := len(getattr(stack, name))):
         raise DataError(f"{folder} has {found} layers; model.layers asks for {layers}")
     setattr(stack, name, getattr(stack, name)[:layers])
     encoder.config.num_hidden_layers = layers
+    if isinstance(kinds := getattr(encoder.config, "layer_types", None), list):
+        encoder.config.layer_types = kinds[:layers]

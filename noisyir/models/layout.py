@@ -17,6 +17,7 @@ from noisyir.errors import DataError
 from noisyir.models.text_tokenizer import SIDES, Side
 
 _LONGEST = 1 << 20  # tokens of a text
+NO_POOLING = "is a decoder that does not say how it is pooled: set model.pooling=last, or mean"
 _TYPE = "sentence_transformers.models."
 _ROUTE: Mapping[Side, str] = {"query": "query", "passage": "document"}  # ours -> sentence-transformers'
 
@@ -27,12 +28,13 @@ class Shape:
 
     backbone: Literal["static", "transformer"]
     shared: bool
-    pooling: Literal["mean", "cls"]
+    pooling: Literal["mean", "cls", "last"]
     similarity: Literal["cosine", "dot"]
     query_prefix: str
     passage_prefix: str
     query_max_len: int
     passage_max_len: int
+    matryoshka: tuple[int, ...] = ()  # lengths that a vector was trained to be cut to, ascending
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def write_layout(folder: Path, shape: Shape, dim: int) -> dict[Side, Path]:
     prompts = {"query": shape.query_prefix, "document": shape.passage_prefix}
     described = {"default_prompt_name": None, "model_type": "SentenceTransformer", "prompts": prompts}
     write_json(folder / "config_sentence_transformers.json", described | {"similarity_fn_name": shape.similarity})
-    write_json(folder / "noisyir.json", asdict(shape))
+    write_json(folder / "noisyir.json", {name: value for name, value in asdict(shape).items() if value != ()})
     if shape.shared:
         chain = _write_chain(folder, ("", "1_Pooling"), shape, dim, sides=SIDES)
         towers: dict[Side, Path] = dict.fromkeys(SIDES, folder)
@@ -85,7 +87,8 @@ def _write_chain(
         return [(names[0], "StaticEmbedding")]
     lengths = {f"{_ROUTE[side]}_length": getattr(shape, f"{side}_max_len") for side in sides}
     write_json(folder / names[0] / "sentence_bert_config.json", {"max_seq_length": max(lengths.values()), **lengths})
-    modes = {f"pooling_mode_{mode}": mode.startswith(shape.pooling) for mode in ("cls_token", "mean_tokens")}
+    named = ("cls_token", "mean_tokens", *(["lasttoken"] if shape.pooling == "last" else []))
+    modes = {f"pooling_mode_{mode}": mode.startswith(shape.pooling) for mode in named}
     write_json(folder / names[1] / "config.json", {"word_embedding_dimension": dim, **modes})
     return [(names[0], "Transformer"), (names[1], "Pooling")]
 
@@ -111,7 +114,7 @@ def read_layout(folder: Path) -> Layout:
         if (folder / "modules.json").exists():
             return _read_foreign(folder)
         if (folder / "config.json").exists():
-            return _one_tower(folder, "transformer", "mean", "cosine", {}, _transformer_length(folder))
+            return _one_tower(folder, "transformer", _bare_pooling(folder), "cosine", {}, _transformer_length(folder))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if is_lack_of_memory(error):
             raise in_our_words(error) from error
@@ -130,8 +133,13 @@ def checked_length(settings: Any, name: str) -> int:
 
 def _checked(settings: Any) -> Shape:
     """The shape that a file describes.  TypeError for settings that a shape lacks, ValueError for bad ones."""
-    shape = Shape(**settings)
+    lengths = settings.pop("matryoshka", []) if isinstance(settings, dict) else []
+    if not isinstance(lengths, list) or any(type(length) is not int or length < 1 for length in lengths):
+        raise ValueError(f"matryoshka must be numbers of dimensions, found {lengths!r:.60}")
+    shape = Shape(**settings, matryoshka=tuple(lengths))
     for name, kind in get_type_hints(Shape).items():
+        if name == "matryoshka":
+            continue
         value, allowed = settings[name], get_args(kind)
         if (allowed and value not in allowed) or (not allowed and type(value) is not kind):
             raise ValueError(f"{name} must be {' or '.join(map(repr, allowed)) or kind.__name__}, found {value!r:.60}")
@@ -180,9 +188,16 @@ def _pooling(config: Mapping[str, Any]) -> str:
     modes = [key.removeprefix("pooling_mode_").removesuffix("_tokens") for key, on in config.items() if on is True]
     mode = config.get("pooling_mode") or [mode.removesuffix("_token") for mode in modes if mode != "include_prompt"]
     mode = mode if isinstance(mode, str) else "+".join(mode)
-    if mode not in ("mean", "cls"):
-        raise ValueError(f"pooling {mode!r}; known are mean and cls")
-    return mode
+    if mode not in ("mean", "cls", "lasttoken"):
+        raise ValueError(f"pooling {mode!r}; known are mean, cls and lasttoken")
+    return mode.removesuffix("token")
+
+
+def _bare_pooling(folder: Path) -> str:
+    """The pooling of a model that does not say: of an encoder the mean, of a decoder nothing is usual ('')."""
+    config = _read(folder / "config.json")
+    heads = config.get("architectures") or []
+    return "" if any(str(head).endswith("ForCausalLM") for head in heads) else "mean"
 
 
 def _one_tower(

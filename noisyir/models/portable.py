@@ -13,6 +13,7 @@ from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.layout import INPUTS, OUTPUT
 from noisyir.models.static_tower import StaticTower
 from noisyir.models.text_tokenizer import Side, Tokens
+from noisyir.models.transformer_tower import last_of
 
 Padded = Mapping[str, np.ndarray]
 
@@ -25,7 +26,8 @@ class Portable(nn.Module):
         tower = encoder.query_tower if side == "query" else encoder.passage_tower
         self.of_tokens = _rows_of(tower) if isinstance(tower, StaticTower) else tower.encoder
         self.static, self.cosine = isinstance(tower, StaticTower), encoder.similarity == "cosine"
-        self.first_token = encoder.shape.pooling == "cls" and not self.static
+        self.pooling = "mean" if self.static else encoder.shape.pooling
+        self.once = {} if isinstance(tower, StaticTower) else tower.once
 
     def forward(
         self, input_ids: Int[Tensor, "text token"], attention_mask: Int[Tensor, "text token"]
@@ -34,9 +36,11 @@ class Portable(nn.Module):
         if self.static:
             states = self.of_tokens(input_ids)
         else:
-            states = self.of_tokens(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-        if self.first_token:
+            states = self.of_tokens(input_ids=input_ids, attention_mask=attention_mask, **self.once).last_hidden_state
+        if self.pooling == "cls":
             vectors = states[:, 0]
+        elif self.pooling == "last":
+            vectors = last_of(states, attention_mask.bool())
         else:
             mask = attention_mask.unsqueeze(-1).to(states.dtype)
             vectors = (states * mask).sum(1) / mask.sum(1).clamp(min=1.0)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from noisyir.settings import Fraction, Location, Params, ReadWhen
 
@@ -21,12 +21,30 @@ class InitModelParams(Params):
         None, description="of a transformer in training; null: as its weights say"
     )
     shared: bool = Field(True, description="one tower for queries and passages, or two")
-    pooling: Literal["mean", "cls"] = Field("mean", description="how token vectors become one (transformer)")
+    pooling: Literal["mean", "cls", "last"] | None = Field(
+        None, description="how token vectors become one (transformer), last for decoders; null: as the weights say"
+    )
     similarity: Literal["cosine", "dot"] = Field("cosine", description="what the score of two vectors is")
-    query_prefix: str = Field("", description="put before every query")
-    passage_prefix: str = Field("", description="put before every passage")
+    query_prefix: str | None = Field(None, description="put before every query; null: the prompt of the weights")
+    passage_prefix: str | None = Field(None, description="put before every passage; null: the prompt of the weights")
     query_max_len: PositiveInt = Field(64, description="tokens of a query that are read")
     passage_max_len: PositiveInt = Field(256, description="tokens of title and text that are read")
+
+
+class LoraParams(Params):
+    """Adapters of low rank that learn in the place of a transformer's weights (LoRA: Hu et al., ICLR 2022)."""
+
+    rank: NonNegativeInt = Field(0, description="of the adapters, such as 8; 0: none, the weights themselves learn")
+    alpha: PositiveInt | None = Field(None, description="what they add is times alpha / rank; null: twice the rank")
+    dropout: Fraction = Field(0.0, description="of what the adapters read")
+    targets: tuple[str, ...] = Field(
+        (), description="linear layers that get one, by the last part of their names, such as query; none: all"
+    )
+
+    @property
+    def scaled_by(self) -> int:
+        """The alpha that is meant."""
+        return self.alpha if self.alpha is not None else 2 * self.rank
 
 
 class HeadedParams(Params):

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +16,9 @@ from noisyir.errors import DataError
 from noisyir.models.layout import write_json
 from noisyir.models.soundness import refuse_missing
 from noisyir.models.text_tokenizer import Tokens
+from noisyir.models.trainable import ADAPTER, has_adapters, merged_weights, save_adapters
 
+Pooling = Literal["mean", "cls", "last"]
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 _WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"  # after the prefix of a head, if there is one
 
@@ -26,9 +29,11 @@ class TransformerTower(nn.Module):
     tokenizer_files: the tokenizer's files by name, written back as they came.
     """
 
-    def __init__(self, encoder: Any, pooling: Literal["mean", "cls"], tokenizer_files: Mapping[str, str]) -> None:
+    def __init__(self, encoder: Any, pooling: Pooling, tokenizer_files: Mapping[str, str]) -> None:
         super().__init__()
         self.encoder, self.pooling, self.tokenizer_files = encoder, pooling, tokenizer_files
+        # a decoder would keep every layer's keys and values for a next token that never comes
+        self.once = {"use_cache": False} if "use_cache" in signature(encoder.forward).parameters else {}
 
     @property
     def dim(self) -> int:
@@ -47,23 +52,28 @@ class TransformerTower(nn.Module):
             return torch.zeros(0, self.dim, device=self.encoder.device)
         ids, mask = _padded(tokens, self.encoder.config.pad_token_id or 0)
         ids, mask = ids.to(self.encoder.device), mask.to(self.encoder.device)
-        states = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
-        return states[:, 0] if self.pooling == "cls" else masked_mean(states, mask)
+        states = self.encoder(input_ids=ids, attention_mask=mask, **self.once).last_hidden_state
+        return states[:, 0] if self.pooling == "cls" else (
+            last_of(states, mask) if self.pooling == "last" else masked_mean(states, mask)
+        )  # fmt: skip
 
     def save(self, folder: Path, tokenizer_json: str) -> None:
-        """Write Hugging Face's files: config, safetensors, tokenizer."""
+        """Write Hugging Face's files: config, safetensors, tokenizer; adapters are added to the weights, and apart."""
+        if has_adapters(self.encoder):
+            save_adapters(self.encoder, folder / ADAPTER)
         save_transformer(folder, self.encoder, {**self.tokenizer_files, "tokenizer.json": tokenizer_json})
 
 
-def load_transformer(folder: Path, pooling: Literal["mean", "cls"]) -> TransformerTower:
+def load_transformer(folder: Path, pooling: Pooling) -> TransformerTower:
     """A saved encoder in float32 and its tokenizer's files.  OSError, ValueError when the folder is not one."""
     return TransformerTower(read_encoder(folder), pooling, read_tokenizer(folder))
 
 
 def save_transformer(folder: Path, model: Any, tokenizer_files: Mapping[str, str]) -> None:
     """Write a Hugging Face model and its tokenizer's files; equal weights give equal bytes."""
+    merged = {"state_dict": merged_weights(model)} if has_adapters(model) else {}
     with quietly():
-        model.save_pretrained(folder)
+        model.save_pretrained(folder, **merged)
     config = json.loads((folder / "config.json").read_text())
     config.pop("_name_or_path", None)  # where it was loaded from must not change the bytes
     write_json(folder / "config.json", config)
@@ -163,6 +173,18 @@ def masked_mean(
     """The mean of each text's own positions, summed in float32; zero for a text without any."""
     present = mask.unsqueeze(-1).float()
     return (states.float() * present).sum(dim=1) / present.sum(dim=1).clamp(min=1.0)
+
+
+def last_of(
+    states: Float[Tensor, "text position dim"], mask: Bool[Tensor, "text position"]
+) -> Float[Tensor, "text dim"]:
+    """Each text's last own position, which of a decoder has seen all of it; zero for a text without any.
+
+    Padding may stand on either side.
+    """
+    place = (mask.int().cumsum(dim=1) * mask).argmax(dim=1)  # the first of the greatest counts: the last own position
+    found = states.float().gather(1, place[:, None, None].expand(-1, 1, states.shape[-1])).squeeze(1)
+    return found * mask.any(dim=1, keepdim=True)
 
 
 def _padded(tokens: Tokens, pad_id: int) -> tuple[Int[Tensor, "text position"], Bool[Tensor, "text position"]]:

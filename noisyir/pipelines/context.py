@@ -113,8 +113,8 @@ class Context:
 
     def relevance(self) -> Outputs:
         """How likely each candidate is relevant, verdicts on the pairs by that, and lists with it as their scores."""
-        flags, pairs = self.flags()["noise_flags"], self.noisy["noisy_pairs"]
-        found = relevance(self.plan, self.exp, self.data, self.taught(), pairs, flags, self.label)
+        pairs = self.noisy["noisy_pairs"]
+        found = relevance(self.plan, self.exp, self.data, self.taught(), pairs, self.flags(), self.label)
         self.judged["posterior"] = {"noise_flags": found["noise_flags"]}
         return found
 

@@ -1,16 +1,19 @@
 """One short function per pipeline: what feeds what, stated once for every engine."""
 
+from collections.abc import Mapping
 from itertools import product
+from pathlib import Path
 from typing import TypeVar
 
 from noisyir.auditing.settings import AuditParams
-from noisyir.data.settings import ChunkParams, JudgedPairsParams
+from noisyir.data.settings import ChunkParams, GivenFileParams, JudgedPairsParams
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError
 from noisyir.eval.bench import Cell, compared
 from noisyir.eval.recommendation import LEXICAL, START, hybrid_of
 from noisyir.eval.settings import NoiseTableParams, RecommendParams, ScoreDetectionParams, ScoreLossGroupsParams
+from noisyir.models.weights import refuse_unfit
 from noisyir.pipelines.context import Context
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.method import Method
@@ -20,7 +23,7 @@ from noisyir.pipelines.suite import Suite
 from noisyir.retrieval.settings import BestPassagesParams, Bm25Params, HybridParams, SearchParams
 from noisyir.stages.data.chunk import CHUNK
 from noisyir.stages.data.corrupt import CORRUPT, HIDE
-from noisyir.stages.data.ingest import INGEST, JUDGED_PAIRS
+from noisyir.stages.data.ingest import INGEST, JUDGED_PAIRS, WEIGHTS_OF_OTHERS
 from noisyir.stages.detection.audit import AUDIT
 from noisyir.stages.detection.audit_negatives import AUDIT_NEGATIVES
 from noisyir.stages.detection.score_pairs import SCORE_DETECTION
@@ -32,8 +35,10 @@ from noisyir.stages.results.score import SCORE
 from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
 from noisyir.stages.retrieval.fuse import FUSE
 from noisyir.stages.retrieval.rerank import RERANK
-from noisyir.stages.retrieval.search import BEST_PASSAGES
+from noisyir.stages.retrieval.search import BEST_PASSAGES, RUN_OF_OTHERS
 from noisyir.stages.training.init_model import INIT_MODEL
+from noisyir.stages.training.train_dpr import TRAIN_DPR
+from noisyir.training.settings import TrainDprParams
 
 
 def train_retriever(exp: Experiment) -> Plan:
@@ -133,17 +138,91 @@ def teach_pairs(exp: Experiment) -> Plan:
 
 def noise_bench(suite: Suite) -> Plan:
     """Every method of the suite on every kind and rate of noise under every seed, and one table of it all."""
-    table = table_of(suite)
+    table, given = table_of(suite), files_of_others(suite)
     plan, results = Plan(suite.experiment.seed), {name: dict[str, Output]() for name in NOISE_TABLE.reads}
-    for (mechanism, rate, change), seed, variant in product(suite.conditions, suite.seeds, suite.variants):
-        plan.seed = seed
-        exp = suite.variant(variant).model_copy(update=change)
-        label = f"{mechanism}:{rate:g}:{seed}" + (f":{variant}" if variant else "")
-        for (name, arm), found in _bench_arm(plan, suite, exp, variant, label).items():
-            results[name][str(Cell(mechanism, rate, arm, seed))] = found
-    plan.seed = suite.experiment.seed
+    for condition, seed, variant in product(suite.conditions, suite.seeds, suite.variants):
+        plan.seed, plan.scope = seed, condition.set
+        exp = suite.variant(variant, condition.set).model_copy(update=condition.change)
+        label = f"{condition.kind}:{condition.rate:g}:{seed}" + (f":{variant}" if variant else "")
+        arms = _bench_arm(plan, suite, exp, variant, label)
+        if variant == next(iter(suite.variants)):
+            arms |= _arms_of_others(plan, exp, label, given[condition.folder(seed)])
+        for (name, arm), found in arms.items():
+            results[name][str(Cell(condition.name, condition.rate, arm, seed))] = found
+    plan.seed, plan.scope = suite.experiment.seed, ""
+    passes = _passes(plan, results["metrics"])
+    table = table.model_copy(update={"passes": passes, "given": tuple(suite.given)})
     plan.keep(**plan.add(NOISE_TABLE, table, **results))
     return plan
+
+
+_WEIGHTS = ("weights.csv", "weights.jsonl", "weights.parquet")
+_RUN = "run.trec"
+
+
+def files_of_others(suite: Suite) -> dict[str, dict[str, Path]]:
+    """By the folder of each condition and seed: the rows that others computed, and their files, weights or a run.
+
+    ConfigError for a folder without any of the suite's, and for a condition with a part of the seeds.
+    """
+    found: dict[str, dict[str, Path]] = {
+        condition.folder(seed): {} for condition, seed in product(suite.conditions, suite.seeds)
+    }
+    for name, folder in suite.given.items():
+        for place, files in found.items():
+            here = [Path(folder, place, file) for file in (*_WEIGHTS, _RUN) if Path(folder, place, file).is_file()]
+            if len(here) > 1:
+                raise ConfigError(f"{here[0].parent} has {here[0].name} and {here[1].name}: keep one")
+            if here:
+                files[name] = here[0]
+        if not any(name in files for files in found.values()):
+            wanted = Path(folder, next(iter(found)))
+            raise ConfigError(f"{folder} has nothing for {suite.name}: put {_WEIGHTS[0]} or {_RUN} into {wanted}, ...")
+        for condition in suite.conditions:
+            places = [condition.folder(seed) for seed in suite.seeds]
+            lacking = [place for place in places if name not in found[place]]
+            if lacking and len(lacking) < len(places):
+                here_not = Path(folder, lacking[0])
+                raise ConfigError(f"{here_not} has no {_WEIGHTS[0]} or {_RUN}: give every seed of a condition, or none")
+    return found
+
+
+def _arms_of_others(plan: Plan, exp: Experiment, label: str, given: dict[str, Path]) -> dict[tuple[str, str], Output]:
+    """Plain training with each one's weights, or its run, scored as the methods are."""
+    found: dict[tuple[str, str], Output] = {}
+    for name, path in given.items():
+        context, params = context_of(plan, exp, data_of(plan, exp, label), label), GivenFileParams(path=str(path))
+        if path.name == _RUN:
+            read = _pick(of_documents(context.data), "queries", "corpus")
+            run = plan.add(RUN_OF_OTHERS, params, context.name(name), **read)["dense_run"]
+        else:
+            pairs = context.noisy["noisy_pairs"]
+            weights = plan.add(WEIGHTS_OF_OTHERS, params, context.name(name), pairs=pairs)["given_weights"]
+            trained = context.train(TRAIN_DPR, exp.train, name, pairs=pairs, weights=weights)
+            ranked = _ranked(plan, exp, context.data, trained["model"], context.name(name))["dense_run"]
+            run = by_best_passage(plan, exp, context.data, ranked, context.name(name))
+        found["metrics", name] = _score(plan, exp, context.data, run, context.name(name))
+    return found
+
+
+def _passes(plan: Plan, metrics: Mapping[str, Output]) -> dict[str, float]:
+    """Times that each arm's trainings read a pair's passages, the most of any condition: epochs x (1 + negatives).
+
+    The budget of the protocol.  Early stopping and pairs left out make it less; scoring pairs is not counted.
+    """
+    steps = {step.name: step for step in plan.steps}
+    found: dict[str, float] = {}
+    for label, scored in metrics.items():
+        behind, ahead = set[str](), [scored.step]
+        while ahead:
+            if (name := ahead.pop()) not in behind:
+                behind.add(name)
+                ahead += [output.step for output in steps[name].outputs_needed()]
+        trained = (steps[name].params for name in behind)
+        read = sum(each.epochs * (1.0 + each.hard_negatives) for each in trained if isinstance(each, TrainDprParams))
+        arm = Cell.parse(label).method
+        found[arm] = max(found.get(arm, 0.0), read)
+    return {arm: read for arm, read in found.items() if read}
 
 
 def table_of(suite: Suite) -> NoiseTableParams:
@@ -202,7 +281,11 @@ def data_of(plan: Plan, exp: Experiment, label: str = "") -> Outputs:
 
 
 def context_of(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> Context:
-    """The experiment's pairs with noise put in, the collection as that leaves it, and the untrained model."""
+    """The experiment's pairs with noise put in, the collection as that leaves it, and the untrained model.
+
+    ConfigError for a way of training that the model cannot be trained in.
+    """
+    refuse_unfit(exp.model, exp.train.lora, exp.train.matryoshka, exp.encode.dimensions)
     start = plan.add(INIT_MODEL, exp.model)["model"]
     vectors = None
     if exp.noise.needs_vectors:

@@ -1,17 +1,46 @@
-"""A suite: one experiment under several kinds and rates of noise, methods and seeds."""
+"""A suite: one experiment, on one or several sets, under several kinds and rates of noise, methods and seeds."""
 
-from typing import Any, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Self
 
 from pydantic import Field, SerializeAsAny, ValidationError, ValidationInfo, field_validator, model_validator
 
 from noisyir.data.corruptions import Corruption
 from noisyir.data.hiding import Hiding
-from noisyir.eval.settings import NoiseTableParams, ScoreLossGroupsParams
+from noisyir.eval.settings import OWN, NoiseTableParams, ScoreLossGroupsParams
 from noisyir.faults import faults
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.method import Method
 from noisyir.settings import Params, merged
 from noisyir.variants import Variant
+
+
+class BenchSet(Params):
+    """A set of a suite that has several: its data, and how far it may differ from the suite's experiment."""
+
+    about: str = Field("", description="what it is, and who made its pairs wrong, in one line")
+    source: str = Field("", description="the command that makes it or fetches it")
+    digest: str = Field("", description="of the data that the protocol's table is of; empty: any data")
+    experiment: dict[str, Any] = Field(description="what of the suite's experiment differs: its data, at least")
+    noise: tuple[Corruption, ...] | None = Field(None, description="put in; null: the suite's; none: as it is")
+
+
+class Condition(NamedTuple):
+    """A set (none has the name "") under one kind and rate of noise, and what of the experiment that sets."""
+
+    set: str
+    kind: str
+    rate: float
+    change: Mapping[str, Params]
+
+    @property
+    def name(self) -> str:
+        """As the table calls it."""
+        return f"{self.set} {self.kind}" if self.set else self.kind
+
+    def folder(self, seed: int) -> str:
+        """The folder, within another, of what belongs to it under one seed."""
+        return "/".join(part for part in (self.set, f"{self.kind}-{self.rate:g}", f"seed{seed}") if part)
 
 
 class Suite(Params):
@@ -20,6 +49,10 @@ class Suite(Params):
     name: str = Field(description="names the bench's files")
     description: str = Field("", description="one line on what the bench shows")
     experiment: Experiment
+    sets: dict[str, BenchSet] = Field({}, description="data sets by name, where there are several; none: one")
+    given: dict[str, str] = Field(
+        {}, description="folders with weights or runs of others, by the name of their row (docs/how-to/protocol.md)"
+    )
     noise: tuple[Corruption, ...] = Field((), description="wrong pairs put in")
     hide: tuple[Hiding, ...] = Field((), description="relevant documents hidden: false negatives")
     methods: tuple[SerializeAsAny[Variant], ...] = Field(
@@ -54,11 +87,13 @@ class Suite(Params):
         if self.experiment.task.own_labels and (self.noise or self.hide):
             kind = self.experiment.task.kind
             raise ValueError(f"noise, hide: a suite of {kind}s has none: distant labels are wrong by themselves")
+        if self.experiment.task.own_labels and (self.sets or self.given):
+            raise ValueError(f"sets, given: a suite of {self.experiment.task.kind}s has one set, and rows of its own")
         return self
 
     @model_validator(mode="after")
     def _noises_differ(self) -> Self:
-        kinds = [(kind, rate) for kind, rate, _ in self.conditions]
+        kinds = [(found.name, found.rate) for found in self.conditions]
         if not kinds:
             raise ValueError("noise, hide: a suite needs one of either at least; rate 0 leaves the pairs as they are")
         if not self.methods and not self.hide:
@@ -74,27 +109,48 @@ class Suite(Params):
     @model_validator(mode="after")
     def _variants_are_experiments(self) -> Self:
         for name in self.variants:
-            self.variant(name)
+            for of in self.sets or [""]:
+                self.variant(name, of)
+        return self
+
+    @model_validator(mode="after")
+    def _names_can_stand_in_labels(self) -> Self:
+        for setting, named in (("sets", self.sets), ("given", self.given)):
+            if odd := next((name for name in named if not name or any(sign in ":/ " for sign in name)), None):
+                raise ValueError(f"{setting}: {odd!r} is no name of a row: write letters, digits, dashes")
+        if twice := set(self.given) & set(self.arms):
+            raise ValueError(f"given: {twice.pop()!r} is a method of this suite: call the row by another name")
         return self
 
     @property
-    def conditions(self) -> tuple[tuple[str, float, dict[str, Params]], ...]:
-        """(kind, rate, what of the experiment it sets) of each kind of noise, then of each kind of hiding.
+    def conditions(self) -> tuple[Condition, ...]:
+        """Each kind of noise, then each kind of hiding, of every set.
 
         Of labels that are wrong by themselves: those, as they are.
         """
-        if labels := self.experiment.task.own_labels:
-            return ((labels, 0.0, {}),)
-        given: list[tuple[str, Corruption | Hiding]] = [("noise", noise) for noise in self.noise]
-        given += [("hide", hide) for hide in self.hide]
-        return tuple((params.kind, params.rate, {name: params}) for name, params in given)
+        return tuple(found for name in self.sets or [""] for found in self._conditions_of(name))
 
-    def variant(self, name: str) -> Experiment:
-        """The experiment with what this variant changes."""
+    def _conditions_of(self, name: str) -> Iterator[Condition]:
+        if labels := self.experiment.task.own_labels:
+            yield Condition(name, labels, 0.0, {})
+            return
+        own = self.sets[name].noise if name else None
+        for noise in self.noise if own is None else own:
+            yield Condition(name, noise.kind, noise.rate, {"noise": noise})
+        if own == ():
+            yield Condition(name, OWN, 0.0, {})
+        for hide in self.hide:
+            yield Condition(name, hide.kind, hide.rate, {"hide": hide})
+
+    def variant(self, name: str, of: str = "") -> Experiment:
+        """The experiment with what this variant changes, on one of the sets."""
+        changes, place = dict(self.variants[name]), f"variants.{name}"
+        if of:
+            changes, place = merged(self.sets[of].experiment, changes), f"sets.{of}.experiment"
         try:
-            return Experiment(**merged(self.experiment.model_dump(exclude_unset=True), self.variants[name]))
+            return Experiment(**merged(self.experiment.model_dump(exclude_unset=True), changes))
         except ValidationError as error:
-            raise ValueError(faults(error, Experiment, f"variants.{name}")[0]) from error
+            raise ValueError(faults(error, Experiment, place)[0]) from error
 
     def arm(self, method: str, variant: str) -> str:
         """A method's name with a variant, in the table: by whichever there is more than one of."""

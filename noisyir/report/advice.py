@@ -39,11 +39,10 @@ def against(found: Recommendation, system: str, experiment: str) -> str | None:
         return None
     floors = found.short_of(system)
     compared = ", ".join(f"{named(floor)} {_compared(found, system, floor)}" for floor in floors)
-    level = found.level(system)
     return (
         f"{named(system)} is not better than {' and '.join(map(named, floors))}, which need{'s'[len(floors) - 1 :]} no "
-        f"training: {found.measure} {level.mean:.3f} on {len(found.groups):,} {found.told_on} queries, {compared}. "
-        f"{_instead(found, experiment)}"
+        f"training: {found.measure} {_chosen(found, system):.3f} on {len(found.chosen_groups):,} {found.chosen_on} "
+        f"queries, {compared}. {_instead(found, experiment)}"
     )
 
 
@@ -53,12 +52,17 @@ def unusable(found: Recommendation, model: str, experiment: str) -> str | None:
 
 
 def _compared(found: Recommendation, system: str, floor: str) -> str:
-    gain = found.gain(system, floor)
+    gain = found.margin(system, floor)
     if not gain.mean and not gain.low:
         return "the same on every query"
-    return f"{found.level(floor).mean:.3f} (gain {signed(gain.mean)} [{signed(gain.low)}, {signed(gain.high)}])"
+    return f"{_chosen(found, floor):.3f} (gain {signed(gain.mean)} [{signed(gain.low)}, {signed(gain.high)}])"
 
 
 def _instead(found: Recommendation, experiment: str) -> str:
-    best = found.level(found.best)
-    return f"Better is {named(found.best)}, {best.mean:.3f}: noisyir search {experiment}:{found.best} 'your question'"
+    best = f"{named(found.best)}, {_chosen(found, found.best):.3f}"
+    return f"Better is {best}: noisyir search {experiment}:{found.best} 'your question'"
+
+
+def _chosen(found: Recommendation, system: str) -> float:
+    """A system's mean on the queries by which it is judged."""
+    return float(found.standings[system].chosen.mean())

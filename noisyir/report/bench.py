@@ -1,15 +1,16 @@
 """The noise bench's page and its Markdown: one table a measure for each kind of noise, detection, how it was made."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 from markupsafe import Markup
 
 from noisyir.engine.meta import Meta
 from noisyir.eval.bench_quality import Quality
-from noisyir.eval.settings import NoiseTableParams
+from noisyir.eval.settings import OWN, NoiseTableParams
 from noisyir.eval.significance import SEEDS_OF_A_CLAIM, Verdict, verdict
 from noisyir.report.cells import (
     NONE,
@@ -95,12 +96,13 @@ def render(params: NoiseTableParams, bench: Bench) -> str:
         queries=dict.fromkeys((row["split"], row["queries"]) for row in rows),
         headlines=first,
         conclusion=_conclusion(params, first[0]["entry"], len(bench.seeds)) if first else "",
-        sections={name: [(table, _chart(table)) for table in found] for name, found in sections.items()},
+        sections={name: [(table, _charts(params, table)) for table in found] for name, found in sections.items()},
+        in_words=in_words(params, bench.summary),
         tests=[(row, word(row, params.alpha)) for row in rows if row["against"] is not None],
         detection=bench_rows(bench.detection),
         mining=bench.false_negatives,
         further=bench.further,
-        column=lambda rate: _column(params, rate),
+        column=lambda rate, mechanism="": _column(params, rate, mechanism),
         facts=facts(bench.builds),
         settings=settings(bench.builds),
         environment=environment(bench.builds),
@@ -113,7 +115,9 @@ def markdown(params: NoiseTableParams, bench: Bench) -> str:
     for mechanism, found in tables(params, bench.summary).items():
         for table in found:
             parts.append(f"## {mechanism}: {table.measure} ({table.split}, {table.queries:,} queries)\n")
-            parts.append(markdown_table(_mean_rows(params, table), left=1))
+            parts.append(markdown_table(_mean_rows(params, table, mechanism), left=1))
+    if words := in_words(params, bench.summary):
+        parts += ["## Each method in words\n", *(f"- {said}" for said in words), ""]
     if (tests := _test_rows(params, bench.summary))[1:]:
         parts += ["## Differences\n", markdown_table(tests, left=6), f"{_tests_note(params, len(tests) - 1)}\n"]
     if bench.detection:
@@ -152,7 +156,8 @@ def headlines(params: NoiseTableParams, summary: pa.Table) -> list[dict[str, Any
 def _conclusion(params: NoiseTableParams, entry: Entry, seeds: int) -> str:
     """The first headline as sentences, and how far so many seeds carry."""
     row, said = entry.row, (entry.word or "unclear").removeprefix("suggests ")
-    where = f"At {rate_as_set(row['rate'])} {row['mechanism']} noise, " if params.conditions == "noise" else ""
+    put_in = _is_put_in(params, row["mechanism"])
+    where = f"At {rate_as_set(row['rate'])} {row['mechanism']} noise, " if put_in else ""
     size = f"{row['measure']} {signed(row['difference'])}"
     found = {
         "better": f"{row['method']} is better than {row['against']}",
@@ -182,23 +187,68 @@ def _table(params: NoiseTableParams, rows: Sequence[Row]) -> Table:
     return Table(first["measure"], first["split"], first["queries"], rates, main, gaps)
 
 
-def _chart(table: Table) -> Markup | None:
+_EQUAL_COST = 1.25  # times the baseline's passes
+
+
+def _charts(params: NoiseTableParams, table: Table) -> list[tuple[str, Markup]]:
+    """Means by rate: of methods at the baseline's cost, then of costlier ones, both with baseline and reference.
+
+    One chart where no cost is known.  None of a single rate.
+    """
     if len(table.rates) < 2:
-        return None
-    lines = []
+        return []
+    lines: dict[bool, list[Line]] = {False: [], True: []}
     for method, role, entries in table.rows:
         rows = [entry.row for entry in entries if entry is not None]
-        lines.append(Line(method, role, [Point(row["rate"], row["mean"], row["seed_std"] or 0.0) for row in rows]))
-    return Markup(rate_chart(lines, name=table.measure))
+        line = Line(method, role, [Point(row["rate"], row["mean"], row["seed_std"] or 0.0) for row in rows])
+        costly = (_cost(params, method) or 0.0) > _EQUAL_COST
+        for chart in (False, True) if role != "other" else (costly,):
+            lines[chart].append(line)
+    known, others = bool(params.passes), any(line.role == "other" for line in lines[True])
+    charts = [(", at equal cost" if known else "", Markup(rate_chart(lines[False], name=table.measure)))]
+    return charts + ([(", at more cost", Markup(rate_chart(lines[True], name=table.measure)))] if others else [])
 
 
-def _column(params: NoiseTableParams, rate: float) -> str:
-    """The heading above the means at a rate of noise; labels have none."""
-    return f"{rate_as_set(rate)} noise" if params.conditions == "noise" else "mean"
+def _cost(params: NoiseTableParams, method: str) -> float | None:
+    """A method's passes, in the baseline's; None where either is not known, as of a run that others computed."""
+    plain, own = params.passes.get(params.baseline), params.passes.get(method)
+    return own / plain if plain and own else None
 
 
-def _mean_rows(params: NoiseTableParams, table: Table) -> list[list[str]]:
-    rows = [["method", *(rate_as_set(rate) if params.conditions == "noise" else "mean" for rate in table.rates)]]
+def in_words(params: NoiseTableParams, summary: pa.Table) -> list[str]:
+    """A sentence on each method against the baseline, over all conditions and measures, and its cost."""
+    found: dict[str, list[Row]] = {}
+    for row in summary.to_pylist():
+        if row["against"] == params.baseline:
+            found.setdefault(row["method"], []).append(row)
+    return [_words_on(params, method, rows) for method, rows in found.items()]
+
+
+def _words_on(params: NoiseTableParams, method: str, rows: Sequence[Row]) -> str:
+    said = Counter(word(row, params.alpha) for row in rows)
+    counts = [f"{verb} in {said[verb]}" for verb in get_args(Verdict) if said[verb]]
+    cost = _cost(params, method)
+    at = f", at {cost:.3g} times its passes" if cost else ", at a cost that is not known"
+    of = f"{len(rows)} condition{'s' if len(rows) != 1 else ''}"
+    mean = sum(row["difference"] for row in rows) / len(rows)
+    worst = min(rows, key=lambda row: float(row["difference"]))
+    of_worst = f" {rate_as_set(worst['rate'])}" if _is_put_in(params, worst["mechanism"]) else ""
+    where = f"{worst['mechanism']}{of_worst}"
+    lowest = f"; least {signed(worst['difference'])} ({where})" if len(rows) > 1 else ""
+    return f"{method} against {params.baseline}, {of}: {', '.join(counts)}; mean {signed(mean)}{lowest}{at}."
+
+
+def _column(params: NoiseTableParams, rate: float, mechanism: str = "") -> str:
+    """The heading above the means at a rate of noise that was put in; labels and a set's own noise have none."""
+    return f"{rate_as_set(rate)} noise" if _is_put_in(params, mechanism) else "mean"
+
+
+def _is_put_in(params: NoiseTableParams, mechanism: str) -> bool:
+    return params.conditions == "noise" and not mechanism.endswith(f" {OWN}")
+
+
+def _mean_rows(params: NoiseTableParams, table: Table, mechanism: str) -> list[list[str]]:
+    rows = [["method", *(rate_as_set(rate) if _is_put_in(params, mechanism) else "mean" for rate in table.rates)]]
     for method, _, entries in table.rows:
         rows.append([method, *(_mean_cell(entry) for entry in entries)])
     return rows
@@ -222,7 +272,7 @@ def _test_rows(params: NoiseTableParams, summary: pa.Table) -> list[list[str]]:
     return [[params.conditions, *of_test, "verdict"]] + [
         [
             row["mechanism"],
-            rate_as_set(row["rate"]) if params.conditions == "noise" else NONE,
+            rate_as_set(row["rate"]) if _is_put_in(params, row["mechanism"]) else NONE,
             row["measure"],
             row["split"],
             row["method"],

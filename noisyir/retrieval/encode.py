@@ -13,6 +13,7 @@ import torch
 from noisyir.engine.tables import conform
 from noisyir.errors import DataError
 from noisyir.models.text_tokenizer import Side, Tokens, passage_text, token_batches
+from noisyir.retrieval.texts import shortened
 from noisyir.schemas.artifact import Artifact
 
 _NAMED = 5  # documents or queries that an error names
@@ -46,11 +47,16 @@ def passages(documents: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[VectorS
 
 @dataclass(frozen=True)
 class ShardEncoder:
-    """Encodes shards.  dtype: of the stored vectors.  batch_tokens: tokens of one batch, padding included."""
+    """Encodes shards.  dtype: of the stored vectors.  batch_tokens: tokens of one batch, padding included.
+
+    dimensions: first numbers of each vector that are kept; None: all.  cosine: whether those then have norm 1.
+    """
 
     model: Encoder
     dtype: Literal["float32", "float16"]
     batch_tokens: int
+    dimensions: int | None = None
+    cosine: bool = True
 
     def encode(self, shards: Iterable[VectorShard], side: Side, artifact: Artifact) -> Iterator[pa.Table]:
         """The rows of `artifact` for each shard.
@@ -66,7 +72,8 @@ class ShardEncoder:
 
     def _table(self, shard: VectorShard, tokens: Tokens, side: Side, artifact: Artifact) -> pa.Table:
         with np.errstate(over="ignore"):  # what float16 cannot hold becomes infinite, and is refused below
-            vectors = embed_all(self.model, tokens, side, self.batch_tokens).astype(self.dtype, copy=False)
+            whole = embed_all(self.model, tokens, side, self.batch_tokens)
+            vectors = shortened(whole, self.dimensions, cosine=self.cosine).astype(self.dtype, copy=False)
         _refuse_not_finite(vectors, shard, side)
         column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
         (key,) = artifact.key

@@ -18,6 +18,7 @@ Scores = Float[Array, " row"]
 WEIGHTS = np.linspace(0.0, 1.0, 21)
 UNKNOWN_WEIGHT = 0.5  # of the vectors, where no query tells a better one
 CUTOFF = 10
+FOLDS = 5  # of dev queries, each ranked by the weight that the others prefer
 _BOTH = ("lexical", "dense")
 
 
@@ -62,8 +63,8 @@ def min_max(scores: Scores, query: Rows) -> Scores:
     return np.where(np.isnan(scores), 0.0, scaled)
 
 
-def convex_sum(lexical: Scores, dense: Scores, weight: float) -> Scores:
-    """The sum weight * dense + (1 - weight) * lexical, both scaled by `min_max`.
+def convex_sum(lexical: Scores, dense: Scores, weight: float | Scores) -> Scores:
+    """The sum weight * dense + (1 - weight) * lexical, both scaled by `min_max`; one weight, or one of each row.
 
     Source: Bruch, Gai and Ingber, TOIS 2023, equation 3.
     """
@@ -78,7 +79,7 @@ def reciprocal_ranks(ranks: Sequence[Scores], k: int) -> Scores:
     return np.asarray(np.nansum([1 / (k + rank) for rank in ranks], axis=0))
 
 
-def fused_scores(found: CandidateRows, by: str, weight: float, k: int) -> Scores:
+def fused_scores(found: CandidateRows, by: str, weight: float | Scores, k: int) -> Scores:
     """The scores of candidates, combined as a row of FUSION says."""
     if by == "ranks":
         return reciprocal_ranks([found.lexical_rank, found.dense_rank], k)
@@ -152,7 +153,7 @@ def chosen_weight(
 
     groups: equal numbers mark queries that are drawn together, those of one document.
     """
-    preferred = np.argsort(np.abs(WEIGHTS - UNKNOWN_WEIGHT), kind="stable")
+    preferred = _nearest_one_half()
     sums = np.stack([np.bincount(groups, of_weight) for of_weight in values[preferred]])
     drawn = rng.multinomial(sums.shape[1], np.full(sums.shape[1], 1 / sums.shape[1]), size=draws)
     best = WEIGHTS[preferred[np.argmax(np.round(drawn @ sums.T, 9), axis=1)]]
@@ -160,3 +161,24 @@ def chosen_weight(
     low, high = np.quantile(best, [tail, 1 - tail], method="inverted_cdf")
     chosen = WEIGHTS[preferred[np.argmax(np.round(sums.sum(axis=1), 9))]]
     return Weight(float(chosen), min(float(low), float(chosen)), max(float(high), float(chosen)))
+
+
+def cross_fitted_weights(
+    values: Float[Array, "weight query"], groups: Int[Array, " query"], rng: np.random.Generator
+) -> Float[Array, " query"]:
+    """Of each query the weight of the greatest mean over the queries of the other folds; groups stay together.
+
+    One half where there is one group alone.
+    """
+    count = int(groups.max(initial=-1)) + 1
+    fold = (rng.permutation(count) % min(FOLDS, max(count, 1)))[groups]
+    preferred, weights = _nearest_one_half(), np.full(len(groups), UNKNOWN_WEIGHT)
+    for one in np.unique(fold):
+        others = values[preferred][:, fold != one].sum(axis=1)
+        weights[fold == one] = WEIGHTS[preferred[np.argmax(np.round(others, 9))]]
+    return weights
+
+
+def _nearest_one_half() -> Int[Array, " weight"]:
+    """The places of WEIGHTS, of which of equal ones the first is taken."""
+    return np.argsort(np.abs(WEIGHTS - UNKNOWN_WEIGHT), kind="stable")

@@ -32,6 +32,9 @@ class EncodeParams(Params):
     backend: Backend = Field(
         "torch", description="what computes the towers; openvino: transformers alone, on a CPU; qint8: in 8 bits"
     )
+    dimensions: PositiveInt | None = Field(
+        None, description="first numbers of each vector that are kept, as by train.matryoshka; null: all"
+    )
     shard_rows: PositiveInt = Field(65536, description="documents a shard: the unit of resuming")
 
     def key_values(self) -> dict[str, Any]:

@@ -105,6 +105,22 @@ def places(run: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 Vectors = npt.NDArray[np.float32]
 
 
+def shortened(vectors: Vectors, dimensions: int | None, *, cosine: bool) -> Vectors:
+    """The first numbers of each vector (text, dim), under cosine brought to norm 1 again; as they are for None.
+
+    DataError for more than there are.
+    """
+    if dimensions is None or dimensions == vectors.shape[1]:
+        return vectors
+    if dimensions > vectors.shape[1]:
+        raise DataError(f"vectors have {vectors.shape[1]} dimensions and cannot be cut to {dimensions}: set fewer")
+    cut = vectors[:, :dimensions]
+    if not cosine:
+        return np.ascontiguousarray(cut)
+    norms = np.linalg.norm(cut, axis=1, keepdims=True)
+    return (cut / np.where(norms > 0, norms, 1)).astype(np.float32, copy=False)
+
+
 def vectors_of(batch: pa.RecordBatch) -> Vectors:
     """The `vector` column as float32 (row, dim)."""
     column = batch["vector"]

@@ -109,6 +109,12 @@ def open_vectors(folder: Path, *, probes: int, breadth: int, device: str, thread
     return Exact(index) if about["factory"] == "Flat" else index
 
 
+def dimension_of(folder: Path) -> int:
+    """How many numbers the vectors of a saved index have."""
+    about = json.loads((folder / "about.json").read_text())
+    return dimension_of(folder / about["parts"][0]["folder"]) if about.get("parts") else int(about["dim"])
+
+
 def search(index: Index, queries: Vectors, doc_ids: pa.Array, top_k: int) -> Hits:
     """The documents with the greatest inner product, for queries (query, dim); exact with a Flat index.
 

@@ -111,14 +111,14 @@ class Endpoints:
         _check_model(live, asked.model)
         _check_dimensions(live, asked.dimensions)
         found = await live.embed(listed(asked.input), side)
-        in_base64 = asked.encoding_format == "base64"
+        in_base64, vectors = asked.encoding_format == "base64", live.model.shortened(found.vectors, asked.dimensions)
         data = [
             {"object": "embedding", "index": n, "embedding": protocols.base64_of(vector) if in_base64 else vector}
-            for n, vector in enumerate(found.vectors)
+            for n, vector in enumerate(vectors)
         ]
         usage = {"prompt_tokens": found.tokens, "total_tokens": found.tokens}
         whole = {"object": "list", "data": data, "model": live.model.id, "usage": usage}
-        return answer(whole, self._warning(live, side))
+        return answer(whole, self._warning(live, side, asked.dimensions))
 
     async def models(self, request: Request) -> Response:
         """GET /v1/models, and one of them."""
@@ -174,8 +174,8 @@ class Endpoints:
         side = protocols.side_of(options.prompt_name)
         texts = listed(asked.inputs)
         await _check_tei(live, options, texts, side)
-        found = await live.embed(texts, side)
-        return answer(_normed(found.vectors) if options.normalize else found.vectors, self._warning(live, side))
+        vectors = live.model.shortened((await live.embed(texts, side)).vectors, options.dimensions)
+        return answer(_normed(vectors) if options.normalize else vectors, self._warning(live, side, options.dimensions))
 
     async def similarity(self, request: Request, asked: protocols.SimilarityRequest) -> Response:
         """POST /similarity: a number a sentence; the source is a query where the model tells them from passages."""
@@ -219,6 +219,7 @@ class Endpoints:
                     **model.facts,
                     "similarity": shape.similarity,
                     "dim": model.model.dim,
+                    "matryoshka": shape.matryoshka,
                     "prompts": {"query": shape.query_prefix, "passage": shape.passage_prefix},
                     "asymmetric": model.is_asymmetric,
                     "without_input_type": _WITHOUT_SIDE if model.is_asymmetric else None,
@@ -268,8 +269,12 @@ class Endpoints:
             raise RefusedError(f"no document {asked.doc_id!r} is in the index", 404)
         return answer(await why(live, asked.query, row))
 
-    def _warning(self, live: LiveModel, side: Side | None) -> dict[str, str]:
-        """A header for whoever leaves out the side of a model that has two."""
+    def _warning(self, live: LiveModel, side: Side | None, cut_to: int | None) -> dict[str, str]:
+        """A header for whoever leaves out the side of a model that has two, or cuts vectors as training never did."""
+        shape = live.model.model.shape
+        if cut_to not in (None, live.model.model.dim, *shape.matryoshka):
+            lengths = ", ".join(map(str, shape.matryoshka)) or "none"
+            return {"noisyir-warning": f"cut to {cut_to} dimensions; the model was trained to be cut to {lengths}"}
         if side or not live.model.is_asymmetric:
             return {}
         if not self._warned:
@@ -291,9 +296,11 @@ def _check_store(live: LiveModel, name: str) -> ServedIndex:
 
 
 def _check_dimensions(live: LiveModel, wanted: int | None) -> None:
-    if wanted not in (None, live.model.model.dim):
-        dim = live.model.model.dim
-        raise RefusedError(f"the model has {dim} dimensions and none to cut: leave it out", None, "dimensions")
+    dim = live.model.model.dim
+    if wanted is not None and not 1 <= wanted <= dim:
+        raise RefusedError(
+            f"the model has {dim} dimensions, and {wanted} were asked for: send fewer", None, "dimensions"
+        )
 
 
 async def _check_tei(live: LiveModel, options: protocols.TeiOptions, texts: Sequence[str], side: Side | None) -> None:

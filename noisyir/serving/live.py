@@ -74,7 +74,8 @@ class LiveModel:
             return await asyncio.to_thread(index.fused, terms, vectors, k)
         if system == "bm25":
             return await self._search[system]((query, k))
-        vector = (await self.embed([query], "query")).vectors[0]
+        whole, index = (await self.embed([query], "query")).vectors, self.model.index
+        vector = self.model.shortened(whole, index.dimensions if index else None)[0]
         return await self._search[system]((vector, k))
 
     def check_count(self, texts: Sequence[str]) -> None:

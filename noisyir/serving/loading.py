@@ -29,8 +29,8 @@ from noisyir.retrieval.bm25 import LexicalSearcher, open_lexical_index
 from noisyir.retrieval.encode import Encoder, embed_all
 from noisyir.retrieval.fusion import candidates_of, fused_run, fused_scores
 from noisyir.retrieval.settings import Bm25Params, SearchParams
-from noisyir.retrieval.texts import Hits, Vectors, run_table
-from noisyir.retrieval.vector_search import Index, best, open_vectors
+from noisyir.retrieval.texts import Hits, Vectors, run_table, shortened
+from noisyir.retrieval.vector_search import Index, best, dimension_of, open_vectors
 from noisyir.stages.data.corrupt import CORRUPT
 from noisyir.stages.data.ingest import INGEST
 from noisyir.stages.detection.audit import AUDIT
@@ -103,6 +103,7 @@ class ServedIndex:
         self.ref = found.index.ref("index")
         table = store.builds.table(found.corpus, ("doc_id", "doc_row", "title", "text")).sort_by("doc_row")
         self.documents = table.drop_columns(["doc_row"]).combine_chunks()
+        self.dimensions = dimension_of(store.builds.folder(self.ref))
         self._vectors: Index = open_vectors(
             store.builds.folder(self.ref), probes=how.probes, breadth=how.breadth,
             device=options.device, threads=options.cpu_threads,
@@ -223,6 +224,10 @@ class ServedModel:
         tokens = ids if self.model.transformers else as_bags(ids)
         with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self._precision == "bf16"):
             return embed_all(self._encoder, tokens, side, self._batch_tokens)
+
+    def shortened(self, vectors: Vectors, dimensions: int | None) -> Vectors:
+        """The first numbers of each vector, as the model's similarity wants them."""
+        return shortened(vectors, dimensions, cosine=self.model.similarity == "cosine")
 
     def exceeds(self, text: str, side: Side) -> bool:
         """Whether a text is cut before it is read."""

@@ -4,19 +4,21 @@ What is descended on is an `Objective`, DPR's contrastive loss or a correction o
 says so, with the contrastive confidence regulariser (Wang et al., AAAI 2024, Eq. 8) beside it.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional
 
 from noisyir.errors import ConfigError
 from noisyir.losses.dpr import ccr, masked_log_probs, robust_loss
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.batches import Batch, PairBatches, Rng, TrainingPairs
 from noisyir.training.gradients import BatchGradient
-from noisyir.training.learner import Learner, Objective, Tensors, load_weights, on_device
+from noisyir.training.learner import Learner, Objective, Tensors, learning, load_weights, on_device
 from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.settings import TrainDprParams
 from noisyir.training.throughput import encoding
@@ -59,14 +61,24 @@ class BiEncoderLearner(Learner[Batch]):
         applies = setting.beta > 0.0 and self.whole_epochs >= setting.from_epoch
 
         def loss(queries: Float[Tensor, "query dim"], passages: Float[Tensor, "passage dim"]) -> Float[Tensor, ""]:
-            scores = self.params.scale * queries @ passages.T
-            value = self.objective.loss(batch, scores)
-            return regularised(value, batch, scores, setting.beta) if applies else value
+            values = []
+            for some, others in zip(*(self._cut(vectors) for vectors in (queries, passages)), strict=True):
+                scores = self.params.scale * some @ others.T
+                value = self.objective.loss(batch, scores)
+                values.append(regularised(value, batch, scores, setting.beta) if applies else value)
+            return torch.stack(values).mean() if len(values) > 1 else values[0]
 
         self.work = self._encoding(batch.queries, batch.passages)
         value = self.gradient.compute(batch, loss, seed)
         self.objective.observe(value)
         return {"train_loss": value, **self.objective.measured}
+
+    def _cut(self, vectors: Float[Tensor, "text dim"]) -> list[Float[Tensor, "text cut"]]:
+        """The vectors at each length of `matryoshka`, then whole (Kusupati et al., NeurIPS 2022, Eq. 1)."""
+        cut = [vectors[:, :length] for length in self.params.matryoshka]
+        if self.encoder.similarity == "cosine":
+            cut = [functional.normalize(some, dim=1) for some in cut]
+        return [*cut, vectors]
 
     def start_epoch(self) -> dict[str, float]:
         """Let the objective look at the model."""
@@ -84,7 +96,7 @@ class BiEncoderLearner(Learner[Batch]):
         if value > self._best_dev:
             self._best_dev, self._best_epoch = value, self.whole_epochs
             if self.params.patience is not None:
-                self.best = {name: weight.detach().clone() for name, weight in self.encoder.named_parameters()}
+                self.best = {name: weight.detach().clone() for name, weight in learning(self.encoder).items()}
         return {"dev_mrr@10": value}
 
     def finish(self) -> dict[str, float]:
@@ -134,7 +146,14 @@ def train(
             "train.pool=own with hard_negatives=0 leaves nothing to compete with a query's positive: set "
             "train.hard_negatives, and mine.per_query, or train.pool=batch"
         )
-    return TrainingRun([BiEncoderLearner(encoder, pairs, held, params, objective, context.rng)], context).run()
+    if beyond := [length for length in params.matryoshka if length >= encoder.dim]:
+        raise ConfigError(
+            f"train.matryoshka={list(params.matryoshka)}: vectors have {encoder.dim} dimensions, and {beyond[0]} is no "
+            "cut of them: set lengths below that"
+        )
+    curves = TrainingRun([BiEncoderLearner(encoder, pairs, held, params, objective, context.rng)], context).run()
+    encoder.shape = replace(encoder.shape, matryoshka=tuple(sorted(params.matryoshka)))
+    return curves
 
 
 def check_regulariser(params: TrainDprParams, similarity: str) -> None:

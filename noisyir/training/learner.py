@@ -124,7 +124,7 @@ class Learner(Generic[B]):
 
     def state(self) -> Tensors:
         """All that later steps depend on, as a checkpoint holds it."""
-        return {self.name: dict(self.model.named_parameters()), **self.optimiser_state()}
+        return {self.name: learning(self.model), **self.optimiser_state()}
 
     def optimiser_state(self) -> Tensors:
         """The part of it that a later stage, which reads the model itself, goes on with."""
@@ -287,6 +287,14 @@ def _digest(flat: Mapping[str, Tensor], progress: str) -> UInt8[Tensor, "32"]:
 
 @torch.no_grad()
 def load_weights(model: nn.Module, saved: Mapping[str, Tensor]) -> None:
-    """Give the model the saved value of every parameter; those that two towers share are one."""
-    for name, weight in model.named_parameters():
-        weight.copy_(saved[name])
+    """Give the model the saved values of its weights, of all that learn; those that two towers share are one."""
+    weights = dict(model.named_parameters())
+    if missing := learning(model).keys() - saved.keys():
+        raise KeyError(min(missing))
+    for name, value in saved.items():
+        weights[name].copy_(value)
+
+
+def learning(model: nn.Module) -> dict[str, Tensor]:
+    """The weights that training moves, by name."""
+    return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}

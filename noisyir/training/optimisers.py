@@ -20,7 +20,7 @@ EPS = 1e-8
 
 
 def optimiser_for(model: nn.Module, params: TrainDprParams) -> "DenseAdamW | RowAdamW":
-    """AdamW over all weights of a transformer; over the touched rows of a static model.
+    """AdamW over all weights of a transformer that learn; over the touched rows of a static model.
 
     ConfigError for a moving average that never moves.
     """
@@ -30,7 +30,7 @@ def optimiser_for(model: nn.Module, params: TrainDprParams) -> "DenseAdamW | Row
             "[0.9, 0.999]"
         )
     kind = RowAdamW if any(isinstance(part, StaticTower) for part in model.modules()) else DenseAdamW
-    return kind(list(model.parameters()), params)
+    return kind([weight for weight in model.parameters() if weight.requires_grad], params)
 
 
 def learning_rate(step: int, steps: int, params: TrainDprParams) -> float:

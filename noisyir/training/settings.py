@@ -1,9 +1,10 @@
 """Settings of training: the bi-encoder's, the ranker's and AR2's."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from noisyir.models.settings import LoraParams
 from noisyir.settings import Fraction, LearningRate, Params
 
 
@@ -15,6 +16,9 @@ class CcrParams(Params):
     )
     from_epoch: NonNegativeInt = Field(0, description="the first epoch, from 0, in which it counts")
     force: bool = Field(False, description="allow beta above 0.01 with dot products, whose loss has no lower bound")
+
+
+ADAPTERS_RATE = 1e-4  # as sentence-transformers and peft advise: five times that of whole encoders
 
 
 class TrainDprParams(Params):
@@ -41,6 +45,16 @@ class TrainDprParams(Params):
     gradient_checkpointing: bool = Field(
         False, description="compute a transformer's activations twice instead of keeping them: less memory"
     )
+    length_buckets: PositiveInt = Field(
+        1, description="groups of texts of like length that a transformer reads one by one: less padding on a CPU"
+    )
+    freeze: NonNegativeInt | None = Field(
+        None, description="lower layers of a transformer that stay as they are, with its embeddings; null: all learns"
+    )
+    lora: LoraParams = LoraParams()
+    matryoshka: tuple[PositiveInt, ...] = Field(
+        (), description="lengths that vectors may be cut to: the loss is the mean over these and the whole; none: whole"
+    )
     flagged: Literal["drop", "weight"] = Field(
         "drop", description="pairs with flags: leave those flagged out, or weight the loss by the chance to be clean"
     )
@@ -51,6 +65,20 @@ class TrainDprParams(Params):
     dev_documents: PositiveInt = Field(
         50_000, description="documents they are ranked over, at most: the relevant ones, then others of the collection"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _adapters_learn_faster(cls, values: Any) -> Any:
+        """The rate of adapters, where none is given."""
+        lora = values.get("lora") if isinstance(values, dict) else None
+        rank = lora.get("rank") if isinstance(lora, dict) else getattr(lora, "rank", 0)
+        return {"learning_rate": ADAPTERS_RATE, **values} if rank else values
+
+    @model_validator(mode="after")
+    def _one_part_learns(self) -> Self:
+        if self.lora.rank and self.freeze is not None:
+            raise ValueError(f"lora.rank={self.lora.rank} freezes all weights already: leave freeze={self.freeze} out")
+        return self
 
 
 class HoldOutParams(Params):

@@ -210,7 +210,8 @@ def test_every_table_has_one_writer_and_stages_are_unique():
     several = {
         # as it is, in passages, with copies, with new or wrong documents
         "corpus": {"ingest", "chunk", "hide", "join_corpus", "corrupt"},
-        "dense_run": {"search", "best_passages"},
+        "dense_run": {"search", "best_passages", "run_of_others"},
+        "given_weights": {"given_weights", "weights_of_others"},
         "qrels": {"ingest", "chunk"},
         "given_negatives": {"ingest", "chunk", "judged_pairs"},
         "doc_vectors": {"encode", "encode_new"},

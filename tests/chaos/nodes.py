@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
+from noisyir.app.retention import keys_to_go_on_with
 from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
@@ -212,6 +213,8 @@ def _fault_of_run(
         return f"the run ended: {error}"
     finally:
         killer.end()
+    with store.locks.alone():  # of a worker that was killed once its build was there; gc looks for those
+        store.work.remove_leftovers(keys_to_go_on_with(store, keep_runs=1))
     return _fault(store, wanted, {result.meta.stage for result in made.results.values()})
 
 

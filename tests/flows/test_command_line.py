@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from noisyir.cli import main
+from noisyir.engine.store import Store
 from noisyir.errors import install_hint
 from tests.flows.screens import check_fits, check_recorded, plain, terminal
 from tests.tiny import write_beir
@@ -100,6 +102,24 @@ def kill_once(home: Path, args: list[str], trace: str, count: int) -> None:
         time.sleep(0.001)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def test_a_run_of_another_seed_of_which_gc_deleted_a_part_spoils_no_last_line(
+    here, finished, collection: Path, tmp_path: Path
+):
+    home = shutil.copytree(finished[0], tmp_path / "home")
+    words = ["run", "demo", *SETTINGS, f"data.path={collection}", "--no-track", "seed=1"]
+    both = here(home, *words)
+    assert both.returncode == 0 and "best " in both.stdout
+    store = Store(home / "store", home=home)
+    needed = {(step["key"], step["build"]) for step in store.runs.all()[0]["steps"].values()}
+    with store.locks.alone():
+        for meta in store.builds.all():
+            if meta.stage == "encode" and (meta.key, meta.build) not in needed:
+                store.builds.remove(meta)
+    alone = here(home, *words)
+    assert alone.returncode == 0, alone.stderr
+    assert "best " in alone.stdout
 
 
 @pytest.mark.slow

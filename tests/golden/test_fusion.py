@@ -7,7 +7,15 @@ import pyarrow as pa
 import pytest
 
 from noisyir.eval.measures import per_query, ranked
-from noisyir.retrieval.fusion import WEIGHTS, candidates_of, chosen_weight, fused_run, fused_scores, ndcg
+from noisyir.retrieval.fusion import (
+    WEIGHTS,
+    candidates_of,
+    chosen_weight,
+    cross_fitted_weights,
+    fused_run,
+    fused_scores,
+    ndcg,
+)
 
 LEXICAL = {"q1": {"a": 12.0, "b": 9.0, "c": 3.0}, "q2": {"a": 5.0}, "q3": {"x": 2.0, "y": 2.0}}
 DENSE = {"q1": {"b": 0.9, "d": 0.7, "a": -0.1}, "q3": {"z": 0.5}, "q4": {"m": 0.2, "n": 0.1}}
@@ -92,6 +100,21 @@ def test_the_weight_is_that_of_the_greatest_mean_and_its_interval_widens_with_do
     assert chosen_weight(np.ones((len(WEIGHTS), 5)), np.arange(5), rng).value == 0.5  # nothing tells
     one_draw = chosen_weight(noisy, np.zeros(50, int), rng)
     assert one_draw.low == one_draw.high == one_draw.value  # queries of one document are one draw, which cannot vary
+
+
+def test_a_dev_query_is_ranked_by_the_weight_that_the_others_prefer():
+    """Where queries tell nothing of each other, the chosen weight flatters them, and the cross-fitted one does not."""
+    rng, groups, flattered, honest = np.random.default_rng(3), np.arange(100) // 2, [], []
+    for _ in range(200):
+        values = rng.normal(0, 1, (len(WEIGHTS), 50))[:, groups]
+        crossed = cross_fitted_weights(values, groups, rng)
+        assert (crossed[::2] == crossed[1::2]).all()  # queries of one document have their weight from others
+        flattered.append(values.mean(axis=1).max())
+        honest.append(values[np.searchsorted(WEIGHTS, crossed), np.arange(100)].mean())
+    assert np.mean(flattered) > 0.2 and abs(np.mean(honest)) < 0.04  # 3 standard errors
+    assert (cross_fitted_weights(values[:, :3], np.zeros(3, int), rng) == 0.5).all()  # one group tells nothing
+    two = cross_fitted_weights(np.eye(len(WEIGHTS))[:, [3, 9]], np.array([0, 1]), rng)
+    assert two.tolist() == [WEIGHTS[9], WEIGHTS[3]]
 
 
 def test_the_interval_covers_the_best_weight():

@@ -96,6 +96,21 @@ def test_what_belongs_together_is_in_one_split_and_every_pair_is_kept(rows, seed
     assert hold_out(given_tables, {f"d{n}": n for n in range(41)}, params) == (found, facts)
 
 
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_a_share_of_the_drawn_dev_queries_is_the_gates_and_teaches_nothing(share):
+    rows = tables([f"how do I word{n} number{n}" for n in range(60)], [[f"d{n // 2}"] for n in range(60)])
+    of_text, params = {f"d{n}": n for n in range(30)}, HeldOutParams(dev=0.4, test=0.2)
+    found, facts = hold_out(rows, of_text, params, share)
+    plain = hold_out(rows, of_text, params)[0]["queries"]["split"].to_pylist()
+    splits = found["queries"]["split"].to_pylist()
+    assert splits.count("promotion") == 24 * share and splits.count("dev") == 24 * (1 - share)
+    assert [{"promotion": "dev"}.get(one, one) for one in splits] == plain  # all else is as it was
+    assert all(splits[n] == splits[n + 1] for n in range(0, 60, 2))  # queries of one document
+    assert "promotion" not in found["pairs"]["split"].to_pylist() and "promotion" in facts["held_out"]
+    judged = {*found["qrels"]["query_id"].to_pylist()}
+    assert {f"q{n}" for n, one in enumerate(splits) if one == "promotion"} <= judged
+
+
 def test_one_document_for_all_lets_documents_be_shared_and_says_so():
     shared = tables([f"q{n} w{n}" for n in range(40)], [["d"]] * 40)
     _, facts = hold_out(shared, {"d": 0}, HeldOutParams())

@@ -61,7 +61,14 @@ def test_an_override_behind_an_alias_changes_one_of_its_places(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "override", ["train.epochs=true", "reader.train.learning_rate=false", "seed=true", "train.patience=true"]
+    "override",
+    [
+        "data.min_relevance=true",
+        "train.epochs=true",
+        "reader.train.learning_rate=false",
+        "seed=true",
+        "train.patience=true",
+    ],
 )
 def test_a_switch_is_no_number(override: str):
     setting = re.escape(override.partition("=")[0])

@@ -10,6 +10,11 @@ from noisyir.errors import ConfigError
 from noisyir.models.layout import read_layout
 
 SUFFIX = "-huggingface"
+_POOLED = {
+    "cls": "the first token's vector",
+    "last": "the last token's vector",
+    "mean": "the mean of the tokens' vectors",
+}
 _OTHERS = ("modules.json", "config_sentence_transformers.json", "sentence_bert_config.json", "router_config.json")
 
 
@@ -32,7 +37,7 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
                     shutil.copyfile(file, folder / file.name)
         for about in ("README.md", "noisyir.json"):
             shutil.copyfile(made / about, target / about)
-    pooled = "the first token's vector" if layout.shape.pooling == "cls" else "the mean of the tokens' vectors"
+    pooled = _POOLED[layout.shape.pooling]
     return (
         f'{target}\nfrom transformers import AutoModel; model = AutoModel.from_pretrained("{target}")\n'
         f"A text's vector is {pooled}; noisyir.json has prefixes, lengths and similarity."

@@ -22,14 +22,18 @@ from noisyir.commands import (
 from noisyir.errors import StoreError
 
 if TYPE_CHECKING:
-    from noisyir.app.runs import Outcome
+    from noisyir.app.runs import Execution, Outcome
+    from noisyir.engine.stage import Observer
     from noisyir.engine.store import Store
+    from noisyir.pipelines.suite import Suite
 
 
 def run(
     overrides: Annotated[list[str] | None, argument("KEY=VALUE", "settings, such as methods=[dpr,npc]")] = None,
     suite: Annotated[str, option("NAME", "a suite, or a .yaml file", complete=suite_names)] = "pydocs",
     seeds: Annotated[int | None, option("N", "seeds 0 to N - 1 instead of the suite's")] = None,
+    data: Annotated[str | None, option("DIR", "where the suite's sets lie (default: as the suite says)")] = None,
+    own: Annotated[list[str] | None, option("FILE", "one more set, of your own pairs (repeatable)", "--set")] = None,
     jobs: Annotated[int | None, option("N", "steps at a time (default: one a core)")] = None,
     engine: Engine = "local",
     out: Annotated[str | None, option("DIR", "copy the page and its tables there")] = None,
@@ -41,29 +45,54 @@ def run(
 
     example: noisyir bench noise --suite pydocs --seeds 3
     """
-    from noisyir import experiments
     from noisyir.app.console import observer_for
     from noisyir.app.dry_run import print_forecast
-    from noisyir.app.runs import Execution, run_suite
-    from noisyir.engine.parallel import at_once
+    from noisyir.app.runs import run_suite
     from noisyir.engine.plan import Choice, forecast
     from noisyir.pipelines.planning import bench_of
+
+    choice = Choice(refresh=tuple(refresh or ()))
+    with observer_for(sys.stderr) as observer:
+        chosen, execution = opened_suite(
+            suite, overrides, seeds=seeds, data=data, own=own, jobs=jobs, store=store, observer=observer
+        )
+        if dry_run:
+            print_forecast(forecast(bench_of(chosen), choice, execution.store))
+            return 0
+        execution.store.check_writable()
+        call = run_suite if engine == "local" else prefect_engine("bench_noise").run_suite
+        outcome = call(chosen, choice, execution)
+    _print(outcome, execution.store, out)
+    return 0
+
+
+def opened_suite(
+    suite: str,
+    overrides: list[str] | None,
+    *,
+    observer: Observer,
+    seeds: int | None = None,
+    data: str | None = None,
+    own: list[str] | None = None,
+    jobs: int | None = None,
+    store: str | None = None,
+) -> tuple[Suite, Execution]:
+    """A suite with the data that is here, and with what it is run; which sets are not as the protocol's is printed."""
+    from noisyir import experiments
+    from noisyir.app.protocol import with_data
+    from noisyir.app.runs import Execution
+    from noisyir.engine.parallel import at_once
     from noisyir.tracking import open_tracker
 
     settings, machine = split_settings(overrides)
     chosen = experiments.with_seeds(experiments.load_suite(suite, settings), seeds)
-    choice, opened = Choice(refresh=tuple(refresh or ())), open_store(store)
-    if dry_run:
-        print_forecast(forecast(bench_of(chosen), choice, opened))
-        return 0
-    opened.check_writable()
+    opened = open_store(store)
+    chosen, said = with_data(chosen, data, own or [])
+    for line in said:
+        print(line, file=sys.stderr)
     runtime = at_once(experiments.load_runtime(machine), jobs)
-    call = run_suite if engine == "local" else prefect_engine("bench_noise").run_suite
     tracker = open_tracker(experiment=chosen.experiment, home=opened.home, enabled=False)
-    with observer_for(sys.stderr) as observer:
-        outcome = call(chosen, choice, Execution(store=opened, runtime=runtime, tracker=tracker, observer=observer))
-    _print(outcome, opened, out)
-    return 0
+    return chosen, Execution(store=opened, runtime=runtime, tracker=tracker, observer=observer)
 
 
 def _print(outcome: Outcome, store: Store, out: str | None) -> None:

@@ -91,7 +91,7 @@ def trec_role(path: Path) -> Literal["qrels", "run"] | None:
         return "run" if _are_ranks(first) else None
     if len(fields) == 4 and fields[3].lstrip("-").isdecimal() and fields[1].upper() in ("0", "Q0", "ITER"):
         return "qrels"
-    return "run" if _layout(fields) else None
+    return "run" if layout_of_run(fields) else None
 
 
 def _are_ranks(lines: list[list[str]]) -> bool:
@@ -105,7 +105,7 @@ def _are_ranks(lines: list[list[str]]) -> bool:
     return True
 
 
-def _layout(fields: list[str]) -> Callable[[list[str]], tuple[str, str, str, str | None]] | None:
+def layout_of_run(fields: list[str]) -> Callable[[list[str]], tuple[str, str, str, str | None]] | None:
     """How qid, docid, score and grade are found in the lines of a run, by its first one."""
     if len(fields) == 6 and fields[1].upper() == "Q0" and fields[3].isdecimal():
         return lambda f: (f[0], f[2], f[4], None)
@@ -180,7 +180,7 @@ class TrecFiles:
             if not (fields := line.split()):
                 continue
             with row(place, number):
-                layout = layout or _layout(fields)
+                layout = layout or layout_of_run(fields)
                 if layout is None or len(fields) not in (3, 6):
                     raise DataError(f"{place} {number}: expected qid Q0 docid rank score tag, found {line!r:.60}")
                 query_id, doc_id, score, grade = layout(fields)

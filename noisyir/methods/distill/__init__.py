@@ -63,7 +63,7 @@ class DistillPosterior(Method):
 
     def train(self, context: "Context") -> Outputs:
         """Score lists, flag pairs, learn the chances from both, then learn these."""
-        params, found = context.exp.distilling(0.1, teacher_temperature=1.0, flagged="weight"), context.relevance()
+        params, found = context.exp.distilling(0.1, flagged="weight"), context.relevance()
         if params.distill.flagged != "weight":
             return distilled(context, self.kind, params, found["teacher_scores"])
         inputs = {"pairs": context.noisy["noisy_pairs"], "flags": found["noise_flags"]}

@@ -1,6 +1,7 @@
-"""Raw data, whatever its format, as the tables that other stages read; and the weights that a file of pairs gives."""
+"""Raw data, whatever its format, as the tables that other stages read; and weights of pairs that files give."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -12,14 +13,16 @@ from noisyir.data.formats.pairs import Pairs
 from noisyir.data.held_out import hold_out
 from noisyir.data.id_texts import text_key
 from noisyir.data.records import RecordsByKind
-from noisyir.data.settings import JudgedPairsParams
+from noisyir.data.row_files import RowFile
+from noisyir.data.settings import GivenFileParams, JudgedPairsParams
 from noisyir.data.validate import Validator
+from noisyir.engine.provenance import files_digest
 from noisyir.engine.stage import Job, Stage, told
 from noisyir.engine.tables import aligned, semi_join
 from noisyir.errors import DataError
 from noisyir.schemas.data import ANSWERS, CORPUS, EXCLUDED, GIVEN_NEGATIVES, NOISY_PAIRS, PAIRS, QRELS, QUERIES
 from noisyir.schemas.noise import GIVEN_WEIGHTS
-from noisyir.settings import HELD_OUT, AuditedSplit
+from noisyir.settings import HELD_OUT, PROMOTION, AuditedSplit
 
 
 def ingest(job: Job[Format]) -> None:
@@ -40,14 +43,20 @@ def ingest(job: Job[Format]) -> None:
     tables["pairs"] = _relevant(tables["pairs"], tables["qrels"], job.params.min_relevance)
     held_out: dict[str, Any] = {}
     if job.params.hold_out:
-        tables, held_out = hold_out(tables, texts, job.params.hold_out)
+        tables, held_out = hold_out(tables, texts, job.params.hold_out, job.params.promotion_share)
+    splits = {*tables["queries"]["split"].unique().to_pylist()}
+    if job.params.promotion_share and not splits & {"dev", PROMOTION}:
+        raise DataError(
+            f"data.promotion_share={job.params.promotion_share:g} takes of dev queries, and there are none: "
+            "data.hold_out={dev: 0.2} draws some, or set it to 0"
+        )
     for name, table in tables.items():
         job.write(name, table)
     job.note("source", {"name": source.name, **read.facts(), **held_out})
     job.note("excluded", checked.excluded_counts())
     if "train" not in tables["pairs"]["split"].unique().to_pylist():
         job.note("training", "no training pairs: this data can be searched and scored, not trained on")
-    if not tables["qrels"].num_rows and not {*HELD_OUT} & {*tables["queries"]["split"].unique().to_pylist()}:
+    if not tables["qrels"].num_rows and not {*HELD_OUT} & splits:
         job.note("scoring", "no judgements: this data can be trained on and audited, not scored")
 
 
@@ -65,7 +74,7 @@ def _relevant(pairs: pa.Table, qrels: pa.Table, least: int) -> pa.Table:
 
 INGEST = Stage(
     name="ingest",
-    version=4,
+    version=5,
     params=Format,
     reads={},
     writes={
@@ -152,4 +161,56 @@ GIVEN = Stage(
         "weights",
         "Weights: by the file {pairs:,} pairs count {mean:.2f} in the mean, {below_half:,} of them below one half.",
     ),
+)
+
+
+def digest_given(params: GivenFileParams) -> str:
+    """A hash of the file's bytes."""
+    path = Path(params.path or "")
+    if not path.is_file():
+        raise DataError(f"{path} is not a file")
+    return files_digest(path.parent, [path])
+
+
+def weights_of_others(job: Job[GivenFileParams]) -> None:
+    """Write the weights of a file.  DataError where one of the training pairs has none, or one is no number from 0."""
+    pairs = job.table("pairs")
+    training = pairs.filter(pc.equal(pairs["split"], "train"))
+    rows = RowFile.open(str(job.params.path), "weights")
+    columns = ("query_id", "doc_id", "weight")
+    if lacking := [name for name in columns if name not in rows.columns]:
+        raise DataError(f"{rows.path} has no column {lacking[0]}: weights are query_id, doc_id, weight")
+    given: dict[tuple[str, str], float] = {}
+    for number, row in rows.rows(columns):
+        given[str(row["query_id"]), str(row["doc_id"])] = _weight(row["weight"], f"{rows.place} {number}")
+    ids = list(zip(training["query_id"].to_pylist(), training["doc_id"].to_pylist(), strict=True))
+    if lost := [pair for pair in ids if pair not in given]:
+        raise DataError(
+            f"{rows.path} has no weight for {len(lost):,} of {len(ids):,} training pairs, for example {lost[0]}: give "
+            "each pair one, 0 to leave it out"
+        )
+    weights = np.array([given[pair] for pair in ids], np.float32)
+    if not weights.any():
+        raise DataError(f"{rows.path} leaves out every training pair: give at least one a weight above 0")
+    job.write("given_weights", training.select(["query_id", "doc_id"]).append_column("weight", pa.array(weights)))
+
+
+def _weight(value: object, place: str) -> float:
+    try:
+        weight = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        weight = -1.0
+    if not 0 <= weight < np.inf:
+        raise DataError(f"{place}: a weight is a number from 0 on, not {value!r:.40}")
+    return weight
+
+
+WEIGHTS_OF_OTHERS = Stage(
+    name="weights_of_others",
+    version=1,
+    params=GivenFileParams,
+    reads={"pairs": NOISY_PAIRS["query_id", "doc_id", "split"]},
+    writes={"given_weights": GIVEN_WEIGHTS},
+    run=weights_of_others,
+    raw={"source": digest_given},
 )

@@ -26,7 +26,7 @@ from noisyir.errors import DataError
 from noisyir.mining.judges import PosteriorJudge
 from noisyir.mining.settings import RelevanceParams
 from noisyir.schemas.data import NOISY_PAIRS, QRELS, QUERIES
-from noisyir.schemas.noise import NOISE_FLAGS
+from noisyir.schemas.noise import NOISE_ESTIMATE, NOISE_FLAGS
 from noisyir.schemas.training import CANDIDATE_POOL, CANDIDATES, RELEVANCE, TEACHER_SCORES, VERDICTS
 from noisyir.stages.mining.teacher_lists import numbered
 
@@ -40,8 +40,8 @@ _FEWEST = 20  # judged candidates; fewer, or of one kind alone, say nothing of t
 _LEAST = 1e-6  # chance in a target, of which there is a logarithm
 _SAID = "{documents:,} documents, learnt from {by}; {relevant:.1%} likely relevant."
 _UNWARRANTED = (
-    "no made-up pairs warrant a share of wrong labels, and all are taken for right: judge 20 pairs drawn at random "
-    "(noisyir audit --judge), or set detect.assume=best"
+    "no made-up pairs warrant a share of wrong labels: no pair is flagged, and %.0f %% is supposed, the middle of what "
+    "they say: judge 20 pairs drawn at random (noisyir audit --judge), or set detect.assume=best"
 )
 
 
@@ -61,10 +61,13 @@ def estimate_relevance(job: Job[RelevanceParams]) -> None:
     job.write("teacher_scores", _target(job, found))
     job.note(
         "posterior",
-        {"documents": len(found), **_told(chance, models, judged), "wrong_share": wrong if warranted else None},
-    )
+        {
+            "documents": len(found), **_told(chance, models, judged),
+            "wrong_share": wrong if warranted else None, "supposed_share": wrong,
+        },
+    )  # fmt: skip
     if judged is None and not warranted:
-        log.warning(_UNWARRANTED)
+        log.warning(_UNWARRANTED, 100 * wrong)
 
 
 def _told(chance: "Scores", models: list[LabelModel], judged: JudgedCandidates | None) -> dict[str, Any]:
@@ -107,12 +110,19 @@ def _judged(job: Job[RelevanceParams], pool: pa.Table, columns: np.ndarray, fold
 
 
 def _wrong_share(job: Job[Any]) -> tuple[float, bool]:
-    """The share of training pairs that are wrong, and whether anything warrants it; else 0."""
+    """The share of training pairs that are wrong, and whether anything warrants it; else the middle of its range.
+
+    0 would be no caution: all labels would count as sure, and targets be the labels alone.
+    """
     if not job.has("flags"):
         return 0.0, False
     pairs = job.table("pairs").filter(pc.equal(job.table("pairs")["split"], "train"))
     chances = with_flags(pairs, job.table("flags"))["p_clean"].drop_null()
-    return (1.0 - float(pc.mean(chances).as_py()), True) if len(chances) else (0.0, False)
+    if len(chances):
+        return 1.0 - float(pc.mean(chances).as_py()), True
+    found = job.table("estimate").sort_by("epoch").to_pydict() if job.has("estimate") else {"name": [], "value": []}
+    last = dict(zip(found["name"], found["value"], strict=True))
+    return (last.get("rate_low", 0.0) + last.get("rate_high", 0.0)) / 2, False
 
 
 def _verdicts(found: pa.Table, chance: "Scores", threshold: float, *, said: bool) -> pa.Table:
@@ -163,7 +173,7 @@ def posterior_judge(job: Job[PosteriorJudge]) -> None:
 
 ESTIMATE_RELEVANCE = Stage(
     name="estimate_relevance",
-    version=1,
+    version=2,
     params=RelevanceParams,
     reads={
         "pool": CANDIDATE_POOL.all(),
@@ -173,6 +183,7 @@ ESTIMATE_RELEVANCE = Stage(
         "qrels": QRELS["query_id", "doc_id", "relevance"],
         "pairs": NOISY_PAIRS["query_id", "doc_id", "split"],
         "flags": NOISE_FLAGS["query_id", "doc_id", "epoch", "p_clean", "is_clean"].or_none(),
+        "estimate": NOISE_ESTIMATE.all().or_none(),
     },
     writes={"relevance": RELEVANCE, "noise_flags": NOISE_FLAGS, "teacher_scores": TEACHER_SCORES},
     run=estimate_relevance,

@@ -25,7 +25,7 @@ def noise_table(job: Job[NoiseTableParams]) -> None:
     """
     from noisyir.report.bench import Bench, markdown, render
 
-    params, metrics = job.params, by_cell(job.tables("metrics"))
+    params, metrics = job.params, by_cell(job.tables("metrics"), job.params.given)
     mining, losses, curves = (by_cell(job.tables(name)) for name in ("mining", "losses", "sieve_curves"))
     cells = {*metrics, *mining}
     if not cells:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.engine.tables import regrouped
+from noisyir.errors import ConfigError
 from noisyir.models.backends import CALIBRATED, check_backend
 from noisyir.retrieval.settings import EncodeParams
 from noisyir.schemas.data import CORPUS, QUERIES
@@ -80,13 +81,21 @@ def _encoder(job: Job[EncodeParams]) -> "tuple[ShardEncoder, AbstractContextMana
 
     params, runtime = job.params, job.runtime
     torch.set_num_threads(runtime.cpu_threads)
+    model, batch_tokens = _model(job.folder("model"), _device(params, runtime), runtime.batch_tokens)
+    if (params.dimensions or 0) > model.dim:
+        raise ConfigError(f"encode.dimensions={params.dimensions}: vectors have {model.dim}: set fewer, or null")
+    cosine = model.similarity == "cosine"
     if params.backend == "torch":
-        model, batch_tokens = _model(job.folder("model"), runtime.device, runtime.batch_tokens)
         bf16 = torch.autocast(model.device.type, torch.bfloat16, enabled=params.precision == "bf16")
-        return ShardEncoder(model, params.dtype, batch_tokens), bf16
+        return ShardEncoder(model, params.dtype, batch_tokens, params.dimensions, cosine), bf16
     texts = tuple(_first_passages(job)) if params.backend == "openvino-qint8" else None
     graphs, batch_tokens = _graphs(job.folder("model"), params.precision, runtime, texts)
-    return ShardEncoder(graphs, params.dtype, batch_tokens), nullcontext()
+    return ShardEncoder(graphs, params.dtype, batch_tokens, params.dimensions, cosine), nullcontext()
+
+
+def _device(params: EncodeParams, runtime: Runtime) -> str:
+    """The device of torch's model; where another backend computes, the CPU."""
+    return runtime.device if params.backend == "torch" else "cpu"
 
 
 @lru_cache(maxsize=1)  # one load for all shards that a process gets

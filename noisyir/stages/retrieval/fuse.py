@@ -1,4 +1,8 @@
-"""fuse: BM25's run and that of vectors as one, with the weight that dev queries prefer."""
+"""fuse: BM25's run and that of vectors as one, with the weight that dev queries prefer.
+
+A dev query itself is ranked by the weight that the dev queries of other groups prefer (cross-fitting), so that what is
+read off dev about the hybrid is not too good by the choice of the weight.
+"""
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +15,7 @@ from noisyir.retrieval.fusion import (
     Weight,
     candidates_of,
     chosen_weight,
+    cross_fitted_weights,
     fused_run,
     fused_scores,
     values_by_weight,
@@ -23,18 +28,20 @@ from noisyir.schemas.retrieval import BM25_RUN, DENSE_RUN, FUSED_RUN, FUSION
 def fuse(job: Job[HybridParams]) -> None:
     """Write the fused run, and in a row how it came about."""
     params, lexical, dense = job.params, job.table("lexical"), job.table("dense")
-    weight, queries = Weight(params.weight if params.weight is not None else UNKNOWN_WEIGHT, np.nan, np.nan), 0
+    weight = Weight(params.weight if params.weight is not None else UNKNOWN_WEIGHT, np.nan, np.nan)
+    by_query: dict[str, float] = {}
     if params.by == "sum" and params.weight is None:
-        weight, queries = _by_dev(job, lexical, dense) or (weight, queries)
+        weight, by_query = _by_dev(job, lexical, dense) or (weight, by_query)
     row = {"by": params.by, "k": params.k, "weight": weight.value, "low": weight.low, "high": weight.high}
     ends = {name: None if np.isnan(row[name]) else row[name] for name in ("low", "high")}
-    job.write("fusion", pa.Table.from_pylist([{**row, **ends, "queries": queries}], schema=FUSION.schema))
+    job.write("fusion", pa.Table.from_pylist([{**row, **ends, "queries": len(by_query)}], schema=FUSION.schema))
     found = candidates_of(lexical, dense)
-    job.write("fused_run", fused_run(found, fused_scores(found, params.by, weight.value, params.k), params.top_k))
+    weights = np.array([by_query.get(query_id, weight.value) for query_id in found.query_ids.to_pylist()])
+    job.write("fused_run", fused_run(found, fused_scores(found, params.by, weights, params.k), params.top_k))
 
 
-def _by_dev(job: Job[HybridParams], lexical: pa.Table, dense: pa.Table) -> tuple[Weight, int] | None:
-    """The weight, and by how many dev queries it was chosen; None where none of them is judged."""
+def _by_dev(job: Job[HybridParams], lexical: pa.Table, dense: pa.Table) -> tuple[Weight, dict[str, float]] | None:
+    """The weight, and that of each dev query itself; None where none of them is judged."""
     queries = job.table("queries")
     judgements = judged(job.table("qrels"), queries.filter(pc.equal(queries["split"], "dev"))["query_id"].to_pylist())
     if not judgements:
@@ -53,12 +60,13 @@ def _by_dev(job: Job[HybridParams], lexical: pa.Table, dense: pa.Table) -> tuple
     groups = query_groups(judgements)
     drawn = np.unique([groups[query_id] for query_id in judgements], return_inverse=True)[1]
     values = values_by_weight(found, np.maximum(relevance, 0), np.maximum(ideal, 0))
-    return chosen_weight(values, drawn, job.rng("queries")), len(judgements)
+    crossed = cross_fitted_weights(values, drawn, job.rng("folds")).tolist()
+    return chosen_weight(values, drawn, job.rng("queries")), dict(zip(judgements, crossed, strict=True))
 
 
 FUSE = Stage(
     name="fuse",
-    version=1,
+    version=2,
     params=HybridParams,
     reads={
         "lexical": BM25_RUN.all(),

@@ -11,13 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from noisyir.data.formats.trec import layout_of_run
+from noisyir.data.settings import GivenFileParams
+from noisyir.data.text_files import utf8_lines
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import aligned, listed
+from noisyir.errors import DataError
 from noisyir.retrieval.settings import BestPassagesParams, RandomRunParams, SearchParams
 from noisyir.retrieval.texts import Hits, run_table
 from noisyir.schemas import retrieval
 from noisyir.schemas.data import CORPUS, CUT_PASSAGES, QUERIES
 from noisyir.schemas.retrieval import DENSE_RUN, INDEX, QUERY_VECTORS
+from noisyir.stages.data.ingest import digest_given
 
 if TYPE_CHECKING:
     from noisyir.retrieval.texts import Vectors
@@ -162,4 +167,48 @@ RANDOM_RUN = Stage(
     writes={"random_run": retrieval.RANDOM_RUN},
     run=random_run,
     seeded=True,
+)
+
+
+def run_of_others(job: Job[GivenFileParams]) -> None:
+    """Write a TREC run, best score first; equal scores stand by document id.  DataError for unknown ids, odd scores."""
+    path = Path(job.params.path or "")
+    known = {name: {*job.table(table)[name].to_pylist()} for name, table in _IDS}
+    found: dict[str, dict[str, float]] = {}
+    layout = None
+    for number, line in utf8_lines(path):
+        if not (fields := line.split()):
+            continue
+        layout = layout or layout_of_run(fields)
+        if layout is None:
+            raise DataError(f"{path} line {number} is no line of a TREC run: write qid Q0 docid rank score tag")
+        try:
+            query_id, doc_id, said, _ = layout(fields)
+            score = float(said)
+        except (IndexError, ValueError) as error:
+            raise DataError(f"{path} line {number} is not as the lines before: qid Q0 docid rank score tag") from error
+        for name, given in (("query_id", query_id), ("doc_id", doc_id)):
+            if given not in known[name]:
+                raise DataError(f"{path} line {number}: the set has no {name} {given!r}: score a run of this very set")
+        if not np.isfinite(score):
+            raise DataError(f"{path} line {number}: {said} is no score to rank by")
+        found.setdefault(query_id, {}).setdefault(doc_id, score)
+    ranked = {query: sorted(hits.items(), key=lambda hit: (-hit[1], hit[0])) for query, hits in found.items()}
+    flat = [hit for hits in ranked.values() for hit in hits]
+    scores = np.array([score for _, score in flat], np.float32)
+    hits = Hits(
+        np.array([*map(len, ranked.values())], int), pa.array([doc_id for doc_id, _ in flat], pa.string()), scores
+    )
+    job.write("dense_run", run_table(pa.array(list(ranked), pa.string()), hits))
+
+
+_IDS = (("query_id", "queries"), ("doc_id", "corpus"))
+RUN_OF_OTHERS = Stage(
+    name="run_of_others",
+    version=1,
+    params=GivenFileParams,
+    reads={"queries": QUERIES["query_id"], "corpus": CORPUS["doc_id"]},
+    writes={"dense_run": DENSE_RUN},
+    run=run_of_others,
+    raw={"source": digest_given},
 )

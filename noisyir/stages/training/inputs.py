@@ -15,6 +15,7 @@ from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
 from noisyir.schemas.noise import GIVEN_WEIGHTS, NOISE_FLAGS
 from noisyir.schemas.training import CURVES, MODEL, NEGATIVES, RANKER, TRIAL
+from noisyir.training.settings import TrainDprParams
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -71,7 +72,10 @@ def start_model(job: Job[Any]) -> "BiEncoder":
     """The bi-encoder that training starts from, on the device that the machine's settings name."""
     from noisyir.models.bi_encoder import load_bi_encoder
 
-    return ready(job, load_bi_encoder, "model")
+    encoder = ready(job, load_bi_encoder, "model")
+    if isinstance(job.params, TrainDprParams):
+        encoder.limit(job.params.freeze, job.params.lora, int(job.rng("adapters").integers(2**63)))
+    return encoder
 
 
 def start_ranker(job: Job[Any]) -> "Ranker":

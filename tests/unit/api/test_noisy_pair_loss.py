@@ -1,5 +1,8 @@
 """The loss for sentence-transformers' Trainer is the objective that noisyir trains by, to the number."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -176,6 +179,103 @@ def test_other_pairs_are_evaluated_by_the_plain_loss_and_not_trained_on(folder):
         loss(features(loss, ROWS), None)
 
 
+ROW = {"anchor": ["w1 w9", "w2", "w3"], "positive": ["w4 w1", "w5 w2", "w6"], "negative": ["w7", "w8", "w9 w3"]}
+
+
+def loss_of(folder, texts, *, correct=False, rows=None, **how):
+    """The loss of a batch of all pairs, and its gradients."""
+    loss = noisyir.losses.NoisyPairLoss(
+        SentenceTransformer(str(folder), device="cpu"), Dataset.from_dict(texts), correct=correct, **how
+    )
+    rows = np.arange(len(loss.pairs)) if rows is None else rows
+    names = [name for name in loss.pairs.column_names if name != "label"]
+    value = loss(features(loss, rows, names), torch.from_numpy(rows))
+    value.backward()
+    return float(value.detach()), sorted_gradients(loss.model)
+
+
+def same(one, other):
+    assert one[0] == pytest.approx(other[0], rel=1e-5)
+    for mine, theirs in zip(one[1], other[1], strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("how", [{}, {"beta": 0.3}, {"correct": True}], ids=["plain", "ccr", "npc"])
+def test_pairs_of_weight_0_are_left_out_and_other_weights_multiply(folder, how):
+    left_out = {name: [values[0], values[2]] for name, values in ROW.items()}
+    same(loss_of(folder, {**ROW, "weight": [1.0, 0.0, 1.0]}, **how), loss_of(folder, left_out, **how))
+    alone = [loss_of(folder, {**left_out, "weight": [float(n == 0), float(n == 1)]}) for n in (0, 1)]
+    assert alone[0][0] != pytest.approx(alone[1][0])
+    if not how:
+        each = [loss_of(folder, {**ROW, "weight": weights})[0] for weights in ([1, 1, 1], [2, 1, 1], [1, 1, 3.0])]
+        both = loss_of(folder, {**ROW, "weight": [2, 1, 3.0]})[0]
+        assert both - each[0] == pytest.approx((each[1] - each[0]) + (each[2] - each[0]), rel=1e-4)
+
+
+@pytest.mark.parametrize("how", [{}, {"beta": 0.3}, {"correct": True}], ids=["plain", "ccr", "npc"])
+def test_several_positives_are_as_many_pairs_of_one_query_and_do_not_compete(folder, how):
+    several = {"anchor": ["w1 w9", "w2"], "positive": [["w4 w1", "w6"], ["w5 w2"]]}
+    listed = {"anchor": ["w1 w9", "w1 w9", "w2"], "positive": ["w4 w1", "w6", "w5 w2"]}
+    same(loss_of(folder, several, **how), loss_of(folder, listed, **how))
+    if how:
+        return
+    model = SentenceTransformer(str(folder), device="cpu")
+    queries, passages = (model.encode(listed[side], normalize_embeddings=True) for side in ("anchor", "positive"))
+    scores = 20.0 * queries @ passages.T
+    scores[0, 1] = scores[1, 0] = -np.inf  # neither for nor against
+    expected = np.mean(np.log(np.exp(scores).sum(axis=1)) - np.diag(scores))
+    assert loss_of(folder, several)[0] == pytest.approx(float(expected), rel=1e-5)
+
+
+@pytest.mark.parametrize("how", [{}, {"beta": 0.3}, {"correct": True}], ids=["plain", "ccr", "npc"])
+def test_ragged_negatives_are_padded_ones_with_a_mask(folder, how):
+    pairs = {name: ROW[name] for name in ("anchor", "positive")}
+    value, gradients = loss_of(folder, {**pairs, "negative": [["w7", "w8 w1"], [], ["w9 w3"]]}, **how)
+    assert all(bool(torch.isfinite(gradient).all()) for gradient in gradients)
+    if not how:
+        model = SentenceTransformer(str(folder), device="cpu")
+        texts = [*pairs["positive"], "w7", "w8 w1", "w9 w3"]  # those that there are, and no padding
+        queries, passages = (model.encode(some, normalize_embeddings=True) for some in (pairs["anchor"], texts))
+        scores = 20.0 * queries @ passages.T
+        assert value == pytest.approx(float(np.mean(np.log(np.exp(scores).sum(axis=1)) - np.diag(scores))), rel=1e-5)
+    full = loss_of(folder, {**pairs, "negative": [[text] for text in ROW["negative"]]}, **how)
+    same(full, loss_of(folder, ROW, **how))
+
+
+def test_ragged_and_weighted_pairs_train_in_the_trainer(folder, tmp_path):
+    texts = {
+        "anchor": QUERIES, "positive": [[one, one + " w9"][: 1 + n % 2] for n, one in enumerate(PASSAGES)],
+        "negatives": [[f"w{40 + n}"] * (n % 4) for n in range(len(QUERIES))], "weight": [n % 3 for n in range(12)],
+    }  # fmt: skip
+    model = SentenceTransformer(str(folder), device="cpu")
+    loss = noisyir.losses.NoisyPairLoss(model, Dataset.from_dict(texts), settings={"npc.warmup_epochs": 1})
+    assert loss.pairs.column_names == ["anchor", "positive", "negatives_1", "negatives_2", "negatives_3", "label"]
+    assert len(loss.pairs) == sum(1 + n % 2 for n in range(12) if n % 3)
+    before = model.encode(QUERIES[:2])
+    trained(loss, tmp_path)
+    assert np.isfinite(model.encode(QUERIES[:2])).all() and np.abs(model.encode(QUERIES[:2]) - before).max() > 1e-4
+    assert len(loss.detections) == 2 and len(loss.is_clean) == len(loss.pairs)
+
+
+def test_a_correction_that_never_began_says_so_and_one_that_did_does_not(folder, tmp_path, caplog):
+    trained(theirs(folder), tmp_path / "a")
+    assert "never began" in caplog.text and 'settings={"npc.warmup_epochs": 1}' in caplog.text
+    caplog.clear()
+    loss = theirs(folder, settings={"npc.warmup_epochs": 1})  # as it advises
+    trained(loss, tmp_path / "b")
+    assert "never began" not in caplog.text and loss.objective.average is not None
+
+
+def test_the_snippet_of_the_documentation_runs_as_it_stands(folder, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "python.md").read_text(encoding="utf-8")
+    (snippet,) = [part for part in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "NoisyPairLoss(" in part]
+    folder.rename(tmp_path / "my-model")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(snippet, names)
+    assert len(names["loss"].is_clean) == len(names["loss"].pairs) > 0
+
+
 def test_what_cannot_be_is_refused_in_a_line(folder):
     model = SentenceTransformer(str(folder), device="cpu")
     with pytest.raises(DataError, match="takes a datasets"):
@@ -184,6 +284,15 @@ def test_what_cannot_be_is_refused_in_a_line(folder):
         noisyir.losses.NoisyPairLoss(model, Dataset.from_dict({"a": ["x"], "b": ["y"], "label": [1]}))
     with pytest.raises(DataError, match="'b' holds 3"):
         noisyir.losses.NoisyPairLoss(model, Dataset.from_dict({"a": ["x"], "b": [3]}))
+    pair = {"a": ["x"], "b": [["y", "z"]]}
+    for wrong, said in {
+        "'b' holds 3": {"a": ["x"], "b": [[3]]},
+        "'weight' holds -1": {**pair, "weight": [-1.0]},
+        "nothing to train on": {**pair, "weight": [0.0]},
+        "'a' holds": {"a": [["x"]], "b": ["y"]},
+    }.items():
+        with pytest.raises(DataError, match=wrong):
+            noisyir.losses.NoisyPairLoss(model, Dataset.from_dict(said))
     with pytest.raises(ConfigError, match="doubts"):
         theirs(folder, settings={"npc.doubts": 0})
     with pytest.raises(ConfigError, match=r"train\.epochs"):

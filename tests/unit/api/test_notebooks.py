@@ -8,13 +8,11 @@ import pytest
 from nbclient import NotebookClient
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-
-
 NOTEBOOKS = sorted(path.stem for path in EXAMPLES.glob("*.ipynb"))
-FIRST = "audit_my_pairs"  # the others take half a minute each
 
 
-@pytest.mark.parametrize("name", [FIRST, *(pytest.param(n, marks=pytest.mark.slow) for n in NOTEBOOKS if n != FIRST)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_runs(name, tmp_path, monkeypatch):
     monkeypatch.setenv("NOISYIR_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))

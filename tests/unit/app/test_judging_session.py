@@ -237,7 +237,7 @@ def test_judges_are_asked_about_the_same_random_pairs(tmp_path):
 def test_answering_never_waits_for_the_learner(tmp_path):
     class Slow(Learner):
         def learn(self, judged):
-            time.sleep(5 if judged else 0)
+            time.sleep(3 if judged else 0)
             return super().learn(judged)
 
     one = session(tmp_path, learner=Slow())
@@ -245,7 +245,7 @@ def test_answering_never_waits_for_the_learner(tmp_path):
     began = time.monotonic()
     for _ in range(2 * BATCH):
         answer_next(one)
-    assert one.state()["learning"] and time.monotonic() - began < 5
+    assert one.state()["learning"] and time.monotonic() - began < 3
     one.finish()
     assert one.known.sampled == 2 * BATCH
 

@@ -99,6 +99,14 @@ def test_checkpoints_of_the_last_runs_stay(store: Store):
     assert main(["gc", "--keep-runs", "0", "--store", store.root]) == 0 and not work.exists()
 
 
+def test_a_checkpoint_of_a_worker_that_was_killed_once_its_build_was_there_goes(store: Store):
+    plan = two_steps()
+    record(store, "run", plan, run(plan, store))
+    left = store.work.folder("make", plan.steps[0].key, {})
+    with store.locks.alone():
+        assert store.work.remove_leftovers(retention.keys_to_go_on_with(store, keep_runs=1)) == [left]
+
+
 def test_gc_asks_on_a_terminal_and_deletes_nothing_without_a_yes(store: Store):
     for number in range(2):
         plan = two_steps(count=number + 1)

@@ -71,6 +71,7 @@ def test_a_compiled_reader_has_the_plain_one_s_gradient(bert):
     torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_without_a_compiler_it_says_what_to_install():
     code = (
         "import torch\nfrom noisyir.errors import ConfigError\n"

@@ -73,14 +73,25 @@ def test_verdict_and_target_are_of_the_chances(run):
     )
     said = notes["estimate_relevance"]["posterior"]
     assert said["by"] == "labels" and 0.2 < said["wrong_share"] < 0.5
-    assert notes["train_distill"]["temperatures"]["teacher"] == 1.0
+    temperatures = notes["train_distill"]["temperatures"]
+    assert temperatures["teacher"] == pytest.approx(temperatures["spread"] / 4, rel=0.05)
 
 
-def test_where_nothing_warrants_it_labels_are_believed_and_that_is_told(run, caplog):
+def test_where_nothing_warrants_a_share_of_wrong_labels_the_middle_of_its_range_is_supposed_and_told(run, caplog):
     with caplog.at_level(logging.WARNING, "noisyir"):
         tables, notes = run("methods=[distill_posterior]")
     said = notes["estimate_relevance"]["posterior"]
-    assert said["wrong_share"] is None and said["wrong"] == 0.0
+    (detected,) = notes["detect"]["detection"].values()
+    assert said["wrong_share"] is None
+    supposed = (detected["rate_low"] + detected["rate_high"]) / 2
+    assert said["supposed_share"] == pytest.approx(supposed) and said["wrong"] > 0
+    given = np.asarray(tables["estimate_relevance", "relevance"]["given"])
+    chance = tables["estimate_relevance", "relevance"]["score"].to_numpy()
+    truth = by_pair(tables["corrupt", "noise_truth"], "is_noisy")
+    pairs = by_pair(tables["estimate_relevance", "noise_flags"], "score")
+    wrong = [score for pair, score in pairs.items() if truth[pair]]
+    assert np.mean(wrong) > np.mean([score for pair, score in pairs.items() if not truth[pair]]) + 0.2
+    assert chance[given].mean() < 0.95
     flags = tables["estimate_relevance", "noise_flags"]
     assert flags["p_clean"].null_count == len(flags) and all(flags["is_clean"].to_pylist())
     assert any("warrant a share of wrong labels" in record.message for record in caplog.records)
@@ -118,3 +129,22 @@ def test_mining_hears_it_and_what_it_does_not_know_is_not_drawn(run):
         "unknown": len(candidates - chance.keys()),
     }
     assert 0 < said["dropped"] < said["judged"]
+
+
+def test_a_temperature_at_which_the_teachers_softmax_underflows_is_told_with_the_cure(run, caplog):
+    with caplog.at_level(logging.WARNING, "noisyir"):
+        _, notes = run("methods=[distill]", "teacher=bm25", "distill.teacher_temperature=0.001")
+    found = notes["train_distill"]["temperatures"]
+    (said,) = [record.getMessage() for record in caplog.records if "underflows" in record.getMessage()]
+    assert found["underflow"] > 0.9 and f"{found['spread'] / 4:.4g}" in said
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "noisyir"):
+        _, cured = run("methods=[distill]", "teacher=bm25", f"distill.teacher_temperature={found['spread'] / 4:.4g}")
+    assert cured["train_distill"]["temperatures"]["underflow"] == 0.0
+    assert not [record for record in caplog.records if "underflows" in record.getMessage()]
+
+
+def test_auto_tries_distillation_where_it_is_named(run):
+    auto = "methods=[{kind: auto, candidates: [distill_contrast], seeds: 2}]"
+    _, notes = run(auto, "teacher=bm25")
+    assert notes["choose_model"]["chosen"] in ("dpr", "distill_contrast")

@@ -71,6 +71,20 @@ def test_selection_is_by_dev_and_what_is_told_by_test():
     assert alone.best == "bm25" and "expect a little less" in best_lines(alone)[0]
 
 
+def test_the_verdict_is_by_dev_and_not_by_the_test_queries_that_are_told():
+    """Gains of the other split change nothing, in either direction: a lucky test set recommends no model."""
+    parts = [standings(bm25=0.5, zero_shot=0.4, dpr=mean) for mean in (0.6, 0.4)]
+    good, bad = ([part.filter(pa.compute.equal(part["split"], split)) for split in ("test", "dev")] for part in parts)
+    lucky, unlucky = (
+        recommendation([pa.concat_tables([good[0], bad[1]])]),
+        recommendation([pa.concat_tables([bad[0], good[1]])]),
+    )
+    assert lucky.best == "bm25" and not lucky.is_worth("dpr") and lucky.gain("dpr", "bm25").low > 0
+    assert unlucky.best == "dpr" and unlucky.is_worth("dpr") and unlucky.gain("dpr", "bm25").high < 0
+    said = against(lucky, "dpr", "faq")
+    assert "nDCG@10 0.400 on 60 dev queries, BM25 0.500 (gain \N{MINUS SIGN}0.100" in said
+
+
 def test_seeds_are_counted():
     gains = (0.08, -0.06, 0.07)
     tables = [standings(seed=s, bm25=0.5, zero_shot=0.5, dpr=0.5 + g) for s, g in enumerate(gains)]

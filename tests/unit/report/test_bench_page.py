@@ -204,7 +204,7 @@ def test_the_page_needs_nothing_from_outside_and_its_links_lead_somewhere():
     assert "url(" not in page and "http://" not in page and "https://" not in page
     assert ("content", "default-src 'none'; style-src 'unsafe-inline'") in parsed.attributes
     anchors = [value[1:] for name, value in parsed.attributes if name == "href"]
-    assert anchors == ["noise-1", "tests", "detection", "making"]
+    assert anchors == ["noise-1", "words", "tests", "detection", "making"]
     assert set(anchors) == {value for name, value in parsed.attributes if name == "id"}
 
 
@@ -325,7 +325,7 @@ def test_false_negatives_have_a_section_and_a_link_where_there_are_any():
     about = of_bench(given, cells({("a", 0): losses(0, 4)}), cells({("a", 0): curve(0.4)}))
     page = render(PARAMS, Bench(summary(), (), [0], 40, (), about))
     anchors = [value[1:] for name, value in outline(page).attributes if name == "href"]
-    assert anchors == ["noise-1", "tests", "negatives", "making"] and 'id="negatives"' in page
+    assert anchors == ["noise-1", "words", "tests", "negatives", "making"] and 'id="negatives"' in page
     assert "## False negatives" in markdown(PARAMS, Bench(summary(), (), [0], 40, (), about))
     assert "False negatives" not in render(PARAMS, bench()) + markdown(PARAMS, bench())
 

@@ -81,9 +81,15 @@ def test_openai_reads_what_is_wrong(client):
         with pytest.raises(openai.BadRequestError, match="token ids"):
             client.embeddings.create(input=wrong, model="world")
     with pytest.raises(openai.BadRequestError) as refused:
-        client.embeddings.create(input="w1", model="world", dimensions=8)
+        client.embeddings.create(input="w1", model="world", dimensions=17)
     assert refused.value.param == "dimensions" and refused.value.type == "invalid_request_error"
-    assert client.embeddings.create(input="w1", model="world", dimensions=16).data
+    whole, cut = (
+        np.array(client.embeddings.create(input="w1", model="world", dimensions=length).data[0].embedding)
+        for length in (16, 8)
+    )
+    assert len(cut) == 8 and cut == pytest.approx(whole[:8] / np.linalg.norm(whole[:8]), abs=1e-6)
+    said = client.embeddings.with_raw_response.create(input="w1", model="world", dimensions=8).headers
+    assert "trained to be cut to none" in said["noisyir-warning"]
     wrong_ones = {"max_num_results": 51, "filters": {"key": "a", "value": "b", "type": "eq"}, "query": []}
     for name, value in {**wrong_ones, "ranking_options": {"ranker": "colbert"}}.items():
         with pytest.raises(openai.BadRequestError):

@@ -73,6 +73,7 @@ def test_both_are_registered_once_each_with_what_they_need_and_nothing_pickled(v
     assert "transformers==" in asked and "noisyir" not in asked
 
 
+@pytest.mark.slow  # its twin in test_registry.py is quick
 def test_a_fresh_process_without_noisyir_ranks_and_reads_as_we_do(versions, home, folders, run_stage_on):
     code = (
         "import sys, json; sys.modules['noisyir'] = None; import mlflow; pairs, asked = map(json.loads, sys.argv[1:]);"

@@ -16,6 +16,7 @@ from noisyir.methods.co_teaching.learner import CoTeachingRun
 from noisyir.methods.distill.objective import Distillation
 from noisyir.methods.npc.objective import NoisyPairCorrection
 from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.settings import LoraParams
 from noisyir.models.text_tokenizer import Tokens
 from noisyir.training.batches import ListedPairs, TrainingPairs, assemble
 from noisyir.training.bi_encoder import BiEncoderLearner, train
@@ -108,9 +109,10 @@ def one_step(
 ) -> Found:
     """Loss and gradients of one batch of `pairs`, and of co-teaching's second model; texts embedded here."""
     encoder = tiny_encoder(bert, layers=1, **shape)
+    settings = TrainDprParams(**{"batch_size": 8, "hard_negatives": 1, **params})
+    encoder.limit(settings.freeze, settings.lora, seed=5)
     without_dropout(encoder)
     examples = examples_of(objective, encoder, 3)
-    settings = TrainDprParams(**{"batch_size": 8, "hard_negatives": 1, **params})
     taught = objective(encoder, examples, settings)
     learner = BiEncoderLearner(encoder, examples, None, settings, taught, training_context(Path(mkdtemp())).rng)
     negatives = examples.draw(settings.hard_negatives, np.random.default_rng(0))
@@ -145,9 +147,10 @@ def of_list(model: str, bert: Path, *, backbone: str = "transformer", lists: int
 
 def whole_run(objective: Callable[..., Objective], bert: Path, *, shape: dict[str, object], **params: object) -> Found:
     """Curves and last vectors of a run of several epochs."""
-    encoder = without_dropout(tiny_encoder(bert, layers=1, **shape))
-    assert isinstance(encoder, BiEncoder)
     settings = TrainDprParams(**{"epochs": 3, "batch_size": 7, "learning_rate": 0.01, "hard_negatives": 1, **params})
+    encoder = tiny_encoder(bert, layers=1, **shape)
+    encoder.limit(settings.freeze, settings.lora, seed=5)
+    without_dropout(encoder)
     examples, held = examples_of(objective, encoder, 2), toy_held(encoder)
     context = training_context(Path(mkdtemp()))
     curves = train(encoder, examples, held, settings, objective(encoder, examples, settings), context)
@@ -173,6 +176,11 @@ CASES: dict[str, Case] = {
     "ccr": partial(one_step, plain, shape=BERT, ccr=CcrParams(beta=0.5)),
     "npc": partial(one_step, corrected, shape=BERT),
     "npc static, chunks": partial(one_step, corrected, shape=STATIC, chunk_size=3),
+    "adapters": partial(one_step, plain, shape=BERT, lora=LoraParams(rank=4), matryoshka=(8, 16)),
+    "npc, adapters": partial(one_step, corrected, shape=BERT, lora=LoraParams(rank=4)),
+    "dpr, length buckets": partial(one_step, plain, shape=BERT, length_buckets=3),
+    "embeddings frozen": partial(one_step, plain, shape=TWO_BERTS, freeze=0, chunk_size=3),
+    "static, short vectors": partial(one_step, plain, shape=STATIC, matryoshka=(8, 16)),
     "co-teaching": partial(one_step, taught_by_peer, shape=BERT),
     "co-teaching static, chunks": partial(one_step, taught_by_peer, shape=STATIC, chunk_size=3),
     "distillation": partial(one_step, distilled, shape=BERT, hard_negatives=3),
@@ -189,6 +197,7 @@ CASES: dict[str, Case] = {
 RUNS: dict[str, Case] = {
     "static run": partial(whole_run, plain, shape=STATIC),
     "transformer run": partial(whole_run, plain, shape=BERT, patience=2),
+    "adapters' run": partial(whole_run, plain, shape=BERT, lora=LoraParams(rank=4), matryoshka=(8,)),
     "npc run": partial(whole_run, corrected, shape=STATIC),
     "distillation run": partial(whole_run, distilled_and_masked, shape=STATIC, hard_negatives=3),
     "co-teaching run": partial(whole_run, taught_by_peer, shape=TWO_STATIC),

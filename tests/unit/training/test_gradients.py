@@ -7,6 +7,7 @@ import torch
 from noisyir.losses.dpr import pair_nll
 from noisyir.training import gradients
 from noisyir.training.batches import assemble
+from noisyir.training.settings import TrainDprParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import toy_pairs
 
@@ -33,6 +34,19 @@ def test_the_cached_gradient_is_the_plain_one(bert, backbone, shared):
     for chunk_size in (1, 3, 100):
         cached = gradients.cached_backward(encoder, batch, loss, seed=1, bf16=False, chunk_size=chunk_size)
         assert cached == pytest.approx(plain, abs=1e-6)
+        torch.testing.assert_close(gradient_of(encoder), wanted, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_gradient_in_length_buckets_is_the_plain_one(bert, shared):
+    encoder = tiny_encoder(bert, backbone="transformer", shared=shared)
+    batch, loss = batch_and_loss(encoder)
+    plain = gradients.backward(encoder, batch, loss, seed=1, bf16=False)
+    wanted = gradient_of(encoder)
+    for buckets in (2, 3, 100):
+        params = TrainDprParams(length_buckets=buckets, batch_size=10, hard_negatives=1)
+        found = gradients.BatchGradient(encoder, batch.passages, params, 30).compute(batch, loss, seed=1)
+        assert found == pytest.approx(plain, abs=1e-6)
         torch.testing.assert_close(gradient_of(encoder), wanted, atol=1e-6, rtol=1e-5)
 
 

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[3]
     [
         ("static", "contrastive", 12),
         ("transformer", "contrastive", 7),
+        ("transformer by adapters", "contrastive", 7),
         ("static", "distillation", 12),
         ("transformer", "distillation", 7),
     ],

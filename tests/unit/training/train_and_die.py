@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.settings import LoraParams
 from noisyir.training.bi_encoder import train as train_model
 from noisyir.training.learner import Contrastive
 from noisyir.training.run import Point
@@ -25,7 +26,8 @@ def train(
 ) -> tuple[BiEncoder, list[Point], list[int]]:
     """The model, its curves, and the steps that this process took."""
     torch.set_num_threads(1)  # as sums are rounded by who adds what; stages that ran here before may have set more
-    encoder = tiny_encoder(bert, backbone=backbone, layers=1)
+    kind, _, learns = backbone.partition(" by ")
+    encoder = tiny_encoder(bert, backbone=kind, layers=1)
     taken: list[int] = []
 
     def metric(name: str, value: float, step: int) -> None:
@@ -34,7 +36,11 @@ def train(
             if step == die_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    params = {"epochs": 4, "batch_size": 5, "learning_rate": 0.01, "patience": 3}
+    params = {
+        "epochs": 4, "batch_size": 5, "learning_rate": 0.01, "patience": 3,
+        "lora": LoraParams(rank=4 if learns else 0, dropout=0.1), "matryoshka": (8,) if learns else (),
+    }  # fmt: skip
+    encoder.limit(None, params["lora"], seed=3)
     context = training_context(work, checkpoint_seconds=1e-9, metric=metric)
     if objective == "distillation":
         taught = settings(BOTH, **params)

@@ -1,0 +1,55 @@
+"""The adapters of a model that learnt by them (LoRA), in a folder that sentence-transformers and peft load."""
+
+import json
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from noisyir.app.exports.sentence_transformers import write_model
+from noisyir.engine.meta import Meta
+from noisyir.engine.store import Store
+from noisyir.errors import ConfigError
+from noisyir.models.layout import read_layout, write_json
+from noisyir.models.trainable import ADAPTER
+from noisyir.models.weights import MINILM, locate_weights
+from noisyir.stages.training.init_model import INIT_MODEL
+
+SUFFIX, OF_MODEL = "-lora", True
+
+
+def export(store: Store, name: str, target: Path, licence: str | None) -> str:
+    """The layout of the whole model with adapters in the weights' place, which are added to the start model's.
+
+    ConfigError for a model that learnt otherwise, or whose start is no whole model that others have.
+    """
+    with TemporaryDirectory(dir=target.parent) as temporary:
+        made = Path(temporary) / "model"
+        model = store.builds.meta(write_model(store, name, made, licence))
+        start = _start(store, model)
+        towers = {*read_layout(made).towers.values()}
+        if not all((tower / ADAPTER).is_dir() for tower in towers):
+            raise ConfigError(f"{name} did not learn by adapters (train.lora.rank=8): export it whole")
+        for tower in towers:
+            about = json.loads((tower / ADAPTER / "adapter_config.json").read_text(encoding="utf-8"))
+            write_json(tower / "adapter_config.json", {**about, "base_model_name_or_path": start})
+            (tower / ADAPTER / "adapter_model.safetensors").rename(tower / "adapter_model.safetensors")
+            shutil.rmtree(tower / ADAPTER)
+            for whole in (*tower.glob("model*.safetensors*"), tower / "config.json"):
+                whole.unlink()  # with them there, transformers would not look for the start
+        made.rename(target)
+    return (
+        f'{target}\nfrom sentence_transformers import SentenceTransformer; model = SentenceTransformer("{target}")\n'
+        f"It is added to the weights of {start}, which must be there."
+    )
+
+
+def _start(store: Store, model: Meta) -> str:
+    """The weights that the adapters are added to, as others find them."""
+    before = dict(model.input_refs()).get("model")
+    first = store.builds.meta(before) if before else model
+    if first.stage != INIT_MODEL.name or first.params["layers"] is not None:
+        raise ConfigError("the adapters are added to a model that is in this store alone: export the model whole")
+    weights = str(first.params["weights"])
+    if weights == MINILM:
+        return "sentence-transformers/all-MiniLM-L6-v2"
+    return str(locate_weights(weights).resolve()) if Path(weights).expanduser().is_dir() else weights

@@ -1,0 +1,126 @@
+"""The protocol of the noise bench: which of a suite's sets are here, a user's own beside them, and tasks for others."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.app.label_audit import named_after, settings_of_data
+from noisyir.app.runs import Execution, run
+from noisyir.data.collection import SCHEMAS, Collection
+from noisyir.data.formats.beir import Beir
+from noisyir.data.settings import HeldOutParams
+from noisyir.engine.plan import Choice, Plan
+from noisyir.errors import ConfigError, DataError, StoreError
+from noisyir.pipelines.retrievers import context_of, data_of
+from noisyir.pipelines.suite import BenchSet, Suite
+
+TASK_FILES = ("corpus.jsonl", "queries.jsonl", "qrels/train.tsv")
+
+
+def with_data(suite: Suite, folder: str | None, own: Sequence[str]) -> tuple[Suite, list[str]]:
+    """The suite on those of its sets that are here and on files of one's own; which others differ or are left out.
+
+    folder: where its sets lie, if not where the suite says.  ConfigError where there is no set at all, and for files of
+    one's own beside a suite of one set; DataError for a file that is none of data.
+    """
+    if (folder or own) and not suite.sets:
+        raise ConfigError(f"{suite.name} is a suite of one set: name its data by experiment.data.path=..., or a suite")
+    sets, said = dict[str, BenchSet](), list[str]()
+    for name, found in _named(suite, folder):
+        if (told := _differs(suite, name, found)) is not None:
+            said.append(told)
+        if told is None or told.startswith(_OTHER):
+            sets[name] = found
+    for path in own:
+        if (name := named_after(path)) in suite.sets:
+            raise ConfigError(f"{path}: the suite has a set called {name}: rename the file")
+        data = {**settings_of_data(path), "hold_out": HeldOutParams(test=_TESTED, dev=0.0).model_dump()}
+        sets[name] = BenchSet(about=f"{path}, {_TESTED:.0%} held out", experiment={"data": data})
+    if suite.sets and not sets:
+        raise ConfigError(f"none of the sets of {suite.name} is here; {said[0]}")
+    return suite.model_copy(update={"sets": sets}), said
+
+
+_OTHER, _TESTED = "other data", 0.2
+
+
+def _named(suite: Suite, folder: str | None) -> Iterator[tuple[str, BenchSet]]:
+    """The suite's sets, with their data in the folder."""
+    for name, found in suite.sets.items():
+        data = dict(found.experiment.get("data", {}))
+        if folder and "path" in data:
+            data["path"] = str(Path(folder) / Path(data["path"]).name)
+        yield name, found.model_copy(update={"experiment": {**found.experiment, "data": data}})
+
+
+def _differs(suite: Suite, name: str, found: BenchSet) -> str | None:
+    """How the set here differs from the protocol's, in words; None where it does not."""
+    chosen = suite.model_copy(update={"sets": {name: found}})
+    try:
+        digest = str(chosen.variant(next(iter(suite.variants)), name).data.digest())
+    except DataError as error:
+        return f"left out   {name}: {error}" + (f"; {found.source}" if found.source else "")
+    if found.digest and not digest.startswith(found.digest):
+        return f"{_OTHER} {name}: digest {digest[:12]}, and the protocol's table is of {found.digest}"
+    return None
+
+
+def write_tasks(suite: Suite, target: Path, execution: Execution) -> list[str]:
+    """Write, for each condition and seed, the wrong pairs as others may see them: a folder in BEIR's layout each.
+
+    No truth, and no judgement of a test query.  Returns the folders.  StoreError where one cannot be written.
+    """
+    plan, tasks = Plan(suite.experiment.seed), {}
+    for condition in suite.conditions:
+        for seed in suite.seeds:
+            plan.seed, plan.scope = seed, condition.set
+            exp = suite.variant(next(iter(suite.variants)), condition.set).model_copy(update=dict(condition.change))
+            label = f"{condition.kind}:{condition.rate:g}:{seed}"
+            context = context_of(plan, exp, data_of(plan, exp, label), label)
+            tasks[condition.folder(seed)] = exp, {**context.data, **context.noisy}
+    needed = Choice(to="corrupt")
+    results = run(plan, needed, execution, name=suite.name, settings=suite).results
+    for place, (exp, outputs) in tasks.items():
+        tables = {
+            name: execution.store.builds.table(results[outputs[name].step].meta.ref(outputs[name].artifact))
+            for name in ("corpus", "queries", "noisy_pairs")
+        }
+        try:
+            Beir.write(_collection(tables, exp.score.splits), target / place)
+        except OSError as error:
+            raise StoreError(f"cannot write {target / place}: {error}") from error
+    return list(tasks)
+
+
+def _collection(tables: dict[str, pa.Table], tested: Sequence[str]) -> Collection:
+    """The collection, the queries that are trained on or tested, and the training pairs."""
+    pairs, queries = tables["noisy_pairs"], tables["queries"]
+    pairs = pairs.filter(pc.equal(pairs["split"], "train"))
+    asked = pc.or_(pc.is_in(queries["query_id"], value_set=pairs["query_id"].combine_chunks()),
+                   pc.is_in(queries["split"], value_set=pa.array(tested)))  # fmt: skip
+    return Collection(
+        _filled(tables["corpus"], "documents"), _filled(queries.filter(asked), "queries"),
+        _filled(pairs, "judgements"), SCHEMAS["negatives"].empty_table(),
+    )  # fmt: skip
+
+
+def _filled(table: pa.Table, name: str) -> pa.Table:
+    """The table with the columns of a collection's, null where it has none."""
+    schema = SCHEMAS[name]
+    columns = [
+        table[each.name] if each.name in table.column_names else pa.nulls(len(table), each.type) for each in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def write_weights(folder: Path, rows: Sequence[tuple[str, str, float]]) -> Path:
+    """Write weights of pairs (query_id, doc_id, weight) where the scorer looks for them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "weights.csv").open("w", encoding="utf-8", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(("query_id", "doc_id", "weight"))
+        writer.writerows(rows)
+    return folder / "weights.csv"

@@ -1,0 +1,108 @@
+"""The part of a transformer that training moves: all of it, its upper layers, or adapters of low rank (LoRA).
+
+Hu et al., ICLR 2022: of a linear layer W x the model computes W x + (alpha / rank) B A x, of which A and B learn, and B
+starts at 0.  A folder is saved with the adapters added to W, and with them alone in `adapter`, as peft reads them.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from noisyir.errors import ConfigError, DataError, MissingPackageError
+from noisyir.models.layout import write_json
+from noisyir.models.settings import LoraParams
+from noisyir.models.weights import refuse_targets
+
+ADAPTER = "adapter"
+
+
+def layers_of(encoder: Any, folder: Path | str, setting: str) -> tuple[Any, str]:
+    """The module that holds an encoder's layers, and the name of its list of them.
+
+    DataError, naming the setting that wants them, where there is no such list.
+    """
+    stack = getattr(encoder, "encoder", None) or getattr(encoder, "transformer", None) or encoder
+    name = next((name for name in ("layer", "layers") if hasattr(stack, name)), None)
+    if name is None:
+        raise DataError(f"{folder}: {setting} cannot tell the layers of a {type(encoder).__name__}: set it to null")
+    return stack, name
+
+
+def freeze(encoder: Any, layers: int) -> None:
+    """Leave the embeddings and the first `layers` layers as they are; at least one layer is left to learn."""
+    stack, name = layers_of(encoder, "the model", "train.freeze")
+    held = getattr(stack, name)
+    if layers >= len(held):
+        raise ConfigError(f"train.freeze={layers} leaves none of {len(held)} layers to learn: set {len(held) - 1}")
+    for part, inner in encoder.named_modules():
+        if "embed" in part.rsplit(".", 1)[-1]:
+            inner.requires_grad_(False)
+    for layer in held[:layers]:
+        layer.requires_grad_(False)
+
+
+def add_adapters(encoder: Any, params: LoraParams, seed: int) -> None:
+    """Put adapters into an encoder, in place, and leave all its other weights as they are.
+
+    ConfigError for targets that the encoder does not have.
+    """
+    try:
+        from peft import LoraConfig, inject_adapter_in_model
+    except ImportError as error:
+        raise MissingPackageError("train.lora needs peft: pip install 'noisyir[lora]'") from error
+    linear = sorted({name.rsplit(".", 1)[-1] for name, one in encoder.named_modules() if isinstance(one, nn.Linear)})
+    refuse_targets(params.targets, linear)
+    config = LoraConfig(
+        r=params.rank, lora_alpha=params.scaled_by, lora_dropout=params.dropout,
+        target_modules=list(params.targets or linear),
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        inject_adapter_in_model(config, encoder)
+
+
+def has_adapters(encoder: Any) -> bool:
+    """Whether adapters were put in."""
+    return any(".lora_A." in name for name, _ in encoder.named_parameters())
+
+
+def save_adapters(encoder: Any, folder: Path) -> None:
+    """Write the adapters as peft's `PeftModel.from_pretrained` reads them; equal weights give equal bytes."""
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (config,) = encoder.peft_config.values()
+    about = {
+        "peft_type": "LORA", "task_type": "FEATURE_EXTRACTION", "bias": "none", "inference_mode": True,
+        "base_model_name_or_path": None, "r": config.r, "lora_alpha": config.lora_alpha,
+        "lora_dropout": config.lora_dropout, "target_modules": sorted(config.target_modules),
+    }  # fmt: skip
+    write_json(folder / "adapter_config.json", about)
+    named = {
+        f"base_model.model.{name.replace('.default', '')}": weight.detach().cpu().contiguous()
+        for name, weight in encoder.named_parameters()
+        if ".lora_" in name
+    }
+    save_file(named, folder / "adapter_model.safetensors", {"format": "pt"})
+
+
+def merged_weights(encoder: Any) -> dict[str, Tensor]:
+    """The weights of the encoder without adapters, each adapter added to the layer that it belongs to."""
+    layers = {name: one for name, one in encoder.named_modules() if hasattr(one, "lora_A")}
+    found = {}
+    for name, value in encoder.state_dict().items():
+        if ".lora_" in name:
+            continue
+        owner = name.removesuffix(".base_layer.weight")
+        moved = layers[owner].get_delta_weight("default") if owner in layers else 0.0
+        found[name.replace(".base_layer.", ".")] = value + moved
+    return found
+
+
+def adapter_of(folder: Path) -> dict[str, Any] | None:
+    """The settings of a saved model's adapters; None where it has none."""
+    path = folder / ADAPTER / "adapter_config.json"
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
