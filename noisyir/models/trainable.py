@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from noisyir.errors import ConfigError, DataError, MissingPackageError
+from noisyir.errors import ConfigError, DataError, MissingPackageError, install_hint
 from noisyir.models.layout import write_json
 from noisyir.models.settings import LoraParams
 from noisyir.models.weights import refuse_targets
@@ -52,7 +52,7 @@ def add_adapters(encoder: Any, params: LoraParams, seed: int) -> None:
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
-        raise MissingPackageError("train.lora needs peft: pip install 'noisyir[lora]'") from error
+        raise MissingPackageError(f"train.lora needs peft: {install_hint('lora')}") from error
     linear = sorted({name.rsplit(".", 1)[-1] for name, one in encoder.named_modules() if isinstance(one, nn.Linear)})
     refuse_targets(params.targets, linear)
     config = LoraConfig(

@@ -41,7 +41,7 @@ from noisyir.tracking.registry import CHAMPION
 FOLLOWED = f"models:/{RETRIEVER.name}@{CHAMPION}"
 _ONE = pa.array(["query"])
 _PAIRS_SHOWN = 5
-_OF_PAIR = ("doc_id", "query", "verdict", "judged", "p_clean", "rests_on", "reason")
+_OF_PAIR = ("query_id", "doc_id", "query", "verdict", "judged", "p_clean", "rests_on", "reason")
 
 
 @dataclass(frozen=True)

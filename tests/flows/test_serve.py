@@ -12,6 +12,7 @@ import time
 from contextlib import contextmanager
 
 import httpx
+import pyarrow.parquet as pq
 import pytest
 
 from noisyir.cli import main
@@ -29,7 +30,7 @@ def home(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NOISYIR_HOME", str(folder / "home"))
         data = f"data.path={write_beir(folder / 'beir')}"
-        assert main(["run", "demo", *SETTINGS, "methods=[dpr]", data, "--no-track"]) == 0
+        assert main(["run", "demo", *SETTINGS, "methods=[dpr]", "noise.rate=0", data, "--no-track"]) == 0
     return folder / "home"
 
 
@@ -83,6 +84,9 @@ def test_a_judged_audit_of_the_same_data_is_told(home, tmp_path, monkeypatch):
         told = http.get(f"{address}/info").json()["noisyir"]["audit"]
         assert told["rate"] is None and "judged" in told["reason"] and told["key"]
         assert http.get(f"{address}/audit").text.startswith("<!doctype html>")
+        row = pq.read_table(tmp_path / "audit" / "audit.parquet").to_pylist()[0]
+        told = http.post(f"{address}/why", json={"query": row["query"], "doc_id": row["doc_id"]}).json()
+        assert row["query_id"] in {pair["query_id"] for pair in told["pairs"]}
 
 
 def test_several_processes_share_a_port_and_their_counts(home):

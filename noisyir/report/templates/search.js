@@ -56,9 +56,10 @@ function told(found, query, hit) {
   }
   for (const pair of found.pairs) {
     const verdict = pair.judged ? `judged ${pair.judged}` : pair.verdict ?? "not judged";
-    lines.push(element("p", {}, `It was trained on with the query “${pair.query}” (${verdict}): ${pair.reason}`));
+    const place = `/audit#pair=${[pair.query_id, pair.doc_id].map(encodeURIComponent).join(",")}`;
+    const audit = data.has_key ? [] : [" ", element("a", { href: place }, "in the audit")];
+    lines.push(element("p", {}, `It was trained on with the query “${pair.query}” (${verdict}): ${pair.reason}`, ...audit));
   }
-  if (found.pairs.length && !data.has_key) lines.push(element("p", {}, element("a", { href: "/audit" }, "The audit of these pairs")));
   return lines;
 }
 
