@@ -36,7 +36,13 @@ from noisyir.pipelines.suite import Suite
 from noisyir.settings import merged
 from noisyir.tracking import open_tracker
 
-LABELS = {"plain": "dpr", "plain_long": "dpr", "npc": "npc", "npc_relabel": "npc_relabel", "auto": "auto"}
+LABELS = {"plain": "dpr", "plain_long": "dpr", "npc": "npc", "npc_relabel": "npc_relabel",
+          "npc_cross_fitted": "npc_flags", "auto": "auto"}  # fmt: skip
+# NPC's losses, each by a model that was trained on the other half of the pairs; mixture and correction stay the paper's
+CROSS_FITTED: dict[str, Any] = {
+    "detectors": {"loss": {"kind": "pair_nll", "folds": 2, "epochs": SMALL["epochs"], "batch_size": 128}},
+    "detect": {"method": "gmm", "min_rate": 0.0, "components": "made_up", "assume": "best"},
+}
 TAUGHT = {
     "distill:ranker": ("distill", "ranker"),
     "distill:bm25": ("distill", "bm25"),
@@ -99,6 +105,8 @@ def settings_of(arm: str, asked: argparse.Namespace, data: dict[str, Any]) -> di
         given["train"] |= {"epochs": asked.epochs, "batch_size": train["batch_size"] // asked.size}
     elif arm != "plain":
         given["train"]["epochs"] = asked.epochs * asked.size
+    if arm == "npc_cross_fitted":
+        given |= CROSS_FITTED
     for setting in asked.settings:
         name, _, value = setting.partition("=")
         for part in reversed(name.split(".")):

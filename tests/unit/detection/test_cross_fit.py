@@ -6,6 +6,9 @@ import torch
 
 from noisyir.detection import by_model as module
 from noisyir.detection.by_model import cross_fitted
+from noisyir.detection.detectors import PairsToScore
+from noisyir.detection.detectors.basic import PairNll
+from noisyir.detection.synthetic import References
 from noisyir.errors import DataError
 from noisyir.training.batches import Ragged, TrainingPairs
 from noisyir.training.settings import TrainDprParams
@@ -95,3 +98,34 @@ def test_a_killed_run_ends_in_the_same_models(tmp_path, monkeypatch):
 def test_more_folds_than_query_texts_are_an_error(tmp_path):
     with pytest.raises(DataError, match=f"folds=19 needs as many different training queries; there are {TEXTS}"):
         fitted(tmp_path, TEXTS + 1)
+
+
+def test_the_loss_of_each_half_is_equation_3_by_the_model_of_the_other(tmp_path):
+    """NPC's evidence on small sets (docs/how-to/teachers.md), in numbers; a batch holds a whole half."""
+    start = encoder()
+    pairs = pairs_of(start)
+    unread = dict.fromkeys(
+        ["collection", "documents", "query_texts", "read_documents", "runtime", "progress", "lexical_index",
+         "read_sources"]
+    )  # fmt: skip
+    none_made_up, context = References({"random": np.full((PAIRS, 1), -1)}), training_context(tmp_path / "detector")
+    given = PairsToScore(
+        encoder=start, pairs=pairs, wrong=none_made_up, rng=context.rng, training=context, **unread
+    )  # fmt: skip
+    how = {"epochs": PARAMS.epochs, "learning_rate": PARAMS.learning_rate, "batch_size": PAIRS, "shuffles": 1}
+    found = PairNll(folds=2, **how).score(given).observed
+    again = cross_fitted(start, pairs, 2, PARAMS.model_copy(update={"batch_size": PAIRS}), context)
+    for scorer in again:
+        query, passage = (
+            torch.nn.functional.normalize(tower.weight.detach()[rows], dim=1).double().numpy()
+            for tower, rows in (
+                (scorer.encoder.query_tower, pairs.text[pairs.query[scorer.chosen]]),
+                (scorer.encoder.passage_tower, QUERIES + pairs.passage[scorer.chosen]),
+            )
+        )
+        known = set(zip(pairs.text[pairs.query].tolist(), pairs.passage.tolist(), strict=True))
+        for place, row in enumerate(scorer.chosen):
+            text = pairs.text[pairs.query[row]]
+            open_ = [n == place or (text, pairs.passage[other]) not in known for n, other in enumerate(scorer.chosen)]
+            similar = np.exp(PARAMS.scale * passage @ query[place])
+            assert found[row] == pytest.approx(-np.log(similar[place] / similar[open_].sum()), rel=1e-4, abs=1e-5)
