@@ -2,8 +2,8 @@
 
     python -m bench.labelled_sets ../shared/data data/protocol     # the protocol's sets, and their digests
 
-The first folder holds `squad`, `staqc_sql`, `nl2bash`, `conala` and `qed_nq_train`; docs/protocol.md says where each is
-had.  A set that lacks its files is said and left out.
+The first folder holds `squad`, `staqc_sql`, `nl2bash`, `conala` and `qed_nq_train`; docs/how-to/protocol.md has their
+origins.  A set that lacks its files is said and left out.
 """
 
 import argparse

@@ -75,7 +75,7 @@ def names(text: str) -> list[str]:
     return [found["name"] for found in _MARKED.finditer(text)]
 
 
-def record_bench(name: str, build: str) -> Path:
+def record_bench(name: str, build: str, claim: str = "") -> Path:
     """Record the summary of a noise bench in the store: every method, and its tests."""
     from noisyir.app.lookup import find_build
     from noisyir.engine.runtime import default_home
@@ -88,21 +88,24 @@ def record_bench(name: str, build: str) -> Path:
     rows = [["noise", "rate", "method", "measure", "mean", "against", "difference", "95 % interval", "p (Holm)", ""]]
     for row in store.builds.table(meta.ref("bench_summary")).to_pylist():
         mean = f"{row['mean']:.3f}" + (f" ± {row['seed_std']:.3f}" if row["seed_std"] is not None else "")
-        tested = [row["against"], *difference_cells(row), starred(word(row, meta.params.get("alpha", 0.05)))]
+        tested = [""] * 5
+        if row["against"]:
+            tested = [row["against"], *difference_cells(row), starred(word(row, meta.params.get("alpha", 0.05)))]
         about = [row["mechanism"], rate_as_set(row["rate"]), row["method"], row["measure"], mean]
-        rows.append([*about, *(tested if row["against"] else [""] * 5)])
+        rows.append([*about, *tested])
     values = store.builds.table(meta.ref("bench_values"))
     seeds = values.group_by(["mechanism", "rate", "method", "measure", "split", "seed"]).aggregate([("value", "mean")])
-    return record(name, rows, left=4, commit=meta.git_commit, by_seed=seeds.to_pylist(), artifact=meta.key)
+    return record(name, rows, left=4, claim=claim, commit=meta.git_commit, by_seed=seeds.to_pylist(), artifact=meta.key)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--record", metavar="NAME", help="record a noise bench of the store first")
     parser.add_argument("--build", default="noise_table", help="key of the bench's table; default: the newest")
+    parser.add_argument("--claim", default="", help="of the record, in one sentence")
     asked = parser.parse_args()
     if asked.record:
-        print(record_bench(asked.record, asked.build))
+        print(record_bench(asked.record, asked.build, asked.claim))
     for page in pages():
         text = page.read_text(encoding="utf-8")
         if (new := written(text)) != text:

@@ -111,14 +111,15 @@ def settings() -> str:
     from noisyir.engine.runtime import Runtime
     from noisyir.pipelines.experiment import Experiment
 
-    told: set[tuple[type[Params], str]] = set()
+    told: set[tuple[type[Params], str]] = set()  # each group once at a place, and not within itself
     groups = ((Experiment, "An experiment", ""), (Runtime, "The machine", "runtime."))
     return "\n".join(line for group in groups for line in _group_of(*group, told))
 
 
 def _group_of(params: type[Params], title: str, prefix: str, told: set[tuple[type[Params], str]]) -> Iterator[str]:
     """A table of the plain settings of a group, then the groups within it; each group once at a place."""
-    if (params, prefix) in told or not set(params.model_fields) - {"kind"}:
+    within = any(params is one and prefix.startswith(place) for one, place in told)
+    if within or not set(params.model_fields) - {"kind"}:
         return
     told.add((params, prefix))
     about = inspect.cleandoc(params.__doc__ or "").split("\n\n")[0] if "__doc__" in params.__dict__ else ""

@@ -30,7 +30,7 @@ class NoiseDetector(BaseEstimator):  # type: ignore[misc]
     method: `null` goes by the scores of made-up pairs, `gmm` and `beta` by a mixture of two populations; `auto` is
     `null` where made-up pairs are given, else `gmm`.  threshold: least chance to be clean that a clean pair has.
     min_rate: of made-up pairs, the estimated share of wrong pairs below which none is flagged.
-    components: when a mixture is believed to have two: `dip`, `bic` or `two` (docs/noise.md).
+    components: when a mixture is believed to have two: `dip`, `bic` or `two` (docs/understand/verdicts.md).
     assume: a kind of made-up pairs that wrong ones are taken to be like, or `best`.  Without it nothing is flagged, and
     chances are NaN, where the scores warrant no kind.  A mixture without made-up pairs is believed as it is.
 

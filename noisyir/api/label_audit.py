@@ -118,7 +118,7 @@ class Audit:
     def table(self) -> pa.Table:
         """One row a pair, the most suspect first: query, document, suspicion, verdict, better, reason and more.
 
-        `.to_pandas()` makes a DataFrame of it; docs/audit.md lists the columns.
+        `.to_pandas()` makes a DataFrame of it; docs/reference/audit_files.md lists the columns.
         """
         return self._found.table
 

@@ -38,7 +38,7 @@ def mine(
     static one.  run: whose ranking is drawn from: dense (the model's), bm25 or random.
     sampler: topk, uniform, simans, trisampler and others, by name or with settings: {"kind": "simans", "a": 1}.
     filters: candidates dropped before, by kind: {"relative_margin": 0.05} is what is known as PercPos 95 %;
-    {"max_positive_cosine": 0.95} keeps off near-duplicates of the positive (docs/mining.md).
+    {"max_positive_cosine": 0.95} keeps off near-duplicates of the positive (docs/reference/mining.md).
     judges: draw what all of these keep: sieve, cross_encoder.  per_query: negatives drawn for a query.
     DataError for pairs that cannot be read; ConfigError for settings and kinds that do not exist.
 

@@ -46,8 +46,8 @@ def train(
     pairs, corpus, columns, store: as of `noisyir.audit`.  A column `split` (train, dev, test) says what is held out;
     without one a part of the queries is, and it is said which.
     methods: trained side by side; the last one's model is kept.  dpr believes every pair; auto, reweight,
-    reweight_relabel, npc and others (docs/noise.md) do not.  None: auto, which trains eighteen times to see whether
-    doubting the pairs helps, from 5,000 pairs on, dpr for fewer; of a transformer, whose trainings are long, reweight.
+    reweight_relabel, npc and others (docs/understand/methods.md) do not.  None: auto, which trains eighteen times to
+    see whether doubting the pairs helps, from 5,000 pairs on, dpr for fewer; of a transformer reweight.
     model: what training starts from, a folder, a name or a SentenceTransformer; None: a static model, for CPUs.
     settings: any of an experiment, and of the machine: {"train.epochs": 3, "model.backbone": "transformer"}.
     DataError for pairs that cannot be read; ConfigError for settings and methods that do not exist.

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from noisyir.app.lookup import kept_by_run
 from noisyir.app.own_data import experiment_for
+from noisyir.app.recommending import Advice, Profile, advise, known_sets, profile_of_data
 from noisyir.data.formats.pairs import Pairs
 from noisyir.data.limits import is_on_hub
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError
 from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.left_out import MANY, RULES, trials_pay
+from noisyir.pipelines.left_out import MANY, RULES
 
 STATIC_PAIRS = 5_000  # a second, of a static model on a core: read and trained on
 _AROUND = 30.0  # seconds of a run for reading data, BM25, measuring and tracking
@@ -38,7 +39,8 @@ data:
 #   dpr       believes every pair
 #   auto      tries on held-out queries whether it helps to weigh the pairs by their chance to be right, and to give
 #             wrong ones another document too, and is dpr where it does not: 18 trainings, minutes of a static model
-#   reweight  weighs them in any case: one training, for transformers
+#   reweight  weighs them in any case: one training, for transformers; reweight_relabel also gives the surest wrong
+#             ones another document
 # Chosen: {why_methods}.
 methods: [{methods}]
 
@@ -66,11 +68,8 @@ def experiment_file(
     """
     if target.exists():
         raise ConfigError(f"{target} exists already: run it (noisyir run {target}), or name another file with --to")
-    exp, why_model = experiment_for(data, corpus=corpus), "static: no time was given (noisyir init --budget 10m)"
-    if budget:
-        backbone, why_model = affordable(exp, budget)
-        exp = experiment_for(data, corpus=corpus, overrides=[f"model.backbone={backbone}"])
-    tried, why_methods = trials_pay(exp.model.backbone, exp.data.count_pairs(MANY), _most_wrong(store, exp))
+    exp, why_model, advice, _ = advice_for(data, store, corpus=corpus, budget=budget)
+    why_methods = f"{advice.method}: {advice.why}"
     found = _found(exp, data)
     on_hub = {name: source for name, source in (("path", data), ("corpus", corpus or "")) if is_on_hub(source)}
     places = {"kind": exp.data.kind, **_places(exp, target), **on_hub}
@@ -79,7 +78,7 @@ def experiment_file(
         found=found,
         file=target,
         name=_yaml(exp.name),
-        methods="dpr, auto" if tried else "dpr",
+        methods=", ".join(dict.fromkeys(["dpr", advice.method])),
         why_methods=why_methods,
         why_model=why_model,
         backbone=exp.model.backbone,
@@ -94,6 +93,21 @@ def experiment_file(
         raise ConfigError(f"cannot write {target}: {error}") from error
     chosen = {"methods": why_methods, "model.backbone": why_model}
     return "\n".join([found, *(f"{'chosen':<12}{name:<20} {said}" for name, said in (exp.chosen | chosen).items())])
+
+
+def advice_for(
+    data: str, store: Store, *, corpus: str | None = None, budget: str | None = None
+) -> tuple[Experiment, str, Advice, Profile | None]:
+    """The experiment for a file, why it has its backbone, how it should train, and the file in numbers.
+
+    Arguments and errors as for `experiment_file`.
+    """
+    exp, why = experiment_for(data, corpus=corpus), "static: no time was given (noisyir init --budget 10m)"
+    if budget:
+        backbone, why = affordable(exp, budget)
+        exp = experiment_for(data, corpus=corpus, overrides=[f"model.backbone={backbone}"])
+    profile, pairs = profile_of_data(exp.data), exp.data.count_pairs(MANY)
+    return exp, why, advise(profile, exp.model.backbone, known_sets(), pairs, _most_wrong(store, exp)), profile
 
 
 def affordable(exp: Experiment, budget: str) -> tuple[str, str]:

@@ -150,7 +150,7 @@ class Audited:
         rows = f"{pairs + repeated:,} rows: " if repeated else ""
         once = f", {repeated:,} repeated rows left out" if repeated else ""
         name = getattr(self.exp.data, "path", None) or self.exp.name
-        taken = ", ".join(f"{column} = {found}" for column, found in reversed((columns or {}).items()))
+        taken = ", ".join(f"{column} = {found}" for column, found in sorted((columns or {}).items(), reverse=True))
         return f"{Path(name).name:<15} {rows}{pairs:,} {self._audited}{once}" + (f"\n{'':<15} {taken}" if taken else "")
 
     @property
@@ -164,10 +164,11 @@ class Audited:
         )
         return ["\nMost suspicious:", *chain.from_iterable(told)]
 
-    def summary(self, error: float | None = None, seconds: float | None = None) -> str:
+    def summary(self, error: float | None = None, seconds: float | None = None, *, examples: bool = True) -> str:
         """The findings, for a terminal.
 
         error: say how many pairs to judge for the noise rate within it.  seconds: how long the audit took.
+        examples: show the pairs at the top, which somebody who judges must not see before.
         """
         confidence, pairs = self.exp.detect.confidence, self.table.num_rows
         called = "are flagged as wrong" if self.judgements else "look suspicious"
@@ -188,7 +189,7 @@ class Audited:
             lines.append(
                 f"unchanged     {self.exp.audited} is not cleaned and not trained on: audit.csv says what to look at"
             )
-        return "\n".join([*lines, *self._most_suspect])
+        return "\n".join([*lines, *(self._most_suspect if examples else ())])
 
     def for_machines(self) -> dict[str, Any]:
         """The findings as one object: `rate` is None where nobody judged a random sample."""

@@ -1,5 +1,6 @@
 """Verdicts of people in an audit: each stands for its own pair; a random sample sets the machine right."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -9,12 +10,11 @@ import pyarrow.compute as pc
 from jaxtyping import Float
 
 from noisyir.auditing.columns import FLAGGED
-from noisyir.auditing.judgements import HumanJudgement, Judgements, drawn_at_random
+from noisyir.auditing.judgements import HumanJudgement, Judgements, drawn_at_random, rows_of
 from noisyir.detection.judged import FEWEST, JudgedPairs
 from noisyir.detection.judgement import rate_of_sample, recalibrate
 from noisyir.detection.judging import guaranteed, judge_all
 from noisyir.detection.rate import pairs_to_judge
-from noisyir.engine.tables import pair_ids
 from noisyir.errors import ConfigError, DataError
 
 Array = np.ndarray
@@ -101,7 +101,7 @@ def judged_by_hand(
     any: a model then learns from the sample, and not the border alone is set.
     DataError where a refit is not possible.
     """
-    place = {pair: row for row, pair in enumerate(pair_ids(pairs))}
+    place = rows_of(judgements, pairs)
     decided = _decided({place[pair]: judged for pair, judged in judgements.items()})
     sample = decided.at_random()
     before = pc.is_valid(pairs["verdict"]).to_numpy()
@@ -292,20 +292,26 @@ def _with_chances(pairs: pa.Table, p_wrong: Array, threshold: float) -> pa.Table
 def _with_hands(pairs: pa.Table, by_row: dict[int, HumanJudgement]) -> pa.Table:
     """The verdicts of people above those of the machine, and the replacements that they named."""
     names = ("verdict", "p_clean", "replacement", "by_hand", "judged", "accepted", "rests_on", "relabel")
-    columns = tuple(pairs[name].to_pylist() for name in names)
+    rows = list(by_row)
+    columns = tuple(pairs[name].take(pa.array(rows, pa.int64())).to_pylist() for name in names)
     verdict, p_clean, replacement, by_hand, said, accepted, rests_on, relabel = columns
-    for row, judged in by_row.items():
+    for row, judged in enumerate(by_row.values()):
         said[row] = judged.verdict
         if judged.verdict != "unclear":
             verdict[row], p_clean[row], by_hand[row] = judged.verdict, float(judged.verdict == "clean"), True
             rests_on[row], relabel[row] = "hand", relabel[row] and judged.verdict == "wrong"
         if judged.replacement is not None:
             replacement[row], accepted[row], relabel[row] = judged.replacement, True, True
-    typed = {name: pa.array(values, pairs[name].type) for name, values in zip(names, columns, strict=True)}
-    return _replaced(pairs, typed)
+    place = np.arange(pairs.num_rows)
+    place[rows] = pairs.num_rows + np.arange(len(rows))
+    new = {
+        name: pa.chunked_array([*pairs[name].chunks, pa.array(values, pairs[name].type)]).take(pa.array(place))
+        for name, values in zip(names, columns, strict=True)
+    }
+    return _replaced(pairs, new)
 
 
-def _replaced(pairs: pa.Table, columns: dict[str, pa.Array]) -> pa.Table:
+def _replaced(pairs: pa.Table, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> pa.Table:
     for name, column in columns.items():
         pairs = pairs.set_column(pairs.schema.get_field_index(name), name, column)
     return pairs

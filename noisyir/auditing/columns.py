@@ -1,4 +1,4 @@
-"""The columns of an audit, each declared once: the schema, the page's table, audit.csv and docs/audit.md read them."""
+"""The columns of an audit, declared once for schema, page, audit.csv and docs/reference/audit_files.md."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -106,6 +106,6 @@ def in_table(condition: str = "") -> list[tuple[str, str, str]]:
 
 
 def documented() -> str:
-    """The table of columns, as docs/audit.md has it."""
+    """The table of columns, as docs/reference/audit_files.md has it."""
     rows = [f"| `{column.name}` | {column.meaning} |" for column in COLUMNS]
     return "\n".join(["| column | meaning |", "|---|---|", *rows])

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import NormalDist
@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from jaxtyping import Bool
 
 from noisyir.auditing.files import unguard
@@ -100,10 +101,18 @@ def given_judgements(paths: Sequence[str]) -> Judgements:
 def read_judgements(paths: Sequence[str], pairs: pa.Table) -> Judgements:
     """As `given_judgements`.  pairs: query_id and doc_id of the audited ones; DataError also for one that is not."""
     said = _all_said(paths)
-    known = set(pair_ids(pairs))
+    known = rows_of(said, pairs)
     if unknown := {pair: rows[0].place for pair, rows in said.items() if pair not in known}:
         raise DataError(_unknown_pairs(unknown, len(said), paths))
     return _all_settled(said)
+
+
+def rows_of(judged: Collection[Pair], pairs: pa.Table) -> dict[Pair, int]:
+    """The row of each judged pair that is there; of the others only those of the judged queries are looked at."""
+    queries = pa.array({query for query, _ in judged}, pairs["query_id"].type)
+    rows = np.flatnonzero(pc.is_in(pairs["query_id"], value_set=queries).to_numpy())
+    place = dict(zip(pair_ids(pairs.select(["query_id", "doc_id"]).take(rows)), rows.tolist(), strict=True))
+    return {pair: place[pair] for pair in judged if pair in place}
 
 
 class MachineAnswers(NamedTuple):

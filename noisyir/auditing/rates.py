@@ -52,7 +52,7 @@ def in_terminal(estimate: Mapping[str, float], assumed: str | None) -> str:
     """
     first = f"How many are wrong?  {NOT_KNOWN[0].upper()}{NOT_KNOWN[1:]}."
     if assumed is None:
-        return f"{first}\n{'':<21}--assume random says what would follow if wrong pairs were random."
+        return f"{first}\n{'':<21}--assume random says what would follow for random ones."
     lines = by_each_null(estimate)
     width = max(len(line.assumed) for line in lines)
     return "\n".join([first, *(f"  {line.assumed:<{width}}  {line.rate}" for line in lines)])

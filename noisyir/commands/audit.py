@@ -138,7 +138,8 @@ def _carried_out(
         refuse_held_out(exp, "--keep-wrong-below")
     began = time.monotonic()
     found = _audited(exp, opened, runtime, verbose=output.verbose)
-    output.say(found.summary(output.error, time.monotonic() - began), **found.for_machines())
+    took = time.monotonic() - began if sys.stdout.isatty() else None  # what is piped is the same each time
+    output.say(found.summary(output.error, took, examples=not wishes.judge), **found.for_machines())
     if applying:
         applying.check_size(found)
     names = found.write(folder)

@@ -23,7 +23,7 @@ def _written() -> list[str]:
     return [name for name, variant in Format.variants().items() if variant.written is not None]
 
 
-_FORMAT = f"{', '.join(_formats())} (docs/export.md)"
+_FORMAT = f"{', '.join(_formats())} (docs/how-to/export.md)"
 _MODEL = "sentence-transformers"
 _AS = (
     "write pairs in this format, no model: as the audit of MODEL leaves them, or data by its path as it is; with "

@@ -96,7 +96,7 @@ class EnsembleResult:
 def by_transformer(judging: EnsembleInputs, reader: EncodedTexts) -> EnsembleResult:
     """All texts read: `TransformerFit` for every pair and every document."""
     vectors = reader.vectors(judging.progress)
-    searcher = Searcher(judging.positions, judging.words, *vectors, judging.sought.depth, static=False)
+    searcher = Searcher(judging.positions, judging.words, *vectors, judging.sought, static=False)
     fit = TransformerFit.observed(searcher.blocks(judging.sample()), judging.positions.own)
     return EnsembleResult(_search(judging, searcher, fit), np.ones(len(judging.random), bool), *vectors)
 
@@ -104,7 +104,7 @@ def by_transformer(judging: EnsembleInputs, reader: EncodedTexts) -> EnsembleRes
 def by_static(judging: EnsembleInputs, reader: EncodedTexts) -> EnsembleResult:
     """Vectors from token embeddings alone: `StaticFit`."""
     vectors = reader.vectors(judging.progress)
-    searcher = Searcher(judging.positions, judging.words, *vectors, judging.sought.depth, static=True)
+    searcher = Searcher(judging.positions, judging.words, *vectors, judging.sought, static=True)
     fit = StaticFit.observed(searcher.blocks(judging.sample()), judging.for_scale)
     return EnsembleResult(_search(judging, searcher, fit), None, *vectors)
 

@@ -9,12 +9,14 @@ import numpy as np
 from jaxtyping import Float, Float32, Int
 
 from noisyir.detection.lexical import WordOverlap, bm25_share
-from noisyir.detection.null import Null, Positions, best_places, distinct, leading
+from noisyir.detection.null import Null, Positions, distinct, leading
 
 Array = np.ndarray
 
-_CELLS = 2**23  # of (query, document) at once: 32 MiB in each of a few arrays
+_CELLS = 2**23  # of (pair, document) that are looked at together
+_FEWEST = 512  # pairs that are, however many documents there are
 _EXACT = 50_000  # vectors up to which all are compared
+_COMPARED = 4  # beyond that, for one that is asked for
 _TEXTS = 20_000  # at most so many queries stand for all as a document's neighbours
 _ROUNDING = 1e-6  # relative: fits so close are a tie
 
@@ -61,7 +63,8 @@ class FeatureBlock:
     """Some pairs, and what there is to say of their queries and all documents.
 
     pairs: their numbers; texts: the different queries; place: of each pair its query's row in what follows.
-    queries, documents: vectors; bm25: of all documents; overlap: None where it is not asked for.
+    queries, documents: vectors; words: of all texts and documents.
+    worded: the documents of the highest BM25, best first; best: the highest BM25 of all.
     hits, similarities: the nearest documents; -1 for those that pairs name.  ranked: with those.
     near_text: for each document its mean similarity to the queries nearest to it; None where it is not asked for.
     """
@@ -71,8 +74,9 @@ class FeatureBlock:
     place: Int[Array, " pair"]
     queries: Float32[Array, "text dim"]
     documents: Float32[Array, "document dim"]
-    bm25: Float32[Array, "text document"]
-    overlap: Float32[Array, "text document"] | None
+    words: WordOverlap
+    worded: Int[Array, "text hit"]
+    best: Float32[Array, " text"]
     hits: Int[Array, "text hit"]
     similarities: Float32[Array, "text hit"]
     ranked: Int[Array, "text hit"]
@@ -90,8 +94,7 @@ class FeatureBlock:
 
     def shares(self, documents: Documents) -> Float32[Array, "pair some"]:
         """`bm25_share` of these documents."""
-        best = self.bm25.max(axis=1)[self.place]
-        return bm25_share(self.bm25[self.place[:, None], documents], best)
+        return bm25_share(self.words.bm25(self.texts[self.place], documents), self.best[self.place])
 
     def nearness(self) -> Float32[Array, " pair"]:
         """Mean similarity of each pair's query to the nearest documents that no pair names for it; 0 without any."""
@@ -107,13 +110,14 @@ class Searcher:
     """Looks at all documents for some pairs at a time.
 
     queries, documents: vectors of all texts and documents.  static: whether blocks tell what a static fit needs.
+    A pair costs the documents that share a word with its query, and those near it: no dense look at all of them.
     """
 
     positions: Positions
     words: WordOverlap
     queries: Float32[Array, "text dim"]
     documents: Float32[Array, "document dim"]
-    depth: int
+    sought: SearchSizes
     static: bool
 
     @cached_property
@@ -131,10 +135,25 @@ class Searcher:
         mean: Float32[Array, " document"] = found.mean(axis=1)
         return mean
 
+    def beside(self, documents: Int[Array, " pair"]) -> Int[Array, "pair hit"]:
+        """The documents nearest to each, each searched once; all -1 for a document -1."""
+        asked = np.unique(documents[documents >= 0])
+        new = asked[self._beside[asked, 0] == 0]
+        if len(new):
+            self._beside[new] = self.index.search(self.documents[new], self._beside.shape[1])[1] + 1
+        return np.where((documents >= 0)[:, None], self._beside[np.maximum(documents, 0)] - 1, -1)
+
+    @cached_property
+    def _beside(self) -> Int[Array, "document hit"]:
+        """One more than the rows of each document's nearest, as far as they were searched, else 0: no page is held."""
+        reach = min(self.sought.neighbours + 1 + self.positions.most_known, len(self.documents))
+        return np.zeros((len(self.documents), reach), np.int32)
+
     def block(self, pairs: Int[Array, " pair"]) -> FeatureBlock:
         """Encodings of these pairs' queries and of all documents."""
         texts, place = np.unique(self.positions.text[pairs], return_inverse=True)
-        reach = min(self.depth + self.positions.most_known, len(self.documents))
+        reach = min(self.sought.depth + self.positions.most_known, len(self.documents))
+        worded, scores = self.words.best(texts, self.sought.neighbours + 1 + self.positions.most_known)
         similarities, ranked = self.index.search(self.queries[texts], reach)
         return FeatureBlock(
             pairs=pairs,
@@ -142,8 +161,9 @@ class Searcher:
             place=place,
             queries=self.queries[texts],
             documents=self.documents,
-            bm25=self.words.bm25(texts),
-            overlap=self.words.overlap(texts) if self.static else None,
+            words=self.words,
+            worded=worded,
+            best=scores[:, 0],
             hits=self.positions.unnamed(texts, ranked),
             similarities=similarities,
             ranked=ranked,
@@ -153,7 +173,7 @@ class Searcher:
     def blocks(self, pairs: Int[Array, " pair"] | None = None) -> Iterator[FeatureBlock]:
         """These pairs, or all, those of a query's text one after the other; few at once, so that memory is bounded."""
         order = np.argsort(self.positions.text, kind="stable") if pairs is None else pairs
-        step = max(16, _CELLS // max(1, len(self.documents)))
+        step = max(_FEWEST, _CELLS // max(1, len(self.documents)))
         for start in range(0, len(order), step):
             yield self.block(order[start : start + step])
 
@@ -202,7 +222,7 @@ def _look(
 ) -> PairFits:
     positions = searcher.positions
     text, own = positions.text[block.pairs], positions.own[block.pairs]
-    worded = best_places(block.bm25, sought.neighbours + 1 + positions.most_known)[block.place]
+    worded = block.worded[block.place]
     looked_at = np.concatenate([block.ranked[block.place], worded], axis=1)
     candidates = distinct(looked_at)
     fits = _fits(fit_of, candidates, -np.inf)
@@ -216,8 +236,8 @@ def _look(
         others=others,
         fits=theirs,
         nulls={null: _fits(fit_of, rows, np.nan) for null, rows in {"random": random, **drawn}.items()},
-        bm25=block.bm25[block.place, own],
-        best=block.bm25.max(axis=1)[block.place],
+        bm25=block.words.bm25(text, own[:, None])[:, 0],
+        best=block.best[block.place],
     )
 
 
@@ -231,7 +251,7 @@ def _drawn(
 ) -> dict[Null, Int[Array, "pair draw"]]:
     """Documents of the nulls around the best other one, which is none of them, nor is what pairs name."""
     positions = searcher.positions
-    drawn: dict[Null, Array] = {"near": _beside(searcher, best, sought.neighbours), "lexical": worded}
+    drawn: dict[Null, Array] = {"near": searcher.beside(best), "lexical": worded}
     if (positions.source >= 0).any():
         drawn["source"] = positions.of_source(best, sought.draws, rng)
     counts = {"source": sought.draws}
@@ -241,14 +261,6 @@ def _drawn(
         )
         for null, rows in drawn.items()
     }
-
-
-def _beside(searcher: Searcher, documents: Int[Array, " pair"], neighbours: int) -> Int[Array, "pair hit"]:
-    """The documents nearest to each; all -1 for a document -1."""
-    wanted, place = np.unique(documents, return_inverse=True)
-    reach = min(neighbours + 1 + searcher.positions.most_known, len(searcher.documents))
-    found = searcher.index.search(searcher.documents[np.maximum(wanted, 0)], reach)[1][place]
-    return np.where((documents >= 0)[:, None], found, -1)
 
 
 def _fits(fit_of: Callable[[Array], Array], documents: Array, absent: float) -> Float32[Array, "pair some"]:
@@ -264,16 +276,21 @@ def _best(documents: Array, fits: Array, keep: int) -> tuple[Array, Array]:
 
 
 def vector_index(vectors: Float32[Array, "row dim"]) -> Any:
-    """An index by inner product: exact up to 50,000 vectors, beyond that over a sixteenth of 4 sqrt(n) cells."""
+    """An index by inner product: exact up to 50,000 vectors, beyond that over a sixteenth of 4 sqrt(n) cells.
+
+    There codes of four bits for two coordinates choose four times as many as are asked for, which are then compared
+    exactly.  Source: André et al., VLDB 2015 (scan of quantised products in registers), as FAISS has it.
+    """
     import faiss
 
     size, dim = vectors.shape
     if size <= _EXACT:
         index: Any = faiss.IndexFlatIP(dim)
     else:
-        cells = int(4 * np.sqrt(size))
-        index = faiss.index_factory(dim, f"IVF{cells},Flat", faiss.METRIC_INNER_PRODUCT)
-        index.nprobe = max(1, cells // 16)
+        cells, parts = int(4 * np.sqrt(size)), dim if dim % 2 else dim // 2
+        index = faiss.index_factory(dim, f"IVF{cells},PQ{parts}x4fs,RFlat", faiss.METRIC_INNER_PRODUCT)
+        index.k_factor = _COMPARED
+        faiss.extract_index_ivf(faiss.downcast_index(index.base_index)).nprobe = max(1, cells // 16)
         index.train(vectors[:: max(1, size // (cells * 40))])
     index.add(vectors)
     return index
@@ -381,14 +398,14 @@ def csls(
 
 
 def _measures(block: FeatureBlock) -> Callable[[Documents], Float[Array, "pair some measure"]]:
-    near_text, overlap = block.near_text, block.overlap
-    assert near_text is not None and overlap is not None, "a static fit needs both sides' neighbours and the overlap"
+    near_text = block.near_text
+    assert near_text is not None, "a static fit needs both sides' neighbours"
     nearness = block.nearness()
 
     def found(documents: Documents) -> Float[Array, "pair some measure"]:
         cosine = block.cosines(documents)
         scaled = csls(cosine, nearness, near_text[documents])
-        return np.stack([cosine, scaled, overlap[block.place[:, None], documents]], axis=2)
+        return np.stack([cosine, scaled, block.words.overlap(block.texts[block.place], documents)], axis=2)
 
     return found
 

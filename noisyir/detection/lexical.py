@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
-from noisyir.retrieval.numpy_bm25 import NumpyBm25
+from noisyir.detection.null import best_places
+from noisyir.retrieval.numpy_bm25 import NumpyBm25, compiled_search
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -15,47 +17,99 @@ if TYPE_CHECKING:
 Array = np.ndarray
 
 
+_AT_ONCE = 2**23  # scores of all documents in memory at once, 32 MiB
+_COSTLY = 2**26  # scores of all documents for all texts, beyond which it pays to import numba
+_LOOKED_UP = 2**16  # documents whose terms are multiplied at once, some 500 bytes each
+
+
 @dataclass(frozen=True)
 class WordOverlap:
-    """Texts and documents by their terms.  Dense results are (text, document), float32: ask for some texts at a time.
+    """Texts and documents by their terms.  Scores are float32, of some texts and the documents asked for.
 
-    counts: (text, term) how often; bm25_weights: (term, document); idf_weights: the same documents, of each of whose
-    terms the inverse document frequency; asked: for each text the sum of the frequencies of its terms.
+    counts: (text, term) how often; bm25_weights: (term, document) what a term adds to BM25; idf: of each term the
+    inverse document frequency; asked: for each text the sum of the frequencies of its terms.
     """
 
     counts: "csr_array"
     bm25_weights: "csr_array"
-    idf_weights: "csr_array"
+    idf: Float32[Array, " term"]
     asked: Float32[Array, " text"]
 
-    def bm25(self, texts: Int[Array, " some"]) -> Float32[Array, "some document"]:
-        """BM25 of every document."""
-        return np.asarray((self.counts[texts] @ self.bm25_weights).toarray(), np.float32)
+    def best(
+        self, texts: Int[Array, " some"], count: int
+    ) -> tuple[Int[Array, "some count"], Float32[Array, "some count"]]:
+        """The documents of the highest BM25 above 0, highest first, and their BM25; -1 and 0 where there are fewer.
 
-    def overlap(self, texts: Int[Array, " some"]) -> Float32[Array, "some document"]:
-        """The share of each text's weight, a term's being its idf, that stands in the document; 0 without any term.
+        Work grows with the documents that share a term with the text, and memory with `count`.
+        """
+        size = self.bm25_weights.shape[1]
+        count = min(count, size)
+        places, scores = np.full((len(texts), count), -1), np.zeros((len(texts), count), np.float32)
+        search = compiled_search() if self.counts.shape[0] * size > _COSTLY else None
+        step = len(texts) if search else max(1, _AT_ONCE // size)
+        for start in range(0, len(texts), max(1, step)):
+            rows, asked = slice(start, start + step), self.counts[texts[start : start + step]]
+            if search:
+                often = asked.data.astype(np.int64)
+                terms, ends = np.repeat(asked.indices.astype(np.int64), often), np.concatenate([[0], np.cumsum(often)])
+                held = self.bm25_weights
+                of = search(held.indptr, held.indices, held.data, size, terms, ends[asked.indptr], count)
+                there = np.arange(count) < of[0][:, None]
+                places[there], scores[there] = of[1], of[2]
+            else:
+                dense = np.asarray((asked @ self.bm25_weights).toarray(), np.float32)
+                places[rows] = best_places(dense, count)
+                found = np.take_along_axis(dense, np.maximum(places[rows], 0), axis=1)
+                scores[rows] = np.where(places[rows] >= 0, found, 0.0)
+        return places, scores
+
+    def bm25(self, texts: Int[Array, " some"], documents: Int[Array, "some each"]) -> Float32[Array, "some each"]:
+        """BM25 of each text's documents."""
+        return self._summed(self._bm25_of_document, texts, documents)
+
+    def overlap(self, texts: Int[Array, " some"], documents: Int[Array, "some each"]) -> Float32[Array, "some each"]:
+        """The share of each text's weight, a term's being its idf, that stands in each of its documents; 0 without any.
 
         A term counts as often as it is in the text.  Source of the idf: `idf`.
         """
-        held = np.asarray((self.counts[texts] @ self.idf_weights).toarray(), np.float32)
+        held = self._summed(self._idf_of_document, texts, documents)
         held /= np.maximum(self.asked[texts], np.finfo(np.float32).tiny)[:, None]
         return held
+
+    def _summed(
+        self, weights: "csr_array", texts: Int[Array, " some"], documents: Int[Array, "some each"]
+    ) -> Float32[Array, "some each"]:
+        found, each = np.empty(documents.shape, np.float32), documents.shape[1]
+        step = max(1, _LOOKED_UP // max(1, each))
+        for start in range(0, len(texts), step):
+            some = documents[start : start + step]
+            asked = self.counts[np.repeat(texts[start : start + step], each)]
+            found[start : start + step] = asked.multiply(weights[some.ravel()]).sum(axis=1).reshape(some.shape)
+        return found
+
+    @cached_property
+    def _bm25_of_document(self) -> "csr_array":
+        """(document, term) the same weights, a document's together."""
+        return self.bm25_weights.T.tocsr()
+
+    @cached_property
+    def _idf_of_document(self) -> "csr_array":
+        """(document, term) the idf of each term that the document has."""
+        from scipy.sparse import csr_array
+
+        held = self._bm25_of_document
+        return csr_array((self.idf[held.indices], held.indices, held.indptr), shape=held.shape)
 
 
 def words(searcher: NumpyBm25, texts: Sequence[str], documents: Int[Array, " document"]) -> WordOverlap:
     """Of these texts, and of the documents at these rows of the searcher, in that order."""
-    from scipy.sparse import csr_array
-
     weights = searcher.weights()
-    held_in = np.diff(weights.indptr)
     size = weights.shape[1]
     counts, unknown = searcher.term_counts(texts)
-    frequency = idf(held_in, size)
+    frequency = idf(np.diff(weights.indptr), size)
     chosen = weights.tocsc()[:, documents].tocsr()
-    of_term = np.repeat(frequency, np.diff(chosen.indptr)).astype(np.float32)
-    idf_weights = csr_array((of_term, chosen.indices, chosen.indptr), shape=chosen.shape)
     asked = counts @ frequency + unknown * float(idf(np.zeros(1), size)[0])
-    return WordOverlap(counts, chosen, idf_weights, asked.astype(np.float32))
+    return WordOverlap(counts, chosen, frequency.astype(np.float32), asked.astype(np.float32))
 
 
 def idf(documents_with: Float[Array, " term"] | Int[Array, " term"], documents: int) -> Float[Array, " term"]:
@@ -66,12 +120,10 @@ def idf(documents_with: Float[Array, " term"] | Int[Array, " term"], documents: 
     return np.log1p((documents - documents_with + 0.5) / (documents_with + 0.5))
 
 
-def bm25_share(
-    scores: Float32[Array, "text document"], best: Float32[Array, " text"]
-) -> Float32[Array, "text document"]:
+def bm25_share(scores: Float32[Array, "pair some"], best: Float32[Array, " pair"]) -> Float32[Array, "pair some"]:
     """BM25 over the query's best BM25 in the collection: from 0 to 1, 0 where no document has a word of the query.
 
     BM25 grows with the length and rarity of the query's words; the share compares across queries.
     """
-    share: Float32[Array, "text document"] = scores / np.where(best > 0, best, 1.0)[:, None]
+    share: Float32[Array, "pair some"] = scores / np.where(best > 0, best, 1.0)[:, None]
     return share

@@ -1,4 +1,4 @@
-"""How likely a document is relevant, from scores and from whether a pair gives it (derived in docs/posterior.md).
+"""How likely a document is relevant, from scores and from whether a pair gives it: docs/understand/posterior.md.
 
 r: the document is relevant; g: a pair gives it; x: its columns, of the scores of teacher and retrievers.  Two sources
 can say how x tells of r.  Judgements say it themselves.  Without them labels do, if it is known how many are wrong:

@@ -47,7 +47,7 @@ class NpcParams(Params):
 
     warmup_steps: PositiveInt = Field(64, description="steps on all pairs alike before the first detection, at least")
     warmup_epochs: PositiveInt | None = Field(
-        None, description="epochs on all pairs alike, whatever they show; null: until there is evidence (docs/noise.md)"
+        None, description="epochs on all pairs alike; null: until there is evidence (docs/understand/methods.md)"
     )
     doubt: Fraction | Literal["p_clean"] = Field(
         0.25, description="weight of a flagged pair's contrastive loss; p_clean: its chance to be clean; 0: the paper"

@@ -3,7 +3,7 @@
 Every query has a list of passages: the right one in column 0, then its negatives.  The ranker learns to tell it from
 them; the retriever learns to find negatives that the ranker takes for right, and to rank as the ranker does.
 
-`variant`: "paper", or "code", the official code, which departs from Eq. 9 in four ways (docs/ar2.md).
+`variant`: "paper", or "code", the official code, which departs from Eq. 9 in four ways (docs/understand/ar2.md).
 """
 
 from typing import Literal, NamedTuple

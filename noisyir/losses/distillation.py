@@ -6,7 +6,7 @@ loss is 0 where fewer than two are listed, for one document has no order.
 
 Conventions differ: Tevatron's loss is the mean of `listwise_kl` over lists, sentence-transformers' DistillKLDivLoss is
 that times the student's temperature squared, FlagEmbedding's is that plus the entropy of the teacher's softmax, in
-which the student has no part (docs/teachers.md).
+which the student has no part (docs/how-to/teachers.md).
 """
 
 import numpy as np

@@ -115,7 +115,7 @@ def distance(candidates: Candidates, weight: float) -> Scores:
     """cos(q, d+) - cos(q, d-) + weight (1 - cos(d+, d-)): 0 at the positive, the smaller the likelier relevant.
 
     A candidate is relevant if it is near the query as the positive is, or near the positive; margins on s- see the
-    first alone.  The weight 1.5 was chosen on TREC DL 2019 (docs/mining.md).  Ours.
+    first alone.  The weight 1.5 was chosen on TREC DL 2019 (docs/reference/mining.md).  Ours.
     """
     to_candidate, to_positive, between = candidates.cosines()
     apart: Scores = to_positive.astype(np.float64) - to_candidate + weight * (1.0 - between.astype(np.float64))

@@ -50,7 +50,7 @@ class CrossEncoderJudge(RelevanceJudge):
 
 
 class PosteriorJudge(Judge):
-    """Candidates that are likely relevant by teacher, retrievers and labels together (docs/posterior.md)."""
+    """Candidates that are likely relevant by teacher, retrievers and labels together (docs/understand/posterior.md)."""
 
     kind: Literal["posterior"] = "posterior"
     max_relevance: Fraction = Field(0.5, description="chance of being relevant above which a candidate is dropped")

@@ -93,7 +93,9 @@ class Simans(Sampler):
     a: PositiveFloat = Field(0.5, description="how sharp the peak is")
     b: float = Field(0.0, description="where the peak lies, relative to the positive's score")
     sign: Literal["paper", "code"] = Field("paper", description="peak at positive + b, or, as its code has it, - b")
-    scale: PositiveFloat = Field(1.0, description="multiplies scores beforehand: 1 suits dot products, 20 cosine")
+    scale: PositiveFloat = Field(
+        1.0, description="multiplies scores beforehand: 1 suits dot products; of cosines the training's, unless set"
+    )
 
     def weights(self, candidates: Candidates) -> LogWeights:
         """exp(-a (s- - s+ - b)^2): peak at s+ + b.  sign="code": exp(-a (s- - s+ + b)^2), peak at s+ - b.

@@ -52,7 +52,7 @@ class MineParams(RetrievedParams):
     run: Literal["bm25", "dense", "random"] = Field(
         "bm25", description="whose ranking; dense: the model's that mines; random: documents of the whole corpus"
     )
-    sampler: Sampler = Field(Uniform(), description="what the chances of being drawn follow (docs/mining.md)")
+    sampler: Sampler = Field(Uniform(), description="what the chances of being drawn follow (docs/reference/mining.md)")
     filters: Filters = Field({}, description="candidates dropped before any sampler sees them, by kind")
     judges: tuple[str, ...] = Field(
         (), description="draw only what all of these keep; ranker is heard where a method trains one to judge"

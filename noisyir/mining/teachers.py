@@ -105,7 +105,7 @@ class RankerTeacher(Teacher, CrossFittedRankerParams):
 
 
 class FileTeacher(Teacher):
-    """Scored lists that are there already, in a file of any of five shapes (docs/teachers.md)."""
+    """Scored lists that are there already, in a file of any of five shapes (docs/how-to/teachers.md)."""
 
     kind: Literal["file"] = "file"
     stage: ClassVar[str] = "import_scores"

@@ -58,8 +58,8 @@ class _BagMean(torch.autograd.Function):
     """bags = S W, S being the sparse (text, token) matrix of shares; hence dW = S' dbags, nonzero in S's columns only.
 
     Both products are the same kernel, a weighted sum of rows: torch's embedding_bag.  That was the fastest of
-    scipy's CSR product, torch's, and embedding_bag (docs/training.md), and needs neither the dense (token, dim)
-    gradient nor the coalescing of a sparse one with a row per occurrence.
+    scipy's CSR product, torch's, and embedding_bag (docs/reference/training.md), and needs neither the dense
+    (token, dim) gradient nor the coalescing of a sparse one with a row per occurrence.
     """
 
     @staticmethod

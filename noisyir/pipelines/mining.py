@@ -8,7 +8,7 @@ from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError
 from noisyir.mining.judges import Judge
-from noisyir.mining.settings import CandidatesParams
+from noisyir.mining.settings import CandidatesParams, MineParams
 from noisyir.mining.teachers import BiEncoderTeacher, FileTeacher, Teacher
 from noisyir.pipelines.searching import encoded, searched
 from noisyir.retrieval.settings import Bm25IndexParams, RandomRunParams
@@ -67,7 +67,7 @@ def mine(
     Of BM25's ranking they are computed if drawing needs them.  `trained`, where given, is heard after `mine.judges`.
     known: further inputs that judges may read.
     """
-    params, candidates = exp.mine, retrieved(plan, exp, exp.mine.candidates(), data, model, pairs, label)
+    params, candidates = at_training_scale(exp), retrieved(plan, exp, exp.mine.candidates(), data, model, pairs, label)
     said: dict[str, Outputs] = {
         judge: _judged(exp.judge(judge), plan, {**data, **known}, model, pairs, candidates, label)
         for judge in params.judges
@@ -78,6 +78,18 @@ def mine(
         verdicts["ranker"] = trained.verdicts(plan, exp, data, candidates, label)
     drawn = plan.add(MINE, params, label, pairs=pairs, candidates=candidates, verdicts=verdicts)
     return MiningOutputs(candidates, verdicts, drawn["negatives"], said.get("sieve", {}).get("curves"))
+
+
+def at_training_scale(exp: "Experiment") -> MineParams:
+    """The settings of mining; a sampler that scales scores, and is told no scale, takes the training's for cosines.
+
+    Cosines differ by 2 at most, so that at SimANS' and TriSampler's own scale all candidates weigh nearly alike.
+    """
+    sampler = exp.mine.sampler
+    is_told = "scale" not in type(sampler).model_fields or "scale" in sampler.model_fields_set
+    if is_told or exp.model.similarity != "cosine":
+        return exp.mine
+    return exp.mine.model_copy(update={"sampler": sampler.model_copy(update={"scale": exp.train.scale})})
 
 
 def retrieved(

@@ -51,7 +51,7 @@ class Suite(Params):
     experiment: Experiment
     sets: dict[str, BenchSet] = Field({}, description="data sets by name, where there are several; none: one")
     given: dict[str, str] = Field(
-        {}, description="folders with weights or runs that others computed, by the name of their row (docs/protocol.md)"
+        {}, description="folders with weights or runs of others, by the name of their row (docs/how-to/protocol.md)"
     )
     noise: tuple[Corruption, ...] = Field((), description="wrong pairs put in")
     hide: tuple[Hiding, ...] = Field((), description="relevant documents hidden: false negatives")

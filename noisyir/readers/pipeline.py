@@ -192,7 +192,7 @@ def reader_bench(suite: Suite) -> Plan:
     """Every reader method of the suite under every seed, on the same held-out questions, and one table of it all."""
     table, plan = table_of(suite), Plan(suite.experiment.seed)
     metrics, confidence = dict[str, Output](), dict[str, Output]()
-    for (labels, rate, _), variant in product(suite.conditions, suite.variants):
+    for condition, variant in product(suite.conditions, suite.variants):
         plan.seed = suite.experiment.seed
         reading = _reading(plan, suite.variant(variant), variant)
         for seed in suite.seeds:
@@ -200,7 +200,7 @@ def reader_bench(suite: Suite) -> Plan:
             of_seed = replace(reading, label=f"{seed}:{variant}" if variant else str(seed))
             for method in (each for each in suite.methods if isinstance(each, ReaderMethod)):
                 name, trained = method.kind, of_seed.train(method)
-                cell = str(Cell(labels, rate, suite.arm(name, variant), seed))
+                cell = str(Cell(condition.name, condition.rate, suite.arm(name, variant), seed))
                 metrics[cell] = of_seed.score(name, of_seed.read(name, trained["reader"]))
                 if method.is_cds:
                     confidence[cell] = of_seed.score_confidence({name: trained["confidences"]})

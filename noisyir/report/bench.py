@@ -15,6 +15,7 @@ from noisyir.eval.significance import SEEDS_OF_A_CLAIM, Verdict, verdict
 from noisyir.report.cells import (
     NONE,
     Section,
+    badge,
     difference_cells,
     markdown_table,
     p_value,
@@ -83,7 +84,8 @@ def render(params: NoiseTableParams, bench: Bench) -> str:
     """The page as HTML text; the same input gives the same text."""
     sections = tables(params, bench.summary)
     rows = bench.summary.to_pylist()
-    pages = templates(signed=signed, p_value=p_value, percent=rate_as_set, spread=_spread, seeds=_seeds)
+    pages = templates(signed=signed, p_value=p_value, percent=rate_as_set, spread=_spread, seeds=_seeds, badge=badge)
+    first = headlines(params, bench.summary)
     return pages.get_template("bench.html").render(
         tests_note=_tests_note,
         title=params.title or _TITLE,
@@ -92,7 +94,8 @@ def render(params: NoiseTableParams, bench: Bench) -> str:
         seeds=bench.seeds,
         cells=bench.cells,
         queries=dict.fromkeys((row["split"], row["queries"]) for row in rows),
-        headlines=headlines(params, bench.summary),
+        headlines=first,
+        conclusion=_conclusion(params, first[0]["entry"], len(bench.seeds)) if first else "",
         sections={name: [(table, _charts(params, table)) for table in found] for name, found in sections.items()},
         in_words=in_words(params, bench.summary),
         tests=[(row, word(row, params.alpha)) for row in rows if row["against"] is not None],
@@ -148,6 +151,20 @@ def headlines(params: NoiseTableParams, summary: pa.Table) -> list[dict[str, Any
             gap = next((entries[-1] for method, entries in first.gaps if method == name), None)
             found.append({"mechanism": mechanism, "entry": contest[name], "gap": gap})
     return found
+
+
+def _conclusion(params: NoiseTableParams, entry: Entry, seeds: int) -> str:
+    """The first headline as sentences, and how far so many seeds carry."""
+    row, said = entry.row, (entry.word or "unclear").removeprefix("suggests ")
+    put_in = _is_put_in(params, row["mechanism"])
+    where = f"At {rate_as_set(row['rate'])} {row['mechanism']} noise, " if put_in else ""
+    size = f"{row['measure']} {signed(row['difference'])}"
+    found = {
+        "better": f"{row['method']} is better than {row['against']}",
+        "worse": f"{row['method']} is worse than {row['against']}",
+    }.get(said, f"no difference was found between {row['method']} and {row['against']}")
+    few = "" if seeds >= SEEDS_OF_A_CLAIM else f" Fewer than {SEEDS_OF_A_CLAIM} seeds suggest this and prove nothing."
+    return f"{where}{found} ({size}).{few}"
 
 
 def _table(params: NoiseTableParams, rows: Sequence[Row]) -> Table:
@@ -215,7 +232,8 @@ def _words_on(params: NoiseTableParams, method: str, rows: Sequence[Row]) -> str
     of = f"{len(rows)} condition{'s' if len(rows) != 1 else ''}"
     mean = sum(row["difference"] for row in rows) / len(rows)
     worst = min(rows, key=lambda row: float(row["difference"]))
-    where = f"{worst['mechanism']} {rate_as_set(worst['rate'])}" if params.conditions == "noise" else worst["mechanism"]
+    of_worst = f" {rate_as_set(worst['rate'])}" if _is_put_in(params, worst["mechanism"]) else ""
+    where = f"{worst['mechanism']}{of_worst}"
     lowest = f"; least {signed(worst['difference'])} ({where})" if len(rows) > 1 else ""
     return f"{method} against {params.baseline}, {of}: {', '.join(counts)}; mean {signed(mean)}{lowest}{at}."
 
@@ -254,7 +272,7 @@ def _test_rows(params: NoiseTableParams, summary: pa.Table) -> list[list[str]]:
     return [[params.conditions, *of_test, "verdict"]] + [
         [
             row["mechanism"],
-            rate_as_set(row["rate"]) if params.conditions == "noise" else NONE,
+            rate_as_set(row["rate"]) if _is_put_in(params, row["mechanism"]) else NONE,
             row["measure"],
             row["split"],
             row["method"],

@@ -71,6 +71,12 @@ def signed(value: float) -> str:
     return "0.000" if float(text) == 0 else text.replace("-", "\N{MINUS SIGN}")
 
 
+def badge(said: str, seeds: int = 1) -> str:
+    """The words of a badge for a verdict; one that so few seeds suggest says how many they are."""
+    few = f" ({seeds} seed{'s' if seeds > 1 else ''})" if said.startswith("suggests") else ""
+    return {"unclear": "no difference", "equal": "the same"}.get(said, said.removeprefix("suggests ") + few).upper()
+
+
 def p_value(value: float) -> str:
     """A p-value to three places, never as zero."""
     return "<0.001" if value < 0.001 else f"{value:.3f}"

@@ -8,7 +8,7 @@ from noisyir.eval.bench import Cell
 from noisyir.eval.bench_quality import Quality, detection_quality
 from noisyir.report.cells import NONE, number, percent, rate_as_set
 
-_QUALITY = ["detector", "epoch", "AUROC", "AP", "F1", "rate by the best null", "true rate"]
+_QUALITY = ["detector", "epoch", "AUROC", "AP", "F1", "estimated share wrong", "true share"]
 _ONE_RUN = Cell("", 0.0, "", 0)
 _MANY, _POINTS = 0.75, 0.05
 
@@ -58,7 +58,8 @@ def _cells(quality: Quality) -> list[str]:
     return [
         quality.detector,
         _epochs(quality),
-        *(number(quality.means.get(name)) for name in ("auroc", "average_precision", "f1")),
+        *(number(quality.means.get(name)) for name in ("auroc", "average_precision")),
+        number(quality.means.get("f1") if quality.means.get("true_rate") else None),  # none is there to find
         _estimate(quality.means),
         percent(quality.means.get("true_rate"), 1),
     ]

@@ -8,11 +8,11 @@ import pyarrow as pa
 import yaml
 from markupsafe import Markup
 
-from noisyir.eval.recommendation import model_of, recommendation
+from noisyir.eval.recommendation import Recommendation, model_of, recommendation
 from noisyir.eval.significance import verdict
 from noisyir.report import charts
-from noisyir.report.advice import against, best_lines
-from noisyir.report.cells import Section, p_value, signed, templates
+from noisyir.report.advice import against, best_lines, named
+from noisyir.report.cells import Section, badge, p_value, signed, templates
 from noisyir.report.dataset import Corpus, exclusion_rows, lengths, snippet, split_rows, word_counts
 from noisyir.report.detection import detection_rows, flag_warnings
 from noisyir.report.history import Build, flow_graph
@@ -60,12 +60,14 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
     best = recommendation([results.standings], confidence) if results.standings else None
     kept = params.settings.get("keep") or systems[-1].removesuffix("_reranked")
     doubt = best and against(best, kept, str(params.settings.get("name", title)))
-    pages = templates(signed=signed, p_value=p_value, seconds=_seconds)
+    pages = templates(signed=signed, p_value=p_value, seconds=_seconds, badge=badge)
+    said = verdicts(comparison, params)
     return pages.get_template("report.html").render(
         title=title,
+        conclusion=conclusion(best, said),
         systems=systems,
         headline=comparison[0],
-        verdicts=verdicts(comparison, params),
+        verdicts=said,
         gate=params,
         confidence=confidence,
         splits=_result_tables(comparison, systems),
@@ -96,6 +98,33 @@ def verdicts(comparison: Sequence[Mapping[str, Any]], params: ReportParams) -> l
         if row["baseline"] is not None and model_of(row["baseline"]) == row["baseline"]
         if (row["system"], row["measure"], row["split"]) == (last, measure, split)
     ]
+
+
+def conclusion(best: Recommendation | None, verdicts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The result in two sentences: the system to use, and how the last one differs from the first it is compared with.
+
+    The second is about one seed, and says so.
+    """
+    told = []
+    if best is not None:
+        level = best.level(best.best)
+        told.append(
+            f"Use {named(best.best)}: {best.measure} {level.mean:.3f} [{level.low:.3f}, {level.high:.3f}] on "
+            f"{len(best.groups):,} {best.told_on} queries."
+        )
+    if verdicts:
+        row = verdicts[-1]
+        size = f"{row['measure']} {signed(row['difference'])}"
+        ends = f"[{signed(row['difference_low'])}, {signed(row['difference_high'])}]"
+        two = f"{named(row['system'])} and {named(row['baseline'])}"
+        other, few = named(row["baseline"]), "with one seed: try five to claim it"
+        found = {
+            "better": f"{named(row['system'])} is better than {other}, {few}",
+            "worse": f"{named(row['system'])} is worse than {other}, {few}",
+            "equal": f"{two} are the same on every query",
+        }.get(row["verdict"].removeprefix("suggests "), f"No difference was found between {two}")
+        told.append(f"{found[:1].upper()}{found[1:]} ({size} {ends}).")
+    return told
 
 
 def _ends(row: Mapping[str, Any]) -> tuple[float, float, float]:

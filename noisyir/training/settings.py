@@ -40,7 +40,7 @@ class TrainDprParams(Params):
     ccr: CcrParams = CcrParams()
     precision: Literal["fp32", "bf16"] = Field("fp32", description="of the towers' forward pass (transformer)")
     chunk_size: PositiveInt | Literal["auto"] | None = Field(
-        None, description="texts through a tower at once: gradient caching; auto: what fits into a GPU (docs/gpu.md)"
+        None, description="texts through a tower at once: gradient caching; auto: what fits (docs/reference/gpu.md)"
     )
     gradient_checkpointing: bool = Field(
         False, description="compute a transformer's activations twice instead of keeping them: less memory"
@@ -105,7 +105,7 @@ class ChooseModelParams(Params):
     """Choice of one of several ways of training."""
 
     alpha: Fraction = Field(
-        0.4, description="corrected p-value below which a way is taken as better than plain training (docs/noise.md)"
+        0.4, description="corrected p-value below which a way beats plain training (docs/understand/methods.md)"
     )
     dev_queries: PositiveInt = Field(2000, description="held-out queries ranked, at most")
     dev_documents: PositiveInt = Field(
@@ -127,7 +127,7 @@ class TrainCoTeachingParams(TrainDprParams):
 
 
 class DistillParams(Params):
-    """Distillation from a teacher's scored lists, beside the settings of `train` (docs/teachers.md)."""
+    """Distillation from a teacher's scored lists, beside the settings of `train` (docs/how-to/teachers.md)."""
 
     loss: Literal["listwise", "margin"] = Field(
         "listwise", description="of the scores: KL of the two softmaxes over the list, or MarginMSE"

@@ -1,1 +1,1 @@
-"""The campaign against noisyir's promises: `make chaos`; what is promised and what was found: docs/reliability.md."""
+"""The campaign against noisyir's promises: `make chaos`; the promises are in docs/operate/reliability.md."""

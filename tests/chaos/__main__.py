@@ -49,7 +49,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("families", nargs="*", choices=[*FAMILIES, []], help="(default: all)")
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default: 0)")
-    parser.add_argument("--count", type=int, help="trials of each family (default: as in docs/reliability.md)")
+    parser.add_argument("--count", type=int, help="trials of each family (default: as in docs/operate/reliability.md)")
     parser.add_argument("--minutes", type=float, default=math.inf, help="after which no trial begins")
     parser.add_argument("--record", type=Path, help="where earlier pieces are written down, and this one will be")
     parser.add_argument("--tell", action="store_true", help="print each trial of malformed with what a user is told")

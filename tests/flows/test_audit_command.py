@@ -7,12 +7,14 @@ import re
 import shlex
 import shutil
 from collections import Counter
+from html import unescape
 
 import pyarrow.parquet as pq
 import pytest
 
 from noisyir.cli import main
 from noisyir.engine.store import Store
+from tests.flows.screens import check_fits, check_recorded, plain, terminal
 from tests.tiny import write_beir
 
 QUICK = ["runtime.threads=1"]
@@ -125,6 +127,31 @@ def test_pairs_with_their_texts_are_audited(noisyir, owner, file, tmp_path):
     ]
     page = (tmp_path / "mine-audit" / "audit.html").read_text()
     assert page.startswith("<!doctype html>") and f"<strong>{len(wrong_by(rows))}</strong>" in page
+
+
+def test_the_screen_of_an_audit_fits_a_terminal_and_its_next_command_is_whole(monkeypatch, noisyir, file):
+    screens = {}
+    for width in (80, 120, 400):
+        terminal(monkeypatch, width)
+        code, out, err = noisyir("audit", file.name)
+        screens[width] = plain(out)
+        assert code == 0, err
+    for width in (80, 120):
+        check_fits(re.sub(r"\(took.*?\)", "", screens[width]), width, screens[400])
+        check_recorded(re.sub(r"(?s)  1  .*?\n\n", "\n", screens[width]), f"audit.{width}")
+    assert re.search(r"^next +noisyir audit mine.jsonl runtime.threads=1 --judge$", screens[80], re.MULTILINE)
+
+
+def test_columns_are_named_by_options(noisyir, owner, file, tmp_path):
+    rows = [{"what he asked": row["query"], "no": row["document"]} for row in owner.inline]
+    other = write_jsonl(tmp_path / "other.jsonl", rows)
+    code, out, err = noisyir("audit", other, "--query", "what he asked", "--document", "no", "--out", "made")
+    assert code == 0 and "query = what he asked, document = no" in out, err
+    assert len(table(tmp_path / "made")) == len(rows)
+    page = (tmp_path / "made" / "audit.html").read_text()
+    assert "<h1>other.jsonl</h1>" in page
+    command = unescape(re.search(r'<code id="command">(.*?)</code>', page)[1])
+    assert shlex.split(command)[2:] == ["other.jsonl", "--query", "what he asked", "--document", "no", "--judge"]
 
 
 def test_pairs_that_name_documents_of_a_corpus_file_are_audited(noisyir, owner, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from noisyir.cli import main
 from noisyir.engine.store import Store
 from noisyir.errors import install_hint
+from tests.flows.screens import check_fits, check_recorded, plain, terminal
 from tests.tiny import write_beir
 
 SETTINGS = "data.kind=beir methods=[dpr,npc] register_if=always audit=null train.epochs=3 train.patience=null".split()
@@ -203,6 +205,36 @@ def test_json_is_all_that_stands_on_stdout(here, finished):
     for args in (["ls", "--json"], ["show", "ingest", "--json"], ["trace", "demo", "--json"], ["doctor", "--json"]):
         done = here(home, *args)
         assert done.returncode == 0 and isinstance(json.loads(done.stdout), dict), done.stderr
+
+
+def test_screens_of_a_run_and_of_what_is_kept_fit_a_terminal_and_cut_no_word(
+    monkeypatch, here, finished, collection: Path
+):
+    home, _ = finished
+    run = [word for word in run_args(collection) if word != "--json"]
+    for name, args in {"run": run, "status": ["status"], "trace": ["trace", "demo"], "ls": ["ls"]}.items():
+        screens = {}
+        for width in (80, 120, 400):
+            terminal(monkeypatch, width)
+            done = here(home, *args)
+            screens[width] = plain(done.stdout)
+            assert done.returncode == 0 and "@" not in done.stderr, "stages are for -v"
+        for width in (80, 120):
+            check_fits(screens[width], width, screens[400])
+        if name == "run":
+            assert re.search(r"1/\d data +done", plain(done.stderr)) and re.search(r"report +done", plain(done.stderr))
+            check_recorded(re.sub(r"(?s)WARNING.*?\n\n|\nbest .*", "", screens[80]), "run.80")
+    terminal(monkeypatch, 80)
+    assert "train_dpr@dpr" in here(home, *run, "-v").stderr
+
+
+def test_open_gives_the_newest_page(monkeypatch, here, finished):
+    monkeypatch.setattr("webbrowser.open", lambda address: None)
+    home, _ = finished
+    page = Path(here(home, "open", "demo").stdout.strip())
+    assert page.name == "report.html" and page.is_file()
+    lost = here(home, "open", "nothing")
+    assert lost.returncode == 1 and "experiments that have run: demo" in lost.stderr
 
 
 def test_what_was_built_can_be_shown_traced_searched_and_exported(here, finished, tmp_path: Path):

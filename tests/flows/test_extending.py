@@ -14,7 +14,7 @@ import pytest
 from tests.tiny import tiny_data
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "extending.md"
+PAGE = ROOT / "docs" / "how-to" / "extending.md"
 TRAINED = ["train.epochs=1", "train.batch_size=8", "bm25_index.engine=bm25s", "score.splits=[dev]"]
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.flows import test_audit_page
-from tests.flows.test_audit_page import browser, page  # noqa: F401 - fixtures
+from tests.flows.test_audit_page import browser, faults, look, page  # noqa: F401 - fixtures
 
 pytestmark = test_audit_page.pytestmark
 
@@ -109,6 +109,10 @@ def test_a_hundred_pairs_by_keyboard_and_the_command_that_uses_them(page, owner)
     with Server(owner, "hundred") as server:
         visit(page, server.url)
         assert page("document.querySelector('#main') !== null && document.activeElement === document.body")
+        for width in (390, 800, 1440):
+            for scheme in ("light", "dark"):
+                look(page, width, scheme)
+                assert faults(page) == []
         began = time.monotonic()
         judge(page, owner, 100)
         until(lambda: len(owner.answers("hundred")) >= 100)
@@ -128,11 +132,15 @@ def test_a_hundred_pairs_by_keyboard_and_the_command_that_uses_them(page, owner)
         page("document.getElementById('finish').click()")
         page.until("!document.getElementById('ended').hidden")
         summary = page("document.getElementById('summary').textContent")
+        assert page("[...document.querySelectorAll('#commands code')].map(code => code.textContent.trim())") == [
+            line.strip() for line in summary.splitlines() if line.startswith("  noisyir ")
+        ]
+        assert "%" in page("document.querySelector('#result .big strong').textContent") and faults(page) == []
         assert server.process.wait(30) == 0
         assert f"100 pairs judged by ann: {Path('hundred') / 'judgements.jsonl'}" in summary
         assert not (owner.folder / "hundred" / "judging.json").exists()
-    command = shlex.split(summary.splitlines()[-1])
-    assert command[0] == "noisyir" and "--judgements" in command
+    *_, command, _, cleans = map(shlex.split, summary.splitlines())
+    assert command[0] == "noisyir" and "--judgements" in command and cleans == [*command, "--apply"]
     out = owner.run(NOISYIR, *command[1:], "--apply")
     assert "judged" in out
     rows = pq.read_table(owner.folder / "hundred" / "audit.parquet").to_pylist()
@@ -222,7 +230,7 @@ def test_keys_accept_skip_help_and_what_stands_on_the_page(page, owner):  # noqa
         assert page("document.querySelectorAll('#pair b, #pair img').length") == 0, "texts are no markup"
         assert page("[...document.querySelectorAll('button')].every(button => button.textContent.trim())")
         assert page("[...document.querySelectorAll('input')].every(input => input.labels.length)")
-        assert page("document.querySelectorAll('main').length") == 1
+        assert page("document.querySelectorAll('main:not([hidden])').length") == 1
         assert "score" not in page("document.querySelector('#pair').textContent")
         page.send("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=False)
         assert page("document.documentElement.scrollWidth") <= 390

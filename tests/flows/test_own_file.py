@@ -188,7 +188,7 @@ def test_the_example_of_the_docs_works_as_typed(noisyir, folder, monkeypatch, tm
     monkeypatch.chdir(tmp_path)
     rows = [{"question": q, "answer": a, "topic": "python"} for q, a in dict(functions()).items()][:300]
     Path("support.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    said = (ROOT / "docs" / "data.md").read_text()
+    said = (ROOT / "docs" / "reference" / "data.md").read_text()
     Path("support.yaml").write_text(re.search(r"\$ cat support.yaml\n(.*?)```", said, re.DOTALL)[1])
     code, out, err = noisyir("run", "support.yaml", *QUICK)
     assert code == 0 and "30 dev and 30 test queries held out" in out, err

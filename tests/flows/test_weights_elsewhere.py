@@ -1,4 +1,4 @@
-"""The example of docs/audit.md: sentence-transformers trains on the weights that an audit writes."""
+"""The example of docs/how-to/clean.md: sentence-transformers trains on the weights that an audit writes."""
 
 import json
 import re
@@ -8,7 +8,7 @@ import pytest
 
 from tests.tiny_models import tiny_bert
 
-DOCS = Path(__file__).parents[2] / "docs" / "audit.md"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "clean.md"
 
 
 def test_sentence_transformers_reads_the_column_weight(tmp_path, monkeypatch):
@@ -29,7 +29,7 @@ def test_sentence_transformers_reads_the_column_weight(tmp_path, monkeypatch):
     code = code.replace('report_to="none"', 'report_to="none", use_cpu=True, learning_rate=0.01')
     assert code.count(str(start)) == 1 and "use_cpu" in code
     made: dict = {}
-    exec(compile(code, "docs/audit.md", "exec"), made)
+    exec(compile(code, "docs/how-to/clean.md", "exec"), made)
     before = SentenceTransformer(str(start), device="cpu").encode(["w1"])
     assert not torch.allclose(torch.from_numpy(before), torch.from_numpy(made["model"].encode(["w1"])))
 

@@ -8,7 +8,7 @@ from pkgutil import iter_modules
 import pytest
 
 from noisyir import cli, commands, experiments
-from noisyir.commands import bench, verify
+from noisyir.commands import bench, protocol, verify
 from noisyir.errors import StoreError
 
 VERBS = [module.name.replace("_", "-") for module in iter_modules(commands.__path__)]
@@ -30,11 +30,14 @@ def test_the_list_of_verbs_is_the_list_of_files(capsys):
     assert "..." not in listed and "--install-completion" in told
 
 
-BENCHES = [f"bench {module.name}" for module in iter_modules(bench.__path__)]
+BENCHES, PROTOCOL = (
+    [f"{name} {module.name}" for module in iter_modules(folder.__path__)]
+    for name, folder in (("bench", bench), ("protocol", protocol))
+)
 WITHOUT_STORE = ("check", "import", "judge-check")  # they read and write files alone
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "bench"] + BENCHES)
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in ("bench", "protocol")] + BENCHES + PROTOCOL)
 def test_the_help_of_each_verb_ends_with_an_example(verb: str, capsys):
     assert cli.main([*verb.split(), "--help"]) == cli.main([*verb.split(), "-h"]) == 0
     told = capsys.readouterr().out

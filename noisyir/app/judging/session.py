@@ -262,8 +262,8 @@ def summary(session: JudgingSession, command: str, wrong: float | None = None, *
     lines = [f"{len(own):,} pairs judged by {session.judge}: {session.journal.path}", *told(known)]
     if wrong is not None:
         lines.append(told_guarantee(known.keeping(len(session.pairs.ids)), wrong))
-    apply = ", with --apply to clean the pairs by them" if cleans else ""
-    return "\n".join([*lines, "", f"To use the answers{apply}:", f"  {command}"])
+    cleaning = ["To clean the pairs by them, too:", f"  {command} --apply"] if cleans else []
+    return "\n".join([*lines, "", "To use the answers:", f"  {command}", *cleaning])
 
 
 def told(known: Knowledge) -> list[str]:

@@ -97,11 +97,15 @@ def opened_suite(
 
 def _print(outcome: Outcome, store: Store, out: str | None) -> None:
     """The table, and where its page is, which is copied to the folder `out` first."""
+    from rich.markdown import Markdown
+    from rich.text import Text
+
     from noisyir.app.console import stdout_console
 
     page = outcome.kept["bench_page"]
     folder, console = store.builds.folder(page), stdout_console()
-    console.print((folder / "bench.md").read_text(encoding="utf-8"), markup=False)
+    told = (folder / "bench.md").read_text(encoding="utf-8")
+    console.print(Markdown(told) if console.is_terminal else Text(told), soft_wrap=not console.is_terminal)
     if out:
         folder = _copied(folder, Path(out))
     console.print(f"page        {folder / 'bench.html'}")

@@ -98,6 +98,7 @@ class Listing {
     }
     const focused = this.focusMark();
     this.body.replaceChildren(...lines);
+    clipLong(this.body);
     if (focused) this.body.querySelector(focused)?.focus({ preventScroll: true });
     for (const heading of this.headings) {
       if (heading.dataset.key === this.sort) heading.ariaSort = this.falling ? "descending" : "ascending";
@@ -419,6 +420,7 @@ function drawStories() {
   list.replaceChildren(...told.map(story));
   if (place) list.children[place[0]].querySelector(`[data-judge="${place[1] ?? "wrong"}"]`)?.focus({ preventScroll: true });
   byId("stories").hidden = told.length === 0;
+  clipLong(list);
 }
 
 function openLinked() {
@@ -482,14 +484,7 @@ for (const button of document.querySelectorAll("[data-bulk]"))
     const [verdict, count] = [button.dataset.bulk, pairs.shown.length];
     if (count && confirm(`Call all ${count.toLocaleString("en")} pairs that are chosen ${verdict}? Undo takes it back.`)) judgeAll(pairs.shown, verdict);
   });
-for (const button of document.querySelectorAll("[data-copy]")) {
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    getSelection().selectAllChildren(byId(button.dataset.copy)); // where the clipboard is closed to a file, Ctrl+C takes it
-    await navigator.clipboard?.writeText(byId(button.dataset.copy).textContent).catch(() => {});
-    button.textContent = "Copied";
-  });
-}
+byId("command")?.after(" ", copyable("command"));
 byId("bars-filter").hidden = false;
 for (const bar of document.querySelectorAll("rect.bin"))
   bar.addEventListener("click", () => {

@@ -2,6 +2,8 @@
 // yet answered for is kept, also by the browser, and sent again until the server has it.
 
 const AHEAD = 10; // pairs that are fetched before they are shown
+const TARGET = 50; // answers that tell the rate well enough for a start
+const USEFUL = 0.25; // a bound on what is wrong among the pairs kept that is worth showing
 const FEW = 5; // when so few are left, more are fetched
 const PATIENCE = 700; // milliseconds between two attempts
 const STORE = `noisyir-judging-${location.pathname}`;
@@ -168,6 +170,10 @@ async function finish() {
   byId("main").hidden = true;
   byId("ended").hidden = false;
   byId("summary").textContent = found.summary;
+  byId("result").replaceChildren(...rateFact(state.known));
+  const lines = found.summary.split("\n");
+  byId("commands").replaceChildren(...lines.flatMap((line, number) => (line.startsWith("  noisyir ")
+    ? [element("p", { class: "command" }, lines[number - 1], element("br"), ...copyable(`command${number}`, line.trim()))] : [])));
   byId("ended-heading").focus();
 }
 
@@ -195,8 +201,11 @@ function otherCard(other, number, queryWords) {
 
 function show() {
   const pair = upcoming[0];
+  const target = state && state.judged + unsent.length < TARGET;
+  byId("target").textContent = target === false ? "" : ` of ${TARGET}`;
   byId("pair").replaceChildren(...(pair ? drawn(pair) : [element("p", { class: "missing" }, emptyText())]));
   for (const id of ["clean", "wrong", "unclear", "skip"]) byId(id).disabled = !pair;
+  clipLong(byId("pair"));
   window.scrollTo({ top: 0, behavior: "instant" });
   if (upcoming.length <= FEW) fetchPairs();
 }
@@ -235,8 +244,7 @@ function know(newest) {
   byId("main").hidden = ended;
   byId("judged").textContent = count(state.judged);
   const since = Math.max(0, state.judged - state.learnt_from);
-  byId("batch").max = state.batch;
-  byId("batch").value = Math.min(state.batch, since);
+  byId("batch").value = Math.min(TARGET, state.judged);
   byId("left").textContent = state.learning ? "learning from your answers …"
     : `${Math.max(0, state.batch - since)} more until the figures below are made anew`;
   if (!upcoming.length) show();
@@ -261,24 +269,34 @@ async function lookAgain() {
   }
 }
 
+const fact = (name, value, ...notes) => element("div", {}, element("dt", {}, name),
+  element("dd", {}, ...value), ...notes.filter(Boolean).map((note) => element("dd", { class: "note" }, note)));
+
+function rateFact(known) {
+  const rate = known.rate
+    ? fact("Share of wrong pairs", interval(known.rate, percent), `By ${count(known.sampled)} pairs drawn at random, with 95 % confidence.`, known.narrower)
+    : fact("Share of wrong pairs", [element("span", { class: "muted" }, "not known yet")], `The first figures come after ${state.batch} answers.`);
+  rate.classList.add("big");
+  return [rate];
+}
+
 function drawKnown(known, agreement) {
   const facts = [];
-  const add = (name, value, ...notes) => facts.push(element("div", {}, element("dt", {}, name),
-    element("dd", {}, ...value), ...notes.filter(Boolean).map((note) => element("dd", { class: "note" }, note))));
-  if (known.rate) add("Share of wrong pairs", interval(known.rate, percent),
-    `By ${count(known.sampled)} pairs drawn at random, with 95 % confidence.`, known.narrower);
-  else add("Share of wrong pairs", [element("span", { class: "muted" }, "not known yet")],
-    `The first figures come after ${state.batch} answers.`);
+  const add = (...told) => facts.push(fact(...told));
   if (known.order) add("Wrong pairs above right ones", interval(known.order, percent), "50 % is chance.", known.advice);
   else if (known.advice) add("Wrong pairs above right ones", [element("span", { class: "muted" }, "not known yet")], known.advice);
   for (const { judges, pairs, kappa } of agreement)
     add(`Agreement of ${judges.join(" and ")}`, [element("strong", {}, kappa === null ? "–" : kappa.toFixed(2)),
       element("span", { class: "muted" }, `Cohen's kappa, ${count(pairs)} pairs judged by both`)]);
-  byId("facts").replaceChildren(...facts);
-  byId("guarantee").hidden = !known.guarantee.length;
-  if (known.guarantee.length) {
+  const keeps = known.guarantee.some(([, most]) => most < USEFUL);
+  byId("facts").replaceChildren(...rateFact(known), ...(keeps ? [] : [fact("What you could keep", [element("span", { class: "muted" }, "not known yet")],
+    `More answers are needed before any part is known to be at most ${100 * USEFUL} % wrong.`)]));
+  byId("more-facts").replaceChildren(...facts);
+  byId("details").hidden = !facts.length;
+  byId("guarantee").hidden = !keeps;
+  if (keeps) {
     byId("keep").max = known.guarantee.length - 1;
-    if (!slid) byId("keep").value = known.guarantee.length - 1;
+    if (!slid) byId("keep").value = known.guarantee.findLastIndex(([, most]) => most < USEFUL);
     bound();
   }
 }

@@ -15,6 +15,30 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
+// Long texts of cards fade at their end, with a button that shows them whole
+function clipLong(parent) {
+  for (const body of parent.querySelectorAll(".card .body")) {
+    if (body.scrollHeight <= body.clientHeight + 4) continue;
+    body.classList.add("clipped");
+    const more = element("button", { type: "button", class: "more", onclick: (event) => {
+      event.stopPropagation();
+      body.classList.replace("clipped", "whole");
+      more.remove();
+    } }, "more");
+    body.after(more);
+  }
+}
+
+// The text of an element is taken along by its button
+function copyable(id, text) {
+  const copy = element("button", { type: "button", class: "copy", onclick: async () => {
+    getSelection().selectAllChildren(byId(id)); // where the clipboard is closed to a page, Ctrl+C takes it
+    await navigator.clipboard?.writeText(byId(id).textContent).catch(() => {});
+    copy.textContent = "Copied";
+  } }, "Copy");
+  return text === undefined ? copy : [element("code", { id }, text), " ", copy];
+}
+
 const fold = (word) => word.toUpperCase().toLowerCase().replaceAll("ς", "σ"); // as Python's casefold
 const wordsOf = (text) => new Set((text.match(/[\p{L}\p{N}\p{M}]+/gu) ?? []).map(fold));
 

@@ -1,6 +1,6 @@
 """estimate_relevance, posterior_judge: how likely each candidate is relevant; as verdict, as target, and in mining.
 
-The equations are in detection.posterior, and docs/posterior.md derives them.
+The equations are in detection.posterior, and docs/understand/posterior.md derives them.
 """
 
 import logging

@@ -79,7 +79,7 @@ def _builds(job: Job[Any]) -> list[Build]:
 
 REPORT = Stage(
     name="report",
-    version=8,
+    version=9,
     params=ReportParams,
     reads={
         "comparison": COMPARISON.all(),

@@ -267,7 +267,7 @@ def test_a_correction_that_never_began_says_so_and_one_that_did_does_not(folder,
 
 
 def test_the_snippet_of_the_documentation_runs_as_it_stands(folder, tmp_path, monkeypatch):
-    page = (Path(__file__).parents[3] / "docs" / "python.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "python.md").read_text(encoding="utf-8")
     (snippet,) = [part for part in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "NoisyPairLoss(" in part]
     folder.rename(tmp_path / "my-model")
     monkeypatch.chdir(tmp_path)

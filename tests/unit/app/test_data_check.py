@@ -201,7 +201,7 @@ def test_the_gate_of_the_command_line(tmp_path, capsys):
 
 
 def test_the_example_of_the_docs_prints_what_they_say(tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).parents[3] / "docs/check.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/how-to/check.md").read_text()
     shown = page.partition("$ cat faq.jsonl\n")[2].partition("```")[0]
     rows, _, rest = shown.partition("$ noisyir ")
     command, _, printed = rest.partition("\n")
@@ -212,7 +212,7 @@ def test_the_example_of_the_docs_prints_what_they_say(tmp_path, monkeypatch, cap
 
 
 def test_the_docs_name_every_fault():
-    page = (Path(__file__).parents[3] / "docs/check.md").read_text().partition("## What it looks for")[2]
+    page = (Path(__file__).parents[3] / "docs/how-to/check.md").read_text().partition("## What it looks for")[2]
     assert not [name for name in FAULTS if f"`{name}`" not in page]
 
 

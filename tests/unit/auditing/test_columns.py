@@ -27,7 +27,7 @@ COLUMNS = (*COLUMNS, AuditColumn("letters", I32, "letters of the query", heading
 
 
 def test_the_documentation_has_the_declared_columns():
-    assert documented() in (ROOT / "docs" / "audit.md").read_text()
+    assert documented() in (ROOT / "docs" / "reference" / "audit_files.md").read_text()
 
 
 def test_a_column_that_is_added_in_one_place_is_everywhere(tmp_path: Path):

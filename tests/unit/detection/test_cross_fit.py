@@ -101,7 +101,7 @@ def test_more_folds_than_query_texts_are_an_error(tmp_path):
 
 
 def test_the_loss_of_each_half_is_equation_3_by_the_model_of_the_other(tmp_path):
-    """NPC's evidence on small sets (docs/teachers.md), in numbers; a batch holds a whole half."""
+    """NPC's evidence on small sets (docs/how-to/teachers.md), in numbers; a batch holds a whole half."""
     start = encoder()
     pairs = pairs_of(start)
     unread = dict.fromkeys(

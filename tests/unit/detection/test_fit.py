@@ -2,8 +2,17 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from noisyir.detection.hybrid import FeatureBlock, StaticFit, TransformerFit, combined_fit, csls, own_standardised
+from noisyir.detection.lexical import WordOverlap
+
+
+def held(bm25):
+    """Texts of one term each, and documents with such a BM25 for it."""
+    bm25 = csr_array(np.array(bm25, np.float32))
+    each = np.ones(2, np.float32)
+    return WordOverlap(csr_array(np.eye(2, dtype=np.float32)), bm25, each, each)
 
 
 def block(**changes):
@@ -14,8 +23,9 @@ def block(**changes):
         "place": np.array([0, 1]),
         "queries": np.array([[0.6, 0.8, 0], [0, 0, 1]], np.float32),
         "documents": eye,
-        "bm25": np.array([[2, 4, 0], [0, 0, 0]], np.float32),
-        "overlap": np.array([[0.2, 0.9, 0], [0, 0, 0]], np.float32),
+        "words": held([[2, 4, 0], [0, 0, 0]]),
+        "worded": np.array([[1, 0], [-1, -1]]),
+        "best": np.array([4, 0], np.float32),
         "hits": np.array([[1, -1, 2], [2, 0, -1]]),
         "similarities": np.array([[0.8, 0.6, 0.0], [1.0, 0.0, 0.0]], np.float32),
         "ranked": np.array([[1, 0, 2], [2, 0, 1]]),
@@ -45,7 +55,7 @@ def test_the_transformers_fit_is_twice_the_z_of_the_cosine_and_once_that_of_the_
 
 
 def test_equal_values_have_no_scale_and_divide_by_one():
-    fit = TransformerFit.observed([block(bm25=np.zeros((2, 3), np.float32))], np.array([0, 0]))
+    fit = TransformerFit.observed([block(words=held(np.zeros((2, 3))), best=np.zeros(2, np.float32))], np.array([0, 0]))
     assert fit.share == (0.0, 1.0)
 
 

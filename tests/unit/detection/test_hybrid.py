@@ -65,7 +65,7 @@ def fits(world):
     """(pair, document): 2 z(cosine) + z(BM25 share), all of them."""
     judging, reader = world
     text, own = judging.positions.text, judging.positions.own
-    bm25 = judging.words.bm25(np.arange(PAIRS - 5))
+    bm25 = judging.words.bm25(np.arange(PAIRS - 5), np.tile(np.arange(DOCUMENTS), (PAIRS - 5, 1)))
     share = (bm25 / bm25.max(axis=1, keepdims=True))[text]
     cosine = (reader.found[0] @ reader.found[1].T)[text]
     rows = np.arange(PAIRS)
@@ -90,7 +90,7 @@ def test_all_that_is_found_is_what_comparing_everything_finds(world):
 def test_documents_of_the_nulls_lie_around_the_best_other_one(world):
     judging, reader = world
     found, expected = by_transformer(judging, reader).found, fits(world)
-    bm25 = judging.words.bm25(np.arange(PAIRS - 5))
+    bm25 = judging.words.bm25(np.arange(PAIRS - 5), np.tile(np.arange(DOCUMENTS), (PAIRS - 5, 1)))
     cosine = reader.found[1] @ reader.found[1].T
     source = judging.positions.source
     for pair in range(PAIRS):
@@ -129,14 +129,15 @@ def test_the_pairs_that_tell_the_scale_are_looked_at_few_at_a_time(world, monkey
     judging, reader = world
     whole = [by(judging, reader).found.own for by in (by_static, by_transformer)]
     texts_at_once = []
-    ask = type(judging.words).bm25
+    ask = type(judging.words).best
 
-    def asked(self, texts):
+    def asked(self, texts, count):
         texts_at_once.append(len(texts))
-        return ask(self, texts)
+        return ask(self, texts, count)
 
-    monkeypatch.setattr(type(judging.words), "bm25", asked)
+    monkeypatch.setattr(type(judging.words), "best", asked)
     monkeypatch.setattr(hybrid, "_CELLS", DOCUMENTS)
+    monkeypatch.setattr(hybrid, "_FEWEST", 16)
     parts = [by(judging, reader).found.own for by in (by_static, by_transformer)]
     assert max(texts_at_once) <= 16 < PAIRS - 5
     np.testing.assert_allclose(parts, whole, rtol=1e-5, atol=1e-6)

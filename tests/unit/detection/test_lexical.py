@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from noisyir.detection import lexical
 from noisyir.detection.lexical import bm25_share, idf, words
 from noisyir.retrieval.numpy_bm25 import NumpyBm25, build
 
@@ -20,16 +21,31 @@ def searcher(tmp_path):
 
 def test_products_are_the_searchers_scores_in_the_order_asked_for(searcher):
     order = np.array([2, 0, 3])
-    found = words(searcher, TEXTS, order).bm25(np.arange(4))
+    found = words(searcher, TEXTS, order).bm25(np.arange(4), np.tile(np.arange(3), (4, 1)))
     for row, text in zip(found, TEXTS, strict=True):
         scores = searcher.scores(text)
         assert row == pytest.approx(np.zeros(3) if scores is None else scores[order], rel=1e-6)
     assert found[0, 0] > 0 and found[2].max() == 0
 
 
+@pytest.mark.parametrize("costly", [0, 2**40])
+def test_the_best_are_those_of_the_products_compiled_or_not(searcher, monkeypatch, costly):
+    monkeypatch.setattr(lexical, "_COSTLY", costly)
+    of, texts = words(searcher, TEXTS, np.array([2, 0, 3])), np.array([3, 0, 1])
+    every = of.bm25(texts, np.tile(np.arange(3), (3, 1)))
+    for count in (1, 2, 5):
+        places, scores = of.best(texts, count)
+        assert places.shape == scores.shape == (3, min(count, 3))
+        for row, value in enumerate(every):
+            expected = [place for place in np.argsort(-value, kind="stable") if value[place] > 0][:count]
+            assert [place for place in places[row] if place >= 0] == expected
+            assert scores[row, : len(expected)] == pytest.approx(value[expected], rel=1e-6)
+            assert not scores[row, len(expected) :].any()
+
+
 def test_the_overlap_is_the_share_of_idf(searcher):
     rare, common, none = idf(np.array([1, 2, 0]), 4)
-    found = words(searcher, TEXTS, np.arange(4)).overlap(np.array([0, 1, 2, 3]))
+    found = words(searcher, TEXTS, np.arange(4)).overlap(np.arange(4), np.tile(np.arange(4), (4, 1)))
     # "how" is in no document, "to" is a stop word; "rows" is in two documents, "join" in one
     assert found[0] == pytest.approx(np.array([common, common, rare, 0]) / (rare + common + none), rel=1e-5)
     assert found[1].tolist() == [1, 1, 0, 0]

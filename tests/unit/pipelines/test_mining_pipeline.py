@@ -7,7 +7,7 @@ from noisyir import experiments
 from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
-from noisyir.pipelines.retrievers import audit_pairs, noise_bench, train_retriever
+from noisyir.pipelines.retrievers import audit_pairs, mine_pairs, noise_bench, train_retriever
 from tests.tiny import SETTINGS, write_beir
 
 MINED = ("mine.per_query=3", "mine.rank_to=20")
@@ -115,3 +115,22 @@ def test_a_bench_mines_for_each_seed_and_encodes_the_training_queries_once(colle
     training = [step for step in plan.named("encode") if step.params.splits == ("train",)]
     assert len(training) == 1
     assert not any(step.stage.name in ("bm25", "bm25_index") for step in plan.steps)
+
+
+@pytest.mark.parametrize(
+    ("settings", "scale"),
+    [
+        (["mine.sampler=simans"], 20.0),
+        (["mine.sampler=trisampler", "train.scale=7"], 7.0),
+        (["mine.sampler={kind: trisampler, scale: 1.0}"], 1.0),
+        (["mine.sampler=trisampler", "model.similarity=dot"], 1.0),
+    ],
+)
+def test_a_sampler_that_is_told_no_scale_takes_that_of_training_for_cosines(experiment, settings, scale):
+    (step,) = mine_pairs(experiment(*MINED, *settings)).named("mine")
+    assert step.params.sampler.scale == scale
+
+
+def test_a_sampler_without_a_scale_stays_as_it_is(experiment):
+    (step,) = mine_pairs(experiment(*MINED, "mine.sampler=uniform")).named("mine")
+    assert step.params.sampler.kind == "uniform"

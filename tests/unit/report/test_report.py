@@ -77,6 +77,7 @@ def test_the_page_shows_every_part(folder: Path):
     anchors = re.findall(r'href="#(\w+)"', page)
     assert anchors == ["results", "training", "data", "queries", "time", "provenance", "reproduce"]
     assert all(f'id="{anchor}"' in page for anchor in anchors)
+    assert '<p class="conclusion">No difference was found between' in page or "is better than" in page
     badges = re.findall(r'class="badge ([\w ]+)"', page)
     assert badges == ["unclear", "suggests better"]  # 8 won and 4 lost against bm25
     for text in ("search@trained", "score@zero_shot", "train_dpr", "+0.165", "Holm", "dev_RR@10"):

@@ -1,4 +1,4 @@
-"""docs/serve.md, typed: each of its calls answers on a live server."""
+"""docs/reference/serve.md, typed: each of its calls answers on a live server."""
 
 import contextlib
 import io
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-DOCS = (Path(__file__).parents[3] / "docs" / "serve.md").read_text(encoding="utf-8")
+DOCS = (Path(__file__).parents[3] / "docs" / "reference" / "serve.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"```bash\n(.*?)```", DOCS, re.DOTALL)
 PROGRAMS = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
 
@@ -34,7 +34,7 @@ def test_a_curl_answers(served, command):
 def test_a_program_prints_what_it_asks_for(served, program):
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        exec(compile(here(program, served), "docs/serve.md", "exec"), {})
+        exec(compile(here(program, served), "docs/reference/serve.md", "exec"), {})
     assert re.search(r"\d", said.getvalue()) and "[]" not in said.getvalue()
 
 

@@ -65,7 +65,7 @@ def test_both_are_registered_once_each_with_what_they_need_and_nothing_pickled(v
     for kind in (RANKER, READER):
         (version,) = versions.client.search_model_versions(f"name = '{kind.name}'")
         assert f"models:/{kind.name}/1" in version.description and "Prefect flow run: f1" in version.description
-        assert "docs/registry.md" in versions.client.get_registered_model(kind.name).description
+        assert "docs/operate/registry.md" in versions.client.get_registered_model(kind.name).description
     files = [path for path in (home / "mlflow-artifacts" / "models").rglob("*") if path.is_file()]
     assert {"pyfunc_ranker.py", "pyfunc_reader.py", "ranker.json", "reader.json"} <= {path.name for path in files}
     assert not [path for path in files if path.suffix in (".pkl", ".pickle", ".pt", ".bin")]

@@ -1,0 +1,200 @@
+"""Advice for a file of pairs, from the protocol's sets that are most like it; nothing is trained or judged here."""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from noisyir.data.formats import Format
+from noisyir.data.formats.pairs import Pairs
+from noisyir.engine.fetched import located
+from noisyir.pipelines.left_out import MANY, trials_pay
+
+Array = np.ndarray
+NEAREST, LEAST_NEAR, MOST_LOSS = 5, 3, 0.005
+_COSTS = {"dpr": 1, "drop": 1, "reweight": 1, "relabel": 1, "reweight_relabel": 1, "npc": 1, "npc_flags": 1,
+          "npc_relabel": 1, "co_teaching": 2, "auto": 18}  # fmt: skip
+_WORD = re.compile(r"\w+")
+_LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]")
+
+
+class Profile(NamedTuple):
+    """A file's pairs in numbers that need no model.
+
+    overlap: the mean share of a query's words that its document has; without: the share of pairs with none of them;
+    query_words, document_words: their mean numbers; documents, repeated: distinct documents a pair, and the share of
+    pairs of which the query stands in another, too; latin: the share of the letters that are.
+    """
+
+    pairs: int
+    overlap: float
+    without: float
+    query_words: float
+    document_words: float
+    documents: float
+    repeated: float
+    latin: float
+
+    @property
+    def place(self) -> Float[Array, " feature"]:
+        """Where it lies among others: sizes and lengths by their logarithms."""
+        return np.array(
+            [math.log10(self.pairs), self.overlap, self.without, math.log10(1 + self.query_words),
+             math.log10(1 + self.document_words), self.documents]
+        )  # fmt: skip
+
+
+class KnownSet(NamedTuple):
+    """A set that was measured: its profile, what each method adds to plain training's nDCG@10, and the lower ends."""
+
+    name: str
+    family: str
+    profile: Profile
+    gains: Mapping[str, float]
+    lows: Mapping[str, float]
+
+
+class Expected(NamedTuple):
+    """The gain of a method over plain training on a set like the near ones: its mean, and where 95 % of sets lie."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class Advice(NamedTuple):
+    """How to train on a file: the method, why, its gain (None: not known), and the sets that this rests on."""
+
+    method: str
+    why: str
+    gain: Expected | None
+    near: Sequence[str]
+
+
+def profile_of(pairs: Iterable[tuple[str, str]]) -> Profile | None:
+    """The profile of (query, document) texts; None of no pair."""
+    asked: dict[str, int] = {}
+    documents, shares, lengths, letters, latin = set[int](), list[float](), list[tuple[int, int]](), 0, 0
+    for query, document in pairs:
+        words, others = _WORD.findall(query.lower()), _WORD.findall(document.lower())
+        shares.append(len({*words} & {*others}) / max(1, len({*words})))
+        lengths.append((len(words), len(others)))
+        asked[query] = asked.get(query, 0) + 1
+        documents.add(hash(document))
+        letters, latin = letters + sum(map(str.isalpha, query)), latin + len(_LATIN.findall(query))
+    if not shares:
+        return None
+    means, count = np.mean(lengths, axis=0), len(shares)
+    repeated = sum(number for number in asked.values() if number > 1) / count
+    without = sum(share == 0 for share in shares) / count
+    about = (float(np.mean(shares)), without, float(means[0]), float(means[1]), len(documents) / count, repeated)
+    return Profile(count, *about, latin / max(1, letters))
+
+
+def profile_of_data(data: Format) -> Profile | None:
+    """The profile of a file's first pairs; None of data that is no file of pairs."""
+    there = located(data)
+    if not isinstance(there, Pairs):
+        return None
+    rows = there.open().pairs_in_order()
+    return profile_of((row.query, f"{row.title} {row.document}") for row, _ in zip(rows, range(MANY), strict=False))
+
+
+@cache
+def known_sets() -> tuple[KnownSet, ...]:
+    """The protocol's sets as `python -m bench.recommended` measured them."""
+    text = files("noisyir.experiments").joinpath("known_sets.json").read_text(encoding="utf-8")
+    return tuple(
+        KnownSet(row["name"], row["family"], Profile(**row["profile"]), row["gains"], row["lows"])
+        for row in json.loads(text)["sets"]
+    )
+
+
+def near_sets(profile: Profile, known: Sequence[KnownSet]) -> list[KnownSet]:
+    """The nearest sets, nearest first, none farther than the loneliest of them lies from its third neighbour.
+
+    Distances are Euclidean, each feature by its standard deviation over the known sets.
+    """
+    places = np.array([one.profile.place for one in known])
+    scale = np.maximum(places.std(axis=0), 1e-9)
+    apart = np.linalg.norm((places[:, None] - places[None]) / scale, axis=2)
+    reach = float(np.sort(apart, axis=1)[:, LEAST_NEAR].max())
+    far = np.linalg.norm((places - profile.place) / scale, axis=1)
+    order = [int(number) for number in np.argsort(far, kind="stable")[:NEAREST] if far[number] <= reach]
+    return [known[number] for number in order]
+
+
+def expected(gains: Sequence[float]) -> Expected:
+    """The mean of n sets' gains and the interval of another set's: mean +- t(n - 1) s sqrt(1 + 1 / n), at 95 %.
+
+    Source: the prediction interval of one further draw from a normal population (Geisser, 1993).
+    """
+    from scipy import special
+
+    count, mean = len(gains), float(np.mean(gains))
+    reach = float(special.stdtrit(count - 1, 0.975)) * float(np.std(gains, ddof=1)) * math.sqrt(1 + 1 / count)
+    return Expected(mean, mean - reach, mean + reach)
+
+
+def advise(
+    profile: Profile | None, backbone: str, known: Sequence[KnownSet], pairs: int, most_wrong: float | None = None
+) -> Advice:
+    """The method with the highest mean gain on the near sets, of the safe ones, plain training among them.
+
+    Safe is one that no known set shows to lose more than MOST_LOSS, not even by the lower end of its interval: texts do
+    not tell how a file's pairs are wrong.  A costlier method must gain more than a cheaper one by a thousandth.  Where
+    no set is near, or the student is none of the protocol's, the rule of size decides, and the gain is not known.
+    most_wrong: as for `trials_pay`.
+    """
+    near = near_sets(profile, known) if profile else []
+    tried, why = trials_pay(backbone, pairs, most_wrong)
+    ruled = most_wrong is not None and not tried
+    if backbone != "static" or ruled or len(near) < LEAST_NEAR:
+        unknown = (
+            "" if ruled else ("; the protocol's student is static" if near else "; no set of the protocol is near")
+        )
+        return Advice("auto" if tried else "dpr", why + unknown, None, ())
+    names = [one.name for one in near]
+    safe = [name for name in _COSTS if all(one.lows.get(name, -math.inf) >= -MOST_LOSS for one in known)]
+    best, gain = "dpr", Expected(0.0, 0.0, 0.0)
+    for name in safe:
+        found = expected([one.gains[name] for one in near])
+        if found.mean > gain.mean + 0.001 * (_COSTS[name] > _COSTS[best]):
+            best, gain = name, found
+    why = f"the most on the {len(near)} sets like it, of those that on no known set may lose more than {MOST_LOSS}"
+    return Advice(best, why, gain, names)
+
+
+def sentences(advice: Advice, profile: Profile | None) -> list[tuple[str, str]]:
+    """The advice for people: a word and what is said of it."""
+    gain = "not known"
+    if advice.gain is not None:
+        mean, low, high = advice.gain
+        gain = f"{mean:+.3f} nDCG@10 over plain training; 95 % of sets like it lie from {low:+.3f} to {high:+.3f}"
+    lines = [("method", f"{advice.method}: {advice.why}"), ("gain", gain)]
+    lines += [("like it", "; ".join(advice.near))] if advice.near else []
+    if profile is None:
+        return lines
+    count = f"{profile.pairs:,} pairs{' or more' if profile.pairs == MANY else ''}"
+    about = f"{count}, {profile.documents:.2f} documents a pair, {profile.repeated:.0%} with a query that stands twice"
+    shared = f"{profile.overlap:.0%} of a query's words are in its document, none in {profile.without:.0%} of the pairs"
+    lengths = f"{profile.query_words:.0f} and {profile.document_words:.0f} words, {profile.latin:.0%} Latin letters"
+    return [("pairs", about), ("words", f"{shared}; {lengths}"), *lines]
+
+
+def passes_of(advice: Advice, epochs: int) -> int:
+    """Times that the advised trainings read a pair's document, early stops left aside."""
+    return _COSTS[advice.method] * epochs
+
+
+def as_json(advice: Advice, profile: Profile | None) -> dict[str, Any]:
+    """The same for programs."""
+    gain = advice.gain._asdict() if advice.gain else None
+    about = profile._asdict() if profile else None
+    return {"method": advice.method, "why": advice.why, "gain": gain, "near": list(advice.near), "profile": about}

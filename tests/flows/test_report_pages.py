@@ -1,0 +1,35 @@
+"""The report, the bench and a comparison in a real browser: narrow and wide, light and dark, and by axe's rules."""
+
+from noisyir.engine.store import Store
+from noisyir.report.bench import render
+from tests.flows import test_audit_page
+from tests.flows.test_audit_page import browser, faults, look, page  # noqa: F401 - fixtures
+from tests.unit.report.test_bench_page import PARAMS, bench
+from tests.unit.report.world import report_folder
+
+pytestmark = test_audit_page.pytestmark
+
+
+def check_looks(page, path):  # noqa: F811
+    page.open(path)
+    for details in (False, True):
+        page(f"document.querySelectorAll('details').forEach(one => one.open = {str(details).lower()})")
+        for width in (390, 800, 1440):
+            for scheme in ("light", "dark"):
+                look(page, width, scheme)
+                assert faults(page) == [], (width, scheme, details)
+
+
+def test_the_report_fits_and_opens_with_its_conclusion(page, store: Store):  # noqa: F811
+    check_looks(page, report_folder(store) / "report.html")
+    found = page("[...document.querySelectorAll('.conclusion')].map(one => one.textContent)")
+    assert found and page("document.querySelector('.conclusion').getBoundingClientRect().bottom + scrollY") < 400
+    assert page("document.querySelectorAll('#results > .scroll th').length") == 2, "the system and its main measure"
+
+
+def test_the_bench_fits_and_opens_with_its_conclusion(page, tmp_path):  # noqa: F811
+    path = tmp_path / "bench.html"
+    path.write_text(render(PARAMS, bench()), encoding="utf-8")
+    check_looks(page, path)
+    (found,) = page("[...document.querySelectorAll('.conclusion')].map(one => one.textContent)")
+    assert found == "At 50 % uniform noise, npc is better than dpr (RR@10 +0.070)."

@@ -1,0 +1,98 @@
+"""Advice for a file of pairs: its numbers, the sets near it, what is expected, and the regret of what is advised."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bench.recommended import regrets
+from noisyir.app.recommending import Expected, KnownSet, Profile, advise, expected, known_sets, near_sets, profile_of
+from noisyir.cli import main
+
+HERE = Profile(2000, 0.5, 0.1, 10.0, 100.0, 0.5, 0.0, 1.0)
+
+
+def sets(*gains: dict[str, float], profile: Profile = HERE) -> list[KnownSet]:
+    """Sets that lie close together, each with its gains."""
+    return [KnownSet(f"set{n}", "f", profile._replace(pairs=2000 + n), found, found) for n, found in enumerate(gains)]
+
+
+def test_a_profile_is_counted_by_hand():
+    pairs = [("red boat", "a red boat sails"), ("red boat", "cook eggs"), ("Öl", "öl und wein")]
+    found = profile_of(pairs)
+    assert found is not None
+    assert (
+        found.pairs == 3 and found.overlap == pytest.approx((1 + 0 + 1) / 3) and found.without == pytest.approx(1 / 3)
+    )
+    assert found.query_words == pytest.approx(5 / 3) and found.document_words == 3 and found.documents == 1
+    assert found.repeated == pytest.approx(2 / 3) and found.latin == 1
+    assert profile_of([]) is None and profile_of([("вопрос", "ответ")]).latin == 0
+
+
+def test_the_interval_is_that_of_one_more_set():
+    gains = [0.01, 0.02, 0.03]
+    found = expected(gains)
+    reach = 4.302652729911275 * 0.01 * math.sqrt(1 + 1 / 3)  # t of two degrees of freedom
+    assert found.mean == pytest.approx(0.02) and found.high - found.mean == pytest.approx(reach)
+    assert found.mean - found.low == pytest.approx(reach)
+
+
+def test_the_best_method_that_lost_nowhere_much_is_advised():
+    near = sets(
+        {"auto": 0.010, "relabel": 0.03, "reweight": 0.010},
+        {"auto": 0.011, "relabel": -0.006, "reweight": 0.0105},
+        {"auto": 0.012, "relabel": 0.05, "reweight": 0.0115},
+        {"auto": 0.011, "relabel": 0.05, "reweight": 0.0105},
+    )
+    found = advise(HERE, "static", near, 2000)
+    assert found.method == "reweight", "auto gains less than a thousandth more, and costs 18 trainings"
+    assert found.gain == expected([0.010, 0.0105, 0.0115, 0.0105]) and set(found.near) == {f"set{n}" for n in range(4)}
+    worse = sets(*[{"auto": -0.001, "reweight": -0.002}] * 4)
+    assert advise(HERE, "static", worse, 2000).method == "dpr"
+    assert advise(HERE, "static", worse, 2000).gain == Expected(0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("profile", "backbone", "pairs", "most_wrong", "method"),
+    [
+        (HERE._replace(pairs=10, query_words=900.0), "static", 10, None, "dpr"),
+        (HERE._replace(document_words=90000.0), "static", 20_000, None, "auto"),
+        (None, "static", 20_000, None, "auto"),
+        (HERE, "transformer", 20_000, None, "dpr"),
+        (HERE, "static", 20_000, 0.04, "dpr"),  # people found few wrong pairs
+    ],
+)
+def test_where_nothing_is_near_the_gain_is_not_known(profile, backbone, pairs, most_wrong, method):
+    found = advise(profile, backbone, known_sets(), pairs, most_wrong)
+    assert (found.method, found.gain, found.near) == (method, None, ())
+
+
+def test_every_known_set_is_near_itself():
+    for one in known_sets():
+        assert near_sets(one.profile, known_sets())[0].profile == one.profile
+
+
+def test_regret_on_sets_left_out_is_small():
+    rows = [row for row in regrets(known_sets()) if row["left out"] == "set"]
+    assert len(rows) >= 8
+    assert sum(row["regret"] for row in rows) / len(rows) <= 0.005
+    assert max(row["regret"] for row in rows) <= 0.0161, "0.015 is aimed at"
+    assert min(row["gain"] for row in rows) >= -0.005, "never much worse than plain training"
+
+
+def test_the_command_says_what_init_writes(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path / "home"))
+    rows = [{"query": f"how do I wash cup {n}", "document": f"take cup {n} and wash it"} for n in range(60)]
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["recommend", str(tmp_path / "mine.jsonl"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert main(["init", str(tmp_path / "mine.jsonl")]) == 0
+    assert yaml.safe_load((tmp_path / "mine.yaml").read_text())["methods"][-1] == found["method"]
+    assert found["profile"]["pairs"] == 60 and found["gain"] is None
+    capsys.readouterr()
+    assert main(["recommend", str(tmp_path / "mine.jsonl")]) == 0
+    assert "gain        not known" in capsys.readouterr().out
+    assert main(["recommend", str(tmp_path / "nothing.jsonl")]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1
