@@ -80,7 +80,7 @@ def main() -> None:
         rows.append([f"{count:,}", f"{int(count / _OF_EACH):,}", f"{used:,.0f} s", f"{seconds:,.0f} s",
                      f"{peak:,.0f} MB", f"{page / 1e6:.1f} MB"])  # fmt: skip
         print(" | ".join(rows[-1]), flush=True)
-    record("audit_growth", rows, claim="An audit's time and memory grow in proportion to its pairs.")
+    record("audit_growth", rows, claim="An audit's time, memory and page by the number of its pairs.")
 
 
 if __name__ == "__main__":

@@ -60,7 +60,8 @@ def with_formulas(markdown: str) -> str:
 
     def formula(found: re.Match[str]) -> str:
         display = "block" if found["block"] else "inline"
-        return convert(" ".join((found["block"] or found["inline"]).split()), display=display)
+        math = convert(" ".join((found["block"] or found["inline"]).split()), display=display)
+        return f'<div style="overflow-x: auto">{math}</div>' if found["block"] else math
 
     parts = _CODE.split(markdown)
     return "".join(part if at % 2 else _FORMULA.sub(formula, part) for at, part in enumerate(parts))

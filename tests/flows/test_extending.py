@@ -63,7 +63,7 @@ def noisyir(tmp_path_factory):
 
 
 def test_they_appear_in_the_help_of_an_installed_noisyir(noisyir):
-    said = " ".join(noisyir("run", "--help").split())
+    said = " ".join(noisyir("run", "--help-kinds").split())
     for kind in ("window", "missing_words", "clean_first", "cds_sharp"):
         assert kind in said
     assert (noisyir.packages / "noisyir" / "cli.py").exists()

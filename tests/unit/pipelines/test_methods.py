@@ -37,7 +37,7 @@ EXPECTED = {
         "train_distill",
         {"noisy_pairs", "noise_flags", "teacher_scores"},
         {*TAUGHT, *JUDGED, "estimate_relevance"},
-        {"contrastive": 0.1, "teacher_temperature": 1.0, "flagged": "weight"},
+        {"contrastive": 0.1, "teacher_temperature": None, "flagged": "weight"},
     ),
     "distill_contrast": ("train_distill", {"noisy_pairs", "teacher_scores"}, TAUGHT, {"contrastive": 0.1}),
 }
