@@ -141,3 +141,15 @@ def test_the_pairs_that_tell_the_scale_are_looked_at_few_at_a_time(world, monkey
     parts = [by(judging, reader).found.own for by in (by_static, by_transformer)]
     assert max(texts_at_once) <= 16 < PAIRS - 5
     np.testing.assert_allclose(parts, whole, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dim", [16, 15])
+def test_beyond_what_is_compared_exactly_most_of_the_nearest_are_found(monkeypatch, dim):
+    vectors = RNG(0).normal(size=(2000, dim)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    monkeypatch.setattr(hybrid, "_EXACT", 1000)
+    similarities, rows = hybrid.vector_index(vectors).search(vectors[:50], 5)
+    expected = vectors[:50] @ vectors.T
+    assert similarities == pytest.approx(np.take_along_axis(expected, rows, axis=1), abs=1e-5)
+    assert (rows[:, 0] == np.arange(50)).all()
+    assert np.mean([len(np.intersect1d(a, np.argsort(-b)[:5])) / 5 for a, b in zip(rows, expected, strict=True)]) > 0.5
