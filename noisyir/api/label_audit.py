@@ -77,9 +77,10 @@ def audit(
     if columns:
         settings = {"data.columns": dict(columns), **(settings or {})}
     run, overrides = running(settings, store, progress)
+    nameless = [] if isinstance(pairs, str | os.PathLike) else ["audit.title=''"]
     exp = experiment_to_audit(
         as_file(pairs, run.home, "pairs"),
-        overrides,
+        [*nameless, *overrides],
         corpus=documents_file(corpus, run.home),
         model=model_path(model, run.home),
         budget=budget,

@@ -85,7 +85,7 @@ def run(
 
     _refuse_together(alone=drop and not apply, spoken=as_json and bool(by_hand or judge_model or judge_url))
     command = AuditArguments(data, _given(overrides, query, document), corpus, out, model, budget, assume, store, split)
-    (settings, machine), opened = split_settings([*command.overrides, *_title(data)]), open_store(store)
+    (settings, machine), opened = split_settings(list(command.overrides)), open_store(store)
     wishes = JudgingOptions(command, judgements or (), by_hand, terminal, judge_as, keep_wrong_below)
     settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
     named = {"corpus": corpus, "model": model, "budget": budget, "assume": assume, "split": split}
@@ -93,12 +93,6 @@ def run(
     output = _Output(as_json, verbose, error, None if fail_over is None else Gate(exp, fail_over))
     applying = _Applying(drop=drop, force=force).checked(exp) if apply else None
     return _carried_out(exp, machine, opened, judge, applying, wishes, output)
-
-
-def _title(data: str) -> list[str]:
-    """The setting that puts a file's name on its page."""
-    is_data = Path(data).is_file() and Path(data).suffix not in (".yaml", ".yml")
-    return [f"audit.title={json.dumps(Path(data).name)}"] if is_data else []
 
 
 def _given(overrides: list[str] | None, query: str | None, document: str | None) -> list[str]:

@@ -163,11 +163,11 @@ def test_an_exported_folder_says_how_to_combine_with_bm25(noisyir, folder, monke
     code = re.search(r"```python\n(import json.*?)```", card, re.DOTALL)[1]
     exec(compile(code, "card", "exec"), names := {})
     asked = {}
-    for side in ("bm25", "dpr", "hybrid"):
-        out = noisyir("search", f"docs:{side}", "parse a date", "-k", 100, "--json", "--force")[1]
+    for side in ("docs:bm25", "docs", "docs:hybrid"):
+        out = noisyir("search", side, "parse a date", "-k", 100, "--json", "--force")[1]
         asked[side] = json.loads(out)["hits"]
-    found = [{hit["doc_id"]: hit["score"] for hit in asked[side]} for side in ("bm25", "dpr")]
-    expected = [hit["score"] for hit in asked["hybrid"]]
+    found = [{hit["doc_id"]: hit["score"] for hit in asked[side]} for side in ("docs:bm25", "docs")]
+    expected = [hit["score"] for hit in asked["docs:hybrid"]]
     assert [score for score, _ in names["combined"](*found)][:100] == pytest.approx(expected, abs=1e-5)
 
 

@@ -157,7 +157,7 @@ def test_pairs_are_audited_and_cleaned_as_by_the_command(home: Path, pairs: Path
     assert main(["audit", str(pairs), *QUICK, "--out", "by-command", *asked]) == 0
     out, err = capsys.readouterr()
     assert "cached" in err and " ..." not in err  # nothing was left to do
-    assert f"60 training pairs, {found['flagged']} flagged as wrong" in out
+    assert f"{found['flagged']} of 60 pairs " in out
     for path in (home / "by-command").iterdir():
         assert path.read_bytes() == (page.parent / path.name).read_bytes()
     assert found["changes"] in out
