@@ -352,7 +352,7 @@ def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experimen
             raise ConfigError(f"--corpus belongs to a file of pairs, which {data} is not: drop it")
         return experiments.load(data, overrides)
     settings = settings_of_data(data, corpus, overrides)
-    headed = {"audit": {"title": path.name}} if path.is_file() else {}
+    headed = {"audit": {"title": path.name}} if Path(here(data)).is_file() else {}
     return experiments.from_settings({"name": named_after(data), "data": settings, **headed}, overrides)
 
 
