@@ -22,6 +22,7 @@ from bench.tables import record
 from noisyir.app.judging.session import random_order
 from noisyir.detection.judged import JudgedPairs, auroc
 from noisyir.detection.judging import judge_all
+from noisyir.detection.posterior import calibration_error
 
 _HEADINGS = ["set", "judged", "AUROC without", "AUROC", "improves", "error of the rate", "covered", "width", "broken",
              "kept", "ECE", "of that by chance"]  # fmt: skip
@@ -86,12 +87,6 @@ def _outcome(pairs: ScoredPairs, judged: int, seed: int, at_most: float) -> Outc
         calibration=calibration_error(chance, wrong[unseen]),
         by_chance=float(np.mean([calibration_error(chance, rng.random(len(chance)) < chance) for _ in range(20)])),
     )
-
-
-def calibration_error(chance: np.ndarray, is_wrong: np.ndarray) -> float:
-    """Mean distance of chance and share of wrong pairs over ten parts of the chances, each as its pairs weigh."""
-    part = np.minimum((10 * chance).astype(int), 9)
-    return float(sum(abs((chance - is_wrong)[part == number].sum()) for number in range(10)) / len(chance))
 
 
 def _arguments() -> argparse.Namespace:
