@@ -162,7 +162,7 @@ class Endpoints:
             if least is None or score >= least:
                 scores[row] = max(score, scores.get(row, -math.inf))
         first = sorted(scores, key=lambda row: -scores[row])[: asked.max_num_results]
-        hits = [{**index.document(row), "score": scores[row]} for row in first]
+        hits = [{**text, "score": scores[row]} for row, text in zip(first, index.texts(first), strict=True)]
         took = f"{1000 * (time.perf_counter() - began):.1f}"
         return answer(protocols.found_page(queries, hits), {"noisyir-system": system, "noisyir-ms": took})
 
@@ -392,5 +392,5 @@ async def why(live: LiveModel, query: str, row: int) -> dict[str, Any]:
     document = (await live.embed([index.passage(row)], "passage")).vectors[0]
     scores = np.asarray(asked @ document).tolist()
     told = [{"word": parts[word], "without": score} for word, score in zip(words, scores[1:], strict=True)]
-    pairs = live.model.pairs_with(index.document(row)["doc_id"])
+    pairs = live.model.pairs_with(index.texts([row])[0]["doc_id"])
     return {"places": places, "score": scores[0], "words": told, "pairs": pairs}

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,10 @@ class LiveModel:
 
         self._embed = queue("embed", model.embed, self.at_once)
         self._rank = queue("rerank", model.relevance, self.at_once) if model.ranker else None
-        self._search: dict[str, Batcher[Any, Ranking]] = {}
-        if model.index:
-            searches = {"vectors": model.index.by_vectors, "bm25": model.index.by_terms}
-            self._search = {
-                name: queue(name, searches[name], _QUERIES_AT_ONCE) for name in model.index.systems if name in searches
-            }
+        self._search: dict[str, Batcher[Any, Ranking]] = {
+            name: queue(name, partial(model.search, name), _QUERIES_AT_ONCE)
+            for name in (model.index.systems if model.index else [])
+        }
 
     async def embed(self, texts: Sequence[str], side: Side | None) -> Embedded:
         """The vectors of texts; without a side, those of passages."""
@@ -66,17 +65,7 @@ class LiveModel:
 
     async def search(self, query: str, system: str, k: int) -> Ranking:
         """The best k documents."""
-        if system == "hybrid":
-            index = self.model.index
-            assert index is not None
-            depth = index.depth(k)
-            terms, vectors = await asyncio.gather(*(self.search(query, side, depth) for side in ("bm25", "vectors")))
-            return await asyncio.to_thread(index.fused, terms, vectors, k)
-        if system == "bm25":
-            return await self._search[system]((query, k))
-        whole, index = (await self.embed([query], "query")).vectors, self.model.index
-        vector = self.model.shortened(whole, index.dimensions if index else None)[0]
-        return await self._search[system]((vector, k))
+        return await self._search[system]((query, k))
 
     def check_count(self, texts: Sequence[str]) -> None:
         """RefusedError for none, and for more than one request may have."""

@@ -130,48 +130,53 @@ class ServedIndex:
         """How many candidates of each side the hybrid takes for its best k."""
         return max(k, self._depth)
 
-    def fused(self, terms: Ranking, vectors: Ranking, k: int) -> Ranking:
-        """The best k documents of two rankings of one query, combined as the run combined them."""
-        if not terms.rows and not vectors.rows:
-            return terms
+    def fused(self, terms: Sequence[Ranking], vectors: Sequence[Ranking], ks: Sequence[int]) -> list[Ranking]:
+        """The best documents of two rankings of each query, combined as the run combined them."""
         how, ids = self._fusion, self.documents["doc_id"].combine_chunks()
+        queries = pa.array([f"{number:06}" for number in range(len(ks))])
 
-        def run(found: Ranking) -> pa.Table:
-            rows, scores = pa.array(found.rows, pa.int64()), np.array(found.scores, np.float32)
-            return run_table(_ONE, Hits(np.array([len(found.rows)]), ids.take(rows), scores))
+        def run(found: Sequence[Ranking]) -> pa.Table:
+            rows = pa.array([row for ranking in found for row in ranking.rows], pa.int64())
+            scores = np.array([score for ranking in found for score in ranking.scores], np.float32)
+            return run_table(queries, Hits(np.array([len(ranking.rows) for ranking in found]), ids.take(rows), scores))
 
         found = candidates_of(run(terms), run(vectors))
-        best_of = fused_run(found, fused_scores(found, how["by"], how["weight"], how["k"]), k)
-        return Ranking([self.row_of[name] for name in best_of["doc_id"].to_pylist()], best_of["score"].to_pylist())
+        scores = fused_scores(found, how["by"], how["weight"], how["k"])
+        best_of = fused_run(found, scores, max(ks)).to_pydict()
+        rankings = [Ranking([], []) for _ in ks]
+        for query, name, score in zip(*(best_of[column] for column in ("query_id", "doc_id", "score")), strict=True):
+            rankings[int(query)].rows.append(self.row_of[name])
+            rankings[int(query)].scores.append(score)
+        return [Ranking(rows[:k], kept[:k]) for (rows, kept), k in zip(rankings, ks, strict=True)]
 
     @cached_property
     def row_of(self) -> dict[str, int]:
         """The row of each document."""
         return {name: row for row, name in enumerate(self.documents["doc_id"].to_pylist())}
 
-    def by_vectors(self, asked: Sequence[tuple[Vectors, int]]) -> list[Ranking]:
-        """The best k documents for the vector of each query."""
-        scores, rows = best(self._vectors, np.stack([vector for vector, _ in asked]), max(k for _, k in asked))
-        found = [min(k, int((row >= 0).sum())) for (_, k), row in zip(asked, rows, strict=True)]
+    def by_vectors(self, queries: Vectors, ks: Sequence[int]) -> list[Ranking]:
+        """The best documents for each vector."""
+        scores, rows = best(self._vectors, queries, max(ks))
+        found = [min(k, int((row >= 0).sum())) for k, row in zip(ks, rows, strict=True)]
         return [Ranking(rows[n, :k].tolist(), scores[n, :k].tolist()) for n, k in enumerate(found)]
 
-    def by_terms(self, asked: Sequence[tuple[str, int]]) -> list[Ranking]:
-        """The best k documents for the words of each query."""
+    def by_terms(self, queries: Sequence[str], ks: Sequence[int]) -> list[Ranking]:
+        """The best documents for the words of each query."""
         assert self._terms is not None
-        hits = self._terms.search([query for query, _ in asked], max(k for _, k in asked))
+        hits = self._terms.search(queries, max(ks))
         rows, scores = [self.row_of[name] for name in hits.doc_ids.to_pylist()], hits.scores.tolist()
         ends = np.cumsum(hits.counts).tolist()
-        places = [slice(end - n, end - n + min(n, k)) for n, end, (_, k) in zip(hits.counts, ends, asked, strict=True)]
+        places = [slice(end - n, end - n + min(n, k)) for n, end, k in zip(hits.counts, ends, ks, strict=True)]
         return [Ranking(rows[place], scores[place]) for place in places]
 
-    def document(self, row: int) -> dict[str, Any]:
-        """doc_id, title and text."""
-        found: dict[str, Any] = self.documents.slice(row, 1).to_pylist()[0]
+    def texts(self, rows: Sequence[int]) -> list[dict[str, Any]]:
+        """doc_id, title and text of each document."""
+        found: list[dict[str, Any]] = self.documents.take(pa.array(rows, pa.int64())).to_pylist()
         return found
 
     def passage(self, row: int) -> str:
         """A document's text, as the model reads it."""
-        found = self.document(row)
+        (found,) = self.texts([row])
         return passage_text(found["title"], found["text"])
 
 
@@ -224,6 +229,20 @@ class ServedModel:
         tokens = ids if self.model.transformers else as_bags(ids)
         with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self._precision == "bf16"):
             return embed_all(self._encoder, tokens, side, self._batch_tokens)
+
+    def search(self, system: str, asked: Sequence[tuple[str, int]]) -> list[Ranking]:
+        """The best k documents of each query by a system."""
+        index = self.index
+        assert index is not None
+        queries, ks = [query for query, _ in asked], [k for _, k in asked]
+        if system == "bm25":
+            return index.by_terms(queries, ks)
+        (found,) = self.embed([(queries, "query")])
+        vectors = self.shortened(found.vectors, index.dimensions)
+        if system == "vectors":
+            return index.by_vectors(vectors, ks)
+        depths = [index.depth(k) for k in ks]
+        return index.fused(index.by_terms(queries, depths), index.by_vectors(vectors, depths), ks)
 
     def shortened(self, vectors: Vectors, dimensions: int | None) -> Vectors:
         """The first numbers of each vector, as the model's similarity wants them."""

@@ -167,13 +167,8 @@ def tools(model: ServedModel) -> Any:
         if index is None or system not in index.systems or not 1 <= k <= _MOST_FOUND or not query.strip():
             known = ", ".join(index.systems) if index else "none"
             raise NoisyirError(f"search needs a query, k of 1 to {_MOST_FOUND}, and a system of these: {known}")
-        (asked,) = model.embed([([query], "query")])
-        depth = index.depth(k) if system == "hybrid" else k
-        (found,) = index.by_vectors([(asked.vectors[0], depth)])
-        if system != "vectors":
-            (by_terms,) = index.by_terms([(query, depth)])
-            found = by_terms if system == "bm25" else index.fused(by_terms, found, k)
-        return [{**index.document(row), "score": score} for row, score in zip(*found, strict=True)]
+        (found,) = model.search(system, [(query, k)])
+        return [{**text, "score": score} for text, score in zip(index.texts(found.rows), found.scores, strict=True)]
 
     def audit_rate() -> dict[str, Any]:
         """The share of the model's training pairs that are wrong, with its interval; null, and why, if not judged."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import httpx
@@ -58,8 +59,8 @@ def started(home, *arguments):
         process.wait()
 
 
-def searched(address, ranker):
-    body = {"query": "star moon", "ranking_options": {"ranker": ranker}}
+def searched(address, ranker, query="star moon"):
+    body = {"query": query, "ranking_options": {"ranker": ranker}}
     return http.post(f"{address}/v1/vector_stores/demo/search", json=body).json()["data"]
 
 
@@ -72,6 +73,13 @@ def test_each_system_answers_as_noisyir_search_does(home, capsys, monkeypatch):
             found = searched(address, ranker)
             assert [hit["file_id"] for hit in found] == [hit["doc_id"] for hit in wanted], ranker
             assert [hit["score"] for hit in found] == pytest.approx([hit["score"] for hit in wanted], abs=1e-5)
+        asked = [("star moon", "hybrid"), ("oven", "hybrid"), ("wind", "hybrid"), ("zzz", "bm25"), ("moon", "bm25")]
+        alone = [searched(address, ranker, query) for query, ranker in asked]
+        with ThreadPoolExecutor(16) as clients:
+            together = list(clients.map(lambda one: searched(address, one[1], one[0]), asked * 10))
+        for found, wanted in zip(together, alone * 10, strict=True):
+            assert [hit["file_id"] for hit in found] == [hit["file_id"] for hit in wanted]
+            assert [hit["score"] for hit in found] == pytest.approx([hit["score"] for hit in wanted], abs=1e-6)
     with started(home, "demo:hybrid", "--force") as (_, address):
         assert searched(address, "auto") == searched(address, "hybrid")
 
