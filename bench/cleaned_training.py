@@ -70,7 +70,8 @@ def values(file: Path, seed: int, store: Store) -> np.ndarray:
     outcome = run_experiment(from_settings(settings, []), Choice(), execution)
     metrics = store.builds.table(read_evaluation(store, outcome.kept["comparison"]).scored["dpr"])
     asked = metrics.filter(pc.and_(pc.equal(metrics["measure"], MEASURE), pc.is_valid(metrics["query_id"])))
-    return asked.sort_by("query_id")["value"].to_numpy()
+    found: np.ndarray = asked.sort_by("query_id")["value"].to_numpy()
+    return found
 
 
 def _of_training(pairs: ScoredPairs, labelled: Labelled, file: Path) -> ScoredPairs:
