@@ -48,6 +48,7 @@ TAUGHT = {
     "distill:bm25": ("distill", "bm25"),
     "distill:hybrid": ("distill", "hybrid"),
     "distill_contrast:hybrid": ("distill_contrast", "hybrid"),
+    "distill_contrast_1:hybrid": ("distill_contrast", "hybrid"),
     "distill_posterior:hybrid": ("distill_posterior", "hybrid"),
 }
 ARMS = [*LABELS, *TAUGHT]
@@ -103,6 +104,7 @@ def settings_of(arm: str, asked: argparse.Namespace, data: dict[str, Any]) -> di
     if arm in TAUGHT:
         given |= {"teacher": {"kind": TAUGHT[arm][1]}, "lists": {"size": asked.size}, "pool": {"depth": asked.depth}}
         given["train"] |= {"epochs": asked.epochs, "batch_size": train["batch_size"] // asked.size}
+        given |= {"distill": {"contrastive": 1.0}} if "_1:" in arm else {}  # FlagEmbedding's weight
     elif arm != "plain":
         given["train"]["epochs"] = asked.epochs * asked.size
     if arm == "npc_cross_fitted":
