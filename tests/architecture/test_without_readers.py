@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.architecture.test_architecture import ROOT
+from tests.sources import ROOT
 from tests.tiny import SETTINGS, write_beir
 
 

@@ -5,7 +5,6 @@ import random
 
 import numpy as np
 import pytest
-from sentence_transformers import SentenceTransformer
 
 from noisyir.cli import main
 from tests.tiny_models import WORDS, tiny_decoder
