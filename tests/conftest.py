@@ -11,6 +11,7 @@ import hypothesis
 import pyarrow as pa
 import pytest
 
+from noisyir.cli import main
 from noisyir.engine.build_stage import run_stage
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.plan import Plan
@@ -39,6 +40,27 @@ class NoParams(Params):
 def store(tmp_path: Path) -> Store:
     """An empty store in the test's own folder."""
     return Store(tmp_path / "store", home=tmp_path)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The user's folder; a module whose tests share one has a `home` in its place."""
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def noisyir(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """`noisyir("search", ...)` in this process: (exit code, stdout, stderr)."""
+    monkeypatch.setenv("NOISYIR_HOME", str(home))
+
+    def run(*words: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        return code, *capsys.readouterr()
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -310,10 +310,11 @@ def dip(x: Float[Array, " point"], cdf: Float[Array, " point"]) -> float:
 def _lower_hull(x: Float[Array, " point"], y: Float[Array, " point"]) -> Int[Array, " corner"]:
     """The corners of the greatest convex function below the points (Andrew, 1979)."""
     corners: list[int] = []
-    for point in range(len(x)):
+    xs, ys = x.tolist(), y.tolist()  # a list's floats are read five times as fast
+    for point in range(len(xs)):
         while len(corners) > 1:
             first, last = corners[-2], corners[-1]
-            if (y[last] - y[first]) * (x[point] - x[last]) < (y[point] - y[last]) * (x[last] - x[first]):
+            if (ys[last] - ys[first]) * (xs[point] - xs[last]) < (ys[point] - ys[last]) * (xs[last] - xs[first]):
                 break
             corners.pop()
         corners.append(point)

@@ -37,6 +37,9 @@ class Plan:
     results: dict[str, Output] = field(default_factory=dict)
     scope: str = ""
 
+    def __post_init__(self) -> None:
+        self._by_key, self._names = {step.key: step for step in self.steps}, {step.name for step in self.steps}
+
     def add(
         self,
         stage: Stage,
@@ -57,12 +60,14 @@ class Plan:
         name = f"{stage.name}@{label}" if label else stage.name
         seed = self.seed if stage.seeded else None
         key = key_of(stage, params, seed, given)
-        if (same := next((step for step in self.steps if step.key == key), None)) is not None:
+        if same := self._by_key.get(key):
             name = same.name
-        elif any(step.name == name for step in self.steps):
+        elif name in self._names:
             raise AssertionError(f"the plan has a step {name} already: give it a label")
         else:
             self.steps.append(Step(name, stage, params, seed, MappingProxyType(given), key))
+            self._by_key[key] = self.steps[-1]
+            self._names.add(name)
         return {artifact: Output(name, stage.name, key, artifact) for artifact in stage.outputs(params)}
 
     @contextmanager

@@ -11,10 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("noisyir", "tasks", "flows")
-SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-TREES = {path: ast.parse(path.read_text()) for path in SOURCES}
+from tests.sources import FRONT_DOORS, ROOT, SOURCES, arrows, module_of, place, trees
 
 MAY_NOT_IMPORT = {
     "noisyir": {"tasks", "flows", "prefect", "mlflow"},
@@ -44,8 +41,6 @@ LAYERS = [
     {"commands"},
     {"api", "cli"},
 ]
-# What names, lazily, things that live above it: `noisyir.audit`, and `noisyir.losses.NoisyPairLoss`.
-FRONT_DOORS = {"noisyir", "noisyir.losses"}
 HEAVY = {"torch", "transformers", "sentence_transformers", "faiss", "pyserini", "jnius", "sklearn", "scipy", "mlflow",
          "prefect", "pandas", "matplotlib", "bm25s", "ir_measures", "numba"}  # fmt: skip
 LIGHT_ENTRIES = [
@@ -77,35 +72,6 @@ def layer_of(module: str) -> int:
     return next((number for number, names in enumerate(LAYERS) if name in names), -1)
 
 
-def place(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
-
-
-def module_of(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-
-
-def arrows() -> dict[str, set[str]]:
-    """Which modules of noisyir each one imports, also lazily and for its types."""
-    modules = {module_of(path) for path in SOURCES if path.is_relative_to(ROOT / "noisyir")}
-    return {
-        module_of(path): {name for name in imported(tree, modules) if name != module_of(path)}
-        for path, tree in TREES.items()
-        if module_of(path) in modules - FRONT_DOORS
-    }
-
-
-def imported(tree: ast.AST, modules: set[str]) -> Iterator[str]:
-    """Those of `modules` that a file imports; `from folder import module` means the module."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in modules)
-        elif isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                module = f"{node.module}.{alias.name}"
-                yield from {module if module in modules else node.module or ""} & modules
-
-
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
     """Circles of modules that import one another; each is cut at one arrow, so that the next is found."""
     left, found = {module: set(others) for module, others in graph.items()}, []
@@ -121,7 +87,7 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 def test_imports_point_downwards():
     faults = []
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         package = path.relative_to(ROOT).parts[0]
         forbidden = {module.split(".")[0] for module in imports(tree, package)} & MAY_NOT_IMPORT[package]
         if path.is_relative_to(ROOT / "noisyir" / "tracking") or path.name.startswith("pyfunc_"):
@@ -132,7 +98,7 @@ def test_imports_point_downwards():
 
 def test_layers_of_the_library_are_kept():
     faults = []
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         if not path.is_relative_to(ROOT / "noisyir"):
             continue
         here = layer_of(module_of(path))
@@ -158,7 +124,7 @@ def test_the_library_has_few_rooms():
 def test_every_folder_says_what_lives_there():
     """In a sentence that also says what may not: someone with new code learns where it goes."""
     faults = []
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         if path.name == "__init__.py" and path != ROOT / "noisyir" / "__init__.py":
             text = " ".join((ast.get_docstring(tree) or "").split())
             if not re.search(r"\b(no|not|nor|never|nothing|none|only|alone|elsewhere)\b", text, re.IGNORECASE):
@@ -181,7 +147,7 @@ def test_a_front_door_loads_nothing_of_what_it_names():
 
 def test_files_and_functions_stay_readable():
     faults = []
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         length = len(path.read_text().splitlines())
         if length > MAX_FILE_LINES:
             faults.append(f"{place(path)} has {length} lines")
@@ -289,7 +255,7 @@ def test_the_store_is_its_parts():
 def test_no_model_folder_brings_code_of_its_own():
     """Each call that loads one refuses its Python; without that, transformers asks in the middle of a run."""
     faults = []
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for node in (each for each in ast.walk(tree) if isinstance(each, ast.Call)):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
             given = {keyword.arg: keyword.value for keyword in node.keywords}

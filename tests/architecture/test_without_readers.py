@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.architecture.test_architecture import ROOT
+from tests.sources import ROOT
 from tests.tiny import SETTINGS, write_beir
 
 
@@ -41,13 +41,13 @@ def test_the_rest_keeps_its_shape(python):
 
 
 def test_help_dry_run_and_audit_work(python, tmp_path):
-    assert "audit" in python("-m", "noisyir.cli", "--help")
-    data = f"data.path={write_beir(tmp_path)}"
-    planned = python("-m", "noisyir.cli", "run", "demo", *SETTINGS, data, "--dry-run", "--json")
-    assert "train_dpr" in planned
+    rows = [{"query": f"w{n} w{n + 1}", "text": f"w{n} x{n % 7}"} for n in range(120)]
     file = tmp_path / "pairs.jsonl"
-    file.write_text(
-        "".join(json.dumps({"query": f"w{n} w{n + 1}", "text": f"w{n} x{n % 7}"}) + "\n" for n in range(120))
-    )
-    said = python("-m", "noisyir.cli", "audit", str(file))
-    assert "audit.html" in said
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    verbs = [
+        ["run", "demo", *SETTINGS, f"data.path={write_beir(tmp_path)}", "--dry-run", "--json"],
+        ["audit", str(file), "detectors={b: bm25_margin}"],
+        ["--help"],
+    ]
+    said = python("-c", f"from noisyir.cli import main\nfor verb in {verbs}:\n    assert not main(verb)")
+    assert "train_dpr" in said and "audit.html" in said and "\n  audit" in said

@@ -5,7 +5,6 @@ import random
 
 import numpy as np
 import pytest
-from sentence_transformers import SentenceTransformer
 
 from noisyir.cli import main
 from tests.tiny_models import WORDS, tiny_decoder
@@ -17,6 +16,8 @@ def test_a_decoder_by_adapters_is_trained_searched_and_exported_whole_and_by_its
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setenv("NOISYIR_HOME", str(tmp_path / "home"))
+    from sentence_transformers import SentenceTransformer
+
     base, draw, prompt = tiny_decoder(tmp_path / "base"), random.Random(0), "w1 w2 "
     rows = [(f"w{n % 60} {draw.choice(WORDS)}", f"{' '.join(draw.sample(WORDS, 4))} w{n % 60}") for n in range(120)]
     pairs = [json.dumps({"query": f"{query} w{n}", "document": text}) for n, (query, text) in enumerate(rows)]

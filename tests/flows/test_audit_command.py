@@ -15,9 +15,8 @@ import pytest
 from noisyir.cli import main
 from noisyir.engine.store import Store
 from tests.flows.screens import check_fits, check_recorded, plain, terminal
-from tests.tiny import write_beir
+from tests.tiny import write_beir, write_words
 
-QUICK = ["runtime.threads=1"]
 FILES = {"audit.html", "audit.csv", "audit.parquet"}
 
 
@@ -46,7 +45,7 @@ class Owner:
     """Someone with 120 pairs, a third of which have the document of another of that third, drawn at random."""
 
     def __init__(self, folder):
-        self.beir = write_beir(folder / "beir", documents=160, train=120)
+        self.beir, self.model = write_beir(folder / "beir", documents=160, train=120), write_words(folder / "words")
         self.corpus = self.beir / "corpus.jsonl"
         self.texts = {row["_id"]: row["text"] for row in read_jsonl(self.corpus)}
         queries = {row["_id"]: row["text"] for row in read_jsonl(self.beir / "queries.jsonl")}
@@ -71,14 +70,14 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture
-def noisyir(home, tmp_path, monkeypatch, capsys):
+def noisyir(home, owner, tmp_path, monkeypatch, capsys):
     """`noisyir("audit", ...)`: run the command in an empty folder; (exit code, stdout, last line of stderr)."""
     monkeypatch.setenv("NOISYIR_HOME", str(home))
     monkeypatch.chdir(tmp_path)
 
-    def run(*args):
+    def run(*args, quick=(f"model.weights={owner.model}",)):
         capsys.readouterr()
-        code = main([str(arg) for arg in (*args, *QUICK)])
+        code = main([str(arg) for arg in (*args, *quick, "runtime.threads=1")])
         out, err = capsys.readouterr()
         return code, out, (err.strip().splitlines() or [""])[-1]
 
@@ -133,7 +132,7 @@ def test_the_screen_of_an_audit_fits_a_terminal_and_its_next_command_is_whole(mo
     screens = {}
     for width in (80, 120, 400):
         terminal(monkeypatch, width)
-        code, out, err = noisyir("audit", file.name)
+        code, out, err = noisyir("audit", file.name, quick=())
         screens[width] = plain(out)
         assert code == 0, err
     for width in (80, 120):

@@ -1,5 +1,7 @@
 """The command line on a tiny collection: processes that are killed and raced; in this one, what costs no process."""
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -16,15 +18,14 @@ from noisyir.cli import main
 from noisyir.engine.store import Store
 from noisyir.errors import install_hint
 from tests.flows.screens import check_fits, check_recorded, plain, terminal
-from tests.tiny import write_beir
-
-SETTINGS = "data.kind=beir methods=[dpr,npc] register_if=always audit=null train.epochs=3 train.patience=null".split()
-SETTINGS += ["train.batch_size=16", "train.learning_rate=0.01"]
+from tests.tiny import SETTINGS, tiny_data
 
 
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_beir(tmp_path_factory.mktemp("beir"))
+    folder = tmp_path_factory.mktemp("beir")
+    tiny_data(folder)
+    return folder
 
 
 def command(home: Path, *args: str) -> list[str]:
@@ -54,7 +55,13 @@ def here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
 
 
 def run_args(collection: Path, *more: str) -> list[str]:
-    return ["run", "demo", *SETTINGS, f"data.path={collection}", "--no-track", "--json", *more]
+    given = [
+        *SETTINGS,
+        f"data.path={collection}",
+        f"model.weights={collection / 'words'}",
+        "detectors={b: bm25_margin}",
+    ]
+    return ["run", "demo", *given, "train.epochs=3", "train.patience=null", "--no-track", "--json", *more]
 
 
 def comparison(done: subprocess.CompletedProcess[str]) -> list[dict]:
@@ -65,8 +72,11 @@ def comparison(done: subprocess.CompletedProcess[str]) -> list[dict]:
 @pytest.fixture(scope="module")
 def finished(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict]]:
     """A home in which the pipeline has run once, undisturbed, and its measures."""
-    home = tmp_path_factory.mktemp("home")
-    return home, comparison(noisyir(home, *run_args(collection)))
+    home, said = tmp_path_factory.mktemp("home"), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(said):
+        patch.setenv("NOISYIR_HOME", str(home))
+        assert main(run_args(collection)) == 0
+    return home, json.loads(said.getvalue())["comparison"]
 
 
 def test_a_run_scores_every_system(finished):
@@ -108,7 +118,7 @@ def test_a_run_of_another_seed_of_which_gc_deleted_a_part_spoils_no_last_line(
     here, finished, collection: Path, tmp_path: Path
 ):
     home = shutil.copytree(finished[0], tmp_path / "home")
-    words = ["run", "demo", *SETTINGS, f"data.path={collection}", "--no-track", "seed=1"]
+    words = [word for word in run_args(collection, "seed=1") if word != "--json"]
     both = here(home, *words)
     assert both.returncode == 0 and "best " in both.stdout
     store = Store(home / "store", home=home)
@@ -172,7 +182,8 @@ BAD_INPUT = {
 @pytest.mark.parametrize("fault", BAD_INPUT)
 def test_bad_input_is_one_line_and_exit_code_1(here, fault: str, tmp_path: Path):
     damage, said = BAD_INPUT[fault]
-    collection = write_beir(tmp_path / "beir")
+    collection = tmp_path / "beir"
+    tiny_data(collection)
     damage(collection)
     done = here(tmp_path / "home", *run_args(collection))
     assert done.returncode == 1 and done.stdout == ""
@@ -182,9 +193,9 @@ def test_bad_input_is_one_line_and_exit_code_1(here, fault: str, tmp_path: Path)
     assert stages == set()  # nothing was built before the fault was found
 
 
-def test_usage_errors_exit_with_2_and_unknown_keys_with_1(tmp_path: Path):
+def test_usage_errors_exit_with_2_and_unknown_keys_with_1(here, tmp_path: Path):
     assert noisyir(tmp_path, "fly").returncode == 2
-    done = noisyir(tmp_path, "run", "demo", "train.epoch=1")
+    done = here(tmp_path, "run", "demo", "train.epoch=1")
     assert done.returncode == 1 and "did you mean epochs?" in done.stderr
 
 

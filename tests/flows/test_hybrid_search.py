@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from noisyir.cli import main
-from tests.tiny import SETTINGS, write_beir
+from tests.tiny import SETTINGS, tiny_data
 
 
 @pytest.fixture(scope="module")
@@ -13,27 +12,20 @@ def home(tmp_path_factory):
     return tmp_path_factory.mktemp("home")
 
 
-@pytest.fixture
-def noisyir(home, monkeypatch, capsys):
-    """`noisyir("search", ...)` in this process: (exit code, stdout, stderr)."""
-    monkeypatch.setenv("NOISYIR_HOME", str(home))
-
-    def run(*args):
-        capsys.readouterr()
-        code = main([str(arg) for arg in args])
-        return code, *capsys.readouterr()
-
-    return run
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    return write_beir(tmp_path_factory.mktemp("data") / "tiny")
+    folder = tmp_path_factory.mktemp("data")
+    tiny_data(folder)
+    return folder
+
+
+def settings(data):
+    given = [f"data.path={data}", f"model.weights={data / 'words'}", "methods=[dpr]", "noise=null"]
+    return [*SETTINGS, *given, "detectors={b: bm25_margin}", "--no-track"]
 
 
 def test_each_system_is_asked_by_its_name(noisyir, data):
-    given = [*SETTINGS, "methods=[dpr]", "noise=null", f"data.path={data}", "--no-track"]
-    code, out, err = noisyir("run", "demo", *given)
+    code, out, err = noisyir("run", "demo", *settings(data))
     assert code == 0 and "zero_shot_hybrid" in out and "dpr_hybrid" in out, err
     assert out.splitlines()[-1].lstrip()[0] in "+0\N{MINUS SIGN}" and "\nbest " in out  # what the best gains is last
     hits = {}
@@ -83,16 +75,7 @@ def test_without_dev_queries_the_weight_is_one_half_and_a_line_says_so(noisyir, 
 
     own = shutil.copytree(data, tmp_path / "own")
     (own / "qrels" / "dev.tsv").unlink()
-    given = [
-        *SETTINGS,
-        "methods=[dpr]",
-        "noise=null",
-        "name=undev",
-        "train.patience=null",
-        f"data.path={own}",
-        "--no-track",
-    ]
-    code, out, err = noisyir("run", "demo", *given)
+    code, out, err = noisyir("run", "demo", *settings(own), "name=undev", "train.patience=null")
     assert code == 0 and "expect a little less" in out, err
     assert any("no dev queries" in record.getMessage() for record in caplog.records) or "no dev queries" in err
     code, _, _ = noisyir("export", "undev", "--to", tmp_path / "model")

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from noisyir.cli import main
 
 ROOT = Path(__file__).parents[2]
 SQUAD = ROOT.parent / "shared" / "data" / "squad" / "train-v1.1.json"
@@ -31,19 +30,6 @@ def functions():
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     return tmp_path_factory.mktemp("home")
-
-
-@pytest.fixture
-def noisyir(home, monkeypatch, capsys):
-    """`noisyir("run", ...)` in this process: (exit code, stdout, stderr)."""
-    monkeypatch.setenv("NOISYIR_HOME", str(home))
-
-    def run(*args):
-        capsys.readouterr()
-        code = main([str(arg) for arg in args])
-        return code, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture(scope="module")

@@ -35,20 +35,19 @@ def travelled(sent: SerializedStep) -> SerializedStep:
     return SerializedStep.model_validate(json.loads(json.dumps(sent.model_dump(mode="json"), sort_keys=True)))
 
 
-def plans() -> dict[str, Plan]:
+PLANNED = [(of, name) for of in ("", "suites") for name in experiments.names(of)] + [("audit", "demo")]
+
+
+def planned(of: str, name: str) -> Plan:
     with without_inputs():
-        found = {name: pipeline_of(experiments.load(name, [])) for name in experiments.names()}
-        found |= {f"suite {name}": bench_of(experiments.load_suite(name, [])) for name in experiments.names("suites")}
-        found["audit"] = audit_pairs(experiments.load("demo", []))
-    return found
+        if of == "suites":
+            return bench_of(experiments.load_suite(name, ["seeds=[0, 1]"]))
+        return (audit_pairs if of == "audit" else pipeline_of)(experiments.load(name, []))
 
 
-PLANS = plans()
-
-
-@pytest.mark.parametrize("name", PLANS)
-def test_every_step_that_noisyir_plans_arrives_as_it_was_sent(name):
-    for step in PLANS[name].steps:
+@pytest.mark.parametrize(("of", "name"), PLANNED)
+def test_every_step_that_noisyir_plans_arrives_as_it_was_sent(of, name):
+    for step in planned(of, name).steps:
         inputs = resolved(step)
         there, found = travelled(SerializedStep.of(step, inputs)).open(stage_named)
         assert there == replace(step, inputs={})
@@ -58,7 +57,7 @@ def test_every_step_that_noisyir_plans_arrives_as_it_was_sent(name):
 
 
 def test_a_worker_with_another_version_refuses():
-    step = PLANS["demo"].steps[-1]
+    step = planned("", "demo").steps[-1]
     sent = SerializedStep.of(step, resolved(step))
     with pytest.raises(ConfigError, match=r"has the key .* other versions of noisyir; bring both to one"):
         sent.model_copy(update={"key": "abc"}).open(stage_named)

@@ -117,7 +117,7 @@ def test_the_ensembles_transformer_reads_all_or_what_the_budget_allows(score, tm
     assert np.isfinite(scores).all() and (auroc(scores, WRONG) > 0.9 or tokens is None)
 
 
-@pytest.mark.parametrize("backend", ["openvino", "openvino-qint8"])
+@pytest.mark.parametrize("backend", ["openvino", pytest.param("openvino-qint8", marks=pytest.mark.slow)])
 def test_the_ensembles_transformer_by_openvino_finds_what_torchs_finds(score, tmp_path, backend):
     pytest.importorskip("openvino", reason="needs the extra: pip install 'noisyir[export]'")
     weights = str(tiny_bert(tmp_path / "bert"))
