@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from noisyir.commands import StoreUrl, argument, open_store, option
+from noisyir.commands import CorpusFile, StoreUrl, argument, open_store, option
 
 
 def run(
     data: Annotated[str, argument("PAIRS|DATASET", "a file of pairs, or a data set's folder; hf://ORG/NAME")],
     to: Annotated[str | None, option("FILE", "the experiment's file (default: beside the data, as .yaml)")] = None,
-    corpus: Annotated[str | None, option("FILE", "the documents, where a file of pairs only names them")] = None,
+    corpus: CorpusFile = None,
     budget: Annotated[str | None, option("TIME", "of a run, as 10m: a transformer where it is enough for one")] = None,
     store: StoreUrl = None,
 ) -> int:
