@@ -62,6 +62,7 @@ def run(
     refit: Annotated[bool, flag("--refit", "judge all pairs again, by all verdicts")] = False,
     by_hand: Annotated[bool, flag("--judge", "judge pairs on a local page, or in the terminal")] = False,
     terminal: Annotated[bool | None, flag("--terminal/--page", "with --judge: there, display or not")] = None,
+    standalone: Annotated[bool, flag("--standalone", "write judge.html, to judge without noisyir")] = False,
     judge_as: Annotated[str | None, option("NAME", "with --judge: who you are (default: login name)", "--as")] = None,
     keep_wrong_below: Annotated[float | None, option("E", "how many to keep to have at most E wrong")] = None,
     assume: _Assume = None,
@@ -87,14 +88,14 @@ def run(
     from noisyir.app.label_audit import Gate, experiment_to_audit
 
     _refuse_together(alone=drop and not apply, spoken=as_json and bool(by_hand or judge_model or judge_url))
-    command = AuditArguments(
-        data, with_columns(overrides, query, document), corpus, out, model, budget, assume, store, split
+    settings, machine = split_settings(overrides := with_columns(overrides, query, document))
+    command, opened = (
+        AuditArguments(data, overrides, corpus, out, model, budget, assume, store, split),
+        open_store(store),
     )
-    (settings, machine), opened = split_settings(list(command.overrides)), open_store(store)
-    wishes = JudgingOptions(command, judgements or (), by_hand, terminal, judge_as, keep_wrong_below)
+    wishes = JudgingOptions(command, judgements or (), by_hand, terminal, judge_as, keep_wrong_below, standalone)
     settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
-    named = {"corpus": corpus, "model": model, "budget": budget, "assume": assume, "split": split}
-    exp = experiment_to_audit(data, settings, **named, sample=sample, judgements=judgements or (), refit=refit)
+    exp = experiment_to_audit(data, settings, **command.named, sample=sample, judgements=judgements or (), refit=refit)
     output = _Output(as_json, verbose, error, None if fail_over is None else Gate(exp, fail_over))
     applying = _Applying(drop=drop, force=force).checked(exp) if apply else None
     return _carried_out(exp, machine, opened, judge, applying, wishes, output)
