@@ -45,7 +45,7 @@ class AuditArguments(NamedTuple):
 
     @property
     def named(self) -> dict[str, str | None]:
-        """What says how the data is read and detectors judge, by name."""
+        """The arguments that say how the data is read and how detectors judge, by name."""
         return {name: getattr(self, name) for name in ("corpus", "model", "budget", "assume", "split")}
 
     def with_judgements(self, path: Path) -> str:
