@@ -162,7 +162,12 @@ class Audited:
             + [f"     {line}" for line in wrap(row["reason"], 74)]
             for place, row in enumerate(rows, 1)
         )
-        return ["\nMost suspicious:", *chain.from_iterable(told)]
+        head = (
+            "Most suspicious:"
+            if self.flagged
+            else "None can be called wrong without judgements. The most unlike the others:"
+        )
+        return [f"\n{head}", *chain.from_iterable(told)]
 
     def summary(self, error: float | None = None, seconds: float | None = None, *, examples: bool = True) -> str:
         """The findings, for a terminal.

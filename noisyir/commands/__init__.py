@@ -99,9 +99,9 @@ def split_settings(overrides: list[str] | None) -> tuple[list[str], list[str]]:
 
 
 def with_columns(overrides: list[str] | None, query: str | None, document: str | None) -> list[str]:
-    """The settings that were given, with the one that --query and --document stand for."""
-    named = {column: name for column, name in (("query", query), ("document", document)) if name is not None}
-    return [*(overrides or []), *([f"data.columns={json.dumps(named)}"] if named else [])]
+    """The settings that were given, with those that --query and --document set."""
+    named = {"query": query, "document": document}
+    return [*(overrides or []), *(f"data.columns.{at}={json.dumps(name)}" for at, name in named.items() if name)]
 
 
 def prefect_engine(flow: str) -> Any:

@@ -175,8 +175,7 @@ def test_columns_of_other_names_are_mapped(noisyir, owner, file, tmp_path):
     code, _, err = noisyir("audit", other)
     assert code == 1
     _, *typed = shlex.split(re.search("type (noisyir .*), or name its format", err)[1])
-    typed[-1] = typed[-1].removesuffix("}") + ", query_id: id}"
-    code, _, err = noisyir(*typed)
+    code, _, err = noisyir(*typed, "data.columns={query_id: id}")
     assert code == 0, err
     check_verdicts(owner, table(tmp_path / "other-audit"))
 
@@ -442,7 +441,7 @@ BAD_PAIRS = {
     "unknown columns": (
         lambda o: [{"ask": "a", "reply": "b"}],
         [],
-        "which is query and which is document; it has ask, reply: if 'ask' is the query, type noisyir audit",
+        "which column is the query and which the document; it has ask, reply: if 'ask' is the query, type noisyir audit",
     ),
     "a mapped column that is not there": (
         lambda o: o.inline,
