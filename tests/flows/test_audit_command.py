@@ -441,7 +441,7 @@ BAD_PAIRS = {
     "unknown columns": (
         lambda o: [{"ask": "a", "reply": "b"}],
         [],
-        "which column is the query and which the document; it has ask, reply: if 'ask' is the query, type noisyir audit",
+        "which column is the query and which the document; it has ask, reply: if 'ask' is the query, type noisyir",
     ),
     "a mapped column that is not there": (
         lambda o: o.inline,
