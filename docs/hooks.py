@@ -114,7 +114,7 @@ def settings() -> str:
 
     told: set[tuple[type[Params], str]] = set()  # each group once at a place, and not within itself
     groups = ((Experiment, "An experiment", ""), (Runtime, "The machine", "runtime."))
-    return "\n".join(line for group in groups for line in _group_of(*group, told))
+    return "\n".join(line for params, title, prefix in groups for line in _group_of(params, title, prefix, told))
 
 
 def _group_of(params: type[Params], title: str, prefix: str, told: set[tuple[type[Params], str]]) -> Iterator[str]:
@@ -133,7 +133,7 @@ def _group_of(params: type[Params], title: str, prefix: str, told: set[tuple[typ
         yield f"| `{prefix}{name}` | {_default(field)} | {_cell(field.description or '')} |"
         for group in groups:
             if group.__dict__.get("home"):
-                variants = group.variants().items()
+                variants = group.variants().items()  # type: ignore[attr-defined]
                 inner += [(one, f"`{prefix}{name}` of kind `{kind}`", f"{prefix}{name}.") for kind, one in variants]
             else:
                 inner.append((group, f"`{prefix}{name}`", f"{prefix}{name}."))

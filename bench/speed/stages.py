@@ -20,7 +20,7 @@ from noisyir.schemas.data import ANSWERS, CORPUS, PAIRS, QRELS, QUERIES
 from noisyir.schemas.training import MODEL
 from noisyir.settings import Params
 from noisyir.stages.mining.candidates import CANDIDATES
-from noisyir.stages.mining.mine import MINE
+from noisyir.stages.mining.hard_negatives import MINE
 from noisyir.stages.retrieval.encode import ENCODE
 from noisyir.stages.retrieval.index import INDEX
 from noisyir.stages.retrieval.search import SEARCH

@@ -5,6 +5,7 @@ import math
 import os
 import re
 import time
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -59,16 +60,23 @@ model: {{backbone: {backbone}}}
 
 
 def experiment_file(
-    data: str, target: Path, store: Store, *, corpus: str | None = None, budget: str | None = None
+    data: str,
+    target: Path,
+    store: Store,
+    *,
+    corpus: str | None = None,
+    budget: str | None = None,
+    overrides: Sequence[str] = (),
 ) -> str:
     """Write the experiment; what was found and chosen, in words.  ConfigError where the file is there already.
 
     data, corpus: paths, or names of the Hub, which the experiment holds as they are.  store: where audits of the data
     may lie.  budget: time for a run, such as 10m; None: a static model.  ConfigError where it is enough for none.
+    overrides: of settings, of which the columns of a file of pairs are written down.
     """
     if target.exists():
         raise ConfigError(f"{target} exists already: run it (noisyir run {target}), or name another file with --to")
-    exp, why_model, advice, _ = advice_for(data, store, corpus=corpus, budget=budget)
+    exp, why_model, advice, _ = advice_for(data, store, corpus=corpus, budget=budget, overrides=overrides)
     why_methods = f"{advice.method}: {advice.why}"
     found = _found(exp, data)
     on_hub = {name: source for name, source in (("path", data), ("corpus", corpus or "")) if is_on_hub(source)}
@@ -82,7 +90,7 @@ def experiment_file(
         why_methods=why_methods,
         why_model=why_model,
         backbone=exp.model.backbone,
-        data="\n  ".join(f"{name}: {_yaml(value)}" for name, value in places.items()),
+        data="\n  ".join([*(f"{name}: {_yaml(value)}" for name, value in places.items()), *_columns(exp)]),
         hold_out=_hold_out(exp),
         chosen=next(said for name, said in exp.chosen.items() if name.startswith("train.")).partition(": ")[2],
         train=", ".join(f"{name}: {value}" for name, value in train.items()),
@@ -96,16 +104,19 @@ def experiment_file(
 
 
 def advice_for(
-    data: str, store: Store, *, corpus: str | None = None, budget: str | None = None
+    data: str, store: Store, *, corpus: str | None = None, budget: str | None = None, overrides: Sequence[str] = ()
 ) -> tuple[Experiment, str, Advice, Profile | None]:
     """The experiment for a file, why it has its backbone, how it should train, and the file in numbers.
 
     Arguments and errors as for `experiment_file`.
     """
-    exp, why = experiment_for(data, corpus=corpus), "static: no time was given (noisyir init --budget 10m)"
+    exp, why = (
+        experiment_for(data, corpus=corpus, overrides=overrides),
+        "static: no time was given (noisyir init --budget 10m)",
+    )
     if budget:
         backbone, why = affordable(exp, budget)
-        exp = experiment_for(data, corpus=corpus, overrides=[f"model.backbone={backbone}"])
+        exp = experiment_for(data, corpus=corpus, overrides=[*overrides, f"model.backbone={backbone}"])
     profile, pairs = profile_of_data(exp.data), exp.data.count_pairs(MANY)
     return exp, why, advise(profile, exp.model.backbone, known_sets(), pairs, _most_wrong(store, exp)), profile
 
@@ -183,6 +194,12 @@ def _places(exp: Experiment, target: Path) -> dict[str, str]:
     """The files of the data, as seen from the experiment's."""
     given = {name: getattr(exp.data, name) for name in exp.data.locations()}
     return {name: os.path.relpath(value, target.parent) for name, value in given.items() if value is not None}
+
+
+def _columns(exp: Experiment) -> list[str]:
+    """The line of the columns, where they were named."""
+    named = exp.data.columns if isinstance(exp.data, Pairs) else {}
+    return [f"columns: {json.dumps(dict(named), ensure_ascii=False)}"] if named else []
 
 
 def _hold_out(exp: Experiment) -> str:

@@ -40,7 +40,7 @@ from noisyir.engine.plan import Choice
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
 from noisyir.engine.tables import aligned
-from noisyir.errors import ConfigError, StoreError
+from noisyir.errors import ConfigError, StoreError, did_you_mean
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.settings import HELD_OUT
@@ -162,7 +162,12 @@ class Audited:
             + [f"     {line}" for line in wrap(row["reason"], 74)]
             for place, row in enumerate(rows, 1)
         )
-        return ["\nMost suspicious:", *chain.from_iterable(told)]
+        head = (
+            "Most suspicious:"
+            if self.flagged
+            else "None can be called wrong without judgements. The most unlike the others:"
+        )
+        return [f"\n{head}", *chain.from_iterable(told)]
 
     def summary(self, error: float | None = None, seconds: float | None = None, *, examples: bool = True) -> str:
         """The findings, for a terminal.
@@ -374,10 +379,14 @@ def settings_of_data(data: str, corpus: str | None = None, overrides: Sequence[s
     there = here(data)
     if not Path(there).exists() and not data.startswith((*IR_DATASETS, SCHEME)):
         if Path(data).suffix or len(Path(data).parts) > 1:
-            raise ConfigError(f"there is no file and no folder {data}: name one that is there")
-        raise ConfigError(
-            f"{data!r} is no experiment ({', '.join(experiments.names())}), and no file or folder of a data set"
-        )
+            folder = Path(data).parent
+            known = [str(folder / path.name) for path in folder.iterdir()] if folder.is_dir() else []
+            raise ConfigError(
+                f"there is no file and no folder {data}{did_you_mean(data, known) or ': name one that is there'}"
+            )
+        known = experiments.names()
+        others = did_you_mean(data, known) or f": give a file of pairs, a folder, or one of {', '.join(known)}"
+        raise ConfigError(f"{data!r} is no experiment, and no file or folder{others}")
     found = recognise(there, **{name: here(place) for name, place in beside.items()})
     return {**found, **beside} | ({"path": data} if found.get("path") == there else {})
 

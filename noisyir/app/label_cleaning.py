@@ -25,10 +25,7 @@ class CleaningWords:
     """How a front calls applying an audit, and what it offers instead: the command line, unless others are given."""
 
     apply: str = "--apply"
-    judge_first: str = (
-        "put --sample 50 in the place of --apply, fill the column verdict of the sample.csv that it writes, and give "
-        "that with --judgements beside --apply (or judge with --judge)"
-    )
+    judge_first: str = "--judge asks about 50 pairs (or --sample 50 writes them); give the answers with --judgements"
     force: str = "--force"
     assume: str = "--assume random --force"
     threshold: str = "detect.threshold={:g}"
@@ -59,9 +56,8 @@ def refuse_unjudged(exp: Experiment, *, force: bool, words: CleaningWords = _COM
         return
     theirs = " (the verdicts given carry no weights, so they were chosen otherwise)" if files else ""
     raise ConfigError(
-        f"{words.apply} changes training data, and nobody judged a random sample of it{theirs}, so how much is wrong "
-        f"is not known: {words.judge_first}; {words.assume} applies what would follow if wrong pairs had random "
-        "documents"
+        f"{words.apply} needs to know how many pairs are wrong, and nobody judged a random sample{theirs}: "
+        f"{words.judge_first}; {words.assume} supposes that wrong pairs have random documents"
     )
 
 

@@ -23,7 +23,7 @@ def experiment_for(path: str, *, corpus: str | None = None, overrides: Sequence[
 
     ConfigError where the path is neither, and for settings that there are not.
     """
-    given: dict[str, Any] = settings_of_data(path) | ({"corpus": corpus} if corpus else {})
+    given: dict[str, Any] = settings_of_data(path, overrides=overrides) | ({"corpus": corpus} if corpus else {})
     return filled_in(experiments.from_settings({"name": named_after(path), "data": given}, overrides))
 
 

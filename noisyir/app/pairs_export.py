@@ -1,4 +1,4 @@
-"""`noisyir export --as`: pairs in any format that is read: as an audit leaves them, or data just as it is."""
+"""Pairs in any format that is read: as an audit leaves them, just as data is, or with mined negatives."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +18,10 @@ from noisyir.auditing.apply import HALF, decide
 from noisyir.auditing.pairs_to_clean import Fate
 from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.formats import Format
+from noisyir.data.formats.trainers import SentenceTransformers
 from noisyir.engine.build_stage import Result
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, NoisyirError, StoreError, did_you_mean
+from noisyir.errors import ConfigError, DataError, NoisyirError, StoreError, did_you_mean
 from noisyir.pipelines.experiment import Experiment, recorded_experiment
 from noisyir.settings import PROMOTION
 
@@ -53,7 +54,7 @@ def export_pairs(
     ConfigError for a format that is not written, and as of `audit --apply`; StoreError where nobody audited; DataError
     for what the format cannot hold.
     """
-    variant = _format(kind)
+    variant = format_named(kind)
     source = Path(name)
     if source.exists() and source.suffix not in (".yaml", ".yml"):
         given = _as_it_is(source, holds_weights=variant.holds_weights)
@@ -66,7 +67,56 @@ def export_pairs(
     return f"{target}: {rows:,} pairs of {given.said}\nnoisyir import {target}", target
 
 
-def _format(kind: str) -> type[Format]:
+def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: Path) -> str:
+    """Write the training pairs with their hard negatives in a format; what was written and left out, in words.
+
+    Columns of sentence-transformers have as many negatives in each row: queries with fewer are left out there.
+    DataError where no negative is left, StoreError for a path that is there already.
+    """
+    noted = outcome.results["mine"].meta.notes["negatives"]
+    pairs, queries, negatives = (store.builds.table(outcome.kept[name]) for name in ("pairs", "queries", "negatives"))
+    removed = ", ".join(f"{count:,} by {name}" for name, count in noted["removed"].items())
+    if not negatives.num_rows:
+        raise DataError(
+            f"no negative is left of {noted['candidates']:,} candidates, removed {removed}: loosen that bound"
+        )
+    counts = pc.value_counts(negatives["query_id"].combine_chunks())
+    most = pc.max(counts.field("counts")).as_py()
+    enough = most if issubclass(variant, SentenceTransformers) else 1
+    written = counts.filter(pc.greater_equal(counts.field("counts"), enough)).field("values")
+    pairs, queries, negatives = (
+        table.filter(pc.is_in(table["query_id"], value_set=written)) for table in (pairs, queries, negatives)
+    )
+    named = pa.chunked_array([*pairs["doc_id"].chunks, *negatives["doc_id"].chunks], pa.string())
+    corpus = store.builds.batches(outcome.kept["corpus"], SCHEMAS["documents"].names)
+    found = [batch.filter(pc.is_in(batch["doc_id"], value_set=named.unique())) for batch in corpus]
+    tables = {"queries": queries, "judgements": pairs, "negatives": negatives.sort_by(_AS_DRAWN)}
+    completed = {name: _completed(table, SCHEMAS[name]) for name, table in tables.items()}
+    _write(variant, Collection(_completed(pa.Table.from_batches(found), SCHEMAS["documents"]), **completed), target)
+    lines = [
+        f"{target}: {pairs.num_rows:,} pairs, with {negatives.num_rows:,} hard negatives of {len(written):,} queries"
+    ]
+    lines += [f"{'candidates':<12}{noted['candidates']:,} found" + (f", removed {removed}" if removed else "")]
+    if few := noted["queries"] - len(written):
+        lines.append(
+            f"{'left out':<12}{few:,} queries with " + (f"fewer than {enough:,} negatives" if enough > 1 else "none")
+        )
+    return "\n".join(lines)
+
+
+_AS_DRAWN = [("query_id", "ascending"), ("draw", "ascending")]
+
+
+def _completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table's columns of the schema; one that it lacks is empty."""
+    for field in schema:
+        if field.name not in table.column_names:
+            table = table.append_column(field.name, pa.nulls(table.num_rows, field.type))
+    return table.select(schema.names).cast(schema)
+
+
+def format_named(kind: str) -> type[Format]:
+    """The format to write pairs in.  ConfigError for one that is not written."""
     known = [name for name, variant in Format.variants().items() if variant.written is not None]
     name = FORMAT_ALIASES.get(kind, kind.replace("-", "_"))
     if name not in known:

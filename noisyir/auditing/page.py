@@ -175,7 +175,7 @@ def page_data(params: AuditParams, audit: AuditPage, assumed: str = "") -> dict[
         for ids, similarities in zip(*(shown[name].to_pylist() for name in _BETTER), strict=True)
     ]
     return {
-        "id": _identity(audit.pairs),
+        "id": identity(audit.pairs),
         "rows": rows,
         "documents": {
             "id": documents["doc_id"].to_pylist(),
@@ -233,7 +233,7 @@ def json_for_html(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
-def _identity(pairs: pa.Table) -> str:
+def identity(pairs: pa.Table) -> str:
     """A name for the audited pairs, whatever their order, under which the browser keeps a person's verdicts."""
     total = hashlib.sha256()
     ordered = pairs.select([name for name, _ in BY_ID]).sort_by(BY_ID)

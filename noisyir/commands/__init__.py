@@ -54,11 +54,23 @@ def _yaml_names(folder: str) -> list[str]:
     return sorted(path.stem for path in (Path(__file__).parents[1] / folder).glob("*.yaml"))
 
 
+def written_formats() -> list[str]:
+    """The formats that pairs are written in, to complete one."""
+    from noisyir.data.formats import Format
+
+    return [name for name, variant in Format.variants().items() if variant.written is not None]
+
+
 _MODEL = "an experiment's name, a build's key, or models:/NAME@ALIAS"
 Model: TypeAlias = Annotated[str, argument("MODEL", _MODEL, experiment_names)]
 StoreUrl: TypeAlias = Annotated[
     str | None, option("URL", "folder or URL of artifacts ($NOISYIR_STORE, $NOISYIR_HOME/store)", "--store")
 ]
+CorpusFile: TypeAlias = Annotated[
+    str | None, option("FILE", "the documents, where a file of pairs only names them", "--corpus")
+]
+QueryColumn: TypeAlias = Annotated[str | None, option("COL", "the file's column of queries", "--query")]
+DocumentColumn: TypeAlias = Annotated[str | None, option("COL", "the file's column of documents", "--document")]
 Json: TypeAlias = Annotated[bool, flag("--json", "print one JSON object on stdout and nothing else there")]
 Verbose: TypeAlias = Annotated[bool, typer.Option("-v", "--verbose", help="show stages, times and places, too")]
 Engine: TypeAlias = Annotated[Literal["local", "prefect"], option("local|prefect", "who calls the stages")]
@@ -84,6 +96,12 @@ def split_settings(overrides: list[str] | None) -> tuple[list[str], list[str]]:
 
     given = overrides or []
     return [text for text in given if not is_runtime(text)], [text for text in given if is_runtime(text)]
+
+
+def with_columns(overrides: list[str] | None, query: str | None, document: str | None) -> list[str]:
+    """The settings that were given, with those that --query and --document set."""
+    named = {"query": query, "document": document}
+    return [*(overrides or []), *(f"data.columns.{at}={json.dumps(name)}" for at, name in named.items() if name)]
 
 
 def prefect_engine(flow: str) -> Any:

@@ -1,6 +1,5 @@
 """`noisyir audit`: which training pairs are wrong, and why; if asked, a cleaned copy of them."""
 
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -10,7 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from noisyir.commands import (
     NOT_PASSED,
+    CorpusFile,
+    DocumentColumn,
     Json,
+    QueryColumn,
     StoreUrl,
     Verbose,
     argument,
@@ -20,6 +22,7 @@ from noisyir.commands import (
     option,
     print_json,
     split_settings,
+    with_columns,
 )
 
 if TYPE_CHECKING:
@@ -47,9 +50,9 @@ _Apply: TypeAlias = Annotated[bool, flag("--apply", "write pairs with weights, r
 def run(
     data: _Data,
     overrides: Annotated[list[str] | None, argument("KEY=VALUE", "settings, such as detect.threshold=0.8")] = None,
-    corpus: Annotated[str | None, option("FILE", "the documents, where a file of pairs only names them")] = None,
-    query: Annotated[str | None, option("COL", "the file's column of queries")] = None,
-    document: Annotated[str | None, option("COL", "the file's column of documents")] = None,
+    corpus: CorpusFile = None,
+    query: QueryColumn = None,
+    document: DocumentColumn = None,
     out: Annotated[str | None, option("DIR", "where the files go (default: NAME-audit)")] = None,
     model: Annotated[str | None, option("MODEL", "judge by this model, not by the packaged one")] = None,
     sample: Annotated[int | None, option("N", "write a sample of N pairs to judge by hand")] = None,
@@ -59,6 +62,7 @@ def run(
     refit: Annotated[bool, flag("--refit", "judge all pairs again, by all verdicts")] = False,
     by_hand: Annotated[bool, flag("--judge", "judge pairs on a local page, or in the terminal")] = False,
     terminal: Annotated[bool | None, flag("--terminal/--page", "with --judge: there, display or not")] = None,
+    standalone: Annotated[bool, flag("--standalone", "write judge.html, to judge without noisyir")] = False,
     judge_as: Annotated[str | None, option("NAME", "with --judge: who you are (default: login name)", "--as")] = None,
     keep_wrong_below: Annotated[float | None, option("E", "how many to keep to have at most E wrong")] = None,
     assume: _Assume = None,
@@ -84,21 +88,17 @@ def run(
     from noisyir.app.label_audit import Gate, experiment_to_audit
 
     _refuse_together(alone=drop and not apply, spoken=as_json and bool(by_hand or judge_model or judge_url))
-    command = AuditArguments(data, _given(overrides, query, document), corpus, out, model, budget, assume, store, split)
-    (settings, machine), opened = split_settings(list(command.overrides)), open_store(store)
-    wishes = JudgingOptions(command, judgements or (), by_hand, terminal, judge_as, keep_wrong_below)
+    settings, machine = split_settings(overrides := with_columns(overrides, query, document))
+    command, opened = (
+        AuditArguments(data, overrides, corpus, out, model, budget, assume, store, split),
+        open_store(store),
+    )
+    wishes = JudgingOptions(command, judgements or (), by_hand, terminal, judge_as, keep_wrong_below, standalone)
     settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
-    named = {"corpus": corpus, "model": model, "budget": budget, "assume": assume, "split": split}
-    exp = experiment_to_audit(data, settings, **named, sample=sample, judgements=judgements or (), refit=refit)
+    exp = experiment_to_audit(data, settings, **command.named, sample=sample, judgements=judgements or (), refit=refit)
     output = _Output(as_json, verbose, error, None if fail_over is None else Gate(exp, fail_over))
     applying = _Applying(drop=drop, force=force).checked(exp) if apply else None
     return _carried_out(exp, machine, opened, judge, applying, wishes, output)
-
-
-def _given(overrides: list[str] | None, query: str | None, document: str | None) -> list[str]:
-    """The settings that were given, with the one that --query and --document stand for."""
-    named = {column: name for column, name in (("query", query), ("document", document)) if name is not None}
-    return [*(overrides or []), *([f"data.columns={json.dumps(named)}"] if named else [])]
 
 
 def _refuse_together(*, alone: bool, spoken: bool) -> None:

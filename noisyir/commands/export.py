@@ -6,7 +6,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated
 
-from noisyir.commands import Model, StoreUrl, flag, open_store, option
+from noisyir.commands import Model, StoreUrl, flag, open_store, option, written_formats
 from noisyir.errors import ConfigError
 
 
@@ -14,13 +14,6 @@ def _formats() -> list[str]:
     """The files that write a format, to complete one and to name them in the help, without loading any."""
     own = (Path(__file__).parents[1] / "app" / "exports").glob("[a-z]*.py")
     return sorted([*(p.stem.replace("_", "-") for p in own), *entry_points(group="noisyir.exports").names])
-
-
-def _written() -> list[str]:
-    """The formats that pairs are written in, to complete one."""
-    from noisyir.data.formats import Format
-
-    return [name for name, variant in Format.variants().items() if variant.written is not None]
 
 
 _FORMAT = f"{', '.join(_formats())} (docs/how-to/export.md)"
@@ -39,7 +32,7 @@ def run(
     licence: Annotated[
         str | None, option("ID", "the model's licence, for its card: apache-2.0, cc-by-4.0, ...")
     ] = None,
-    pairs_as: Annotated[str | None, option("FORMAT", _AS, "--as", complete=_written)] = None,
+    pairs_as: Annotated[str | None, option("FORMAT", _AS, "--as", complete=written_formats)] = None,
     drop: Annotated[bool, flag("--drop", "with --as: leave wrong pairs out, in formats that hold weights too")] = False,
     force: Annotated[
         bool, flag("--force", "also a model that is no better than none; with --as: also without a judged sample")

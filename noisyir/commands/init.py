@@ -5,13 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from noisyir.commands import StoreUrl, argument, open_store, option
+from noisyir.commands import (
+    CorpusFile,
+    DocumentColumn,
+    QueryColumn,
+    StoreUrl,
+    argument,
+    open_store,
+    option,
+    with_columns,
+)
 
 
 def run(
     data: Annotated[str, argument("PAIRS|DATASET", "a file of pairs, or a data set's folder; hf://ORG/NAME")],
     to: Annotated[str | None, option("FILE", "the experiment's file (default: beside the data, as .yaml)")] = None,
-    corpus: Annotated[str | None, option("FILE", "the documents, where a file of pairs only names them")] = None,
+    corpus: CorpusFile = None,
+    query: QueryColumn = None,
+    document: DocumentColumn = None,
     budget: Annotated[str | None, option("TIME", "of a run, as 10m: a transformer where it is enough for one")] = None,
     store: StoreUrl = None,
 ) -> int:
@@ -25,7 +36,9 @@ def run(
 
     beside = Path() if is_on_hub(data) else Path(data).parent
     target = Path(to) if to else beside / f"{named_after(data)}.yaml"
-    found = experiment_file(data, target, open_store(store), corpus=corpus, budget=budget)
+    found = experiment_file(
+        data, target, open_store(store), corpus=corpus, budget=budget, overrides=with_columns(None, query, document)
+    )
     print(found)
     print(f"\n{'written':<12}{target}")
     print(f"{'next':<12}noisyir audit {target}    which of the pairs are wrong\n{'':<12}noisyir run {target}")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from noisyir.commands import Json, StoreUrl, argument, open_store, option, print_json
+from noisyir.commands import CorpusFile, Json, StoreUrl, argument, open_store, option, print_json
 
 
 def run(
     data: Annotated[str, argument("PAIRS|DATASET", "a file of pairs, or a data set's folder")],
-    corpus: Annotated[str | None, option("FILE", "the documents, where a file of pairs only names them")] = None,
+    corpus: CorpusFile = None,
     budget: Annotated[str | None, option("TIME", "of a run, as 10m: a transformer where it is enough for one")] = None,
     as_json: Json = False,
     store: StoreUrl = None,

@@ -95,6 +95,8 @@ def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
     if _is_squad(path):
         return {"kind": "squad", "path": str(path)}
     rows, why = None, ""
+    if not path.stat().st_size:
+        raise DataError(f"{path} is empty: a pair needs a query and a document")
     try:
         rows = RowFile.open(str(path), "data.path")
     except DataError as error:
@@ -104,10 +106,7 @@ def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
     if kind := _headerless(path):
         return {"kind": kind, "path": str(path)}
     if rows is not None:
-        raise DataError(
-            f"{path}: its columns do not tell which is query and which is document; {found_in(rows)}: "
-            f"{_mapping(rows)}, or name its format by data.kind (--format)"
-        )
+        raise DataError(f"{path} {_unclear(rows)}")
     raise DataError(
         f"{path} is of no known format{why}: name it with --format ({', '.join(Format.variants())}), or data.kind"
     )
@@ -124,6 +123,14 @@ def _of_rows(rows: RowFile) -> dict[str, Any] | None:
     return {"kind": "pairs", "path": path} if "query" in chosen and chosen.keys() & {"document", "doc_id"} else None
 
 
+def _unclear(rows: RowFile) -> str:
+    """The columns that tell no pair, and the cure."""
+    if len(rows.columns) == 1:
+        return f"has only one column, {rows.columns[0]}: a pair needs a query and a document"
+    said = f"does not tell which column is the query and which the document; {found_in(rows)}: {_mapping(rows)}"
+    return f"{said}, or name its format by data.kind (--format)"
+
+
 def _mapping(rows: RowFile) -> str:
     """The command that was typed with columns named: of the first row's texts the longest is taken for the document."""
     first = next((row for _, row in rows.rows(rows.columns)), {})
@@ -133,8 +140,10 @@ def _mapping(rows: RowFile) -> str:
         return "a pair needs a column of queries and one of documents, so add what is missing"
     document, query = chosen
     words, setting = typed_words.get(), f"data.columns={{query: {_as_yaml(query)}, document: {_as_yaml(document)}}}"
-    if words[:1] in (("import",), ("init",)):  # init takes no columns, and what was imported needs none
-        typed = ["import", *words[1:], "--map", f"query={query},positive={document}"]
+    if words[:1] == ("import",):
+        typed = [*words, "--map", f"query={query},positive={document}"]
+    elif words[:1] in (("audit",), ("init",), ("mine",)):
+        typed = [*words, "--query", query, "--document", document]
     else:
         typed = [*words, setting]
     return f"if {query!r} is the query, " + (f"type {shlex.join(['noisyir', *typed])}" if words else f"set {setting}")

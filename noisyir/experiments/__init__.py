@@ -117,8 +117,8 @@ def _read(name_or_path: str, folder: str = "") -> dict[str, Any]:
         raise ConfigError(f"{path} is data and no experiment: `noisyir init {path}` writes one to run")
     else:
         what, known = (folder.removesuffix("s") or "experiment"), names(folder)
-        hint = did_you_mean(name_or_path, known)
-        raise ConfigError(f"no {what} {name_or_path!r}{hint}; there are {', '.join(known)}, or give a .yaml file")
+        hint = did_you_mean(name_or_path, known) or f"; there are {', '.join(known)}"
+        raise ConfigError(f"no {what} {name_or_path!r}{hint}, or give a .yaml file")
     settings = parse_yaml(text, name_or_path)
     if not isinstance(settings, dict):
         raise ConfigError(f"{name_or_path} must hold settings (name: ..., data: ...), not {type(settings).__name__}")

@@ -14,7 +14,7 @@ from noisyir.mining.samplers import Uniform
 from noisyir.pipelines.method import Method
 from noisyir.pipelines.mining import TrainedJudge, retrieved
 from noisyir.pipelines.settings import AugmentParams
-from noisyir.stages.mining.mine import PSEUDO_LABEL
+from noisyir.stages.mining.hard_negatives import PSEUDO_LABEL
 from noisyir.stages.training.train_dpr import TRAIN_DPR
 from noisyir.stages.training.warm_up_ranker import WARM_UP_RANKER
 

@@ -14,7 +14,7 @@ from noisyir.pipelines.searching import encoded, searched
 from noisyir.retrieval.settings import Bm25IndexParams, RandomRunParams
 from noisyir.stages import stage_named, stage_of
 from noisyir.stages.mining.candidates import CANDIDATES
-from noisyir.stages.mining.mine import MINE
+from noisyir.stages.mining.hard_negatives import MINE
 from noisyir.stages.mining.relevance import ESTIMATE_RELEVANCE
 from noisyir.stages.mining.relevance_judges import RANKER_JUDGE
 from noisyir.stages.mining.teacher_lists import CHOOSE_LISTS, POOL_CANDIDATES

@@ -174,8 +174,7 @@ def test_columns_of_other_names_are_mapped(noisyir, owner, file, tmp_path):
     code, _, err = noisyir("audit", other)
     assert code == 1
     _, *typed = shlex.split(re.search("type (noisyir .*), or name its format", err)[1])
-    typed[-1] = typed[-1].removesuffix("}") + ", query_id: id}"
-    code, _, err = noisyir(*typed)
+    code, _, err = noisyir(*typed, "data.columns={query_id: id}")
     assert code == 0, err
     check_verdicts(owner, table(tmp_path / "other-audit"))
 
@@ -249,12 +248,12 @@ def test_apply_is_refused_until_a_random_sample_is_judged(noisyir, owner, file, 
     code, out, err = noisyir("audit", file, "--judgements", page, "--apply", "--out", "made")
     assert code == 1 and "the verdicts given carry no weights" in err and not (tmp_path / "made").exists()
 
-    assert re.search(r"put (--sample \d+) in the place of --apply", err)[1] == "--sample 50"
+    assert re.search(r"or (--sample \d+) writes them", err)[1] == "--sample 50"
     sample = judged_sample(noisyir, owner, file, tmp_path, 50)
     code, out, err = noisyir("audit", file, "--judgements", sample, "--judgements", page, "--apply", "--out", "made")
     assert code == 0 and (tmp_path / "made" / "mine.cleaned.jsonl").exists(), err
     code, out, err = noisyir("audit", file, "--apply", "--force", "--out", "forced")
-    (advised,) = re.findall(r"(--assume random --force) applies what would follow", err)
+    (advised,) = re.findall(r"(--assume random --force) supposes that wrong pairs", err)
     assert code == 1
     code, out, err = noisyir("audit", file, "--apply", *advised.split(), "--out", "forced")
     assert code == 0 and (tmp_path / "forced" / "mine.cleaned.jsonl").exists(), err
@@ -441,7 +440,7 @@ BAD_PAIRS = {
     "unknown columns": (
         lambda o: [{"ask": "a", "reply": "b"}],
         [],
-        "which is query and which is document; it has ask, reply: if 'ask' is the query, type noisyir audit",
+        "which column is the query and which the document; it has ask, reply: if 'ask' is the query, type noisyir",
     ),
     "a mapped column that is not there": (
         lambda o: o.inline,
@@ -481,7 +480,7 @@ def test_bad_pairs_are_one_line_that_says_what_to_do(noisyir, owner, tmp_path, f
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["demoo"], "'demoo' is no experiment (ar2_small, demo, "),
+        (["demoo"], "'demoo' is no experiment, and no file or folder (did you mean demo?)"),
         (["pairs.txt"], "there is no file and no folder pairs.txt"),
         (["."], ". is a folder of no known format: it holds none of corpus.jsonl (beir)"),
         (["demo", "--corpus", "c.jsonl"], "--corpus belongs to a file of pairs, which demo is not"),

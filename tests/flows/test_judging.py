@@ -129,22 +129,23 @@ def test_a_hundred_pairs_by_keyboard_and_the_command_that_uses_them(page, owner)
         assert re.search(
             r"at most [\d.]+ % of these are wrong, with 90 % confidence", page("byId('bound').textContent")
         )
+        judge(page, owner, 2)  # after the last figures
         page("document.getElementById('finish').click()")
         page.until("!document.getElementById('ended').hidden")
         summary = page("document.getElementById('summary').textContent")
         assert page("[...document.querySelectorAll('#commands code')].map(code => code.textContent.trim())") == [
             line.strip() for line in summary.splitlines() if line.startswith("  noisyir ")
         ]
-        assert "%" in page("document.querySelector('#result .big strong').textContent") and faults(page) == []
+        assert "By 102 pairs" in page("document.querySelector('#result .big').textContent") and faults(page) == []
         assert server.process.wait(30) == 0
-        assert f"100 pairs judged by ann: {Path('hundred') / 'judgements.jsonl'}" in summary
+        assert f"102 pairs judged by ann: {Path('hundred') / 'judgements.jsonl'}" in summary
         assert not (owner.folder / "hundred" / "judging.json").exists()
     *_, command, _, cleans = map(shlex.split, summary.splitlines())
     assert command[0] == "noisyir" and "--judgements" in command and cleans == [*command, "--apply"]
     out = owner.run(NOISYIR, *command[1:], "--apply")
     assert "judged" in out
     rows = pq.read_table(owner.folder / "hundred" / "audit.parquet").to_pylist()
-    assert sum(row["judged"] is not None for row in rows) == 100
+    assert sum(row["judged"] is not None for row in rows) == 102
     assert all((row["judged"] == "wrong") == (row["query_id"] in owner.wrong) for row in rows if row["judged"])
     kept = owner.run(NOISYIR, *command[1:], "--keep-wrong-below", "0.2")
     told = re.search(r"guarantee +keep the (\d+) of 240 pairs with the lowest score: at most [\d.]+% of them", kept)
@@ -234,6 +235,45 @@ def test_keys_accept_skip_help_and_what_stands_on_the_page(page, owner):  # noqa
         assert "score" not in page("document.querySelector('#pair').textContent")
         page.send("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=False)
         assert page("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_page_alone_asks_the_sessions_pairs_and_saves_what_the_command_takes(page, owner, tmp_path):  # noqa: F811
+    told = owner.run(NOISYIR, *"audit mine.jsonl runtime.threads=1 --standalone --out alone-page".split())
+    command = shlex.split(told.splitlines()[-1].removeprefix("then"))
+    html = owner.folder / "alone-page" / "judge.html"
+    assert not re.search(r"(?:src|href)=\"(?!data:)", html.read_text()), "it loads nothing"
+    page.open(html)
+    page.until(f"({SHOWN}) !== ''")
+    page.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    for width in (390, 800, 1440):
+        for scheme in ("light", "dark"):
+            look(page, width, scheme)
+            assert faults(page) == []
+    judge(page, owner, 30)
+    page.press("z")
+    judge(page, owner, 1)
+    page.press("n")
+    page("byId('finish').click()")
+    assert page("byId('saved').textContent") == "Write your name first."
+    page("byId('name').focus()")
+    for key in "wren":  # two of them are keys that answer elsewhere
+        page.press(key)
+    page.send("Page.reload")
+    page.until(f"document.readyState === 'complete' && ({SHOWN}) !== ''")
+    assert page("byId('judged').textContent") == "30" and page("byId('name').value") == "wren"
+    page("byId('finish').click()")
+    until((tmp_path / "judgements.jsonl").exists)
+    saved = [json.loads(line) for line in (tmp_path / "judgements.jsonl").read_text().splitlines()]
+    assert len(saved) == 30 and {line["judge"] for line in saved} == {"wren"}
+    assert all((line["verdict"] == "wrong") == (line["query_id"] in owner.wrong) for line in saved)
+    with Server(owner, "as-alone") as server:
+        visit(page, server.url)
+        judge(page, owner, 30)
+        until(lambda: len(owner.answers("as-alone")) == 30)
+    asked = {(line["query_id"], line["doc_id"]): line["weight"] for line in owner.answers("as-alone")}
+    assert asked == {(line["query_id"], line["doc_id"]): line["weight"] for line in saved}
+    command[command.index("judgements.jsonl")] = str(tmp_path / "judgements.jsonl")
+    assert "30 of them were drawn at random" in owner.run(NOISYIR, *command[1:], "--apply")
 
 
 def test_the_terminal_takes_answers_from_a_pipe_and_tells_what_to_do_with_them(owner):

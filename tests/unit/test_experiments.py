@@ -23,7 +23,7 @@ def test_overrides_are_yaml_and_reach_nested_settings():
 @pytest.mark.parametrize(
     ("name", "overrides", "message"),
     [
-        ("dmo", [], r"no experiment 'dmo' \(did you mean demo\?\); there are ar2_small, demo"),
+        ("dmo", [], r"no experiment 'dmo' \(did you mean demo\?\), or give a .yaml"),
         ("demo", ["train.epoch=3"], r"unknown key train.epoch \(did you mean epochs\?\); known here: .*batch_size"),
         ("demo", ["trian.epochs=3"], r"unknown key trian \(did you mean train\?\)"),
         ("demo", ["train.epochs=many"], r"train.epochs: .*integer.*got 'many'"),

@@ -17,7 +17,7 @@ from noisyir.app.console import stdout_console
 from noisyir.app.judging.journal import Journal
 from noisyir.app.judging.learning import Knowledge, OrderLearner, PairLearner
 from noisyir.app.judging.pairs_to_judge import PairsToJudge, pairs_to_judge
-from noisyir.app.judging.server import has_display, serve_page
+from noisyir.app.judging.server import has_display, page_alone, serve_page
 from noisyir.app.judging.session import JudgingSession, summary, told_guarantee
 from noisyir.app.judging.terminal import judge_in_terminal
 from noisyir.app.label_audit import KEPT, Audited
@@ -43,6 +43,11 @@ class AuditArguments(NamedTuple):
     store: str | None
     split: str | None = None
 
+    @property
+    def named(self) -> dict[str, str | None]:
+        """The arguments that say how the data is read and how detectors judge, by name."""
+        return {name: getattr(self, name) for name in ("corpus", "model", "budget", "assume", "split")}
+
     def with_judgements(self, path: Path) -> str:
         """The command that audits the same pairs by a file of judgements, as a shell takes it."""
         return self._with("--judgements", str(path))
@@ -63,7 +68,7 @@ class JudgingOptions:
 
     judgements: files of verdicts.  judge: let a person judge: in the terminal or else on a page; None: on a page where
     there is a display.  name: the judge's, the login name where None.  wrong: say how many pairs to keep so that at
-    most this share of them is wrong.
+    most this share of them is wrong.  standalone: write a page that judges without a server.
     """
 
     command: AuditArguments
@@ -72,11 +77,14 @@ class JudgingOptions:
     terminal: bool | None = None
     name: str | None = None
     wrong: float | None = None
+    standalone: bool = False
 
     def __post_init__(self) -> None:
         """ConfigError for what makes no sense together."""
         if not self.judge and (self.terminal is not None or self.name is not None):
             raise ConfigError("--terminal, --page and --as say how to judge: give them with --judge")
+        if self.judge and self.standalone:
+            raise ConfigError("--judge asks here, and --standalone writes a page for elsewhere: give one of them")
         if self.name is not None and self.name.startswith(BY_MODEL):
             raise ConfigError(f"--as names a person; names that begin with {BY_MODEL} are those of models")
         if self.wrong is not None and not 0 < self.wrong < 1:
@@ -87,6 +95,8 @@ class JudgingOptions:
 
         Without any judgements what may be kept is known under an assumption alone.
         """
+        if self.standalone:
+            return self._page_alone(audited, folder)
         if self.judge:
             return self._judged(audited, folder)
         if self.wrong is None:
@@ -96,6 +106,18 @@ class JudgingOptions:
             return self._kept(audited, audited.keeping, folder)
         known = known_from(audited, self.judgements or [str(own)])
         return self._kept(audited, known.keeping(audited.table.num_rows), folder)
+
+    def _page_alone(self, audited: Audited, folder: Path) -> str:
+        """Write the page for somebody without noisyir; where it is, and how the answers come back."""
+        path, command = folder / ALONE, self.command.with_judgements(Path(FILE))
+        try:
+            path.write_text(page_alone(_pairs(audited), audited.exp.seed, command), encoding="utf-8")
+        except OSError as error:
+            raise StoreError(f"cannot write to the folder {folder}, choose another --out: {error}") from error
+        return (
+            f"\n{ALONE:<15} {path}\n{'':<15} a page to send: anyone with a browser can judge, and saves {FILE}\n"
+            f"{'then':<15} {command}"
+        )
 
     def _kept(self, audited: Audited, keeping: Keeping, folder: Path) -> str:
         """The line that says how many pairs may be kept, and where they are."""
@@ -126,7 +148,7 @@ class JudgingOptions:
             return f"{told()}\n{kept}".rstrip()
 
 
-FILE = "judgements.jsonl"
+FILE, ALONE = "judgements.jsonl", "judge.html"
 _FEATURES = "pair_features"
 
 

@@ -13,13 +13,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 from markupsafe import Markup
 
-from noisyir.app.judging.session import JudgingSession, Progress
-from noisyir.auditing.page import json_for_html
+from noisyir.app.judging.pairs_to_judge import PairsToJudge
+from noisyir.app.judging.session import JudgingSession, Progress, random_order
+from noisyir.auditing.page import identity, json_for_html
 from noisyir.errors import DataError, MissingPackageError, NoisyirError, install_hint
 from noisyir.report.cells import templates
-from noisyir.serving.own_pages import LOOPBACK, foreign, inlined, page_headers
+from noisyir.serving.own_pages import LOOPBACK, foreign, inlined, page_headers, page_policy
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -31,7 +33,9 @@ HOST = "127.0.0.1"
 _LARGEST_BODY = 64 * 1024
 _MOST_PAIRS = 50
 _VERDICTS = ("wrong", "clean", "unclear")
-_SCRIPTS = ("texts.js", "judge.js")
+_SCRIPTS = ("texts.js", "judge.js", "judge_server.js")
+_ALONE = ("texts.js", "judge.js", "judge_alone.js")
+_PAIRS_ALONE = 200  # of a page without a server: four times as many as tell the rate well enough for a start
 _STYLES = ("report.css", "audit.css", "judge.css")
 _HEADERS = page_headers(_SCRIPTS, _STYLES)
 
@@ -159,9 +163,29 @@ def _guards(token: str) -> list[Any]:
 
 def page(common: Sequence[str]) -> str:
     """The page as HTML text.  common: words that are not marked where query and document share them."""
-    style, script = (Markup(inlined(names)) for names in (_STYLES, _SCRIPTS))
-    data = Markup(json_for_html({"common": common}))
-    return templates().get_template("judge.html").render(style=style, script=script, data=data)
+    return _rendered(_SCRIPTS, {"common": common})
+
+
+def page_alone(pairs: PairsToJudge, seed: int, command: str) -> str:
+    """The page as a file of its own: the first pairs of a session's random order, and answers that the browser keeps.
+
+    seed: of the session, which asks the same pairs.  command: takes the saved answers back.
+    """
+    order = random_order(pairs.scores, np.random.default_rng(seed))
+    rows = order.rows[:_PAIRS_ALONE].tolist()
+    pairs.prepare(rows)
+    drawn = [
+        {**pairs.shown(row).as_json(), "weight": weight}
+        for row, weight in zip(rows, order.weights.tolist(), strict=False)
+    ]
+    data = {"common": pairs.common, "id": identity(pairs.audit), "pairs": drawn, "command": command}
+    return _rendered(_ALONE, data, policy=page_policy(_ALONE, _STYLES))
+
+
+def _rendered(scripts: tuple[str, ...], data: Body, policy: str = "") -> str:
+    style, script = (Markup(inlined(names)) for names in (_STYLES, scripts))
+    shown = {"style": style, "script": script, "data": Markup(json_for_html(data))}
+    return templates().get_template("judge.html").render(**shown, policy=Markup(policy), alone=scripts == _ALONE)
 
 
 _ACCESS = "judging.json"  # beside the judgements while a session is open

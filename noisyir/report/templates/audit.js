@@ -127,7 +127,7 @@ class Listing {
   }
 
   focusMark() {
-    // drawing anew must not lose the keyboard's place
+    // drawing again must not lose the keyboard's place
     const at = document.activeElement;
     if (!this.body.contains(at)) return null;
     if (at.dataset.judge !== undefined) return `[data-judge="${at.dataset.judge}"]`;
@@ -256,10 +256,7 @@ function saveCsv(name, lines) {
   // As noisyir/auditing/files.py: a quote mark goes before what a spreadsheet would take for a formula.
   const cell = (text) => `"${(/^'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(text) ? "'" + text : text).replaceAll('"', '""')}"`;
   const [heading, ...rest] = lines;
-  const blob = new Blob([[heading.join(","), ...rest.map((line) => line.map(cell).join(",")), ""].join("\n")], { type: "text/csv" });
-  const link = element("a", { href: URL.createObjectURL(blob), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  download(name, [[heading.join(","), ...rest.map((line) => line.map(cell).join(",")), ""].join("\n")], "text/csv");
 }
 
 // How many pairs may be kept: the bounds, where there are any, hold together ------------------------------------

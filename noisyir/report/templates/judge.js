@@ -1,17 +1,18 @@
-// Judging by keyboard; texts.js stands before it.  An answer shows the next pair at once and is sent beside: what is not
-// yet answered for is kept, also by the browser, and sent again until the server has it.
+// Judging by keyboard.  An answer shows the next pair immediately and is sent meanwhile: an answer without a reply is kept,
+// also by the browser, and sent again.  texts.js is before it, and after it judge_server.js or judge_alone.js: `call`,
+// `finish` and `lookAgain`.
 
 const AHEAD = 10; // pairs that are fetched before they are shown
 const TARGET = 50; // answers that tell the rate well enough for a start
 const USEFUL = 0.25; // a bound on what is wrong among the pairs kept that is worth showing
 const FEW = 5; // when so few are left, more are fetched
-const PATIENCE = 700; // milliseconds between two attempts
 const STORE = `noisyir-judging-${location.pathname}`;
 const NAMES = { clean: "right", wrong: "wrong", unclear: "unsure" };
 
 const keyOf = (pair) => JSON.stringify([pair.query_id, pair.doc_id ?? pair.document.doc_id]);
 const idsOf = (pair) => ({ query_id: pair.query_id, doc_id: pair.doc_id ?? pair.document.doc_id });
 const wait = (time) => new Promise((done) => setTimeout(done, time));
+const typing = (event) => event.target.matches("input:not([type=checkbox], [type=range])");
 
 const upcoming = []; // pairs to judge; the first is shown
 const given = []; // pairs that were answered on this page, the last one last
@@ -20,31 +21,6 @@ let state = null;
 let fetching = false;
 let sending = false;
 let ended = false;
-
-// Talking to the server ------------------------------------------------------------------------------------------
-
-async function call(path, body) {
-  const init = body === undefined ? {} : {
-    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
-  let tries = 0;
-  for (;;) {
-    try {
-      const answer = await fetch(path, { ...init, cache: "no-store" });
-      const found = await answer.json();
-      if (answer.ok) {
-        warn(unreachable, "");
-        return found;
-      }
-      if (answer.status !== 507) throw Object.assign(new Error(found.error), { refused: true });
-      warn(unreachable, `${found.error}. Your answers are kept on this page and sent again until they are saved.`);
-    } catch (error) {
-      if (error.refused) throw error;
-      tries += 1;
-      if (tries > 1) warn(unreachable, "The server cannot be reached. Start it again with the same command: your answers are kept on this page and sent when it is back.");
-    }
-    await wait(PATIENCE);
-  }
-}
 
 const unreachable = "unreachable";
 const warnings = new Map();
@@ -145,7 +121,7 @@ function undo() {
   const pair = given.pop();
   if (pair) {
     upcoming.unshift(pair);
-    say("Taken back: judge it anew.");
+    say("Taken back: judge it again.");
     show();
     send("undo", idsOf(pair));
   } else if (state?.last && !unsent.length) {
@@ -156,25 +132,8 @@ function undo() {
 function undone(pair) {
   if (pair === null || upcoming.some((other) => keyOf(other) === keyOf(pair))) return;
   upcoming.unshift(pair);
-  say("Taken back: judge it anew.");
+  say("Taken back: judge it again.");
   show();
-}
-
-async function finish() {
-  if (ended) return;
-  byId("finish").disabled = true;
-  say("Learning from all answers.");
-  while (unsent.length) await wait(50);
-  const { found } = await call("finish", {});
-  ended = true;
-  byId("main").hidden = true;
-  byId("ended").hidden = false;
-  byId("summary").textContent = found.summary;
-  byId("result").replaceChildren(...rateFact(state.known));
-  const lines = found.summary.split("\n");
-  byId("commands").replaceChildren(...lines.flatMap((line, number) => (line.startsWith("  noisyir ")
-    ? [element("p", { class: "command" }, lines[number - 1], element("br"), ...copyable(`command${number}`, line.trim()))] : [])));
-  byId("ended-heading").focus();
 }
 
 // Drawing --------------------------------------------------------------------------------------------------------
@@ -240,33 +199,18 @@ function know(newest) {
   if (state?.version === version) return;
   const before = state;
   state = { ...newest, version };
-  byId("judge").textContent = `, as ${state.judge}`;
+  byId("judge").textContent = state.judge && `, as ${state.judge}`;
   byId("main").hidden = ended;
   byId("judged").textContent = count(state.judged);
   const since = Math.max(0, state.judged - state.learnt_from);
   byId("batch").value = Math.min(TARGET, state.judged);
   byId("left").textContent = state.learning ? "learning from your answers …"
-    : `${Math.max(0, state.batch - since)} more until the figures below are made anew`;
+    : `${Math.max(0, state.batch - since)} more until the figures below are computed again`;
   if (!upcoming.length) show();
   if (state.learning) lookAgain();
   const facts = JSON.stringify([state.known, state.agreement]);
   if (before?.facts !== facts) drawKnown(state.known, state.agreement);
   state.facts = facts;
-}
-
-let looking = false;
-
-async function lookAgain() {
-  if (looking) return;
-  looking = true;
-  await wait(1000);
-  looking = false;
-  if (ended || sending) return;
-  try {
-    know((await call("pairs?count=0")).state);
-  } catch {
-    // the next answer tells what is wrong
-  }
 }
 
 const fact = (name, value, ...notes) => element("div", {}, element("dt", {}, name),
@@ -328,7 +272,7 @@ const actions = {
 };
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || byId("help").open || ended || !byId("keys").checked) return;
+  if (typing(event) || event.ctrlKey || event.metaKey || event.altKey || event.repeat || byId("help").open || ended || !byId("keys").checked) return;
   const key = event.key.toLowerCase();
   if (Object.hasOwn(actions, key)) {
     event.preventDefault();
@@ -343,6 +287,3 @@ byId("keep").addEventListener("input", () => {
   slid = true;
   bound();
 });
-
-if (unsent.length) sendAll();
-else fetchPairs();

@@ -29,6 +29,13 @@ function clipLong(parent) {
   }
 }
 
+// The browser's own way to save a file
+function download(name, parts, type) {
+  const link = element("a", { href: URL.createObjectURL(new Blob(parts, { type })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
 // The text of an element is taken along by its button
 function copyable(id, text) {
   const copy = element("button", { type: "button", class: "copy", onclick: async () => {

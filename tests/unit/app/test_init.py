@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from noisyir import experiments
 from noisyir.app import init
 from noisyir.app.init import experiment_file, run_seconds
 from noisyir.engine.store import Store
@@ -70,3 +71,11 @@ def test_a_pair_is_timed_on_the_packaged_model(tmp_path):
     exp = from_settings({"name": "x", "data": {"kind": "pairs", "path": str(pairs_file(tmp_path, 4))}}, [])
     seconds, device = init.seconds_of_a_pair(exp.data)
     assert 0 < seconds < 60 and device in ("CPU", "GPU")
+
+
+def test_columns_that_were_named_are_written_and_read_again(tmp_path):
+    file, target = tmp_path / "odd.csv", tmp_path / "odd.yaml"
+    file.write_text("a,b\n" + "".join(f"what is {n},{n} is a number\n" for n in range(9)))
+    given = ["data.columns={query: a, document: b}"]
+    experiment_file(str(file), target, Store(tmp_path / "store", home=tmp_path), overrides=given)
+    assert dict(experiments.load(str(target)).data.open().columns) == {"query": "a", "document": "b"}

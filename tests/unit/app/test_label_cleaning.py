@@ -78,6 +78,6 @@ def test_without_a_random_sample_nothing_is_begun(tmp_path):
         if files:
             refuse_unjudged(exp, force=True)
             continue
-        with pytest.raises(ConfigError, match="--assume random --force applies what would follow"):
+        with pytest.raises(ConfigError, match="--assume random --force supposes that wrong pairs"):
             refuse_unjudged(exp, force=True)
     refuse_unjudged(experiment_to_audit(str(pairs), judgements=[page, drawn]), force=False)

@@ -10,12 +10,14 @@ from noisyir.app.data_import import import_data
 from noisyir.app.label_audit import run_audit
 from noisyir.app.pairs_export import export_pairs
 from noisyir.app.runs import Execution
+from noisyir.cli import main
 from noisyir.data.collection import Collection
 from noisyir.data.formats import Format
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, DataError, StoreError
 from noisyir.experiments import from_settings
+from tests.tiny import tiny_data
 
 KINDS = sorted(kind for kind, variant in Format.variants().items() if variant.written is not None)
 WEIGHTED = {kind for kind in KINDS if Format.of_kind(kind).holds_weights}
@@ -114,3 +116,36 @@ def test_an_error_of_writing_names_the_path_that_was_typed_and_the_end_of_name_t
     assert f"{tmp_path / 'tev'}: end the name with" in str(refused.value) and ".exporting" not in str(refused.value)
     _, target = export_pairs(store, "assumed", "tevatron", str(tmp_path / "tev.jsonl"), force=True)
     assert target.is_file()
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path / "home"))
+    data, words = (setting.partition("=")[2] for setting in tiny_data(tmp_path / "tiny"))
+    return lambda *more: main(["mine", data, "--model", words, *more])
+
+
+@pytest.mark.parametrize("kind", ["sentence_transformers", "flagembedding", "tevatron", "dpr_json"])
+def test_mined_negatives_are_written_for_trainers_and_none_is_the_querys_own(mine, tmp_path, capsys, kind):
+    to = tmp_path / f"mined{Format.of_kind(kind).written}"
+    asked = ["--per-query", "3", "--as", kind, "--to", str(to)]
+    assert mine(*asked) == 0
+    assert "60 pairs, with 180 hard negatives of 60 queries" in capsys.readouterr().out
+    import_data(str(to), tmp_path / "back")
+    rows = list(Collection.load(tmp_path / "back").examples())
+    assert len(rows) == 60 and all(len({passage.text for passage in row.negatives}) == 3 for row in rows)
+    assert not [row for row in rows if {one.text for one in row.positives} & {one.text for one in row.negatives}]
+    if kind == "sentence_transformers":
+        written = [json.loads(line) for line in to.read_text().splitlines()]
+        assert {tuple(row) for row in written} == {("anchor", "positive", "negative_1", "negative_2", "negative_3")}
+    assert mine(*asked) == 1 and "exists already: name a new path with --to" in capsys.readouterr().err
+
+
+def test_rows_of_sentence_transformers_have_as_many_negatives_each(mine, tmp_path, capsys):
+    to = tmp_path / "mined.jsonl"
+    assert mine("mine.filters={max_positive_cosine: 0.2}", "--per-query", "59", "--to", str(to)) == 0
+    rows, told = [json.loads(line) for line in to.read_text().splitlines()], capsys.readouterr().out
+    assert 0 < len(rows) < 60 and all(all(row.values()) for row in rows)
+    assert f"{60 - len(rows)} queries with fewer than" in told
+    assert mine("mine.filters={max_positive_cosine: -1}", "--to", str(tmp_path / "none.jsonl")) == 1
+    assert "no negative is left" in capsys.readouterr().err and not (tmp_path / "none.jsonl").exists()

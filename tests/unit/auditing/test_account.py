@@ -37,7 +37,7 @@ from noisyir.stages.detection.audit_negatives import AUDIT_NEGATIVES
 from noisyir.stages.detection.detect import DETECT, REPAIR
 from noisyir.stages.detection.score_pairs import SCORE_PAIRS
 from noisyir.stages.mining.candidates import CANDIDATES as FIND_CANDIDATES
-from noisyir.stages.mining.mine import MINE
+from noisyir.stages.mining.hard_negatives import MINE
 from noisyir.stages.results.score import SCORE
 from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
 from noisyir.stages.retrieval.encode import ENCODE

@@ -9,7 +9,7 @@ from noisyir.mining.samplers import Sampler
 from noisyir.mining.settings import MineParams
 from noisyir.schemas.data import PAIRS
 from noisyir.schemas.training import CANDIDATES, VERDICTS
-from noisyir.stages.mining.mine import MINE
+from noisyir.stages.mining.hard_negatives import MINE
 
 DEPTH, QUERIES = 30, 20
 

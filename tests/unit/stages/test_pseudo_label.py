@@ -7,7 +7,7 @@ from noisyir.mining.settings import PseudoLabelParams
 from noisyir.schemas.data import NOISY_PAIRS, QUERIES
 from noisyir.schemas.noise import PSEUDO_PAIRS
 from noisyir.schemas.training import VERDICTS
-from noisyir.stages.mining.mine import PSEUDO_LABEL
+from noisyir.stages.mining.hard_negatives import PSEUDO_LABEL
 from tests.unit.stages.audit_world import table
 
 GIVEN = [("q0", "d0", "train", "shop"), ("q1", "d1", "train", None), ("dev", "d9", "dev", None)]

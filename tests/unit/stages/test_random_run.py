@@ -10,7 +10,7 @@ from noisyir.mining.settings import MineParams
 from noisyir.retrieval.settings import RandomRunParams
 from noisyir.schemas.data import ANSWERS, CORPUS, PAIRS, QRELS, QUERIES
 from noisyir.stages.mining.candidates import CANDIDATES
-from noisyir.stages.mining.mine import MINE
+from noisyir.stages.mining.hard_negatives import MINE
 from noisyir.stages.retrieval.search import RANDOM_RUN
 
 
