@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-
 ROOT = Path(__file__).parents[2]
 SQUAD = ROOT.parent / "shared" / "data" / "squad" / "train-v1.1.json"
 LIBRARY = Path(json.__file__).parents[1]  # Python's own
