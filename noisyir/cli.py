@@ -219,7 +219,7 @@ class _Command(TyperCommand):
                     formatter.write_dl(rows)
         common = [param for param in self.get_params(ctx) if param.name in _COMMON]
         formatter.write_paragraph()
-        formatter.write_text("Also (see noisyir --help): " + ", ".join(_as_typed(param) for param in common))
+        formatter.write_text("Also (noisyir --help): " + ", ".join(_as_typed(param) for param in common))
 
 
 _COMMON = ("store", "debug", "wait", "help_kinds", "help")  # options of most verbs: `noisyir --help` tells them

@@ -89,16 +89,13 @@ def run(
 
     _refuse_together(alone=drop and not apply, spoken=as_json and bool(by_hand or judge_model or judge_url))
     settings, machine = split_settings(overrides := with_columns(overrides, query, document))
-    command, opened = (
-        AuditArguments(data, overrides, corpus, out, model, budget, assume, store, split),
-        open_store(store),
-    )
+    command = AuditArguments(data, overrides, corpus, out, model, budget, assume, store, split)
     wishes = JudgingOptions(command, judgements or (), by_hand, terminal, judge_as, keep_wrong_below, standalone)
     settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
     exp = experiment_to_audit(data, settings, **command.named, sample=sample, judgements=judgements or (), refit=refit)
     output = _Output(as_json, verbose, error, None if fail_over is None else Gate(exp, fail_over))
     applying = _Applying(drop=drop, force=force).checked(exp) if apply else None
-    return _carried_out(exp, machine, opened, judge, applying, wishes, output)
+    return _carried_out(exp, machine, open_store(store), judge, applying, wishes, output)
 
 
 def _refuse_together(*, alone: bool, spoken: bool) -> None:

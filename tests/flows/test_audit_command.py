@@ -386,7 +386,7 @@ def test_judgements_that_do_not_fit_are_refused(noisyir, owner, file, tmp_path, 
 def test_a_given_model_judges_without_being_trained(noisyir, owner, home, file, tmp_path):
     store = Store(home / "store", home=home)
     noisyir("audit", file, "--out", "own")
-    (init,) = [meta for meta in store.builds.all() if meta.stage == "init_model"]
+    init = next(meta for meta in store.builds.all() if meta.stage == "init_model")
     folder = store.builds.folder(init.ref("model"))
     code, _, err = noisyir("audit", file, "--model", folder, "--out", "given")
     assert code == 0, err
