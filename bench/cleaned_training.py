@@ -62,8 +62,9 @@ def values(file: Path, seed: int, store: Store) -> np.ndarray:
     """The measure of each test query, in their order, of one training on a file of pairs."""
     columns = {name: name for name in ("query_id", "doc_id", "query", "document", "split", "weight")}
     settings: dict[str, Any] = {
-        "name": "cleaned", "data": {"kind": "pairs", "path": str(file), "columns": columns}, "methods": ["dpr"],
-        "train": SMALL, "encode": {"splits": ["test"]}, "score": {"splits": ["test"], "measures": [MEASURE]},
+        "name": "cleaned", "data": {"kind": "pairs", "path": str(file), "columns": columns, "on_empty": "exclude"},
+        "methods": ["dpr"], "train": SMALL, "encode": {"splits": ["test"]},
+        "score": {"splits": ["test"], "measures": [MEASURE]},
         "bm25_index": {"engine": "bm25s"}, "hybrid": None, "seed": seed,
     }  # fmt: skip
     execution = Execution(store=store, runtime=Runtime(threads=1, device="cpu"), observer=Silent())

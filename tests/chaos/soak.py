@@ -84,8 +84,9 @@ class Soak:
             if any(odd in said.read_text(errors="replace") for odd in _UNEXPECTED):
                 self.faults.append(f"{words[0]}: {said.read_text(errors='replace')[-400:]}")
         killed = ""
-        if self.draw.random() < 0.1:
-            killed, pid = self.draw.choice(sorted(self.site.pids().items()))
+        running = sorted(self.site.pids().items())
+        if running and self.draw.random() < 0.1:
+            killed, pid = self.draw.choice(running)
             os.kill(pid, 9)  # supervisord begins it again
         self._note(f"{words[0]}{' kill ' + killed if killed else ''}", code)
 
@@ -181,7 +182,7 @@ def main() -> int:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="soak-") as name:
         soak = Soak(Path(name), given.seed)
-        soak.site.environment["NOISYIR_DATABASE"] = "sqlite"
+        soak.site.environment |= {"NOISYIR_DATABASE": "sqlite", "NOISYIR_WATCH": "1"}
         try:
             soak.site.up()
             soak.began = time.monotonic()
