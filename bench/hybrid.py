@@ -3,10 +3,12 @@
     python -m bench.hybrid --data ../shared/data --sets nfcorpus staqc --store own-store
 
 Each set is run as it stands with plain training of a static model (`dpr`), and its runs are fused by a convex sum and
-by reciprocal ranks.  Writes benchmarks/hybrid.json; sets that are not named keep their rows.
+by reciprocal ranks.  A set that has test queries alone is cut into thirds: to train, to choose the weight, to test.
+Writes benchmarks/hybrid.json; sets that are not named keep their rows.
 """
 
 import argparse
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,9 +31,12 @@ HEADINGS = ["set", "queries", "vectors", "BM25", "vectors alone", "sum", "weight
             "by ranks less sum"]  # fmt: skip
 
 
-def settings_of(name: str, data: Path) -> dict[str, Any]:
+def settings_of(name: str, data: Path, home: Path) -> dict[str, Any]:
     """The experiment of a set, but for how its runs are fused."""
-    beir = {"kind": "beir", "path": str(data / "beir" / name)}
+    folder = data / "beir" / name
+    if name in TESTED_ALONE:
+        folder = in_thirds(folder, home / name)
+    beir = {"kind": "beir", "path": str(folder)}
     questions = {"kind": "squad", "path": str(data / "squad"), "hold_out": {"dev": 0.02, "test": 0.02}}
     sql = {"kind": "staqc", "path": str(data / "staqc_sql" / "sql_annotated.jsonl")}
     large = {**_STATIC, "batch_size": 512}
@@ -44,18 +49,32 @@ def settings_of(name: str, data: Path) -> dict[str, Any]:
     return {"name": f"hybrid_{name}", "methods": ["dpr"], "train": _STATIC, "data": beir, **given.get(name, {})}
 
 
-SETS = ("squad", "nfcorpus", "staqc", "pydocs")
+def in_thirds(folder: Path, into: Path) -> Path:
+    """The set with each third of its test queries in another split."""
+    (into / "qrels").mkdir(parents=True, exist_ok=True)
+    for name in ("corpus.jsonl", "queries.jsonl"):
+        shutil.copy(folder / name, into / name)
+    heading, *lines = (folder / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    asked = sorted({line.partition("\t")[0] for line in lines})
+    for number, split in enumerate(("train", "dev", "test")):
+        mine = set(asked[number::3])
+        kept = (line for line in lines if line.partition("\t")[0] in mine)
+        (into / "qrels" / f"{split}.tsv").write_text("".join([heading, *kept]), encoding="utf-8")
+    return into
+
+
+TESTED_ALONE = ("cisi", "cran", "med", "vaswani")
+SETS = ("squad", "nfcorpus", "staqc", "pydocs", *TESTED_ALONE)
 
 
 def rows_of(name: str, store: Store, data: Path) -> Iterator[list[str]]:
     """A row for each model of a set: both fusions, beside what they are made of."""
     found: dict[str, dict[str, pa.Table]] = {}
     for by in ("ranks", "sum"):
-        exp = from_settings({**settings_of(name, data), "hybrid": {"by": by}}, [])
+        exp = from_settings({**settings_of(name, data, store.home), "hybrid": {"by": by}}, [])
         outcome = run_experiment(exp, Choice(), Execution(store, Runtime(device="cpu")))
-        sides = {
-            one: contestant(store, f"{exp.name}:{one}") for one in ("bm25", *MODELS, *(f"{m}_hybrid" for m in MODELS))
-        }
+        systems = ("bm25", *MODELS, *(f"{model}_hybrid" for model in MODELS))
+        sides = {one: contestant(store, f"{exp.name}:{one}") for one in systems}
         found[by] = {one: _test(store.builds.table(side.scored[exp.seed])) for one, side in sides.items()}
     for model, said in MODELS.items():
         (fusion,) = store.builds.table(outcome.results[f"fuse@{model}"].meta.ref("fusion")).to_pylist()

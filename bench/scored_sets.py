@@ -20,7 +20,7 @@ import pyarrow as pa
 from bench.rate_matrix import slice_of
 from bench.remembered import remember_texts
 from noisyir import experiments
-from noisyir.app.runs import Execution, run_experiment
+from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.data.corruptions import Corruption
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
@@ -104,31 +104,49 @@ def scored(name: str, data: Path, home: Path) -> ScoredPairs:
 
 
 def _score(name: str, data: Path, home: Path) -> ScoredPairs:
-    of, _, kind = name.partition(":")
-    truth = {} if of == "squad" else {row[:2]: row[4] for row in _FILES[of](data)}
-    settings: dict[str, Any] = {"name": "scored", "detectors": {"ensemble": {"kind": "ensemble"}}}
-    settings["data"] = _source(of, data, home)
-    settings |= {"noise": {"kind": kind, "rate": RATE}} if kind else {}
-    exp, store = experiments.from_settings(settings, []), Store(home / "store", home=home)
-    tracker = open_tracker(experiment=exp, home=home, enabled=False)
-    execution = Execution(store=store, runtime=Runtime(threads=1), tracker=tracker)
-    outcome = run_experiment(exp, Choice(to="detect"), execution, pipeline=audit_pairs)
-
-    def table(artifact: str) -> pa.Table:
-        metas = (result.meta for result in outcome.results.values())
-        return store.builds.table(next(meta.ref(artifact) for meta in metas if artifact in meta.artifacts))
-
-    flags, ids = table("noise_flags"), list(pair_ids(table("noise_flags")))
-    features = matrix(aligned(flags, table("pair_features"), _PAIR)["features"])
-    wrong = np.array([truth.get(pair, False) for pair in ids])
+    store = Store(home / "store", home=home)
+    outcome = audited(name, data, home, {"detectors": {"ensemble": {"kind": "ensemble"}}})
+    flags, wrong = detected(name, data, outcome, store)
+    ids, truth = list(pair_ids(flags)), _truth(name, data)
+    features = matrix(aligned(flags, _table("pair_features", outcome, store), _PAIR)["features"])
     right = {pair for pair, is_wrong in truth.items() if not is_wrong}
-    if kind:
-        noise = aligned(flags, table("noise_truth"), _PAIR)["is_noisy"].to_numpy(zero_copy_only=False)
-        wrong, right = wrong | noise.astype(bool), set(pair_ids(table("pairs")))  # as they came
+    if ":" in name:
+        right = set(pair_ids(_table("pairs", outcome, store)))  # as they came
     better = [other or "" for other in flags["replacement"].to_pylist()]
     known = [(query, other) in right for (query, _), other in zip(ids, better, strict=True)]
     scores = flags["score"].to_numpy().astype(np.float64)
     return ScoredPairs(np.array(ids), scores, features, wrong, np.array(better), np.array(known))
+
+
+def audited(name: str, data: Path, home: Path, settings: dict[str, Any]) -> Outcome:
+    """The set's audit, without labels, up to `detect`."""
+    of, _, kind = name.partition(":")
+    given = {"name": "scored", "data": _source(of, data, home), **settings}
+    given |= {"noise": {"kind": kind, "rate": RATE}} if kind else {}
+    exp, store = experiments.from_settings(given, []), Store(home / "store", home=home)
+    tracker = open_tracker(experiment=exp, home=home, enabled=False)
+    execution = Execution(store=store, runtime=Runtime(threads=1), tracker=tracker)
+    return run_experiment(exp, Choice(to="detect"), execution, pipeline=audit_pairs)
+
+
+def detected(name: str, data: Path, outcome: Outcome, store: Store) -> tuple[pa.Table, np.ndarray]:
+    """The audit's flags, and of each pair whether it is wrong."""
+    flags, truth = _table("noise_flags", outcome, store), _truth(name, data)
+    wrong = np.array([truth.get(pair, False) for pair in pair_ids(flags)])
+    if ":" in name:
+        noise = aligned(flags, _table("noise_truth", outcome, store), _PAIR)["is_noisy"]
+        wrong = wrong | noise.to_numpy(zero_copy_only=False).astype(bool)
+    return flags, wrong
+
+
+def _truth(name: str, data: Path) -> dict[tuple[str, ...], bool]:
+    of = name.partition(":")[0]
+    return {} if of == "squad" else {row[:2]: row[4] for row in _FILES[of](data)}
+
+
+def _table(artifact: str, outcome: Outcome, store: Store) -> pa.Table:
+    metas = (result.meta for result in outcome.results.values())
+    return store.builds.table(next(meta.ref(artifact) for meta in metas if artifact in meta.artifacts))
 
 
 def _source(of: str, data: Path, home: Path) -> dict[str, Any]:
