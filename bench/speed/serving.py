@@ -77,7 +77,7 @@ def asked(address: tuple[str, int], requests: Sequence[bytes], clients: int = CL
     began = time.perf_counter()
     each = asyncio.run(_ask(address, requests[first:], clients))
     seconds = time.perf_counter() - began
-    return {"seconds": seconds, "items": len(each), "p99": len(each) * float(np.quantile(each, 0.99))}
+    return {"seconds": seconds, "items": len(each), "p99_ms": 1000 * float(np.quantile(each, 0.99))}
 
 
 async def _ask(address: tuple[str, int], requests: Sequence[bytes], clients: int) -> list[float]:

@@ -35,9 +35,11 @@ def left_out(line: Line, why: str) -> Cells:
 
 
 def value(line: Line, one: float) -> str:
-    """A median: items a second where an item has a name, seconds or MB otherwise."""
+    """A median: items a second where an item has a name, seconds, milliseconds or MB otherwise."""
     if line.quantity.endswith("_mb"):
         return f"{one:,.0f} MB"
+    if line.quantity.endswith("_ms"):
+        return f"{one:,.0f} ms"
     if line.unit:
         return f"{1 / one:,.0f} {line.unit}/s"
     return f"{one:,.1f} s" if one >= 10 else f"{one:.2f} s"
@@ -53,7 +55,7 @@ def span(found: Ratio | None) -> str:
 def target(line: Line) -> str:
     """What the line is held against."""
     if line.limit is not None:
-        return f"≤ {value(line, line.limit)}"
+        return f"{'≥' if line.unit else '≤'} {value(line, line.limit)}"
     if line.at_least is not None:
         return f"≥ {line.at_least:g}"
     return f"≤ {line.at_most:g}" if line.at_most is not None else ""

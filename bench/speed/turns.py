@@ -130,7 +130,8 @@ class Compared:
 def compare(line: Line, taken: Mapping[str, Sequence[Taken]], cores: int) -> Compared:
     """Hold a line's target against what its sides took on so many cores."""
     clock = _Both.of(line, taken)
-    cpu = _Both.of(line, taken, by_cpu) if "seconds" in line.quantity else None
+    counted = all(by_cpu(quantity) in one for side, quantity in _quantities(line) for one in taken[side])
+    cpu = _Both.of(line, taken, by_cpu) if "seconds" in line.quantity and counted else None
     judged = cpu if cpu and cores == 1 and not line.waits else clock
     outcome = verdict(line, judged.ratio, judged.ours)
     by_clock = None if judged is cpu else clock.ratio

@@ -18,10 +18,14 @@ _ROWS_AT_ONCE = 32768  # documents whose scores are held at once
 
 @dataclass(frozen=True)
 class ExactIndex:
-    """Vectors (row, dim), searched whole on `device`; a vector's id is its doc_row."""
+    """Vectors (row, dim), searched whole on `device`; a vector's id is its doc_row.
+
+    owner: who holds the memory of the vectors, where these do not.
+    """
 
     vectors: Vectors
     device: str
+    owner: object = None
 
     @property
     def ntotal(self) -> int:
@@ -34,7 +38,7 @@ class ExactIndex:
         scores = torch.empty(len(queries), 0, device=self.device)
         rows = torch.empty(len(queries), 0, dtype=torch.int64, device=self.device)
         for first in range(0, self.ntotal, _ROWS_AT_ONCE):
-            block = torch.from_numpy(np.array(self.vectors[first : first + _ROWS_AT_ONCE])).to(self.device)
+            block = torch.from_numpy(np.asarray(self.vectors[first : first + _ROWS_AT_ONCE])).to(self.device)
             found = asked @ block.T
             best, place = found.topk(min(top_k, found.shape[1]), dim=1)
             scores, rows = torch.cat([scores, best], dim=1), torch.cat([rows, place + first], dim=1)
@@ -74,5 +78,5 @@ def _file(folder: Path, rows: int, dim: int) -> npt.NDArray[np.float32]:
 
 
 def open_exact(folder: Path, device: str) -> ExactIndex:
-    """A saved index, mapped from its file."""
-    return ExactIndex(np.load(folder / _FILE, mmap_mode="r", allow_pickle=False), device)
+    """A saved index, mapped from its file; torch takes no array that could not be written, so a write would be ours alone."""
+    return ExactIndex(np.load(folder / _FILE, mmap_mode="c", allow_pickle=False), device)

@@ -103,10 +103,11 @@ class ServedIndex:
         self.ref = found.index.ref("index")
         table = store.builds.table(found.corpus, ("doc_id", "doc_row", "title", "text")).sort_by("doc_row")
         self.documents = table.drop_columns(["doc_row"]).combine_chunks()
+        self._columns = {name: self.documents[name].combine_chunks() for name in self.documents.column_names}
         self.dimensions = dimension_of(store.builds.folder(self.ref))
         self._vectors: Index = open_vectors(
             store.builds.folder(self.ref), probes=how.probes, breadth=how.breadth,
-            device=options.device, threads=options.cpu_threads,
+            device=options.device, threads=options.cpu_threads, few_queries=True,
         )  # fmt: skip
         self._terms: LexicalSearcher | None = None
         if terms := terms_of(builds, found.corpus):
@@ -171,8 +172,7 @@ class ServedIndex:
 
     def texts(self, rows: Sequence[int]) -> list[dict[str, Any]]:
         """doc_id, title and text of each document."""
-        found: list[dict[str, Any]] = self.documents.take(pa.array(rows, pa.int64())).to_pylist()
-        return found
+        return [{name: column[row].as_py() for name, column in self._columns.items()} for row in rows]
 
     def passage(self, row: int) -> str:
         """A document's text, as the model reads it."""

@@ -70,6 +70,8 @@ def test_processor_time_is_judged_on_one_core_unless_a_side_waits():
     both = {"ours": peer, "peer": ours}  # equal by the clock, more than twice as fast by processor time
     assert [compare(FASTER, both, cores=cores).verdict for cores in (1, 2)] == ["met", "missed"]
     assert compare(replace(FASTER, waits=True), both, cores=1).verdict == "missed"
+    served = {side: [{"seconds": 4.0, "items": 10}] for side in both}  # nobody counted the server's processor time
+    assert compare(replace(FASTER, waits=True), served, cores=1).cpu is None
 
 
 def test_a_row_that_is_run_anew_leaves_the_others_as_they_were(monkeypatch, tmp_path):

@@ -18,7 +18,7 @@ class ServedSearch(Row):
         ),
         Line(
             "served searches, p99", "noisyir", "one_client", "100 ms",
-            limit=0.1, quantity="p99", unit="queries", waits=True,
+            limit=100, quantity="p99_ms", waits=True,
         ),
         Line("served searches", "noisyir", "one_client", "one client", unit="queries", waits=True),
     )  # fmt: skip

@@ -16,7 +16,7 @@ class ServedStatic(Row):
         ),
         Line(
             "served embeddings, static, p99", "noisyir", "sentence_transformers", "100 ms",
-            limit=0.1, quantity="p99", unit="queries", waits=True,
+            limit=100, quantity="p99_ms", waits=True,
         ),
         Line(
             "served embeddings, static", "noisyir", "sentence_transformers", "sentence-transformers, same ASGI stack",
