@@ -38,6 +38,7 @@ HEADINGS = ["set", "judged", "weight of wrong pairs", "of right ones", MEASURE, 
 
 def main() -> None:
     given = _arguments()
+    given.home.mkdir(parents=True, exist_ok=True)
     store, rows = Store(given.home / "store", home=given.home), [HEADINGS]
     for name in given.sets:
         labelled = READERS[name](given.data / SETS[name][1], None)

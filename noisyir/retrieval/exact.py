@@ -78,5 +78,5 @@ def _file(folder: Path, rows: int, dim: int) -> npt.NDArray[np.float32]:
 
 
 def open_exact(folder: Path, device: str) -> ExactIndex:
-    """A saved index, mapped from its file; torch takes no array that could not be written, so a write would be ours alone."""
+    """A saved index, mapped from its file: writable in memory alone, as torch wants its arrays."""
     return ExactIndex(np.load(folder / _FILE, mmap_mode="c", allow_pickle=False), device)

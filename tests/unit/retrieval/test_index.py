@@ -9,7 +9,7 @@ import pytest
 
 from noisyir.errors import ConfigError, DataError
 from noisyir.retrieval.index import fill_index, open_index, save_index, train_index
-from noisyir.retrieval.vector_search import ids_by_row, search
+from noisyir.retrieval.vector_search import ids_by_row, open_vectors, search
 
 ROWS, DIM = 2000, 32
 VECTORS = np.random.default_rng(3).standard_normal((ROWS, DIM)).astype(np.float32)
@@ -51,6 +51,15 @@ def test_flat_search_is_exact_and_scores_are_inner_products():
     assert hits.doc_ids.to_pylist() == exact().ravel().tolist()
     assert hits.scores.dtype == np.float32
     np.testing.assert_allclose(hits.scores, np.sort(QUERIES @ VECTORS.T)[:, ::-1][:, :10].ravel(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("queries", [QUERIES, QUERIES[:1]])
+def test_torch_finds_in_a_flat_index_what_faiss_finds(queries, tmp_path):
+    save_index(build("Flat"), "Flat", tmp_path)
+    how = {"probes": 1, "breadth": 1, "device": "cpu", "threads": 2}
+    theirs, ours = (search(open_vectors(tmp_path, **how, few_queries=few), queries, DOC_IDS, 10) for few in (0, 1))
+    assert ours.doc_ids == theirs.doc_ids
+    np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("factory", "least"), [("HNSW32", 0.9), ("IVF16,Flat", 0.9), ("IVF16,PQ8x4", 0.2)])
