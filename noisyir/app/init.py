@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from noisyir.app.lookup import kept_by_run
 from noisyir.app.own_data import experiment_for
@@ -22,6 +23,7 @@ from noisyir.pipelines.left_out import MANY, RULES
 STATIC_PAIRS = 5_000  # a second, of a static model on a core: read and trained on
 _AROUND = 30.0  # seconds of a run for reading data, BM25, measuring and tracking
 _TIMED = 32  # pairs
+_PAYS = 0.9  # of the time in single precision, at which half of it is worth its rounding
 
 _PLAIN = re.compile(r"[A-Za-z_./][\w./-]*")  # of YAML, a text that needs no quotes
 _WORDS = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")  # which YAML takes for something else
@@ -53,7 +55,7 @@ model: {{backbone: {backbone}}}
 
 # Left out, and therefore chosen by rule ({chosen}):
 # train: {{{train}}}
-
+{precision}
 # A page beside the result with the pairs that are likely to be wrong:
 # audit: {{}}
 """
@@ -82,6 +84,7 @@ def experiment_file(
     on_hub = {name: source for name, source in (("path", data), ("corpus", corpus or "")) if is_on_hub(source)}
     places = {"kind": exp.data.kind, **_places(exp, target), **on_hub}
     train = {name: getattr(exp.train, name) for name in ("learning_rate", "epochs", "batch_size", "patience")}
+    precision = "" if exp.train.precision == "fp32" else f"train: {{precision: {exp.train.precision}}}\n"
     text = _TEMPLATE.format(
         found=found,
         file=target,
@@ -94,6 +97,7 @@ def experiment_file(
         hold_out=_hold_out(exp),
         chosen=next(said for name, said in exp.chosen.items() if name.startswith("train.")).partition(": ")[2],
         train=", ".join(f"{name}: {value}" for name, value in train.items()),
+        precision=precision,
     )
     try:
         target.write_text(text, encoding="utf-8")
@@ -115,14 +119,14 @@ def advice_for(
         "static: no time was given (noisyir init --budget 10m)",
     )
     if budget:
-        backbone, why = affordable(exp, budget)
-        exp = experiment_for(data, corpus=corpus, overrides=[*overrides, f"model.backbone={backbone}"])
+        chosen, why = affordable(exp, budget)
+        exp = experiment_for(data, corpus=corpus, overrides=[*overrides, *chosen])
     profile, pairs = profile_of_data(exp.data), exp.data.count_pairs(MANY)
     return exp, why, advise(profile, exp.model.backbone, known_sets(), pairs, _most_wrong(store, exp)), profile
 
 
-def affordable(exp: Experiment, budget: str) -> tuple[str, str]:
-    """The backbone that trains within the time, and why, in words.  ConfigError for a time that is enough for none."""
+def affordable(exp: Experiment, budget: str) -> tuple[list[str], str]:
+    """Settings of a model that trains within the time, and why, in words.  ConfigError where it is enough for none."""
     if (given := re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", budget.strip())) is None:
         raise ConfigError(f"--budget is a time such as 90s, 10m or 2h, not {budget!r}")
     if not isinstance(exp.data, Pairs):
@@ -135,12 +139,13 @@ def affordable(exp: Experiment, budget: str) -> tuple[str, str]:
             f"--budget {budget} is too small for any training: a static model of {pairs:,} pairs takes about "
             f"{static:.0f} s; give --budget {math.ceil(static / 10) * 10}s or more"
         )
-    of_pair, device = seconds_of_a_pair(exp.data)
+    timed = time_pairs(exp.data)
     epochs = next(rule.epochs for rule in RULES["transformer"])
-    transformer = run_seconds(pairs, epochs, of_pair)
-    backbone = "transformer" if transformer <= seconds else "static"
-    needs = f"a transformer would take about {transformer / 60:.0f} min on this {device}, and {budget} were given"
-    return backbone, f"{backbone}: {needs}"
+    transformer = run_seconds(pairs, epochs, timed.seconds)
+    needs = f"a transformer would take about {transformer / 60:.0f} min on this {timed.device}, and {budget} were given"
+    if transformer > seconds:
+        return ["model.backbone=static"], f"static: {needs}"
+    return ["model.backbone=transformer", f"train.precision={timed.precision}"], f"transformer: {needs}"
 
 
 def run_seconds(pairs: int, epochs: int, of_pair: float) -> float:
@@ -152,8 +157,18 @@ def run_seconds(pairs: int, epochs: int, of_pair: float) -> float:
     return _AROUND + pairs * of_pair * (3 * epochs + epochs + 2)
 
 
-def seconds_of_a_pair(data: Pairs) -> tuple[float, str]:
-    """The time that the packaged transformer takes to encode a query and its document, of the first pairs; where."""
+class TimedPairs(NamedTuple):
+    """The seconds that the packaged transformer takes to encode a query and its document; where, and how it counts."""
+
+    seconds: float
+    device: str
+    precision: str
+
+
+def time_pairs(data: Pairs) -> TimedPairs:
+    """Encode the first pairs in either precision: which is faster is the processor's affair."""
+    import torch
+
     from noisyir.models.bi_encoder import choose_device, initial_bi_encoder
     from noisyir.models.settings import InitModelParams
     from noisyir.models.text_tokenizer import SIDES, passage_text
@@ -165,12 +180,15 @@ def seconds_of_a_pair(data: Pairs) -> tuple[float, str]:
     encoder = initial_bi_encoder(locate_weights(params.weights, "model.weights"), params).to(device).eval()
     rows = list(islice(data.open().pairs_in_order(), _TIMED))
     texts = {"query": [row.query for row in rows], "passage": [passage_text(row.title, row.document) for row in rows]}
-    began = 0.0
-    for _ in range(2):  # the first time is for warming up
+    seconds = {"fp32": math.inf, "bf16": math.inf}
+    for precision in [*seconds, *seconds]:  # the first times are for warming up
         began = time.perf_counter()
-        for side in SIDES:
-            embed_all(encoder, encoder.tokenize(texts[side], side), side, batch_tokens=4096)
-    return (time.perf_counter() - began) / len(rows), "GPU" if device.startswith("cuda") else "CPU"
+        with torch.autocast(encoder.device.type, torch.bfloat16, enabled=precision == "bf16"):
+            for side in SIDES:
+                embed_all(encoder, encoder.tokenize(texts[side], side), side, batch_tokens=4096)
+        seconds[precision] = min(seconds[precision], (time.perf_counter() - began) / len(rows))
+    precision = "bf16" if seconds["bf16"] < _PAYS * seconds["fp32"] else "fp32"
+    return TimedPairs(seconds[precision], "GPU" if device.startswith("cuda") else "CPU", precision)
 
 
 def _most_wrong(store: Store, exp: Experiment) -> float | None:

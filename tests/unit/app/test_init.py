@@ -8,7 +8,7 @@ import yaml
 
 from noisyir import experiments
 from noisyir.app import init
-from noisyir.app.init import experiment_file, run_seconds
+from noisyir.app.init import TimedPairs, experiment_file, run_seconds
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError
 from noisyir.pipelines.left_out import TRIED_FROM, trials_pay
@@ -47,11 +47,12 @@ def test_judgements_of_an_audit_are_read(tmp_path, monkeypatch):
 
 
 def test_the_backbone_is_the_one_that_the_time_is_enough_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(init, "seconds_of_a_pair", lambda data: (0.02, "CPU"))  # 0.02 * 500 * 14 = 140 s
-    assert written(tmp_path, 500, budget="3m")["model"]["backbone"] == "transformer"
+    monkeypatch.setattr(init, "time_pairs", lambda data: TimedPairs(0.02, "CPU", "bf16"))  # 0.02 * 500 * 14 = 140 s
+    found = written(tmp_path, 500, budget="3m")
+    assert found["model"]["backbone"] == "transformer" and found["train"] == {"precision": "bf16"}
     (tmp_path / "faq.yaml").unlink()
     found = written(tmp_path, 500, budget="2m")
-    assert found["model"]["backbone"] == "static" and found["methods"] == ["dpr"]
+    assert found["model"]["backbone"] == "static" and found["methods"] == ["dpr"] and "train" not in found
     assert run_seconds(500, 3, 0.02) == pytest.approx(170)
 
 
@@ -69,8 +70,8 @@ def test_a_pair_is_timed_on_the_packaged_model(tmp_path):
     from noisyir.experiments import from_settings
 
     exp = from_settings({"name": "x", "data": {"kind": "pairs", "path": str(pairs_file(tmp_path, 4))}}, [])
-    seconds, device = init.seconds_of_a_pair(exp.data)
-    assert 0 < seconds < 60 and device in ("CPU", "GPU")
+    timed = init.time_pairs(exp.data)
+    assert 0 < timed.seconds < 60 and timed.device in ("CPU", "GPU") and timed.precision in ("fp32", "bf16")
 
 
 def test_columns_that_were_named_are_written_and_read_again(tmp_path):
