@@ -1,8 +1,8 @@
 """How an audit's processor time, memory and page grow with the number of pairs, on pairs made by code.
 
-    python -m bench.audit_growth --pairs 10000 30000 100000                  # writes benchmarks/audit_growth.json
+    python -m bench.audit_growth --pairs 10000 30000 100000
 
-Of so many pairs each document is named by three or four; a document has 60 words of 30,000, a query six of its
+Writes benchmarks/audit_growth.json, a row as it is measured; numbers that are not named keep their rows.  Of so many pairs each document is named by three or four; a document has 60 words of 30,000, a query six of its
 document's, and a fifth of the pairs another document.  Each audit is a process of its own, with a fresh store.
 """
 
@@ -18,8 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.tables import record
+from bench.tables import read, record
 
+HEADINGS = ["pairs", "documents", "processor", "wall", "peak memory", "page"]
 _WORDS, _LENGTH, _ASKED, _WRONG, _OF_EACH = 30_000, 60, 6, 0.2, 10 / 3
 
 
@@ -70,17 +71,19 @@ def main() -> None:
     parser.add_argument("--folder", help="for files and stores, which are deleted (default: the temporary one)")
     parser.add_argument("--set", nargs="*", default=[], help="settings, such as detectors.ensemble.tokens=0")
     given = parser.parse_args()
-    rows = [["pairs", "documents", "processor", "wall", "peak memory", "page"]]
     for count in given.pairs:
         folder = Path(tempfile.mkdtemp(prefix="audit-growth-", dir=given.folder))
         try:
             used, seconds, peak, page = audited(count, folder, given.set)
         finally:
             shutil.rmtree(folder)
-        rows.append([f"{count:,}", f"{int(count / _OF_EACH):,}", f"{used:,.0f} s", f"{seconds:,.0f} s",
-                     f"{peak:,.0f} MB", f"{page / 1e6:.1f} MB"])  # fmt: skip
-        print(" | ".join(rows[-1]), flush=True)
-    record("audit_growth", rows, claim="An audit's time, memory and page by the number of its pairs.")
+        made = [f"{count:,}", f"{int(count / _OF_EACH):,}", f"{used:,.0f} s", f"{seconds:,.0f} s", f"{peak:,.0f} MB",
+                f"{page / 1e6:.1f} MB"]  # fmt: skip
+        print(" | ".join(made), flush=True)
+        rows = [row for row in read("audit_growth")["table"][1:] if row[0] != made[0]]
+        rows = sorted([*rows, made], key=lambda row: int(row[0].replace(",", "")))
+        claim = "An audit's time, memory and page by the number of its pairs."
+        record("audit_growth", [HEADINGS, *rows], claim=claim)
 
 
 if __name__ == "__main__":
