@@ -2,8 +2,9 @@
 
     python -m bench.audit_growth --pairs 10000 30000 100000
 
-Writes benchmarks/audit_growth.json, a row as it is measured; numbers that are not named keep their rows.  Of so many pairs each document is named by three or four; a document has 60 words of 30,000, a query six of its
+Of so many pairs each document is named by three or four; a document has 60 words of 30,000, a query six of its
 document's, and a fifth of the pairs another document.  Each audit is a process of its own, with a fresh store.
+Writes benchmarks/audit_growth.json, a row as it is measured; numbers that are not named keep their rows.
 """
 
 import argparse
