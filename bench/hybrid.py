@@ -36,7 +36,7 @@ def settings_of(name: str, data: Path, home: Path) -> dict[str, Any]:
     folder = data / "beir" / name
     if name in TESTED_ALONE:
         folder = in_thirds(folder, home / name)
-    beir = {"kind": "beir", "path": str(folder)}
+    beir = {"kind": "beir", "path": str(folder), "on_empty": "exclude"}
     questions = {"kind": "squad", "path": str(data / "squad"), "hold_out": {"dev": 0.02, "test": 0.02}}
     sql = {"kind": "staqc", "path": str(data / "staqc_sql" / "sql_annotated.jsonl")}
     large = {**_STATIC, "batch_size": 512}
