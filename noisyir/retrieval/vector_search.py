@@ -121,7 +121,7 @@ def open_vectors(
 def _by_products(index: faiss.Index) -> Index:
     from noisyir.retrieval.exact import ExactIndex
 
-    flat = faiss.downcast_index(index)
+    flat = cast(faiss.IndexFlat, faiss.downcast_index(index))
     vectors = faiss.rev_swig_ptr(flat.get_xb(), flat.ntotal * flat.d).reshape(flat.ntotal, flat.d)
     return ExactIndex(vectors, "cpu", index)
 
