@@ -35,7 +35,9 @@ class CompareParams(Params):
 
 
 class RecommendParams(Params):
-    """The best system of a run: nothing to set."""
+    """The best system of a run."""
+
+    confidence: Fraction = Field(0.95, description="of the intervals that a trained model must pass")
 
 
 class PromoteParams(Params):

@@ -10,7 +10,9 @@ from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.errors import ConfigError
 from noisyir.eval import comparison as systems
 from noisyir.eval.measures import judged, per_query, query_groups, ranked
+from noisyir.eval.recommendation import recommendation
 from noisyir.eval.settings import CompareParams, RecommendParams
+from noisyir.report.advice import shortly
 from noisyir.schemas.data import QRELS, QUERIES
 from noisyir.schemas.results import COMPARISON, METRICS, STANDINGS
 from noisyir.schemas.retrieval import DENSE_RUN
@@ -41,13 +43,17 @@ def recommend(job: Job[RecommendParams]) -> None:
     """Write the first measure of each system, on the test queries or those that were scored, and on dev."""
     queries = job.table("queries")
     dev = judged(job.table("qrels"), queries.filter(pc.equal(queries["split"], "dev"))["query_id"].to_pylist())
+    rows = []
     with job.writer("standings") as out:
         for system, metrics in job.tables("metrics").items():
             measure, splits = metrics["measure"][0].as_py(), metrics["split"].unique().to_pylist()
             split = "test" if "test" in splits else splits[0]
-            out.append(_rows(system, metrics.filter(_of(metrics, measure, split))))
+            rows.append(_rows(system, metrics.filter(_of(metrics, measure, split))))
             if split != "dev" and (values := _on_dev(job.tables("runs")[system], dev, measure)) is not None:
-                out.append(_rows(system, values))
+                rows.append(_rows(system, values))
+        for table in rows:
+            out.append(table)
+    job.note("result", shortly(recommendation([pa.concat_tables(rows)], job.params.confidence)))
 
 
 def _of(metrics: pa.Table, measure: str, split: str) -> pa.ChunkedArray:
