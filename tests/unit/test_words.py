@@ -1,4 +1,4 @@
-"""README and the site keep to the style sheet: short sentences, and phrases that a newcomer reads once."""
+"""README and all of docs/ keep to the style sheet: short sentences, and phrases that a newcomer reads once."""
 
 import re
 from pathlib import Path
@@ -10,9 +10,14 @@ from tests.unit.test_site import in_menu
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-HELD = [README, *sorted(path for part in ("start", "how-to") for path in (ROOT / "docs" / part).glob("*.md"))]
-HELD += [ROOT / "docs" / name for name in ("understand/glossary.md", "reference/errors.md")]
-LONG, SHARE = 25, 0.10  # words of a sentence; share of a page's sentences that may be longer
+DOCS = ROOT / "docs"
+HELD = [README, ROOT / "CONTRIBUTING.md", ROOT / "infra" / "README.md", ROOT / "benchmarks" / "README.md"]
+OF_PAPERS = {DOCS / "record" / f"{name}.md" for name in ("ar2", "ccr", "mining", "npc", "readers", "rocketqa", "simans")}
+OF_PAPERS |= {DOCS / "record" / "trisampler.md"}  # still being written
+HELD += sorted({*DOCS.rglob("*.md")} - OF_PAPERS)
+LONG = 25  # words of a sentence
+SHARE, OF_RECORDS = 0.10, 0.15  # of a page's sentences that may be longer; of a record's or a decision's
+FEW = 3  # long sentences that any page may have
 MOST_WORDS = 35_000
 PHRASES = re.compile(
     r"\b(?:what (?:it|they|the|a|is|was|were)|whose|(?:says?|tells?) (?:which|what)"
@@ -38,11 +43,12 @@ def sentences(page):
     return [part for part in parts if re.search(r"\w", part)]
 
 
-@pytest.mark.parametrize("page", HELD, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", HELD, ids=lambda page: str(page.relative_to(ROOT)))
 def test_sentences_are_short_and_plain(page):
     said = sentences(page)
     long = [one for one in said if len(one.split()) > LONG]
-    assert len(long) <= SHARE * len(said), "\n".join(long)
+    share = OF_RECORDS if page.is_relative_to(DOCS / "record") or page.is_relative_to(DOCS / "decisions") else SHARE
+    assert len(long) <= max(FEW, share * len(said)), "\n".join(long)
     lines = enumerate(_CODE.sub(lambda code: "\n" * code[0].count("\n"), page.read_text()).splitlines(), 1)
     assert not [f"{page.name}:{at}: {found[0]}" for at, line in lines for found in PHRASES.finditer(line)]
 
