@@ -87,7 +87,7 @@ def _refuse(error: typer.TyperException) -> NoReturn:
         print(context.get_usage(), file=sys.stderr)
     said = error.format_message().replace("Value error, ", "")
     path = context.command_path if context else "noisyir"
-    where = f" There are those that {path} --help names." if said.startswith("No such command") else ""
+    where = f" {path} --help lists them." if said.startswith("No such command") else ""
     print(f"noisyir: {said}{where}", file=sys.stderr)
     raise SystemExit(error.exit_code)
 

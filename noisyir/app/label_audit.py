@@ -192,7 +192,7 @@ class Audited:
             lines.append(_suspects(self.outcome.results["audit_negatives"].meta.notes["suspects"]))
         if self.exp.audited != "train":
             lines.append(
-                f"unchanged     {self.exp.audited} is not cleaned and not trained on: audit.csv says what to look at"
+                f"unchanged     {self.exp.audited} is neither cleaned nor trained on: audit.csv lists its pairs"
             )
         return "\n".join([*lines, *(self._most_suspect if examples else ())])
 

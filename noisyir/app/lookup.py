@@ -71,7 +71,7 @@ def _registered_model(store: Store, uri: str) -> Ref:
                     raise StoreError(f"{what}, a {artifact}; only a retriever can be searched with or exported")
                 return meta.ref("model")
     raise StoreError(
-        f"{what}, whose artifact {tags['artifact_key'][:12]} is no longer in {store.url}: run its experiment again, "
+        f"{what}; its artifact {tags['artifact_key'][:12]} is no longer in {store.url}: run its experiment again, "
         f"noisyir run {tags.get('experiment', '')} --to index, or take MLflow's copy: mlflow.pyfunc.load_model({uri!r})"
     )
 

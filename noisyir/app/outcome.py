@@ -68,7 +68,7 @@ def _print_tables(console: Console, outcome: Outcome, store: Store, published: S
             rows = [row[:2] + [cell.partition(" [")[0] for cell in row[2:]] for row in rows]
         console.print(results_table(rows))
         if rows := published_rows(comparison, published):
-            console.print("\npublished beside measured")
+            console.print("\npublished and measured")
             console.print(results_table(rows))
     if "detection" in outcome.kept:
         detection = _kept(store, outcome, "detection")

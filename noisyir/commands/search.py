@@ -34,7 +34,7 @@ def run(
     opened = open_store(store)
     system = find_system(opened, model)
     if system.against and not force:
-        raise ConfigError(f"{system.against} (--force searches all the same)")
+        raise ConfigError(f"{system.against} (--force searches anyway)")
     hits = answer(opened, system, indexes_of(opened, system), query=query, k=k)
     if as_json:
         return print_json({"query": query, "model": system.model and system.model.key, "hits": hits})

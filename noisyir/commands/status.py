@@ -35,7 +35,7 @@ def run(
 ) -> int:
     """Say what runs, what ran lately, what failed, and which model is champion.
 
-    Exit code 0 whatever it finds, for a failed run is an answer.
+    The exit code is 0, also after failed runs.
 
     example: noisyir status --hours 12
     """
@@ -79,7 +79,7 @@ def _print_runs(out: Console, runs: Sequence[RunState], older: str) -> None:
     for number, state in enumerate(failed):
         print_text(out, f"{'' if number else 'Failed':<10}{_called(state)}: {_what_failed(state)}")
     if failed:
-        print_text(out, f"{'':<10}log: noisyir status --log\n{'':<10}to go on, type the same command: what is built stays")
+        print_text(out, f"{'':<10}log: noisyir status --log\n{'':<10}to go on, type the same command")
 
 
 def _print(out: Console, heading: str, rows: Sequence[Sequence[str]]) -> None:

@@ -68,7 +68,7 @@ def train_retriever(exp: Experiment) -> Plan:
     _compare_and_report(context, scored | of_methods, curves=kept["curves"])
     plan.keep(corpus=data["corpus"], **_pick(kept, *(name for name in ("model", "index", "ranker") if name in kept)))
     if exp.audited != "train":
-        raise ConfigError(f"audit.split={exp.audited}: a run audits what it trains on; noisyir audit takes --split")
+        raise ConfigError(f"audit.split={exp.audited}: a run audits its training pairs; noisyir audit takes --split")
     if context.lists is not None:
         plan.keep(teacher_scores=context.lists)
     if exp.hybrid is not None:

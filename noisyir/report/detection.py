@@ -46,7 +46,7 @@ def flag_warnings(detection: pa.Table) -> list[str]:
         flagged = each.means.get("flagged")
         if not flagged or low / 2 - _POINTS <= flagged <= max(2 * high, high + _POINTS):
             continue
-        rate = f"{rated.detector} estimate {_of(rated.means)}" if rated else "nobody estimated the rate"
+        rate = f"{rated.detector} estimate {_of(rated.means)}" if rated else "the rate was not estimated"
         said.append(
             f"{each.detector} flagged {percent(flagged, 1)} of the pairs in the end, and {rate}: do not rely on these "
             "flags; judge a sample (noisyir audit --sample), and compare with plain training (methods=[auto])."

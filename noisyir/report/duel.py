@@ -12,7 +12,7 @@ _SAID: dict[Verdict, str] = {
     "suggests better": "seems better than",
     "suggests worse": "seems worse than",
     "unclear": "is not told apart from",
-    "equal": "is on every query what is",
+    "equal": "is on every query equal to",
 }
 
 

@@ -41,7 +41,7 @@ def join_corpus(job: Job[JoinCorpusParams]) -> None:
     removals = pa.array(dict.fromkeys(line for _, line in gone if line.strip()), pa.string())
     if both := fresh.filter(pc.is_in(fresh["doc_id"], value_set=removals))["doc_id"].to_pylist():
         raise DataError(
-            f"{len(both)} documents are new and to be removed at once, for example {both[0]!r}: "
+            f"{len(both)} documents are both new and to be removed, for example {both[0]!r}: "
             "take them out of the documents, or out of the list of --remove"
         )
     known = pa.concat_arrays([batch["doc_id"] for batch in job.batches("corpus")])

@@ -81,8 +81,8 @@ def _rows(system: str, values: pa.Table) -> pa.Table:
 def _dev_is_there(params: RecommendParams, data: SplitCounts) -> None:
     if not data.queries.get("dev"):
         log.warning(
-            "no dev queries: a hybrid weighs BM25 and vectors alike, and the best system is chosen by the queries that "
-            "it is told by; data.hold_out={dev: 0.1} draws some"
+            "no dev queries: a hybrid weighs BM25 and vectors alike, and the test queries choose the best system that "
+            "they measure; data.hold_out={dev: 0.1} draws some"
         )
 
 

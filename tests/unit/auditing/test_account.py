@@ -158,7 +158,9 @@ def test_a_wrong_pair_is_told_from_ingest_to_audit(finished, replaced):
         row for row in tables["pair_scores"].to_pylist() if (row["query_id"], row["doc_id"]) == (query, wrong)
     )
     middle = median(scored["near_scores"])
-    assert f", {middle:.3f} with documents much like the best other one in its place; a higher one" in says["pair_scores"]
+    assert (
+        f", {middle:.3f} with documents much like the best other one in its place; a higher one" in says["pair_scores"]
+    )
     rank = next(
         row["rank"] for row in tables["competitors"].to_pylist() if (row["query_id"], row["doc_id"]) == (query, wrong)
     )
@@ -228,7 +230,7 @@ def test_what_was_no_candidate_and_what_no_judge_saw_is_told(finished):
     store, tables = finished
     odd = next(row for row in tables["candidates"].to_pylist() if row["rank"] % 2)
     unseen = said(account_of(store, odd["query_id"], odd["doc_id"]))
-    assert unseen["verdicts"].startswith(f"referee was not asked about {odd['doc_id']}, but about ")
+    assert unseen["verdicts"].startswith(f"referee did not see {odd['doc_id']}, but about ")
     assert "audit_negatives" not in unseen
     pair = next(row for row in tables["noisy_pairs"].to_pylist() if row["query_id"] == odd["query_id"])
     assert (

@@ -46,7 +46,7 @@ def test_the_warning_has_the_numbers_and_what_to_do():
         "detectors estimate 20.0 % wrong (by all nulls 18.0 % to 22.0 %)"
     )
     assert "noisyir audit --sample" in said and "methods=[auto]" in said
-    assert "nobody estimated the rate" in flag_warnings(detection(npc=0.9))[0]
+    assert "the rate was not estimated" in flag_warnings(detection(npc=0.9))[0]
 
 
 def test_where_nobody_flagged_nothing_is_said():
