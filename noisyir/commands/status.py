@@ -153,7 +153,7 @@ def _models() -> tuple[list[dict[str, Any]], str | None]:
     except Exception as error:
         if not isinstance(error, NoisyirError) and not is_from_outside(error):
             raise
-        return [], in_our_words(error)
+        return [], str(in_our_words(error))
 
 
 def _model_rows(models: Sequence[dict[str, Any]], *, verbose: bool) -> list[list[str]]:
