@@ -71,7 +71,7 @@ def why_none_is_flagged(estimate: Mapping[str, float]) -> str:
         )
     if said and all(found.reading == "few" for found in said):
         return "hardly any pair looks like a made-up one; pairs that are wrong in other ways cannot be seen"
-    return "no made-up pairs vouch for a border; the order stands, and judgements tell where to cut it"
+    return "the scores alone set no limit; their order is still useful, and judgements find the limit"
 
 
 def _statement(found: RateByNull) -> str:

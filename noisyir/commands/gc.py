@@ -51,7 +51,7 @@ def run(
             if not dry_run:
                 opened.builds.remove_folder(folder)
         left = [] if dry_run else opened.work.remove_leftovers(keys_to_go_on_with(opened, keep_runs=keep_runs))
-    print(f"{builds} builds, {human_bytes(size)}; {len(left) + len(orphans)} unfinished builds' leftovers")
+    print(f"{builds} builds, {human_bytes(size)}; leftovers of unfinished builds: {len(left) + len(orphans)}")
     return 0
 
 
