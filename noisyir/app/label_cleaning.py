@@ -92,13 +92,13 @@ def _fewer(found: Audited, most: int, words: CleaningWords) -> str:
 
 
 def how_to_measure(found: Audited, applied: Applied) -> str:
-    """A command that shows, on the held-out queries, how much the change costs or gains; empty without any.
+    """Commands that measure the change on the held-out queries; without any, the command that trains on the pairs.
 
     Writes the experiments to run beside the cleaned pairs.
     """
     if not found.held_out:
-        return ""
-    intro = f"It has {found.held_out:,} held-out queries. What the change costs or gains on them:"
+        return f"\n{'next':<7}noisyir init {applied.pairs}    writes an experiment that trains on the cleaned pairs"
+    intro = f"The data has {found.held_out:,} held-out queries. To measure the change on them:"
     commands = [f"  noisyir run {path}" for path in _experiments(found.exp, applied)]
     return "\n".join([intro, *commands])
 

@@ -42,6 +42,8 @@ class AuditArguments(NamedTuple):
     assume: str | None
     store: str | None
     split: str | None = None
+    query: str | None = None
+    document: str | None = None
 
     @property
     def named(self) -> dict[str, str | None]:

@@ -53,7 +53,8 @@ def recommend(job: Job[RecommendParams]) -> None:
                 rows.append(_rows(system, values))
         for table in rows:
             out.append(table)
-    job.note("result", shortly(recommendation([pa.concat_tables(rows)], job.params.confidence)))
+    standings = pa.concat_tables(table.cast(STANDINGS.schema) for table in rows)
+    job.note("result", shortly(recommendation([standings], job.params.confidence)))
 
 
 def _of(metrics: pa.Table, measure: str, split: str) -> pa.ChunkedArray:

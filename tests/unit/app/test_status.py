@@ -186,7 +186,7 @@ def test_the_command(store: Store, capsys, monkeypatch):
     status_command(hours=1.0, store=store.url)
     told = capsys.readouterr().out
     assert re.search(
-        r"Running +nothing\nLast +demo .*failed\n +demo .*done\nFailed +demo, \d\d:\d\d: in pages: no pages", told
+        r"Running +nothing\nLast +demo .*failed *\n +demo .*done *\nFailed +demo, \d\d:\d\d: in pages: no pages", told
     )
     assert "log: noisyir status --log" in told and "Disk " in told and "hit rate" not in told
     status_command(hours=1.0, verbose=True, store=store.url)
