@@ -1,4 +1,4 @@
-"""Train dense retrievers on data whose labels are wrong, and say which labels are wrong.
+"""Train dense retrievers on data with wrong labels, and find the wrong ones.
 
 A tour, each name with more in its own help:
 

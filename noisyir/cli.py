@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except typer.TyperException as error:
         _refuse(error)
     except KeyboardInterrupt:
-        print("noisyir: interrupted; the same command continues where it stopped", file=sys.stderr)
+        _say("interrupted; the same command continues where it stopped")
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left, as `| head` does
@@ -46,8 +46,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if debug:
             raise
-        print(f"noisyir: {_in_one_line(error)}", file=sys.stderr)
+        _say(_in_one_line(error))
         return 1
+
+
+def _say(text: str) -> None:
+    """Print a line on standard error; on a terminal it is folded between words."""
+    if not sys.stderr.isatty():
+        print(f"noisyir: {text}", file=sys.stderr)
+        return
+    from rich.console import Console
+
+    from noisyir.app.console import print_text
+
+    print_text(Console(stderr=True, highlight=False, soft_wrap=True), f"noisyir: {text}")
 
 
 def _call(arguments: list[str], debug: set[str]) -> int:
@@ -87,8 +99,8 @@ def _refuse(error: typer.TyperException) -> NoReturn:
         print(context.get_usage(), file=sys.stderr)
     said = error.format_message().replace("Value error, ", "")
     path = context.command_path if context else "noisyir"
-    where = f" There are those that {path} --help names." if said.startswith("No such command") else ""
-    print(f"noisyir: {said}{where}", file=sys.stderr)
+    where = f" {path} --help lists them." if said.startswith("No such command") else ""
+    _say(f"{said}{where}")
     raise SystemExit(error.exit_code)
 
 
@@ -112,7 +124,7 @@ def _before_each_verb(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", callback=_print_version, help="show the version")] = False,
 ) -> None:
-    """Train dense retrievers on data whose labels are wrong, and say which labels are wrong."""
+    """Train dense retrievers on data with wrong labels, and find the wrong ones."""
     from noisyir.engine.nodes import end_with_agent, launched
 
     if (begun := launched()) is None:

@@ -42,7 +42,7 @@ def _fault(fault: ErrorDetails, model: type[Params], within: str) -> str:
         case "union_tag_not_found":
             family, _ = _inside(model, [*groups, last])
             hint = _renamed(family, fault["input"], [*spoken, last])
-            return f"{where}: say of which kind, such as {where}.kind=NAME{hint}"
+            return f"{where}: name its kind, such as {where}.kind=NAME{hint}"
         case kind if kind == OF_A_GROUP:
             _, spoken = _inside(model, [*groups, last])
             return ".".join(filter(None, [within, *spoken, fault["msg"]]))

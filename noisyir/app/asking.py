@@ -47,10 +47,10 @@ def whom_to_ask(
         raise ConfigError("--judge-model names a classifier on this machine, --judge-url an endpoint: give one of them")
     if not (model or url):
         if name or budget or asking:
-            raise ConfigError("nobody is asked: name a judge by --judge-model or by --judge-url")
+            raise ConfigError("no judge is named: name one by --judge-model or by --judge-url")
         return settings, None
     if bool(name) != bool(url):
-        raise ConfigError("--judge-url needs --judge-name, the model's name there, and nothing else takes it")
+        raise ConfigError("--judge-url needs --judge-name, the model's name there, and is for it alone")
     kind = "decision" if url and takes_decisions(url) else "chat"
     judge = {"kind": kind, "url": url, "model": name} if url else {"kind": "classifier", "model": model}
     params = experiments.load_asking({"judge": judge} | ({"budget": budget} if budget else {}), asking)

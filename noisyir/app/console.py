@@ -8,17 +8,7 @@ from textwrap import fill
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -50,8 +40,11 @@ class _HowFar(ProgressColumn):
     def render(self, task: Task) -> Text:
         if task.total is None:
             return Text(f"for {time_in_words(task.elapsed or 0)}", no_wrap=True)
-        left = "" if task.time_remaining is None else f", {time_in_words(task.time_remaining)} left"
-        return Text(f"{task.completed:,.0f} of {task.total:,.0f} {task.fields['unit']}{left}", no_wrap=True)
+        seconds, done = task.time_remaining, task.completed
+        if seconds is None and done:  # by its pace since the start, where nothing was heard of it lately
+            seconds = (task.elapsed or 0) * (task.total - done) / done
+        left = "" if seconds is None else f", {time_in_words(seconds)} left"
+        return Text(f"{done:,.0f} of {task.total:,.0f} {task.fields['unit']}{left}", no_wrap=True)
 
 
 def time_in_words(seconds: float) -> str:
@@ -67,9 +60,9 @@ def questions_for(stream: TextIO) -> Iterator[Callable[[int, int, str], None]]:
     """Display of a judge's progress: a bar on a terminal, a line for each tenth elsewhere."""
     console = Console(file=stream, highlight=False, soft_wrap=True)
     if console.is_terminal:
-        columns = (SpinnerColumn(), TextColumn("asking the judge    "), BarColumn(), MofNCompleteColumn())
-        with Progress(*columns, TextColumn("{task.fields[took]}"), TimeElapsedColumn(), console=console) as bars:
-            bar = bars.add_task("", total=None, took="")
+        columns = (SpinnerColumn(), TextColumn("asking the judge    "), BarColumn(20), _HowFar())
+        with Progress(*columns, TextColumn("{task.fields[took]}"), console=console) as bars:
+            bar = bars.add_task("", total=None, unit="pairs", took="")
             yield lambda done, total, took: bars.update(bar, completed=done, total=total, took=took)
         return
     tenth = -1
@@ -103,7 +96,8 @@ class Lines(Silent):
         counts = {name: meta.artifacts[name].rows for name in step.stage.outputs(step.params)}
         rows = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count is not None)
         took = "cached" if cached else f"{meta.seconds:.1f} s"
-        self.console.print(f"  {step.name:<20} {took:>8}  {rows}")
+        said = " ".join(filter(None, [rows, meta.result]))
+        self.console.print(f"  {step.name:<20} {took:>8}  {said}", markup=False)
 
 
 class Live(Lines):
@@ -136,21 +130,23 @@ class Live(Lines):
             self.bars.remove_task(bar)
 
 
+_HYBRIDS = "hybrids"
 _OF_ROOM = {"data": "data", "detection": "suspicion", "results": "report", "mining": "mining"}
-_OF_STAGE = {"bm25_index": "BM25", "bm25": "BM25", "fuse": "report", "audit": "report", "score_detection": "report"}
+_OF_STAGE = {"bm25_index": "BM25", "bm25": "BM25", "fuse": _HYBRIDS, "audit": "report", "score_detection": "report"}
+_MANY = 100  # steps: a plan of more, such as a bench's, has a bar for all of them
 
 
 def phase_of(step: Step) -> str:
     """The part of a run that a step belongs to, in a person's words: by its stage, its room, or its model's label."""
-    room = getattr(step.stage.run, "__module__", "").split(".")[2:3]
-    if known := _OF_STAGE.get(step.stage.name) or _OF_ROOM.get(*room or [""]):
+    stage, room = step.stage.name, getattr(step.stage.run, "__module__", "").split(".")[2:3]
+    if known := _OF_STAGE.get(stage) or (stage != "score" and _OF_ROOM.get(*room or [""])):
         return known
-    label = re.split("[@:]", step.name)[1:2] or [""]
-    if label[0].startswith("trial"):
+    label = (re.split("[@:]", step.name)[1:2] or [""])[0]
+    if label.startswith("trial"):
         return "trials"
-    if label[0].isdigit() or label[0] in ("", "train", "warm_up"):  # of a model that several share, or a round
+    if label.isdigit() or label in ("", "train", "warm_up"):  # of a model that several share, or a round
         return room[0] if room and room[0] not in ("training", "retrieval") else "start"
-    return {"zero_shot": "untrained"}.get(label[0], label[0])
+    return _HYBRIDS if label.endswith("_hybrid") else {"zero_shot": "untrained", "bm25": "BM25"}.get(label, label)
 
 
 class Phases(Silent):
@@ -161,11 +157,17 @@ class Phases(Silent):
         self._left: dict[str, list[str]] = {}  # of each phase, in the run's order, the steps to come
         self._bars: dict[str, TaskID] = {}
         self._began: dict[str, float] = {}
+        self._results: dict[str, list[str]] = {}
+        self._all: TaskID | None = None  # the bar of a plan of many steps: the built ones among those to build
+        self._total = 0
 
     def planned(self, steps: Sequence[Step]) -> None:
         """Keep the phases and their steps."""
         for step in steps:
             self._left.setdefault(phase_of(step), []).append(step.name)
+        if len(steps) > _MANY:
+            self._total = len(steps)
+            self._all = self.bars.add_task("all", total=self._total, unit="steps")
 
     def started(self, step: Step) -> None:
         """Show a bar for its phase."""
@@ -183,12 +185,18 @@ class Phases(Silent):
         """Take the step's bar away; at the last step of its phase leave a line."""
         phase = phase_of(step)
         self._remove(phase)
+        if self._all is not None:
+            self._total -= cached
+            self.bars.update(self._all, advance=not cached, total=self._total)
+        if meta.result:
+            self._results.setdefault(phase, []).append(meta.result)
         left = self._left.get(phase, [])
         if step.name in left:
             left.remove(step.name)
         if self.lasting and not left:
             took = time_in_words(time.monotonic() - self._began[phase]) if phase in self._began else "was there"
-            self.bars.console.print(f" {self._named(phase):<22} done {took:>14}", markup=False)
+            (result,) = found if len(found := self._results.get(phase, [])) == 1 else [""]
+            self.bars.console.print(f" {self._named(phase):<22} done {took:>14}   {result}".rstrip(), markup=False)
 
     def failed(self, step: Step, error: BaseException) -> None:
         """Take the bar away; the error is told at the end."""

@@ -198,7 +198,7 @@ def _read_into(
         why = "; ".join(f"{place}: {reason}" for place, of in report["files"].items() for reason in of["left_out"])
         raise DataError(
             f"nothing in {source.name} could be read as format {settings['kind']}: {why or 'it is empty'}: "
-            "get it anew, or name another format with --format"
+            "get it again, or name another format with --format"
         )
     (folder / REPORT).write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return report

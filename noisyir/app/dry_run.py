@@ -177,7 +177,7 @@ def _differences(step: Step, before: Meta | None, waiting: set[str]) -> list[str
     for name, value in step.inputs.items():
         said += _input(name, value, before.inputs.get(name), waiting)
     said += [f"input {name}: not given now" for name in before.inputs if name not in step.inputs]
-    return said or ["nothing in its key: it is asked for by --refresh, or what it was made from has other bytes"]
+    return said or ["nothing in its key: it is asked for by --refresh, or its inputs have other bytes"]
 
 
 def _settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -29,7 +29,7 @@ _PLAIN = re.compile(r"[A-Za-z_./][\w./-]*")  # of YAML, a text that needs no quo
 _WORDS = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")  # which YAML takes for something else
 _TEMPLATE = """\
 # Written by `noisyir init`: {found}
-#   noisyir run {file} --dry-run          what it would do, and what that costs
+#   noisyir run {file} --dry-run          the steps, and how long they take
 #   noisyir run {file}                    do it; nothing is done twice
 #   noisyir run {file} train.epochs=3     settings on the command line change it for once
 #   noisyir audit {file}                  which of the training pairs are wrong
@@ -42,7 +42,7 @@ data:
 #   dpr       believes every pair
 #   auto      tries on held-out queries whether it helps to weigh the pairs by their chance to be right, and to give
 #             wrong ones another document too, and is dpr where it does not: 18 trainings, minutes of a static model
-#   reweight  weighs them in any case: one training, for transformers; reweight_relabel also gives the surest wrong
+#   reweight  weighs them in any case: one training, for transformers; reweight_relabel also gives the most suspicious
 #             ones another document
 # Chosen: {why_methods}.
 methods: [{methods}]
@@ -56,7 +56,7 @@ model: {{backbone: {backbone}}}
 # Left out, and therefore chosen by rule ({chosen}):
 # train: {{{train}}}
 {precision}
-# A page beside the result with the pairs that are likely to be wrong:
+# A page next to the result with the pairs that are likely to be wrong:
 # audit: {{}}
 """
 
@@ -202,7 +202,7 @@ def _most_wrong(store: Store, exp: Experiment) -> float | None:
 def _found(exp: Experiment, data: str) -> str:
     """The data in a sentence; of a file of pairs how many there are, and the use of its columns."""
     if not isinstance(exp.data, Pairs):
-        return f"{data} is read as {exp.data.kind}"
+        return f"{data} has the format {exp.data.kind}"
     pairs = exp.data.count_pairs(MANY)
     columns = ", ".join(f"{name} as {column}" for column, name in exp.data.open().columns.items())
     return f"{data} holds {pairs:,}{' pairs or more' if pairs == MANY else ' pairs'}, with {columns}"

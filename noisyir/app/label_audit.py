@@ -156,14 +156,15 @@ class Audited:
     @property
     def _most_suspect(self) -> list[str]:
         """The pairs at the top: query, first words of the document, and the reason."""
-        rows = self.table.slice(0, _TOLD).select(["query", "document", "reason"]).to_pylist()
+        unseen = self.table.filter(pc.is_null(self.table["judged"]))
+        rows = unseen.slice(0, _TOLD).select(["query", "document", "reason"]).to_pylist()
         told = (
             [f"  {place}  {opening(row['query'], 74)}", f"     {opening(row['document'], 74)}"]
             + [f"     {line}" for line in wrap(row["reason"], 74)]
             for place, row in enumerate(rows, 1)
         )
         head = (
-            "Most suspicious:"
+            f"Most suspicious{', not judged yet' if self.judgements else ''}:"
             if self.flagged
             else "None can be called wrong without judgements. The most unlike the others:"
         )
@@ -192,7 +193,7 @@ class Audited:
             lines.append(_suspects(self.outcome.results["audit_negatives"].meta.notes["suspects"]))
         if self.exp.audited != "train":
             lines.append(
-                f"unchanged     {self.exp.audited} is not cleaned and not trained on: audit.csv says what to look at"
+                f"unchanged     {self.exp.audited} is neither cleaned nor trained on: audit.csv lists its pairs"
             )
         return "\n".join([*lines, *(self._most_suspect if examples else ())])
 

@@ -38,8 +38,8 @@ def refuse_held_out(exp: Experiment, asked: str) -> None:
     """ConfigError where dev or test is audited, which are never cleaned.  asked: for what was asked."""
     if exp.audited != "train":
         raise ConfigError(
-            f"{asked} is for training pairs: {exp.audited} is never changed, for its judgements measure what is "
-            f"trained; leave {asked} out, and look at the pairs that audit.csv names"
+            f"{asked} is for training pairs: {exp.audited} is never changed, because its judgements "
+            f"measure the trained model; leave {asked} out, and look at the pairs that audit.csv names"
         )
 
 
@@ -56,7 +56,7 @@ def refuse_unjudged(exp: Experiment, *, force: bool, words: CleaningWords = _COM
         return
     theirs = " (the verdicts given carry no weights, so they were chosen otherwise)" if files else ""
     raise ConfigError(
-        f"{words.apply} needs to know how many pairs are wrong, and nobody judged a random sample{theirs}: "
+        f"{words.apply} needs to know how many pairs are wrong, and no random sample was judged{theirs}: "
         f"{words.judge_first}; {words.assume} supposes that wrong pairs have random documents"
     )
 
@@ -87,18 +87,18 @@ def _fewer(found: Audited, most: int, words: CleaningWords) -> str:
     room = most - found.table["judged"].to_pylist().count("wrong")
     threshold = math.floor(1e4 * by_chance[room]) / 1e4 if 0 <= room < len(by_chance) else 0.0
     raised = words.threshold.format(threshold)
-    fewer = f"{raised} flags fewer" if threshold > 0 else "look at what it flags, or judge more"
-    return f"{fewer}; {words.force} changes them all the same"
+    fewer = f"{raised} flags fewer" if threshold > 0 else "look at the flagged pairs, or judge more"
+    return f"{fewer}; {words.force} changes them anyway"
 
 
 def how_to_measure(found: Audited, applied: Applied) -> str:
-    """A command that shows, on the held-out queries, how much the change costs or gains; empty without any.
+    """Commands that measure the change on the held-out queries; without any, the command that trains on the pairs.
 
     Writes the experiments to run beside the cleaned pairs.
     """
     if not found.held_out:
-        return ""
-    intro = f"It has {found.held_out:,} held-out queries. What the change costs or gains on them:"
+        return f"\n{'next':<7}noisyir init {applied.pairs}    writes an experiment that trains on the cleaned pairs"
+    intro = f"The data has {found.held_out:,} held-out queries. To measure the change on them:"
     commands = [f"  noisyir run {path}" for path in _experiments(found.exp, applied)]
     return "\n".join([intro, *commands])
 

@@ -39,8 +39,10 @@ def runs_of(store: Store, name: str) -> str:
     """
     runs, wanted = list(store.runs.all()), experiments.name_of(name)
     if mine := [run for run in runs if run["experiment"] == wanted]:
+        if mine[0]["status"] == "done" and "audit" in (kept := mine[0].get("kept") or {}) and "model" not in kept:
+            return " (it was audited and never trained: noisyir init FILE writes an experiment to run)"
         if mine[0]["status"] == "done" and mine[0].get("kept"):
-            return f" (what its last run made is damaged or gone: noisyir run {name} makes it again)"
+            return f" (its last run's results are damaged or gone: noisyir run {name} makes them again)"
         return f" (its last run kept no model and is called {mine[0]['status']}: noisyir status)"
     done = dict.fromkeys(run["experiment"] for run in runs if run["status"] == "done")
     return f" (experiments that have run: {', '.join(done)})" if done else ""
@@ -71,7 +73,7 @@ def _registered_model(store: Store, uri: str) -> Ref:
                     raise StoreError(f"{what}, a {artifact}; only a retriever can be searched with or exported")
                 return meta.ref("model")
     raise StoreError(
-        f"{what}, whose artifact {tags['artifact_key'][:12]} is no longer in {store.url}: run its experiment again, "
+        f"{what}; its artifact {tags['artifact_key'][:12]} is no longer in {store.url}: run its experiment again, "
         f"noisyir run {tags.get('experiment', '')} --to index, or take MLflow's copy: mlflow.pyfunc.load_model({uri!r})"
     )
 

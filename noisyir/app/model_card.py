@@ -53,7 +53,7 @@ def scaled(scores):
 ```"""
 _LIMITS = """## Limits
 
-- It was measured on the data above alone; another collection needs judgements of its own.
+- It was measured on the data above alone; another collection needs its own judgements.
 - {held_out}
 - {reads}
 - {vectors}"""
@@ -141,7 +141,7 @@ def _limits(behind: Sequence[Meta]) -> str:
     shape = next(meta.params for meta in behind if meta.stage == INIT_MODEL.name)
     source: dict[str, Any] = next((meta.notes.get("source", {}) for meta in behind if meta.stage == INGEST.name), {})
     held_out = f"Dev and test: {source['held_out']}." if "held_out" in source else (
-        "Dev and test queries are those of the data set."
+        "Dev and test queries come from the data set."
     )  # fmt: skip
     reads = (
         f"It reads the first {shape['query_max_len']} tokens of a query and {shape['passage_max_len']} of a passage."
@@ -150,11 +150,11 @@ def _limits(behind: Sequence[Meta]) -> str:
 
 
 def _licence(behind: Sequence[Meta], licence: str | None) -> str:
-    chosen = f"`{licence}`, as whoever exported it said." if licence else (
-        "Nobody has chosen one: see the licences of what it is made from."
+    chosen = f"`{licence}`, as the person who exported it said." if licence else (
+        "None was chosen: see the licences of the data and the weights."
     )  # fmt: skip
     return (
-        f"## Licence\n\n{chosen} It is made from {_start(behind)} and from the data above, and noisyir knows neither's "
+        f"## Licence\n\n{chosen} It comes from {_start(behind)} and from the data above, and noisyir knows neither's "
         "licence beyond that all-MiniLM-L6-v2 is Apache-2.0. noisyir itself is Apache-2.0."
     )
 

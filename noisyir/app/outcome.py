@@ -39,6 +39,8 @@ def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: b
         if artifact in outcome.kept:
             console.print(f"{page:<11} {store.builds.folder(outcome.kept[artifact]) / f'{page}.html'}")
     for name, value in outcome.facts.items():
+        if name == "mlflow_run" and console.is_terminal and not verbose:
+            continue  # an id, for programs
         print_text(console, f"{name:<11} {value}{_REFUSED if name == 'refused' else ''}")
     _print_best(console, recommended(outcome, store, exp), outcome, exp)
 
@@ -50,7 +52,8 @@ def _print_best(console: Console, best: Recommendation | None, outcome: Outcome,
         console.print(f"\nnext        noisyir search {asked} 'your question'", markup=False)
         if best is None or best.is_usable(exp.kept) or exp.register_if == "always":
             console.print(f"            noisyir export {outcome.experiment} --to my-model", markup=False)
-        console.print(f"            noisyir trace {outcome.experiment}", markup=False)
+    if "report" in outcome.kept:
+        console.print(f"            noisyir open {outcome.experiment}", markup=False)
     if best is not None:
         first, *rest = best_lines(best)
         print_text(console, f"\nbest        {first}")
@@ -68,7 +71,7 @@ def _print_tables(console: Console, outcome: Outcome, store: Store, published: S
             rows = [row[:2] + [cell.partition(" [")[0] for cell in row[2:]] for row in rows]
         console.print(results_table(rows))
         if rows := published_rows(comparison, published):
-            console.print("\npublished beside measured")
+            console.print("\npublished and measured")
             console.print(results_table(rows))
     if "detection" in outcome.kept:
         detection = _kept(store, outcome, "detection")

@@ -64,7 +64,7 @@ def export_pairs(
     target = Path(to) if to else Path(f"{stem}-{kind}{variant.written}")
     _write(variant, given.collection, target)
     rows = given.collection.judgements.num_rows
-    return f"{target}: {rows:,} pairs of {given.said}\nnoisyir import {target}", target
+    return f"written   {target}: {rows:,} pairs of {given.said}\nread by   noisyir import {target}", target
 
 
 def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: Path) -> str:

@@ -167,7 +167,7 @@ def advise(
         found = expected([one.gains[name] for one in near])
         if found.mean > gain.mean + 0.001 * (_COSTS[name] > _COSTS[best]):
             best, gain = name, found
-    why = f"the most on the {len(near)} sets like it, of those that on no known set may lose more than {MOST_LOSS}"
+    why = f"the most on the {len(near)} sets like it, among methods that on no known set may lose more than {MOST_LOSS}"
     return Advice(best, why, gain, names)
 
 

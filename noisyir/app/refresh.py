@@ -52,7 +52,7 @@ class Refreshed:
         return {
             "documents": ", ".join(parts),
             "vectors": f"{vectors['encoded']:,} encoded, {vectors['reused']:,} reused",
-            "index": f"built anew: {index['built_anew']}" if index["built_anew"] else added,
+            "index": f"rebuilt: {index['built_anew']}" if index["built_anew"] else added,
         }
 
 

@@ -84,8 +84,8 @@ def _name(run: Mapping[str, Any]) -> str:
 
 def _why(last_run: str | None, keep_runs: int) -> str:
     if last_run is None:
-        return "no run that is on record used it, and no registered model was made from it"
-    return f"last used by run {last_run}, which is none of the last {keep_runs}; no registered model was made from it"
+        return "no recorded run used it, and no registered model needs it"
+    return f"last used by run {last_run}, which is none of the last {keep_runs}; no registered model needs it"
 
 
 def damaged(store: Store, builds: Sequence[Meta]) -> dict[str, str]:
@@ -103,7 +103,7 @@ def damaged(store: Store, builds: Sequence[Meta]) -> dict[str, str]:
         if not found:
             return doomed
         for folder, taint in found.items():
-            doomed.setdefault(folder, f"was made from {taint[0]}")
+            doomed.setdefault(folder, f"rests on {taint[0]}")
         tainted |= found.keys()
         left = [meta for meta in left if meta.folder not in found]
 

@@ -203,8 +203,8 @@ def run(plan: Plan, choice: Choice, execution: Execution, *, name: str, settings
         record.write("unregistered" if tracker.lost else "done", results, facts)
         if tracker.lost:
             raise UnregisteredError(
-                f"{name}: every stage is done and in the store, but MLflow was lost on the way, so that the run is "
-                "not tracked to its end and nothing is registered. Once MLflow is back, the same command does both"
+                f"{name}: every stage is done and in the store, but MLflow was lost on the way. The run is "
+                "not tracked to its end, and no model is registered. Once MLflow is back, the same command does both"
             )
     return Outcome(name, results, kept, facts)
 

@@ -12,6 +12,7 @@ from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 from noisyir.app.console import time_in_words
+from noisyir.app.lookup import built
 from noisyir.app.runs import in_words
 from noisyir.engine.store import Store
 from noisyir.engine.store_locks import RUN_LOCK
@@ -27,6 +28,7 @@ class RunState:
     state: `unregistered` where MLflow was lost before the end; `killed` where its process is gone without having ended
     the run; `unknown` where that was on another host, the store is a folder, and Prefect cannot say.
     now: the step that it is at, and how far.  verb: of the command that began it, empty where Python did.
+    result: the best system of a run, the judgements of an audit; empty where it did not end, or made neither.
     failed_in: the step that raised; log: the file that holds its traceback.
     seconds: until it ended, or until its record was last written.
     """
@@ -45,6 +47,7 @@ class RunState:
     log: str | None = None
     now: str = ""
     verb: str = ""
+    result: str = ""
 
     @property
     def took(self) -> str:
@@ -115,7 +118,23 @@ def _state(store: Store, host: str, run: Mapping[str, Any]) -> RunState:
         log=run["facts"].get("log"),
         verb=(run.get("command") or "noisyir -").split()[1].strip("-"),
         now=in_words(store.runs.progress(id_)) if state in ("running", "unknown") else "",
+        result=_result(store, run) if state == "done" else "",
     )
+
+
+def _result(store: Store, run: Mapping[str, Any]) -> str:
+    """The result of a run that is done, in a few words."""
+    kept, steps = run.get("kept", {}), run["steps"]
+    standings, audit = (built(store, steps.get(kept.get(name))) for name in ("standings", "audit"))
+    if standings is not None:
+        return standings.result
+    if audit is None:
+        return ""
+    judged = audit.notes.get("judgements")
+    if judged is None:
+        return "not judged"
+    percents = [round(100 * share) for share in judged["interval"] or ()]
+    return f"{judged['judged']:,} judged" + (", {} % wrong ({} to {})".format(*percents) if percents else "")
 
 
 def _living(store: Store, host: str, run: Mapping[str, Any], id_: str) -> State:

@@ -172,7 +172,7 @@ def _by_row(source: PairsToClean, fates: Mapping[Pair, Fate], *, weigh: bool) ->
         query_id, doc_id = next(iter(unseen))
         raise DataError(
             f"{len(unseen):,} of the {len(fates):,} audited pairs are not in {source.name}, for example query "
-            f"{query_id!r} with document {doc_id!r}: apply the audit to the pairs that it was made of"
+            f"{query_id!r} with document {doc_id!r}: apply the audit to its own pairs"
         )
     return PairChanges(by_row, weights if weigh else None), logged, total, unaudited
 

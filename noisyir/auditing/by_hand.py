@@ -243,11 +243,11 @@ def _taught(
 _OWN = "{:,} of the verdicts carry no weight, so they were not drawn at random: they count for their own pairs alone."
 _UNKNOWN = (
     "The noise rate stays unknown; 50 pairs drawn at random and judged would tell it (--sample 50 or --judge). "
-    "--refit would judge all pairs anew by these verdicts, which is biased by how the pairs were chosen."
+    "--refit would judge all pairs again by these verdicts, which is biased by how the pairs were chosen."
 )
 _SELECTED = (
-    "All pairs were judged anew, also by {:,} verdicts on pairs that were not drawn at random: whoever judges the most "
-    "suspect sees the hardest cases, so the border may lie far off. Compare the number flagged before and now."
+    "All pairs were judged again, also by {:,} verdicts on pairs that were not drawn at random. The most suspicious "
+    "pairs are the hardest cases, so the border may lie far off. Compare the number flagged before and now."
 )
 _FEW = "{} judgements of a random sample tell the rate roughly and set no border: judge at least {}."
 

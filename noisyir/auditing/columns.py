@@ -60,7 +60,7 @@ COLUMNS = (
         "the ground of `p_clean`: `hand`, `judgements` of other pairs, or the kind of made-up pairs that is assumed",
         True,
     ),
-    AuditColumn("score", F32, "the detectors' score, the higher the likelier wrong", on_page=True),
+    AuditColumn("score", F32, "the detectors' score; a higher one is more suspicious", on_page=True),
     AuditColumn(
         "rank", I32, "the document's rank for the query, by the first detector that searches; null below `depth` (100)",
         True, on_page=True,
@@ -71,7 +71,7 @@ COLUMNS = (
     AuditColumn("replacement", STRING, "the document that a wrong pair would be given instead", True),
     AuditColumn("duplicates", I32, "other documents of the same words", on_page=True),
     AuditColumn("reason", STRING, "the strongest evidence, in a sentence with numbers", on_page=True),
-    AuditColumn("judged", STRING, "people's verdict: `clean`, `wrong` or `unclear`; null: nobody judged", True),
+    AuditColumn("judged", STRING, "people's verdict: `clean`, `wrong` or `unclear`; null: not judged", True),
     AuditColumn("accepted", BOOL, "whether a person named the replacement"),
     AuditColumn("relabel", BOOL, "whether `--apply` puts the replacement in the document's place"),
     AuditColumn("machine_verdict", STRING, "the machine's verdict, where people's stands above it", True),

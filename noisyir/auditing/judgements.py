@@ -276,7 +276,7 @@ def _weight(value: object, place: str) -> float | None:
     weight = _number(value)
     if weight is not None and not 0 < weight < math.inf:
         raise DataError(
-            f"{place}: the weight must be the number of pairs that one drawn at random stands for, and empty for one "
+            f"{place}: the weight must be the number of pairs that one drawn at random represents, and empty for one "
             f"that was not; found {value!r:.60}"
         )
     return weight
@@ -300,7 +300,7 @@ def _unknown_pairs(unknown: Mapping[Pair, str], judged: int, paths: Sequence[str
     if len(unknown) == judged:
         return (
             f"{' and '.join(paths)}: these judgements are of other pairs, for none of the {judged:,} is in this audit: "
-            "give those that were made of it"
+            "give judgements of this audit"
         )
     examples = [f"{query!r} with {doc!r} ({place})" for (query, doc), place in list(unknown.items())[:_SHOWN]]
     more = ", ..." if len(unknown) > _SHOWN else ""

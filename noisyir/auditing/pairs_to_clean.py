@@ -255,7 +255,7 @@ def _refuse_unknown(wanted: set[str], found: Iterable[str], where: str) -> None:
     if missing := sorted(wanted.difference(found)):
         raise DataError(
             f"{len(missing):,} replacements are not in {where}, for example {missing[0]!r}: apply the audit to the "
-            "pairs and the documents that it was made of"
+            "pairs and documents of that audit"
         )
 
 

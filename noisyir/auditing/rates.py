@@ -52,7 +52,7 @@ def in_terminal(estimate: Mapping[str, float], assumed: str | None) -> str:
     """
     first = f"How many are wrong?  {NOT_KNOWN[0].upper()}{NOT_KNOWN[1:]}."
     if assumed is None:
-        return f"{first}\n{'':<21}--assume random says what would follow for random ones."
+        return f"{first}\n{'':<21}--assume random shows the result for random ones."
     lines = by_each_null(estimate)
     width = max(len(line.assumed) for line in lines)
     return "\n".join([first, *(f"  {line.assumed:<{width}}  {line.rate}" for line in lines)])
@@ -70,8 +70,8 @@ def why_none_is_flagged(estimate: Mapping[str, float]) -> str:
             "nothing of such texts; judge 20 to know which"
         )
     if said and all(found.reading == "few" for found in said):
-        return "hardly any pair looks like a made-up one; those that are wrong in other ways cannot be seen"
-    return "no made-up pairs vouch for a border; the order stands, and judgements tell where to cut it"
+        return "hardly any pair looks like a made-up one; pairs that are wrong in other ways cannot be seen"
+    return "the scores alone set no limit; their order is still useful, and judgements find the limit"
 
 
 def _statement(found: RateByNull) -> str:

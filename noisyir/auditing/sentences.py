@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from noisyir.auditing.rates import ASSUMED, beside
 from noisyir.auditing.reasons import chance
+from noisyir.detection.features import FEATURES
 
 Row: TypeAlias = dict[str, Any]
 ByArtifact: TypeAlias = Mapping[str, Sequence[Row]]
@@ -56,6 +57,11 @@ def documents_named(rows: ByArtifact, documents: Sequence[str]) -> tuple[str, ..
 def _each(template: str) -> Speak:
     """The same sentence of every row."""
     return lambda rows, asked: [template.format(**row) for row in rows]
+
+
+def _of_documents(template: str) -> Speak:
+    """The same sentence of the row of the document that was asked about, or of the first few."""
+    return lambda rows, asked: [template.format(**row) for row in asked.of(rows)[:_FEW]]
 
 
 def _answers(rows: Sequence[Row], asked: RowQuery) -> list[str]:
@@ -137,13 +143,13 @@ def _verdicts(rows: Sequence[Row], asked: RowQuery) -> list[str]:
         return [f"{asked.stage} drops {len(dropped):,} of {len(rows):,} candidates{names}"]
     if found := asked.of(rows):
         return [_verdict(asked.stage, row) for row in found]
-    return [f"{asked.stage} was not asked about {asked.doc_id}, but about {len(rows):,} others"]
+    return [f"{asked.stage} did not see {asked.doc_id}, but about {len(rows):,} others"]
 
 
 def _verdict(judge: str, row: Row) -> str:
     says = f"{judge} {'keeps' if row['keep'] else 'drops'} {row['doc_id']}: score {row['score']:.3f}"
     reason = f" ({row['reason']})" if row["reason"] else ""
-    return f"{says}, and what is above {row['bound']:.3f} goes{reason}"
+    return f"{says}, and its bound is {row['bound']:.3f}{reason}"
 
 
 def _negatives(rows: Sequence[Row], asked: RowQuery) -> list[str]:
@@ -157,10 +163,23 @@ def _negatives(rows: Sequence[Row], asked: RowQuery) -> list[str]:
 def _pair_scores(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     by = asked.params.get("kind", "the loss of training")
     return [
-        f"{row['doc_id']}, epoch {row['epoch']}: {by} {row['score']:.3f}{beside(row)}; "
-        f"the higher, the likelier wrong{_instead(row['best_other'])}"
+        f"{row['doc_id']}, epoch {row['epoch']}: suspicion {row['score']:.3f} by {by}{beside(row)}; "
+        f"a higher one is more suspicious{_instead(row['best_other'])}"
         for row in asked.of(rows)
     ]
+
+
+_OF_FEATURES = {"cosine": "fit less by meaning", "bm25": "have a lower BM25 score", "overlap": "share fewer words"}
+
+
+def _pair_features(rows: Sequence[Row], asked: RowQuery) -> list[str]:
+    """The place of the pair among all, by the features that have a name for people: each is a rank's share less 1/2."""
+    says = []
+    for row in asked.of(rows):
+        found = dict(zip(FEATURES, row["features"], strict=False))
+        told = [f"{100 * (found[name] + 0.5):.0f} % {words}" for name, words in _OF_FEATURES.items() if name in found]
+        says.append(f"{row['doc_id']}: of all pairs, {', '.join(told)}")
+    return says
 
 
 def _competitors(rows: Sequence[Row], asked: RowQuery) -> list[str]:
@@ -209,7 +228,7 @@ def _audit(rows: Sequence[Row], asked: RowQuery) -> list[str]:
 _CALLED = {None: "not flagged", "suspect": "suspect", "wrong": "called wrong", "clean": "called clean"}
 
 
-_IF_SO = " if wrong pairs are like the made-up ones that the detection takes them for"
+_IF_SO = " if wrong pairs are like the made-up ones of the detection"
 
 
 def _ground(rests_on: str | None) -> str:
@@ -318,8 +337,15 @@ SENTENCES: dict[str, Speak] = {
     "noisy_pairs": _said_elsewhere,
     "clean_pairs": _said_elsewhere,
     "noise_truth": _noise_truth,
+    "hidden": _of_documents("{doc_id} was hidden from training on purpose ({kind})"),
+    "given_negatives": _of_documents("{doc_id} was given as a negative"),
+    "given_weights": _of_documents("its pair with {doc_id} has the weight {weight:.2f} in training"),
+    "trial": _of_documents("its pair with {doc_id} is held out, and the method is chosen by it"),
     "bm25_run": _ranking,
     "dense_run": _ranking,
+    "fused_run": _ranking,
+    "reranked_run": _ranking,
+    "random_run": _ranking,
     "gold_run": _said_elsewhere,
     "passages": _passages,
     "spans": _spans,
@@ -329,7 +355,11 @@ SENTENCES: dict[str, Speak] = {
     "candidates": _candidates,
     "verdicts": _verdicts,
     "negatives": _negatives,
+    "candidate_pool": _said_elsewhere,
+    "teacher_scores": _of_documents("{teacher} gives {doc_id} the score {score:.3f}; a higher one is more relevant"),
+    "relevance": _of_documents("{doc_id} is relevant with a chance of {score:.2f}"),
     "pair_scores": _pair_scores,
+    "pair_features": _pair_features,
     "competitors": _competitors,
     "noise_flags": _noise_flags,
     "repaired_pairs": _repaired_pairs,
@@ -337,4 +367,5 @@ SENTENCES: dict[str, Speak] = {
     "audit_negatives": _audit_negatives,
     "audit": _audit,
     "metrics": _metrics,
+    "standings": _said_elsewhere,
 }

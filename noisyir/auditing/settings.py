@@ -8,7 +8,7 @@ from noisyir.settings import AuditedSplit, Fraction, Locations, Params
 class SuspectsParams(Params):
     """Settings of the likely relevant candidates for hard negatives that are shown."""
 
-    negatives: PositiveInt = Field(2000, description="candidates for negatives that are shown, the likeliest relevant")
+    negatives: PositiveInt = Field(2000, description="candidates for negatives that are shown, the most relevant first")
 
 
 class AuditParams(SuspectsParams):
@@ -25,7 +25,7 @@ class AuditParams(SuspectsParams):
     judgements: Locations = Field(
         None, description="file, or files, of verdicts by hand (query_id, doc_id, verdict); null: none"
     )
-    refit: bool = Field(False, description="judge all pairs anew by all verdicts, also those not drawn at random")
+    refit: bool = Field(False, description="judge all pairs again by all verdicts, also those not random")
     promote: Fraction = Field(0.95, description="least confidence of a candidate that is suggested as a positive")
 
     @property

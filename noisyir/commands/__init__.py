@@ -71,7 +71,7 @@ CorpusFile: TypeAlias = Annotated[
 ]
 QueryColumn: TypeAlias = Annotated[str | None, option("COL", "the file's column of queries", "--query")]
 DocumentColumn: TypeAlias = Annotated[str | None, option("COL", "the file's column of documents", "--document")]
-Json: TypeAlias = Annotated[bool, flag("--json", "print one JSON object on stdout and nothing else there")]
+Json: TypeAlias = Annotated[bool, flag("--json", "print one JSON object on stdout, and only that")]
 Verbose: TypeAlias = Annotated[bool, typer.Option("-v", "--verbose", help="show stages, times and places, too")]
 Engine: TypeAlias = Annotated[Literal["local", "prefect"], option("local|prefect", "who calls the stages")]
 Refresh: TypeAlias = Annotated[list[str] | None, option("STAGE", "rebuild it (repeatable)")]

@@ -88,8 +88,8 @@ def run(
     from noisyir.app.label_audit import Gate, experiment_to_audit
 
     _refuse_together(alone=drop and not apply, spoken=as_json and bool(by_hand or judge_model or judge_url))
-    settings, machine = split_settings(overrides := with_columns(overrides, query, document))
-    command = AuditArguments(data, overrides, corpus, out, model, budget, assume, store, split)
+    settings, machine = split_settings(with_columns(overrides, query, document))
+    command = AuditArguments(data, overrides or (), corpus, out, model, budget, assume, store, split, query, document)
     wishes = JudgingOptions(command, judgements or (), by_hand, terminal, judge_as, keep_wrong_below, standalone)
     settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
     exp = experiment_to_audit(data, settings, **command.named, sample=sample, judgements=judgements or (), refit=refit)

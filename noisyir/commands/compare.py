@@ -19,7 +19,7 @@ _SYSTEM = "an experiment that has run, its file, or EXPERIMENT:SYSTEM, such as d
 
 def run(
     first: Annotated[str, argument("A", _SYSTEM, experiment_names)],
-    second: Annotated[str, argument("B", "what is compared with it, as A", experiment_names)],
+    second: Annotated[str, argument("B", "the system that it is compared with, as A", experiment_names)],
     count: Annotated[int, option("N", "queries shown that gain most, and that lose most", "-n")] = 5,
     html: Annotated[str | None, option("FILE", "write a page, too")] = None,
     as_json: Json = False,

@@ -23,13 +23,13 @@ def run(
     name: Annotated[str | None, option("NAME", "what settings call it (default: as given)", "--as")] = None,
     revision: Annotated[str | None, option("REVISION", "of the Hub: branch, tag or commit")] = None,
     dataset: Annotated[bool, flag("--dataset", "of the Hub: a data set, not a model")] = False,
-    again: Annotated[bool, flag("--again", "fetch it anew though the store has it")] = False,
+    again: Annotated[bool, flag("--again", "fetch it again although the store has it")] = False,
     dry_run: Annotated[bool, flag("--dry-run", "say how large it is, and fetch nothing")] = False,
     forget: Annotated[bool, flag("--forget", "remove it from the store")] = False,
     as_json: Json = False,
     store: StoreUrl = None,
 ) -> int:
-    """Bring a model or data set into the store; without a name, list what is there.
+    """Bring a model or data set into the store; without a name, list its content.
 
     Settings that name it, such as model.weights=NAME or data.path=NAME, then find it on every machine that has nothing
     of that name itself.
@@ -87,7 +87,7 @@ def _list(store: Store, listed: list[FetchedSet]) -> int:
 
 def _forget(store: Store, there: FetchedSet | None, name: str) -> int:
     if there is None:
-        raise ConfigError(f"the store has nothing of the name {name}: noisyir fetch lists what it has")
+        raise ConfigError(f"the store has nothing of the name {name}: noisyir fetch lists its content")
     with store.locks.alone():
         store.fetched.forget(name)
     print(f"{name} is gone from {store.url}")

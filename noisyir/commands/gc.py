@@ -19,8 +19,8 @@ _GRACE = timedelta(days=1)  # what another machine is still uploading has no met
 
 
 def run(
-    keep_runs: Annotated[int, option("N", "runs whose artifacts stay")] = 5,
-    dry_run: Annotated[bool, flag("--dry-run", "only say what would be deleted, and why")] = False,
+    keep_runs: Annotated[int, option("N", "runs that keep their artifacts")] = 5,
+    dry_run: Annotated[bool, flag("--dry-run", "only list the builds that would be deleted, and why")] = False,
     yes: Annotated[bool, flag("--yes", "do not ask on a terminal before anything is deleted")] = False,
     store: StoreUrl = None,
 ) -> int:
@@ -51,7 +51,7 @@ def run(
             if not dry_run:
                 opened.builds.remove_folder(folder)
         left = [] if dry_run else opened.work.remove_leftovers(keys_to_go_on_with(opened, keep_runs=keep_runs))
-    print(f"{builds} builds, {human_bytes(size)}; {len(left) + len(orphans)} unfinished builds' leftovers")
+    print(f"{builds} builds, {human_bytes(size)}; leftovers of unfinished builds: {len(left) + len(orphans)}")
     return 0
 
 

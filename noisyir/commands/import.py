@@ -18,19 +18,19 @@ def formats() -> list[str]:
 def run(
     source: Annotated[str, argument("SOURCE", "a file, a folder; hf://ORG/NAME or irds:ID, which download")],
     format: Annotated[
-        str | None, option("FORMAT", "its format (default: recognised from what is in it)", complete=formats)
+        str | None, option("FORMAT", "its format (default: recognised by its content)", complete=formats)
     ] = None,
     map: Annotated[
         str | None, option("WHAT=COLUMN,..", "which column of a file of pairs is what: query=..,positive=..")
     ] = None,
     corpus: Annotated[str | None, option("FILE", "the documents, where SOURCE only names them")] = None,
     queries: Annotated[str | None, option("FILE", "the queries, where SOURCE only names them")] = None,
-    run_file: Annotated[str | None, option("FILE", "a TREC run beside qrels: its hits are negatives", "--run")] = None,
+    run_file: Annotated[str | None, option("FILE", "a TREC run for qrels: its hits are negatives", "--run")] = None,
     out: Annotated[str | None, option("FOLDER", "where the tables go (default: SOURCE's name with -tables)")] = None,
     strict: Annotated[bool, flag("--strict", "fail when a row is left out")] = False,
     as_json: Json = False,
 ) -> int:
-    """Read data in any known format, and say what was kept and what was left out.
+    """Read data in any known format, and list the kept and the left-out rows.
 
     example: noisyir import clicks.csv --map query=search,positive=page --out clicks
     """

@@ -19,14 +19,14 @@ from noisyir.commands import (
 
 def run(
     data: Annotated[str, argument("PAIRS|DATASET", "a file of pairs, or a data set's folder; hf://ORG/NAME")],
-    to: Annotated[str | None, option("FILE", "the experiment's file (default: beside the data, as .yaml)")] = None,
+    to: Annotated[str | None, option("FILE", "the experiment's file (default: next to the data, as .yaml)")] = None,
     corpus: CorpusFile = None,
     query: QueryColumn = None,
     document: DocumentColumn = None,
     budget: Annotated[str | None, option("TIME", "of a run, as 10m: a transformer where it is enough for one")] = None,
     store: StoreUrl = None,
 ) -> int:
-    """Write an experiment that trains on your own pairs: what was found in them, and what is chosen, as comments.
+    """Write an experiment that trains on your own pairs: the findings and the choices are comments.
 
     example: noisyir init pairs.csv && noisyir run pairs.yaml
     """

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from noisyir.engine.store import Store
 
 
+_KEY = 7  # letters of a key, as in a dry run
 _WIDE = 120  # columns: a narrower terminal has no room for numbers of rows
 
 
@@ -31,14 +32,19 @@ def run(
     if as_json:
         return print_json({"builds": [_as_json(meta) for meta in builds]})
     from noisyir.app.console import plain_table, stdout_console
+    from noisyir.app.lookup import folders_of
 
     console = stdout_console()
+    used: dict[str, str] = {}
+    for run in opened.runs.all():  # newest first: of a build that several runs used the first of them
+        used |= dict.fromkeys(folders_of(run), run["experiment"])
     wide = console.width >= _WIDE
-    table = plain_table("stage", "key", "built", "size", "took", *(["rows"] if wide else []))
+    table = plain_table("stage", "key", "experiment", "built", "size", "took", *(["rows"] if wide else []))
     for meta in builds:
         rows = ", ".join(f"{name} {c.rows:,}" for name, c in meta.artifacts.items() if c.rows is not None)
         size, seconds = human_bytes(meta.size), f"{meta.seconds:.1f} s"
-        cells = [meta.stage, meta.key[:12], meta.created[:16].replace("T", " "), size, seconds, rows]
+        made = meta.created[:16].replace("T", " ")
+        cells = [meta.stage, meta.key[:_KEY], used.get(meta.folder, ""), made, size, seconds, rows]
         table.add_row(*cells[: len(table.columns)])
     console.print(table if builds else f"nothing in {opened.url} yet: noisyir run demo")
     return 0

@@ -21,13 +21,13 @@ def run(
         str, argument("NAME", "noisyir-retriever (the default), noisyir-ranker or noisyir-reader")
     ] = "noisyir-retriever",
     version: Annotated[str | None, option("N", "this version (default: the challenger, the newest)")] = None,
-    measure: Annotated[str | None, option("M", "what is compared (default nDCG@10, of readers the first F1)")] = None,
+    measure: Annotated[str | None, option("M", "the measure (default nDCG@10, of readers the first F1)")] = None,
     split: Annotated[
         Literal["promotion", "dev"] | None, option("promotion|dev", "the queries of the gate (default promotion)")
     ] = None,
     min_gain: Annotated[float | None, option("X", "the gain must be above X (default 0.01)")] = None,
-    min_seeds: Annotated[int | None, option("N", "seeds with which both must be measured (default 3)")] = None,
-    force: Annotated[bool, flag("--force", "also what is no better than BM25 or the untrained model")] = False,
+    min_seeds: Annotated[int | None, option("N", "seeds that both must be measured with (default 3)")] = None,
+    force: Annotated[bool, flag("--force", "also a model that is no better than BM25 or the untrained one")] = False,
     go_back: Annotated[bool, flag("--roll-back", "make the champion before this one champion again")] = False,
     log: Annotated[bool, flag("--log", "show all decisions, newest first, and decide nothing")] = False,
     as_json: Json = False,

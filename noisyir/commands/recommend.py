@@ -28,7 +28,7 @@ def run(
     lines = sentences(advice, profile)
     lines += [
         ("backbone", why_model),
-        ("negatives", "those of the batch: the protocol measures no mined ones"),
+        ("negatives", "from the batch: the protocol measures no mined ones"),
         ("budget", f"{passes_of(advice, exp.train.epochs)} passes over the documents of the pairs"),
         ("judge", f"50 pairs first: the rate of wrong pairs is not known (noisyir audit {data} --judge)"),
         ("next", f"noisyir init {data}"),

@@ -14,11 +14,11 @@ def run(
     ] = None,
     overrides: Annotated[list[str] | None, argument("KEY=VALUE", "such as data.on_empty=exclude")] = None,
     remove: Annotated[str | None, option("FILE", "take documents away: one id a line")] = None,
-    rebuild: Annotated[bool, flag("--rebuild", "build the index anew from all vectors, and train it")] = False,
+    rebuild: Annotated[bool, flag("--rebuild", "rebuild the index from all vectors, and train it")] = False,
     as_json: Json = False,
     store: StoreUrl = None,
 ) -> int:
-    """Encode and index new documents for a trained model, and nothing else.
+    """Encode and index new documents for a trained model.
 
     example: noisyir refresh demo new-documents.jsonl --remove gone.txt
     """

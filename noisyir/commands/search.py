@@ -26,7 +26,7 @@ def run(
     from rich.markup import escape
 
     from noisyir.app.answering import answer
-    from noisyir.app.console import stdout_console
+    from noisyir.app.console import print_text, stdout_console
     from noisyir.app.systems import find_system, indexes_of
 
     if k < 1 or not query.strip():
@@ -34,7 +34,7 @@ def run(
     opened = open_store(store)
     system = find_system(opened, model)
     if system.against and not force:
-        raise ConfigError(f"{system.against} (--force searches all the same)")
+        raise ConfigError(f"{system.against} (--force searches anyway)")
     hits = answer(opened, system, indexes_of(opened, system), query=query, k=k)
     if as_json:
         return print_json({"query": query, "model": system.model and system.model.key, "hits": hits})
@@ -42,5 +42,5 @@ def run(
     for hit in hits:
         out.print(f"[bold]{hit['rank']}[/]  {hit['score']:.4f}  [cyan]{escape(hit['doc_id'])}[/]")
         text = f"{hit['title']}  {hit['text']}".strip()
-        out.print(escape(text if len(text) <= SNIPPET else text[: SNIPPET - 1] + "…") + "\n")
+        print_text(out, (text if len(text) <= SNIPPET else text[: SNIPPET - 1] + "…") + "\n")
     return 0

@@ -21,7 +21,7 @@ def run(
     as_json: Json = False,
     store: StoreUrl = None,
 ) -> int:
-    """Show what an artifact was made from, down to the raw input.
+    """Show the builds behind an artifact, down to the raw input.
 
     example: noisyir trace demo
     """

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 def run(
     build: Annotated[str | None, argument("BUILD", "only this build")] = None,
-    repair: Annotated[bool, flag("--repair", "remove what is damaged, and what was made from it")] = False,
+    repair: Annotated[bool, flag("--repair", "remove damaged builds, and the ones that rest on them")] = False,
     store: StoreUrl = None,
 ) -> int:
     """Check the digest of every stored file, and of MLflow's copies of registered models.
 
-    Lists what is damaged.  With --repair it is removed, so that the next run builds it anew; a copy of MLflow's is
+    Lists damaged files.  With --repair they are removed, and the next run builds them again; a copy of MLflow's is
     replaced by the store's.
 
     example: noisyir verify --repair
@@ -45,7 +45,7 @@ def run(
     if not repair:
         raise StoreError("\n".join(["damaged:", *lines, "remove or mend it: noisyir verify --repair"]))
     used = dict.fromkeys(command_for(opened, folder) for folder in sorted(found, key=lambda one: one.split("/")[-1]))
-    cures = [f"build it anew: {command}" for command in used if command]
+    cures = [f"build it again: {command}" for command in used if command]
     cures += [f"fetch it again: {one.command}" for one in lost]
     print("\n".join(["removed or mended:", *lines, *cures, *left]))
     return 0

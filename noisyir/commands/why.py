@@ -21,7 +21,7 @@ def run(
     doc_id: Annotated[str | None, argument("DOC_ID", "of the document in the pair")] = None,
     experiment: Annotated[
         str | None,
-        option("EXPERIMENT", "whose newest run (default: the newest of all)", "--run", complete=experiment_names),
+        option("EXPERIMENT", "look at its newest run (default: the newest of all)", "--run", complete=experiment_names),
     ] = None,
     as_json: Json = False,
     store: StoreUrl = None,

@@ -38,7 +38,7 @@ class Fault(NamedTuple):
     advice: str
 
 
-_OUT_OF_TRAIN = "Take these training pairs out: a score on such queries says what was memorised."
+_OUT_OF_TRAIN = "Take these training pairs out: a score on such queries measures memory."
 FAULTS = {
     "rows": Fault("rows that cannot be read whole", "Mend them: an import leaves them out."),
     "ids.documents": Fault(
@@ -62,7 +62,7 @@ FAULTS = {
         "{kind} with fewer than {least} characters, spaces aside", "Look whether they say anything; else take them out."
     ),
     "texts.cut": Fault(
-        "{kind} that look cut off: {how}", "Get the whole texts: the answer may stand in what is missing."
+        "{kind} that look cut off: {how}", "Get the whole texts: the answer may be in the missing part."
     ),
     "texts.lost": Fault(
         "{kind} with the mark of a lost character (U+FFFD)", "Read the source once more, in its true encoding."
@@ -76,7 +76,7 @@ FAULTS = {
         "Make one query of each, with all its relevant documents: else one question counts several times.",
     ),
     "same.unjudged": Fault(
-        "relevant pairs of which an equal document is not called relevant",
+        "relevant pairs with an equal document that is not called relevant",
         "Call the copies relevant, too: a system that finds one of them is scored as wrong.",
     ),
     "leaks.splits": Fault("queries that are in several splits", "Keep each query in one split."),

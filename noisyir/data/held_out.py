@@ -183,6 +183,6 @@ def _facts(counts: Mapping[Split, int], params: HeldOutParams, *, by_documents: 
     documents = "" if by_documents else ", which documents need not be"
     said = (
         f"{held} queries held out, drawn by seed {params.seed}; queries that {shared} {params.near:.0%} of their words "
-        f"are in one split{documents}; nobody checked their pairs"
+        f"are in one split{documents}; their pairs are unchecked"
     )
     return {"held_out": said, "split": {**counts, "by_documents": by_documents}}

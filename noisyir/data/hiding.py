@@ -65,7 +65,7 @@ class Hiding(Variant):
     adds_documents: ClassVar[bool] = True
 
     rate: Fraction = Field(
-        0.0, description="share hidden of the pairs that a query has beside one; of the training documents, copied"
+        0.0, description="share hidden of a query's pairs, one left aside; share copied of the training documents"
     )
 
     def hide(self, given: Labelled) -> Hidden:

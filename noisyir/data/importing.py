@@ -256,7 +256,7 @@ class _Taken:
         trained = {asked.key for asked in rows if asked.split == "train"}
         in_training = {pair & 0xFFFFFFFF for pair, split in self._judged.items() if split == "train"}
         shared = {
-            f"{split} queries whose words are a training query's": sum(
+            f"{split} queries with a training query's words": sum(
                 asked.key in trained for asked in rows if asked.split == split
             )
             for split in ("dev", "test")

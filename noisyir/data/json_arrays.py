@@ -146,5 +146,5 @@ def _chunks(path: Path) -> Iterator[str]:
         ) from error
     except DAMAGED as error:
         raise DataError(
-            f"{path}: damaged after byte {offset:,} of what it holds, get it anew: {one_line(error)}"
+            f"{path}: damaged after byte {offset:,} of its content, get it again: {one_line(error)}"
         ) from error

@@ -127,7 +127,7 @@ def _unclear(rows: RowFile) -> str:
     """The columns that tell no pair, and the cure."""
     if len(rows.columns) == 1:
         return f"has only one column, {rows.columns[0]}: a pair needs a query and a document"
-    said = f"does not tell which column is the query and which the document; {found_in(rows)}: {_mapping(rows)}"
+    said = f"does not tell the columns of query and document apart; {found_in(rows)}: {_mapping(rows)}"
     return f"{said}, or name its format by data.kind (--format)"
 
 
@@ -137,7 +137,7 @@ def _mapping(rows: RowFile) -> str:
     texts = [name for name, value in first.items() if isinstance(value, str) and value.strip()]
     chosen = sorted(texts, key=lambda name: (len(first[name]), texts.index(name)), reverse=True)[:2]
     if len(chosen) < 2:
-        return "a pair needs a column of queries and one of documents, so add what is missing"
+        return "a pair needs a column of queries and one of documents, so add the missing one"
     document, query = chosen
     words, setting = typed_words.get(), f"data.columns={{query: {_as_yaml(query)}, document: {_as_yaml(document)}}}"
     if words[:1] == ("import",):

@@ -122,7 +122,7 @@ def utf8_lines(path: Path, part: FilePart = WHOLE) -> Iterator[tuple[int, str]]:
                     yield number, line
                 offset += len(raw)
     except DAMAGED as error:
-        raise DataError(f"{path}: damaged after line {number}, get it anew: {one_line(error)}") from error
+        raise DataError(f"{path}: damaged after line {number}, get it again: {one_line(error)}") from error
 
 
 def _decoded(raw: bytes, place: str, number: int, offset: int) -> str:
@@ -203,7 +203,7 @@ def read_object(path: Path) -> dict[str, Any]:
     with open_bytes(path) as handle:
         raw = handle.read(most + 1)
     if len(raw) > most:
-        raise DataError(f"{path}: more than {most:,} bytes, and it is read whole: {DOCUMENT.remedy}")
+        raise DataError(f"{path}: more than {most:,} bytes, and it is loaded whole: {DOCUMENT.remedy}")
     try:
         return parse_object(raw.decode("utf-8-sig"), str(path))
     except UnicodeDecodeError as error:

@@ -336,8 +336,8 @@ def reading_of(judged: EnsembleResult) -> str:
     if judged.read.all():
         return f"the transformer read all {pairs:,} pairs"
     return (
-        f"the transformer read {judged.read.sum():,} of {pairs:,} pairs, the most doubtful and a random tenth; what "
-        "the nulls say rests on static vectors and words, which all pairs have"
+        f"the transformer read {judged.read.sum():,} of {pairs:,} pairs, the most doubtful and a random tenth; "
+        "made-up pairs are scored by static vectors and words, as all pairs are"
     )
 
 

@@ -23,7 +23,7 @@ query's words.  source: one of the best other document's source."""
 _ENOUGH = 20  # pairs above 1/2 whose draws tell how wrong pairs score
 NULLS: tuple[Null, ...] = get_args(Null)
 Assumed = Null | Literal["best"] | None
-"""What wrong pairs are taken to be like: a null, the one that fits best, or nothing."""
+"""The made-up pairs that wrong ones are assumed to be like: a kind, the kind that fits best, or nothing."""
 Draws = Mapping[Null, Float[Array, "pair draw"]]
 """Scores of the documents drawn for each pair; NaN where a pair has fewer of them."""
 

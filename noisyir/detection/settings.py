@@ -31,7 +31,7 @@ class DetectParams(Params):
     confidence: Fraction = Field(0.95, description="of each null's interval of the noise rate")
     assume: Assumed = Field(
         None,
-        description="take wrong pairs to be like these made-up ones, whatever the scores say; best: the kind that fits "
+        description="assume that wrong pairs are like these made-up ones, against any scores; best: the kind that fits "
         "best; null: flag nothing where no kind is warranted",
     )
 
@@ -39,7 +39,9 @@ class DetectParams(Params):
 class RepairParams(Params):
     """Settings of the repair of flagged pairs before training."""
 
-    relabel: Fraction = Field(0.5, description="share of the flagged, the surest first, that get their replacement")
+    relabel: Fraction = Field(
+        0.5, description="share of the flagged, most suspicious first, that get their replacement"
+    )
 
 
 class NpcParams(Params):

@@ -191,7 +191,7 @@ class Builds:
         self._integrity.forget(meta.folder)
         return StoreError(
             f"damaged artifact {ref.artifact} ({ref.stage}/{ref.key[:12]}): {fault}. "
-            "Run what made it again (noisyir run EXPERIMENT): the damaged build is passed over and built anew"
+            "Run its experiment again (noisyir run EXPERIMENT): the damaged build is passed over and rebuilt"
         )
 
     # Writing ------------------------------------------------------------------------------------------------

@@ -64,6 +64,11 @@ class Meta:
     in_key: Mapping[str, Any] = field(default_factory=dict)
     checked: bool = False
 
+    @property
+    def result(self) -> str:
+        """The result in a few words for people, where the stage noted one."""
+        return str(self.notes.get("result", ""))
+
     def ref(self, artifact: str) -> Ref:
         """The reference to one of the build's artifacts."""
         return Ref(artifact, self.stage, self.key, self.build, self.artifacts[artifact].digest)

@@ -34,14 +34,14 @@ _MEMORY = _Advice(
 )
 _REMOTE = _Advice(
     StoreError,
-    "the object store or server did not do what it was asked",
+    "the object store or server refused a request",
     f"check its address, the network and the keys, {_GOES_ON}",
 )
 _BY_NUMBER: Mapping[int, _Advice] = {
     errno.ENOSPC: _DISK_FULL,
     errno.EDQUOT: _DISK_FULL,
     errno.ENOMEM: _MEMORY,
-    errno.EROFS: _Advice(StoreError, "the file system is read only", "name a folder that can be written"),
+    errno.EROFS: _Advice(StoreError, "the file system is read-only", "name a folder that can be written"),
     errno.EACCES: _Advice(StoreError, "this user may not do that", "change the rights of the file or folder"),
     errno.EPERM: _Advice(StoreError, "this user may not do that", "change the rights of the file or folder"),
     errno.EMFILE: _Advice(StoreError, "too many files are open", "raise the limit: ulimit -n 8192"),
@@ -61,12 +61,12 @@ _BY_CLASS: Mapping[str, _Advice] = {
     "mlflow.": _Advice(ConfigError, "MLflow refuses", "check MLFLOW_TRACKING_URI, or --no-track"),
     "torch.OutOfMemoryError": _MEMORY,
     "builtins.MemoryError": _MEMORY,
-    "safetensors": _Advice(DataError, "weights cannot be read", "get the model anew; of a build, noisyir verify"),
-    "tokenizers.": _Advice(DataError, "a tokenizer cannot be read", "get the model anew"),
-    "huggingface_hub.": _Advice(DataError, "a model cannot be read", "get it anew: noisyir fetch NAME --again"),
+    "safetensors": _Advice(DataError, "weights cannot be read", "get the model again; of a build, noisyir verify"),
+    "tokenizers.": _Advice(DataError, "a tokenizer cannot be read", "get the model again"),
+    "huggingface_hub.": _Advice(DataError, "a model cannot be read", "get it again: noisyir fetch NAME --again"),
     "pyarrow.": _Advice(StoreError, "a table cannot be read or written", "find damaged builds: noisyir verify"),
-    "zlib.": _Advice(DataError, "a compressed file is damaged", "get it anew"),
-    "builtins.EOFError": _Advice(DataError, "a file ends too early", "get it anew; of a build, noisyir verify"),
+    "zlib.": _Advice(DataError, "a compressed file is damaged", "get it again"),
+    "builtins.EOFError": _Advice(DataError, "a file ends too early", "get it again; of a build, noisyir verify"),
     "builtins.UnicodeDecodeError": _Advice(DataError, "a file is not UTF-8", "convert it, as with iconv -t UTF-8"),
     "builtins.UnicodeEncodeError": _Advice(DataError, "a name or a text is not Unicode", "rename it, or write another"),
     "builtins.RecursionError": _Advice(DataError, "something is nested too deeply", "make it flatter"),
@@ -75,7 +75,7 @@ _BY_CLASS: Mapping[str, _Advice] = {
 }
 _OTHER_OS = _Advice(StoreError, "a file could not be read or written", "check what stands there")
 _UNEXPECTED = _Advice(
-    NoisyirError, "noisyir did not expect this", "its traceback, which --debug shows, helps whoever mends it"
+    NoisyirError, "noisyir did not expect this", "its traceback, which --debug shows, helps to mend it"
 )
 
 

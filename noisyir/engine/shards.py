@@ -89,7 +89,7 @@ class Shards:
     def fetch(self, file: str) -> Path:
         """A shard as a file of this machine.  StoreError where it was damaged since it was written."""
         if (path := self._fetched(file)) is None:
-            raise StoreError(f"shard {file} is gone or damaged: run again, and it is made anew")
+            raise StoreError(f"shard {file} is gone or damaged: run again, and it is made again")
         return path
 
     def _files(self, names: Collection[str]) -> dict[str, str]:
@@ -106,7 +106,7 @@ class Shards:
             self._fs.get_file(far, str(path))
         if _is_whole(path):
             return path
-        log.warning("the damaged shard %s is made anew", file)
+        log.warning("the damaged shard %s is made again", file)
         path.unlink(missing_ok=True)
         if not self._is_local and self._fs.exists(far):
             self._fs.rm_file(far)

@@ -41,7 +41,7 @@ class StoreLocks:
             return Leases(files, self._root.fs, self._root.path, self._root.scratch)
         why = "the server ignores conditional writes" if files else "conditional writes are known of S3 alone"
         log.warning(
-            "%s: %s, so that locks hold between processes of this machine only: let one machine at a time use it",
+            "%s: %s. Locks hold between processes of this machine only: let one machine at a time use it",
             self._root.url, why,
         )  # fmt: skip
         return None

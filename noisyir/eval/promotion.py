@@ -169,7 +169,7 @@ def _incomparable(challenger: VersionMetrics, champion: VersionMetrics, params: 
     if _query_ids(challenger) != _query_ids(champion):
         shared = set(_query_ids(challenger)) & set(_query_ids(champion))
         counts = f"{len(_query_ids(challenger))} and {len(_query_ids(champion))}"
-        return f"{both} were measured on {counts} queries, of which they share {len(shared)}: {mend}"
+        return f"{both} were measured on {counts} queries, and share {len(shared)}: {mend}"
     enough = len(shared_seeds(challenger, champion)) >= params.min_seeds
     return None if enough else _too_few_seeds(challenger, champion, params)
 
@@ -178,7 +178,7 @@ def _too_few_seeds(challenger: VersionMetrics, champion: VersionMetrics, params:
     known = len(shared_seeds(challenger, champion))
     theirs = " and ".join(f"v{one.version} with {', '.join(sorted(one.values))}" for one in (challenger, champion))
     return (
-        f"{known} seeds are known with which both recipes were measured, and min_seeds={params.min_seeds} ({theirs}): "
+        f"{known} seeds are common to both recipes, and min_seeds={params.min_seeds} ({theirs}): "
         f"run both experiments with the same seeds, as noisyir run {challenger.experiment} seed=N"
     )
 
@@ -192,7 +192,7 @@ def _floors(challenger: VersionMetrics) -> tuple[tuple[str, ...], tuple[str, ...
         if not math.isnan(floor) and not mean > floor
     )
     unknown = tuple(
-        f"{name} was not measured beside it" for name, floor in challenger.floors.items() if math.isnan(floor)
+        f"{name} was not measured with it" for name, floor in challenger.floors.items() if math.isnan(floor)
     )
     return below, unknown
 

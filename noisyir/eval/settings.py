@@ -14,7 +14,7 @@ class ScoreParams(Params):
     measures: tuple[str, ...] = Field(("nDCG@10", "RR@10", "R@100"), description="ir-measures' names")
     splits: tuple[Split, ...] = Field(("test",), description="the splits scored")
     answer_ranks: tuple[PositiveInt, ...] = Field((), description="k of answer-match R@k; needs answers")
-    ignore_same_id: bool = Field(False, description="drop a hit whose document id is the query's id (BEIR's rule)")
+    ignore_same_id: bool = Field(False, description="drop a hit with the query's id as document id (BEIR's rule)")
 
     @model_validator(mode="after")
     def _something_can_be_measured(self) -> Self:
@@ -35,22 +35,27 @@ class CompareParams(Params):
 
 
 class RecommendParams(Params):
-    """The best system of a run: nothing to set."""
+    """The best system of a run."""
+
+    confidence: Fraction = Field(0.95, description="of the intervals that a trained model must pass")
 
 
 class PromoteParams(Params):
     """When a registered model becomes the champion."""
 
-    measure: str | None = Field(None, description="what is compared; null: nDCG@10, of readers the first F1")
+    measure: str | None = Field(None, description="the measure; null: nDCG@10, of readers the first F1")
     split: Literal["promotion", "dev"] = Field(
-        "promotion", description="the queries it is measured on; dev, by which training may have stopped, says less"
+        "promotion", description="the queries it is measured on; dev says less, because training may have stopped by it"
     )
     min_gain: NonNegativeFloat = Field(0.01, description="the mean gain must be above this, in the measure's own unit")
     min_seeds: PositiveInt = Field(
-        3, description="seeds with which both recipes must have been measured; below 2 the error rate is not kept"
+        3, description="seeds that both recipes must have been measured with; below 2 the error rate is not kept"
     )
     error_rate: float = Field(
-        0.025, gt=0.0, lt=0.5, description="chance at most of ever promoting by these queries what is no better"
+        0.025,
+        gt=0.0,
+        lt=0.5,
+        description="chance at most of ever promoting a model that is no better, by these queries",
     )
 
 

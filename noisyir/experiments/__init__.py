@@ -217,7 +217,7 @@ def _refuse_bombs(node: yaml.Node, source: str) -> None:
 
     def size(inner: yaml.Node) -> int:
         if id(inner) in open_:
-            raise ConfigError(f"{_place(inner, source)}: an alias stands inside what it names: write it out")
+            raise ConfigError(f"{_place(inner, source)}: an alias contains itself: write it out")
         if id(inner) not in sizes:
             open_.add(id(inner))
             sizes[id(inner)] = 1 + sum(map(size, _children(inner)))
@@ -225,7 +225,7 @@ def _refuse_bombs(node: yaml.Node, source: str) -> None:
         return sizes[id(inner)]
 
     if (nodes := size(node)) > _MOST_NODES:
-        raise ConfigError(f"{source}: its aliases stand for {nodes:,} values, more than {_MOST_NODES:,}: write less")
+        raise ConfigError(f"{source}: its aliases mean {nodes:,} values, more than {_MOST_NODES:,}: write less")
 
 
 def _children(node: yaml.Node) -> list[yaml.Node]:

@@ -157,7 +157,7 @@ class Auto(Method):
     version: ClassVar[int] = 4
     kind: Literal["auto"] = "auto"
     candidates: tuple[Candidate, ...] = Field(
-        ("reweight", "reweight_relabel"), min_length=1, description="methods tried beside plain training"
+        ("reweight", "reweight_relabel"), min_length=1, description="methods tried next to plain training"
     )
     seeds: PositiveInt = Field(5, description="trainings of each method that are compared")
     hold_out: HoldOutParams = HoldOutParams()

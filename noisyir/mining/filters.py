@@ -79,7 +79,7 @@ class MaxPositiveCosine(Filter):
 
     kind: Literal["max_positive_cosine"] = "max_positive_cosine"
     cosine: Annotated[float, Field(ge=-1.0, le=1.0)] = Field(
-        description="drop what is nearer to the positive than this cosine: a guard against near-duplicates"
+        description="drop candidates nearer to the positive than this cosine: a guard against near-duplicates"
     )
 
     def keeps(self, candidates: Candidates) -> Mask:
@@ -129,7 +129,7 @@ class Triangle(Filter):
     """
 
     kind: Literal["triangle"] = "triangle"
-    margin: float = Field(description="the least distance of what is kept")
+    margin: float = Field(description="the least distance of kept candidates")
     weight: NonNegativeFloat = Field(1.5, description="of the side between positive and candidate")
 
     def keeps(self, candidates: Candidates) -> Mask:

@@ -24,7 +24,7 @@ class Judge(Variant):
 
 
 Judges = Annotated[Mapping[str, Judge], BeforeValidator(by_kind)]
-"""Settings of judges by kind, where they are not the defaults; `mine.judges` names those that are heard."""
+"""Settings of judges by kind, where they are not the defaults; `mine.judges` names the ones in use."""
 
 
 class RelevanceJudge(Judge):

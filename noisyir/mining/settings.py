@@ -37,7 +37,7 @@ class CandidatesParams(RetrievedParams):
     """Candidates, and whose they are."""
 
     queries: Literal["labelled", "unlabelled", "all"] = Field(
-        "labelled", description="training queries that a pair names, those that none names, or both"
+        "labelled", description="training queries that a pair names, queries that none names, or both"
     )
 
 
@@ -50,9 +50,11 @@ class MineParams(RetrievedParams):
 
     per_query: NonNegativeInt = Field(0, description="hard negatives drawn for one query; 0 mines none")
     run: Literal["bm25", "dense", "random"] = Field(
-        "bm25", description="whose ranking; dense: the model's that mines; random: documents of the whole corpus"
+        "bm25", description="the ranking; dense: by the model that mines; random: documents of the whole corpus"
     )
-    sampler: Sampler = Field(Uniform(), description="what the chances of being drawn follow (docs/reference/mining.md)")
+    sampler: Sampler = Field(
+        Uniform(), description="the rule for the chances of being drawn (docs/reference/mining.md)"
+    )
     filters: Filters = Field({}, description="candidates dropped before any sampler sees them, by kind")
     judges: tuple[str, ...] = Field(
         (), description="draw only what all of these keep; ranker is heard where a method trains one to judge"
@@ -83,7 +85,7 @@ class PseudoLabelParams(Params):
 
     min_positive: Fraction = Field(0.9, description="probability of being relevant above which a candidate is paired")
     per_query: PositiveInt | None = Field(
-        1, description="pairs made for a query, the likeliest first; null: any number"
+        1, description="pairs made for a query, the most probable first; null: any number"
     )
 
 

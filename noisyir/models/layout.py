@@ -119,7 +119,7 @@ def read_layout(folder: Path) -> Layout:
         if is_lack_of_memory(error):
             raise in_our_words(error) from error
         said = broken_json(folder) or one_line(error)
-        raise DataError(f"{folder} is not a model: {said}: get it anew, or name another") from error
+        raise DataError(f"{folder} is not a model: {said}: get it again, or name another") from error
     raise DataError(f"{folder} is not a model: it has neither modules.json nor config.json: name another folder")
 
 

@@ -24,7 +24,7 @@ class InitModelParams(Params):
     pooling: Literal["mean", "cls", "last"] | None = Field(
         None, description="how token vectors become one (transformer), last for decoders; null: as the weights say"
     )
-    similarity: Literal["cosine", "dot"] = Field("cosine", description="what the score of two vectors is")
+    similarity: Literal["cosine", "dot"] = Field("cosine", description="the score of two vectors")
     query_prefix: str | None = Field(None, description="put before every query; null: the prompt of the weights")
     passage_prefix: str | None = Field(None, description="put before every passage; null: the prompt of the weights")
     query_max_len: PositiveInt = Field(64, description="tokens of a query that are read")
@@ -35,8 +35,8 @@ class LoraParams(Params):
     """Adapters of low rank that learn in the place of a transformer's weights (LoRA: Hu et al., ICLR 2022)."""
 
     rank: NonNegativeInt = Field(0, description="of the adapters, such as 8; 0: none, the weights themselves learn")
-    alpha: PositiveInt | None = Field(None, description="what they add is times alpha / rank; null: twice the rank")
-    dropout: Fraction = Field(0.0, description="of what the adapters read")
+    alpha: PositiveInt | None = Field(None, description="their output is times alpha / rank; null: twice the rank")
+    dropout: Fraction = Field(0.0, description="of the adapters' input")
     targets: tuple[str, ...] = Field(
         (), description="linear layers that get one, by the last part of their names, such as query; none: all"
     )

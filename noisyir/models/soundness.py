@@ -19,7 +19,7 @@ _MOST_GROWTH = 1000.0
 _COUNTS = ("position_ids", "token_type_ids", "num_batches_tracked")  # whole numbers that are no weights
 
 
-ANEW = "get the model anew, or name another"
+ANEW = "get the model again, or name another"
 
 
 @contextmanager

@@ -114,7 +114,7 @@ def locate_classifier(weights: str | None, setting: str) -> Path:
         )
     folder = locate_weights(weights, setting)
     if not (folder / "config.json").exists():
-        raise DataError(f"{setting}={weights} is not a model: it has no config.json: get it anew")
+        raise DataError(f"{setting}={weights} is not a model: it has no config.json: get it again")
     return folder
 
 
@@ -127,7 +127,7 @@ def classifier_labels(weights: str | None, setting: str) -> int:
     try:
         config = dict(json.loads((folder / "config.json").read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
-        raise DataError(f"{setting}={weights} is not a model: its config.json is damaged: get it anew") from error
+        raise DataError(f"{setting}={weights} is not a model: its config.json is damaged: get it again") from error
     if not any("SequenceClassification" in name for name in config.get("architectures") or ()):
         raise DataError(
             f"{setting}={weights} is no sequence classifier, and would score at random: name a cross-encoder"
@@ -167,7 +167,7 @@ def check_minilm(folder: Path) -> None:
 def _digest(folder: Path, given: str) -> str:
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix in _MODEL_FILES]
     if not any(path.suffix == ".safetensors" for path in files):
-        raise DataError(f"{given} is not a model: it holds no .safetensors file: get it anew")
+        raise DataError(f"{given} is not a model: it holds no .safetensors file: get it again")
     found = [(path, path.stat()) for path in files]
     return _digest_once(folder, tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in found))
 

@@ -94,7 +94,7 @@ class Context:
         if "posterior" in exp.mine.judges:
             if any(detector.negatives_needed for detector in self.exp.detectors.values()):
                 raise ConfigError(
-                    "mine.judges: posterior waits for detectors that want what is mined: drop one of them"
+                    "mine.judges: posterior waits for detectors that want mined negatives: drop one of them"
                 )
             known["relevance"] = self.relevance()["relevance"]
         found = self.mines[label] = mine(self.plan, exp, self.data, model, pairs, name, trained, **known)

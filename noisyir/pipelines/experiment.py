@@ -64,13 +64,15 @@ class Experiment(Params):
     """One YAML file: only what differs from the defaults."""
 
     name: Annotated[str, AfterValidator(_file_name)] = Field(description="names the run in reports and in MLflow")
-    description: str = Field("", description="one line on what the experiment shows")
-    task: Task = Field(RetrieverTask(), description="what is trained; its settings may stand in a group of its name")
+    description: str = Field("", description="one line on the experiment's purpose")
+    task: Task = Field(
+        RetrieverTask(), description="the methods that are trained; settings may be in a group of their name"
+    )
     seed: int = Field(42, description="of every random choice; enters the keys of stages that make any")
     data: Format = Pydocs()
     prepare: Preparations = Field({}, description="steps of other packages on the data, by kind; null: leave one out")
     chunk: ChunkParams = ChunkParams()
-    published: tuple[PublishedParams, ...] = Field((), description="papers' numbers, shown beside the measured ones")
+    published: tuple[PublishedParams, ...] = Field((), description="papers' numbers, shown with the measured ones")
     hide: Hiding = Positives()
     noise: Corruption = AnyDocument()
     bm25_index: Bm25IndexParams = Bm25IndexParams()
@@ -91,9 +93,11 @@ class Experiment(Params):
         description="trained side by side; the last one is on trial, unless `keep` names another",
     )
     chosen: dict[str, str] = Field(
-        {}, description="what was left out and is chosen by rule, in words, by setting; noisyir writes it"
+        {}, description="settings that were left out and are chosen by rule, in words; noisyir writes it"
     )
-    keep: str | None = Field(None, description="the method whose model is kept and registered; null: the last one")
+    keep: str | None = Field(
+        None, description="the method with the model that is kept and registered; null: the last one"
+    )
     detectors: dict[str, Detector] = Field(
         {"ensemble": Ensemble()},
         description="what pairs are judged by, for methods and audits that want verdicts beforehand",
@@ -236,7 +240,7 @@ class Experiment(Params):
     def _rounds_mine(self) -> Self:
         if beyond := [number for number in self.ar2.mine if number >= self.ar2.rounds]:
             raise ValueError(
-                f"ar2.mine.{beyond[0]}: rounds are numbered from 0, so that ar2.rounds={self.ar2.rounds} ends with "
+                f"ar2.mine.{beyond[0]}: rounds are numbered from 0, and ar2.rounds={self.ar2.rounds} ends with "
                 f"{self.ar2.rounds - 1}; ar2.continued.mine is for what comes after"
             )
         if "rounds" in self.ar2.continued.train:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from noisyir.auditing.settings import AuditParams
 from noisyir.data.settings import ChunkParams, GivenFileParams, JudgedPairsParams
@@ -47,25 +47,28 @@ def train_retriever(exp: Experiment) -> Plan:
     context = context_of(plan, exp, data_of(plan, exp))
     data = context.data
     lexical = plan.add(BM25_INDEX, exp.bm25_index, corpus=data["corpus"])
-    bm25 = plan.add(BM25, deep_enough(exp.bm25, exp), queries=data["queries"], **lexical)
+    bm25 = plan.add(BM25, deep_enough(exp.bm25, exp), queries=data["queries"], **lexical)["bm25_run"]
+    scored = {LEXICAL: _scored(context, bm25, LEXICAL)}  # each as soon as it has ranked: a run that goes on tells it
     dense = {START: _ranked(plan, exp, data, context.start, START)["dense_run"]}
+    scored[START] = _scored(context, dense[START], START)
     made: dict[str, Outputs] = {}
-    of_methods: dict[str, Output] = {}
+    of_methods: dict[str, ScoredRun] = {}
     for method in exp.methods:
         name, trained = method.kind, method.train(context)
         made[name] = {**trained, **_ranked(plan, exp, data, trained["model"], name)}
-        dense[name] = of_methods[name] = made[name]["dense_run"]
+        dense[name] = made[name]["dense_run"]
+        of_methods[name] = _scored(context, dense[name], name)
         if "ranker" in trained:
             read = {"ranker": trained["ranker"], "run": dense[name], **_pick(data, "queries", "corpus")}
-            of_methods[f"{name}_reranked"] = plan.add(RERANK, exp.ranker.rerank, name, **read)["reranked_run"]
+            reranked = plan.add(RERANK, exp.ranker.rerank, name, **read)["reranked_run"]
+            of_methods[f"{name}_reranked"] = _scored(context, reranked, f"{name}_reranked")
     kept = made[exp.kept]
-    hybrids = _hybrids(context, bm25["bm25_run"], dense)
-    fused = {name: hybrid["fused_run"] for name, hybrid in hybrids.items()}
-    runs = {LEXICAL: bm25["bm25_run"], START: dense[START], **fused, **of_methods}
-    _score_and_report(context, runs, curves=kept["curves"])
+    hybrids = _hybrids(context, bm25, dense)
+    scored |= {name: _scored(context, hybrid["fused_run"], name) for name, hybrid in hybrids.items()}
+    _compare_and_report(context, scored | of_methods, curves=kept["curves"])
     plan.keep(corpus=data["corpus"], **_pick(kept, *(name for name in ("model", "index", "ranker") if name in kept)))
     if exp.audited != "train":
-        raise ConfigError(f"audit.split={exp.audited}: a run audits what it trains on; noisyir audit takes --split")
+        raise ConfigError(f"audit.split={exp.audited}: a run audits its training pairs; noisyir audit takes --split")
     if context.lists is not None:
         plan.keep(teacher_scores=context.lists)
     if exp.hybrid is not None:
@@ -199,9 +202,8 @@ def _arms_of_others(plan: Plan, exp: Experiment, label: str, given: dict[str, Pa
             pairs = context.noisy["noisy_pairs"]
             weights = plan.add(WEIGHTS_OF_OTHERS, params, context.name(name), pairs=pairs)["given_weights"]
             trained = context.train(TRAIN_DPR, exp.train, name, pairs=pairs, weights=weights)
-            ranked = _ranked(plan, exp, context.data, trained["model"], context.name(name))["dense_run"]
-            run = by_best_passage(plan, exp, context.data, ranked, context.name(name))
-        found["metrics", name] = _score(plan, exp, context.data, run, context.name(name))
+            run = _ranked(plan, exp, context.data, trained["model"], context.name(name))["dense_run"]
+        found["metrics", name] = _scored(context, run, context.name(name)).metrics
     return found
 
 
@@ -242,8 +244,7 @@ def _bench_arm(plan: Plan, suite: Suite, exp: Experiment, variant: str, label: s
     for method in (each for each in suite.methods if isinstance(each, Method)):
         name, arm, trained = method.kind, suite.arm(method.kind, variant), method.train(context)
         ranked = _ranked(plan, exp, context.data, trained["model"], context.name(name))["dense_run"]
-        run = by_best_passage(plan, exp, context.data, ranked, context.name(name))
-        found["metrics", arm] = _score(plan, exp, context.data, run, context.name(name))
+        found["metrics", arm] = _scored(context, ranked, context.name(name)).metrics
         if suite.loss_groups and exp.mine.per_query:
             found["losses", arm] = _score_losses(context, suite.loss_groups, trained["model"], name)
     if not suite.methods:
@@ -400,21 +401,30 @@ def _ranked(plan: Plan, exp: Experiment, data: Outputs, model: Output, label: st
     return searched(plan, exp, deep_enough(exp.search, exp), data, vectors, label)
 
 
-def _score(plan: Plan, exp: Experiment, data: Outputs, run: Output, label: str) -> Output:
-    truth = _pick(of_documents(data), "qrels", "queries", "answers", "corpus")
-    return plan.add(SCORE, exp.score, label, run=run, **truth)["metrics"]
+class ScoredRun(NamedTuple):
+    """A system's run, of whole documents, and its measures."""
+
+    run: Output
+    metrics: Output
 
 
-def _score_and_report(context: Context, runs: Outputs, *, curves: Output) -> None:
-    """Score every run on the same queries, compare them, and write the page."""
+def _scored(context: Context, run: Output, label: str) -> ScoredRun:
     plan, exp, data = context.plan, context.exp, context.data
-    runs = {label: by_best_passage(plan, exp, data, run, label) for label, run in runs.items()}
-    metrics = {label: _score(plan, exp, data, run, label) for label, run in runs.items()}
+    run = by_best_passage(plan, exp, data, run, label)
+    truth = _pick(of_documents(data), "qrels", "queries", "answers", "corpus")
+    return ScoredRun(run, plan.add(SCORE, exp.score, label, run=run, **truth)["metrics"])
+
+
+def _compare_and_report(context: Context, systems: Mapping[str, ScoredRun], *, curves: Output) -> None:
+    """Compare the systems, which were scored on the same queries, and write the page."""
+    plan, exp, data = context.plan, context.exp, context.data
+    runs = {label: scored.run for label, scored in systems.items()}
+    metrics = {label: scored.metrics for label, scored in systems.items()}
     comparison = plan.add(COMPARE, exp.compare, metrics=metrics)["comparison"]
     usable = _usable(exp, runs)
     asked = {"metrics": {name: metrics[name] for name in usable}, "runs": {name: runs[name] for name in usable}}
     judged = _pick(of_documents(data), "queries", "qrels")
-    standings = plan.add(RECOMMEND, RecommendParams(), **asked, **judged)["standings"]
+    standings = plan.add(RECOMMEND, RecommendParams(confidence=exp.compare.confidence), **asked, **judged)["standings"]
     detection, mines = _score_detection(context), context.mines.items()
     mining = [_score_negatives(context, mined, name) for name, mined in mines if "hidden" in data]
     sieves = {name or "start": mined.sieve_curves for name, mined in mines if mined.sieve_curves}

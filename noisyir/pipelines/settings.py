@@ -65,7 +65,7 @@ class RocketqaParams(Params):
 class RefreshParams(Params):
     """ANCE: rounds of mining with the model as it is, each followed by training on what it mined."""
 
-    rounds: PositiveInt = Field(1, description="how often negatives are mined anew")
+    rounds: PositiveInt = Field(1, description="how often negatives are mined again")
     epochs: PositiveInt = Field(1, description="passes over the training pairs after each mining")
     learning_rate: LearningRate | None = Field(None, description="in these epochs; null: train.learning_rate")
     hard_negatives: NonNegativeInt = Field(1, description="mined negatives a query in each batch")
@@ -77,4 +77,4 @@ class RefreshCorpusParams(Params):
 
     model: str = Field(description="an experiment's name, a model's key, or models:/NAME@ALIAS")
     data: JoinCorpusParams = JoinCorpusParams()
-    rebuild: bool = Field(False, description="build the index anew, and train what is trained, from all vectors")
+    rebuild: bool = Field(False, description="rebuild the index from all vectors, training included")

@@ -18,7 +18,7 @@ from noisyir.variants import Variant
 class BenchSet(Params):
     """A set of a suite that has several: its data, and how far it may differ from the suite's experiment."""
 
-    about: str = Field("", description="what it is, and who made its pairs wrong, in one line")
+    about: str = Field("", description="its content, and who made its pairs wrong, in one line")
     source: str = Field("", description="the command that makes it or fetches it")
     digest: str = Field("", description="of the data that the protocol's table is of; empty: any data")
     experiment: dict[str, Any] = Field(description="what of the suite's experiment differs: its data, at least")
@@ -47,7 +47,7 @@ class Suite(Params):
     """A bench: one experiment under several kinds and rates of noise, methods and seeds."""
 
     name: str = Field(description="names the bench's files")
-    description: str = Field("", description="one line on what the bench shows")
+    description: str = Field("", description="one line on the bench's purpose")
     experiment: Experiment
     sets: dict[str, BenchSet] = Field({}, description="data sets by name, where there are several; none: one")
     given: dict[str, str] = Field(
@@ -88,7 +88,7 @@ class Suite(Params):
             kind = self.experiment.task.kind
             raise ValueError(f"noise, hide: a suite of {kind}s has none: distant labels are wrong by themselves")
         if self.experiment.task.own_labels and (self.sets or self.given):
-            raise ValueError(f"sets, given: a suite of {self.experiment.task.kind}s has one set, and rows of its own")
+            raise ValueError(f"sets, given: a suite of {self.experiment.task.kind}s has one set, and its own rows")
         return self
 
     @model_validator(mode="after")

@@ -147,7 +147,7 @@ def training_instances(
     if not kept.any():
         raise DataError(
             f"none of {spans.num_rows} labelled spans can be trained on: each has no token, or is longer than half of "
-            "what a window holds (reader.init.max_len)"
+            "a window (reader.init.max_len)"
         )
     spans, question, passage = spans.filter(pa.array(kept)), question[kept], passage[kept]
     first, stop, begin, room = first[kept], stop[kept], begin[kept], room[kept]

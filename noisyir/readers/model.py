@@ -191,7 +191,7 @@ def initial_reader(folder: Path, params: InitReaderParams, seed: int) -> tuple[R
     room = params.max_len - sum(map(len, reader.tokenizer.specials)) - params.question_max_len
     if room < _LEAST_ROOM:
         raise DataError(
-            f"reader.init.max_len={params.max_len} leaves {room} tokens for a passage beside a question of "
+            f"reader.init.max_len={params.max_len} leaves {room} tokens for a passage next to a question of "
             f"{params.question_max_len}: raise it, or lower reader.init.question_max_len"
         )
     return reader.eval(), made.new

@@ -63,14 +63,14 @@ class InitReaderParams(HeadedParams):
 class TrainReaderParams(DescentParams):
     """Training a reader on distant labels; the defaults are those of CDS (Bian et al., Findings of EMNLP 2023)."""
 
-    objective: Objective = Field("cds", description="what is minimised; supervised: cross-entropy on given passages")
+    objective: Objective = Field("cds", description="the loss; supervised: cross-entropy on given passages")
     confidence: Confidence = Field(
         "positive_average", description="cds: the evidence of Eq. 10 to 14; none: equal shares"
     )
     alpha: NonNegativeFloat = Field(1.0, description="cds: weight of the debias loss; 0: none")
     beta: NonNegativeFloat = Field(1.0, description="cds: weight of the denoise loss; 0: none")
     confidence_decay: Fraction = Field(0.8, description="cds: of the moving average of confidences (lambda)")
-    updates_per_epoch: PositiveInt = Field(6, description="cds: how often confidences are estimated anew")
+    updates_per_epoch: PositiveInt = Field(6, description="cds: how often confidences are estimated again")
     temperature: PositiveFloat = Field(0.1, description="cds: divides cosines in the contrastive losses")
     epochs: PositiveInt = Field(3, description="passes over the questions")
     batch_size: PositiveInt = Field(32, description="questions a step")
@@ -87,7 +87,7 @@ class TrainReaderParams(DescentParams):
     top_passages: PositiveInt = Field(5, description="ds_top: passages of a question that are trained on")
     hard_em_steps: PositiveInt = Field(4000, description="hard_em: steps over which the hard loss takes over (tau)")
     questions_at_once: PositiveInt | None = Field(
-        None, description="questions through the reader at once; fewer need less memory, and the loss is the same"
+        None, description="questions through the reader together; fewer need less memory, and the loss is the same"
     )
 
 

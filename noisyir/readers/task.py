@@ -147,13 +147,13 @@ class ReaderTask(Task):
         min_length=1,
         description="trained side by side; the last one is on trial, unless `keep` names another",
     )
-    ensemble: tuple[str, ...] = Field((), description="of the methods, those whose answers are also given as one")
-    labels: Passages = Field("bm25", description="whose passages are labelled and trained on")
+    ensemble: tuple[str, ...] = Field((), description="the methods with answers that are also given as one")
+    labels: Passages = Field("bm25", description="the passages that are labelled and trained on")
     retriever: Method | None = Field(
         None, description="dense: the method, as of `methods`, that trains the retriever; null: the untrained model"
     )
     passages: tuple[Passages, ...] = Field(
-        ("bm25", "given"), min_length=1, description="what is read: retrieved passages, or the relevant ones"
+        ("bm25", "given"), min_length=1, description="the passages: retrieved ones, or the relevant ones"
     )
     spans: SpansParams = SpansParams()
     confusing: ConfusingParams = ConfusingParams()

@@ -11,6 +11,11 @@ def named(system: str) -> str:
     return _WORDS.get(system) or (system if system == model_of(system) else f"{model_of(system)} with BM25")
 
 
+def shortly(found: Recommendation) -> str:
+    """The best system and its value, for a line that tells other things, too."""
+    return f"best: {named(found.best)}, {found.measure} {found.level(found.best).mean:.3f}"
+
+
 def best_lines(found: Recommendation) -> list[str]:
     """The best system, its value and by what it was chosen; then what it gains over those that it should beat."""
     best, queries = found.best, len(found.groups)

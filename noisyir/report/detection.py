@@ -46,7 +46,7 @@ def flag_warnings(detection: pa.Table) -> list[str]:
         flagged = each.means.get("flagged")
         if not flagged or low / 2 - _POINTS <= flagged <= max(2 * high, high + _POINTS):
             continue
-        rate = f"{rated.detector} estimate {_of(rated.means)}" if rated else "nobody estimated the rate"
+        rate = f"{rated.detector} estimate {_of(rated.means)}" if rated else "the rate was not estimated"
         said.append(
             f"{each.detector} flagged {percent(flagged, 1)} of the pairs in the end, and {rate}: do not rely on these "
             "flags; judge a sample (noisyir audit --sample), and compare with plain training (methods=[auto])."
@@ -73,7 +73,7 @@ def _epochs(quality: Quality) -> str:
 
 def _of(means: Mapping[str, float]) -> str:
     low, high = (percent(means[name], 1) for name in ("rate_low", "rate_high"))
-    return f"{percent(means['rate'], 1)} wrong (by all nulls {low} to {high})"
+    return f"{percent(means['rate'], 1)} wrong (by all made-up pairs {low} to {high})"
 
 
 def _estimate(means: Mapping[str, float]) -> str:
@@ -81,4 +81,4 @@ def _estimate(means: Mapping[str, float]) -> str:
     if "rate" not in means or "rate_low" not in means:
         return percent(means.get("rate"), 1)
     best, low, high = (percent(means[name], 1) for name in ("rate", "rate_low", "rate_high"))
-    return f"{best}; all nulls {low} to {high}"
+    return f"{best}; all made-up pairs {low} to {high}"

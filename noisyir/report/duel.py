@@ -11,8 +11,7 @@ _SAID: dict[Verdict, str] = {
     "worse": "is worse than",
     "suggests better": "seems better than",
     "suggests worse": "seems worse than",
-    "unclear": "is not told apart from",
-    "equal": "is on every query what is",
+    "equal": "is on every query equal to",
 }
 
 
@@ -86,8 +85,11 @@ class Duel:
         test = self.measures[0]
         said = verdict(test.low, test.high, test.p_holm, seeds=len(self.seeds))
         few = f"; fewer than {SEEDS_OF_A_CLAIM} suggest and prove nothing" if said.startswith("suggests") else ""
+        both = f"{self.second} {_SAID.get(said)} {self.first}"
+        if said == "unclear":
+            both = f"No difference was found between {self.second} and {self.first}"
         return (
-            f"{self.second} {_SAID[said]} {self.first}: {test.measure} {test.second:.3f} against {test.first:.3f} "
+            f"{both}: {test.measure} {test.second:.3f} against {test.first:.3f} "
             f"({signed(test.difference)} [{signed(test.low)}, {signed(test.high)}], corrected p {p_value(test.p_holm)}"
             f", {test.queries:,} queries, {_count(self.seeds)}{few})."
         )

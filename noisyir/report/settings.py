@@ -10,7 +10,7 @@ from noisyir.settings import Fraction, Params, Split
 class PublishedParams(Params):
     """A number from a paper, to stand beside ours."""
 
-    system: str = Field(description="ours that it stands beside: a method, bm25, or METHOD_reranked")
+    system: str = Field(description="our system that it is compared with: a method, bm25, or METHOD_reranked")
     split: Split = Field("test", description="the split that it was measured on")
     measure: str = Field(description="as score names it: AnswerMatch@20 is the papers' R@20 of open questions")
     value: float = Field(description="in the measure's own unit: 0.86 for 86.0 %")

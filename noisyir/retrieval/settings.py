@@ -61,7 +61,7 @@ class IndexParams(Params):
 class ExtendIndexParams(IndexParams):
     """An index that takes in a refreshed corpus."""
 
-    rebuild: bool = Field(False, description="build it anew, and train what is trained, from all vectors")
+    rebuild: bool = Field(False, description="rebuild it from all vectors, training included")
 
 
 class SearchParams(Params):

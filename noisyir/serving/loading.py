@@ -297,7 +297,7 @@ def _system(store: Store, options: ServeOptions) -> System:
     name = FOLLOWED if options.model in (RETRIEVER.name, RETRIEVER.noun) else options.model
     system = find_system(store, name)
     if system.against and not options.force:
-        raise ConfigError(f"{system.against} (--force serves it all the same)")
+        raise ConfigError(f"{system.against} (--force serves it anyway)")
     return system
 
 
@@ -348,7 +348,9 @@ def _encoder(model: BiEncoder, index: ServedIndex | None, options: ServeOptions)
     calibration = None
     if options.backend == "openvino-qint8":
         if index is None:
-            raise StoreError("--backend openvino-qint8 needs an index, by whose passages 8 bits are set: leave it out")
+            raise StoreError(
+                "--backend openvino-qint8 needs an index, because its passages set the 8 bits: leave it out"
+            )
         calibration = [index.passage(row) for row in range(min(CALIBRATED, len(index.documents)))]
     return OpenVinoEncoder(model, precision=options.precision, threads=options.cpu_threads, calibration=calibration)
 
@@ -365,8 +367,8 @@ def _ranker(store: Store, model: Ref, device: str) -> CrossEncoder | None:
 
 
 _NO_STORE = "the model is a folder, and its data is not known here: serve it by its experiment or from the registry"
-_NOT_AUDITED = "nobody audited the pairs: noisyir audit"
-_NOT_JUDGED = "nobody judged a random sample of the pairs: noisyir audit PAIRS --judge"
+_NOT_AUDITED = "the pairs are not audited: noisyir audit"
+_NOT_JUDGED = "no random sample of the pairs was judged: noisyir audit PAIRS --judge"
 
 
 def facts_of(store: Store, model: Ref | None, index: Ref | None) -> dict[str, Any]:

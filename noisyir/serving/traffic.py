@@ -83,11 +83,11 @@ async def read_body(request: Request, most: int) -> bytes:
     try:
         async with asyncio.timeout(_BODY_SECONDS):
             if not declared.isdecimal() or int(declared) > most:
-                raise RefusedError(f"the body has more than {most:,} bytes: send fewer texts at once", 413)
+                raise RefusedError(f"the body has more than {most:,} bytes: send fewer texts in a request", 413)
             async for chunk in request.stream():
                 sent += chunk
                 if len(sent) > most:
-                    raise RefusedError(f"the body has more than {most:,} bytes: send fewer texts at once", 413)
+                    raise RefusedError(f"the body has more than {most:,} bytes: send fewer texts in a request", 413)
     except TimeoutError as error:
         raise RefusedError(f"the body did not come within {_BODY_SECONDS:.0f} seconds", 408) from error
     return bytes(sent)

@@ -133,7 +133,7 @@ model = mlflow.pyfunc.load_model("{uri}")
 ### Limits
 
 - {kind.limits}
-- It was measured on the data above alone; another collection needs judgements of its own."""
+- It was measured on the data above alone; another collection needs its own judgements."""
 
 
 def _heading(exp: Experiment) -> str:
@@ -191,7 +191,7 @@ def _put_in(exp: Experiment, behind: Sequence[Meta]) -> str:
         return exp.task.label_story
     if exp.noise.rate:
         return f"{exp.noise.rate:.0%} of the training pairs were given a wrong document ({exp.noise.kind})."
-    return "Only what the pairs came with: none was put in."
+    return "Only the pairs' own noise: none was put in."
 
 
 def _training(exp: Experiment, kind: Kind, model: Ref, system: str | None) -> str:

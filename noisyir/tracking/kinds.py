@@ -60,7 +60,7 @@ passages = model.predict(["title text"], params={"side": "passage"})
 # the inner product of a query's vector and a passage's is their score""",
     measure="nDCG@10",
     requirements=("numpy", "safetensors", "sentence-transformers", "tokenizers", "torch", "transformers"),
-    limits="Vectors of different versions do not compare: a promoted retriever needs the collection encoded anew.",
+    limits="Vectors of different versions do not compare: a promoted retriever needs the collection encoded again.",
     start=lambda exp: f"{exp.model.backbone} from {exp.model.weights}, {exp.model.similarity}",
     floors=("bm25", "zero_shot"),
 )

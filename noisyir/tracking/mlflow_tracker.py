@@ -110,6 +110,9 @@ class MlflowTracker(StageRuns):
         self._send()
         first = next(iter(cards.values()), None)
         self._set_tags(parent, {"mlflow.note.content": first.text if first else run_note(self.experiment, evaluation)})
+        if own := evaluation.own(self.experiment.kept):
+            name = f"{self.experiment.name} · {self.experiment.kept} · {own[0]['mean']:.3f}"
+            self._client.update_run(parent, name=name)
         self._keep_files(store, results, evaluation)
         facts = {"mlflow_run": parent, **self._register(store, results, cards)}
         if page := self._backend.page(self.experiment_id, parent):

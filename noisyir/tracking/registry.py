@@ -27,7 +27,7 @@ CHALLENGER, CHAMPION = "challenger", "champion"
 _ABOUT = """{about}
 
 `champion` passed the gate of `noisyir promote`; `challenger` is the newest. Each version's page is a card: data, noise,
-measures, use, limits. What its tags mean, and how a version becomes champion, is told in docs/operate/registry.md."""
+measures, use, limits. The meaning of its tags, and the way to a champion, is on the page docs/operate/registry.md."""
 _MOST_VERSIONS = 10_000
 _OF_PROMOTION = "promot"  # begins the tags that registering leaves alone
 

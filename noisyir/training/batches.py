@@ -17,7 +17,7 @@ Rng = Callable[..., np.random.Generator]
 """A generator for a purpose."""
 B = TypeVar("B", bound=Sized)
 Pool = Literal["batch", "own"]
-"""Competitors of a query's positive: all columns of the batch, or those of its own pair alone."""
+"""Competitors of a query's positive: all columns of the batch, or its own pair's alone."""
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,7 @@ def check_regulariser(params: TrainDprParams, similarity: str) -> None:
         raise ConfigError(
             f"train.ccr.beta={settings.beta:g} with model.similarity=dot: the loss has no lower bound, for negatives "
             "are pushed away however far they are. Usual for dot products is 1e-4 to 1e-3; model.similarity=cosine "
-            "allows up to 1. To train all the same: train.ccr.force=true"
+            "allows up to 1. To train anyway: train.ccr.force=true"
         )
 
 

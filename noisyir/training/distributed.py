@@ -233,7 +233,7 @@ def device_of(local_rank: int, here: int, setting: str) -> str:
     if device != "cuda":
         raise ConfigError(
             f"runtime.processes with runtime.device={setting}: set auto, cuda or cpu; of cuda each process "
-            "takes a GPU of its own (CUDA_VISIBLE_DEVICES says which there are)"
+            "takes its own GPU (CUDA_VISIBLE_DEVICES lists them)"
         )
     if here > (gpus := torch.cuda.device_count()):
         raise ConfigError(

@@ -271,7 +271,7 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
             tensors.setdefault(group, {})[name] = value
         return Checkpoint(tensors, json.loads(progress))
     except (SafetensorError, ValueError, KeyError, TypeError, struct.error) as error:
-        log.warning("the checkpoint %s is damaged, and training starts anew: %s", path, error)
+        log.warning("the checkpoint %s is damaged, and training starts again: %s", path, error)
         return None
 
 

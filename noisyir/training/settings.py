@@ -15,7 +15,7 @@ class CcrParams(Params):
         0.0, description="its weight: up to 1 for cosine, 1e-4 to 1e-3 for dot products; 0: no regulariser"
     )
     from_epoch: NonNegativeInt = Field(0, description="the first epoch, from 0, in which it counts")
-    force: bool = Field(False, description="allow beta above 0.01 with dot products, whose loss has no lower bound")
+    force: bool = Field(False, description="allow beta above 0.01 with dot products, where the loss has no lower bound")
 
 
 ADAPTERS_RATE = 1e-4  # as sentence-transformers and peft advise: five times that of whole encoders
@@ -40,7 +40,7 @@ class TrainDprParams(Params):
     ccr: CcrParams = CcrParams()
     precision: Literal["fp32", "bf16"] = Field("fp32", description="of the towers' forward pass (transformer)")
     chunk_size: PositiveInt | Literal["auto"] | None = Field(
-        None, description="texts through a tower at once: gradient caching; auto: what fits (docs/reference/gpu.md)"
+        None, description="texts through a tower together: gradient caching; auto: what fits (docs/reference/gpu.md)"
     )
     gradient_checkpointing: bool = Field(
         False, description="compute a transformer's activations twice instead of keeping them: less memory"
@@ -140,7 +140,7 @@ class DistillParams(Params):
     )
     contrastive: NonNegativeFloat | None = Field(
         None,
-        description="weight of the contrastive loss beside it (CADET's code: 0.1, FlagEmbedding: 1); null: 0 in "
+        description="weight of the contrastive loss added to it (CADET's code: 0.1, FlagEmbedding: 1); null: 0 in "
         "distill, 0.1 in distill_contrast and distill_posterior",
     )
     positives: Literal["one", "lse_pair"] = Field(
@@ -149,7 +149,7 @@ class DistillParams(Params):
     flagged: Literal["keep", "drop", "weight", "relabel"] = Field(
         "keep",
         description="pairs in the contrastive loss: all alike; without those flagged; by their chance to be clean; or "
-        "that, and the surest wrong ones relabelled",
+        "that, and the most suspicious ones relabelled",
     )
     mask: Literal["none", "teacher", "student"] = Field(
         "none", description="who takes negatives out of the contrastive loss as likely relevant"
@@ -204,10 +204,10 @@ class DescentParams(Params):
 class RankingParams(DescentParams):
     """Settings common to all training on lists: a query's right passage, then its negatives."""
 
-    n: PositiveInt = Field(15, description="negatives in a list, drawn anew each epoch from those mined")
+    n: PositiveInt = Field(15, description="negatives in a list, drawn again each epoch from the mined ones")
     ranker_scale: PositiveFloat = Field(1.0, description="multiplies the ranker's scores before any softmax (tau)")
     lists_at_once: PositiveInt | Literal["auto"] | None = Field(
-        None, description="lists through the ranker at once: fewer need less memory; auto: what fits into a GPU"
+        None, description="lists through the ranker together: fewer need less memory; auto: what fits into a GPU"
     )
 
 
@@ -236,7 +236,7 @@ class CrossFittedRankerParams(WarmUpRankerParams):
 
     folds: Annotated[int, Field(ge=2)] = Field(2, description="parts of the queries: rankers that are trained")
     loss: Literal["listwise"] = Field("listwise", description="which document of the list is given (InfoNCE)")
-    n: PositiveInt = Field(7, description="negatives in a list, drawn anew each epoch from the documents found")
+    n: PositiveInt = Field(7, description="negatives in a list, drawn again each epoch from the documents found")
     batch_size: PositiveInt = Field(16, description="lists a step")
     learning_rate: LearningRate = Field(5e-5, description="the peak, after warm-up")
 
@@ -261,12 +261,12 @@ class RoundParams(RankingParams):
     adv_lambda: Fraction = Field(
         0.5, description="weight of the adversarial loss, 1 - this being the distillation's; 0: distillation alone"
     )
-    variant: Literal["paper", "code"] = Field("paper", description="Eq. 9, or what the official code minimises")
+    variant: Literal["paper", "code"] = Field("paper", description="Eq. 9, or the official code's loss")
     scale: PositiveFloat | None = Field(
         None, description="multiplies the retriever's similarities before any softmax; null: train.scale"
     )
     chunk_size: PositiveInt | Literal["auto"] | None = Field(
-        None, description="texts through a tower at once: gradient caching; auto: what fits into a GPU"
+        None, description="texts through a tower together: gradient caching; auto: what fits into a GPU"
     )
     flagged: Flagged = Field(
         "keep",

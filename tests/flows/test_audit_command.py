@@ -115,7 +115,7 @@ def test_pairs_with_their_texts_are_audited(noisyir, owner, file, tmp_path):
     assert "120 training pairs\n" in out and f"{len(wrong_by(rows))} of 120 pairs look suspicious" in out
     assert {row["p_clean"] for row in rows} == {None} and "wrong" not in {row["verdict"] for row in rows}
     assert "How many are wrong?  Not known without judgements: judge 50 pairs to know it.\n" in out
-    assert "--assume random says what would follow" in out and "if wrong pairs have neighbours" not in out
+    assert "--assume random shows the result" in out and "if wrong pairs have neighbours" not in out
     assert re.search(r"within ± 5 points at 95 %: judge \d+ pairs", out)
     for row in rows:
         if row["better"]:
@@ -280,7 +280,7 @@ def test_apply_is_refused_where_it_would_change_far_more_than_is_wrong(noisyir, 
         r"would change (\d+) of (\d+) pairs .* at most ([\d.]+)% are wrong, and", err
     ).groups()
     assert code == 1 and int(changed) > 2 * float(high) / 100 * int(of)
-    (less,) = re.findall(r"(detect\.threshold=\S+) flags fewer; --force changes them all the same", err)
+    (less,) = re.findall(r"(detect\.threshold=\S+) flags fewer; --force changes them anyway", err)
     assert "noise rate  0.0% by the judgements" in out and not (tmp_path / "made").exists()
     assert noisyir("audit", file, less, *asked[2:-1], "advised")[0] == 0  # which is what was advised
     assert noisyir(*asked, "--force")[0] == 0 and (tmp_path / "made" / "mine.cleaned.jsonl").exists()

@@ -145,7 +145,7 @@ def test_a_key_that_is_refused_is_told_and_not_shown(noisyir, file, tmp_path, ho
     with judge_server(lambda *_: Reaction(401, f"no such key: {SECRET}".encode())) as (server, url):
         code, out, err = noisyir("audit", file, "--out", "asked", "--judge-url", url, "--judge-name", "m")
     assert code == 1 and server.calls[0].headers["Authorization"] == f"Bearer {SECRET}"
-    assert "stopped     status 401: no such key: [key]; what was answered is kept" in out
+    assert "stopped     status 401: no such key: [key]; the answers so far are kept" in out
     assert judgements(tmp_path / "asked") == []
     written = [path for folder in (tmp_path, home) for path in folder.rglob("*") if path.is_file()]
     assert SECRET not in out + err and not [path for path in written if SECRET.encode() in path.read_bytes()]
@@ -154,9 +154,9 @@ def test_a_key_that_is_refused_is_told_and_not_shown(noisyir, file, tmp_path, ho
 REFUSED = {
     "two": (["--judge-url", "https://h/v1", "--judge-name", "m", "--judge-model", "m"], "give one of them"),
     "no name": (["--judge-url", "https://h/v1"], "--judge-url needs --judge-name"),
-    "name alone": (["--judge-name", "m"], "nobody is asked"),
-    "budget alone": (["--judge-budget", "5"], "nobody is asked"),
-    "setting alone": (["ask.random=0.5"], "nobody is asked"),
+    "name alone": (["--judge-name", "m"], "no judge is named"),
+    "budget alone": (["--judge-budget", "5"], "no judge is named"),
+    "setting alone": (["ask.random=0.5"], "no judge is named"),
     "name of a classifier": (["--judge-model", "m", "--judge-name", "m"], "--judge-url needs --judge-name"),
     "password": (["--judge-url", "https://u:hunter2@h/v1", "--judge-name", "m"], "may hold no user, password or query"),
     "no budget": (["--judge-url", "https://h/v1", "--judge-name", "m", "--judge-budget", "much"], "number of calls"),

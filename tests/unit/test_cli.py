@@ -68,7 +68,7 @@ def test_a_folder_of_verbs_names_those_in_it(capsys):
     assert all(f"  {name.split()[1]}  " in told for name in BENCHES) and "example: noisyir bench" in told
     with pytest.raises(SystemExit) as ended:
         cli.main(["bench", "nois"])
-    assert ended.value.code == 2 and "There are those that noisyir bench --help names." in capsys.readouterr().err
+    assert ended.value.code == 2 and "noisyir bench --help lists them." in capsys.readouterr().err
 
 
 def test_brackets_are_printed_as_they_are(capsys):

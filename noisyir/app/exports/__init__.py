@@ -48,7 +48,7 @@ def export(
     """
     module = _module(kind)
     if getattr(module, "OF_MODEL", False) and not force and (doubt := against_export(store, name)):
-        raise ConfigError(f"{doubt} (--force exports the model all the same)")
+        raise ConfigError(f"{doubt} (--force exports it anyway)")
     stem = re.sub("[/@:]", "-", experiments.name_of(name).removeprefix("models:/"))
     target = Path(to) if to else Path(f"{stem}{module.SUFFIX}")
     if target.exists():

@@ -42,6 +42,8 @@ class AuditArguments(NamedTuple):
     assume: str | None
     store: str | None
     split: str | None = None
+    query: str | None = None
+    document: str | None = None
 
     @property
     def named(self) -> dict[str, str | None]:
@@ -86,7 +88,7 @@ class JudgingOptions:
         if self.judge and self.standalone:
             raise ConfigError("--judge asks here, and --standalone writes a page for elsewhere: give one of them")
         if self.name is not None and self.name.startswith(BY_MODEL):
-            raise ConfigError(f"--as names a person; names that begin with {BY_MODEL} are those of models")
+            raise ConfigError(f"--as names a person; names that begin with {BY_MODEL} come from models")
         if self.wrong is not None and not 0 < self.wrong < 1:
             raise ConfigError(f"--keep-wrong-below is a share between 0 and 1, such as 0.05, not {self.wrong}")
 

@@ -18,7 +18,7 @@ _KEYS = "[r]ight  [w]rong  [u]nsure  [n]ext  undo [z]  [1-3] wrong, and this is 
 _HELP = (
     "A pair is right when the document answers the query. r: right. w: wrong. u: unsure, counts neither way. "
     "n: ask me later. z: take the last answer back. 1, 2, 3: wrong, and this other document is the right one. "
-    "i: what is known so far. q, Ctrl-C or the end of the input: finish. Every answer is saved at once."
+    "i: the result so far. q, Ctrl-C or the end of the input: finish. Every answer is saved immediately."
 )
 _VERDICTS: dict[str, Verdict] = {"r": "clean", "c": "clean", "w": "wrong", "u": "unclear"}
 _OTHER_CHARS = 400

@@ -71,7 +71,7 @@ class AskedReport(NamedTuple):
             most = self.spent.faults.most_common(_FAULTS_SHOWN)
             lines.append(f"{'no answer':<12}{'; '.join(f'{count:,} x {said}' for said, count in most)}")
         if self.spent.stopped is not None:
-            lines.append(f"{'stopped':<12}{self.spent.stopped}; what was answered is kept")
+            lines.append(f"{'stopped':<12}{self.spent.stopped}; the answers so far are kept")
         return "\n".join(lines)
 
     def _asked(self) -> str:
@@ -96,9 +96,7 @@ class AskedReport(NamedTuple):
     def _errs(self) -> list[str]:
         error, both = self.error, self.error.wrong + self.error.clean
         if not both:
-            return [
-                f"{'its error':<12}unknown: people judged none of these pairs, so that the rate cannot be corrected"
-            ]
+            return [f"{'its error':<12}unknown: people judged none of these pairs, so the rate cannot be corrected"]
         shares = [
             f"{does} {share:.0%} of the {count:,} that they call {kind}"
             for does, share, count, kind in (
@@ -107,7 +105,7 @@ class AskedReport(NamedTuple):
             )
             if count
         ]
-        drawn = "" if self.at_random else "; these were not drawn at random, so that it may err otherwise on the rest"
+        drawn = "" if self.at_random else "; these were not drawn at random, and on the rest it may err differently"
         lines = [f"{'its error':<12}on {both:,} pairs that people judged, too, it {' and '.join(shares)}{drawn}"]
         lines += [f"{'its chances':<12}{said}" for said in in_short(self.calibration)]
         if self.corrected is None:
@@ -230,8 +228,8 @@ def in_short(found: JudgeCalibration | None) -> list[str]:
     """How far the judge's probabilities are to be believed, as a sentence, if it gave any."""
     if found is None:
         return []
-    off = f"expected calibration error {found.error:.2f}, of which chance brings {found.by_chance:.2f}"
-    holds = "nothing speaks against them" if found.p > _LEVEL else "they are not what they say"
+    off = f"expected calibration error {found.error:.2f}, where chance alone brings {found.by_chance:.2f}"
+    holds = "nothing speaks against them" if found.p > _LEVEL else "they are not as stated"
     return [f"mean {found.says:.1%} where people say {found.wrong:.1%}; {off}: {holds}"]
 
 

@@ -64,7 +64,7 @@ def address_of(url: str) -> Address:
     key, local = _key(), _is_local(host)
     if key and parts.scheme == "http" and not local:
         raise ConfigError(
-            f"--judge-url begins with http://, so that ${KEY} would travel to {host} in plain text: use https://, or "
+            f"--judge-url begins with http://, and ${KEY} would travel to {host} in plain text: use https://, or "
             "unset it"
         )
     path = parts.path.rstrip("/")

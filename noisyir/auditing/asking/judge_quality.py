@@ -128,7 +128,7 @@ class JudgeCheck:
         if self.reach is None:
             return "unknown: too few labels, or the judge does no better than a coin"
         alone = "" if math.isnan(self.reach.alone) else f" (by these labels without it: {100 * self.reach.alone:.1f})"
-        said = f"good enough for a rate within {100 * self.reach.limit:.1f} points, asked about all pairs{alone}"
+        said = f"good enough for a rate within {100 * self.reach.limit:.1f} points, if it answers on all pairs{alone}"
         if self.is_good_enough:
             return said
         if self.needed is None:

@@ -38,7 +38,7 @@ def run(
     engine: Engine = "local",
     out: Annotated[str | None, option("DIR", "copy the page and its tables there")] = None,
     refresh: Refresh = None,
-    dry_run: Annotated[bool, flag("--dry-run", "show what is cached and what would run")] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "show the steps that are cached and the ones that would run")] = False,
     store: StoreUrl = None,
 ) -> int:
     """Compare denoisers under wrong pairs put in on purpose.

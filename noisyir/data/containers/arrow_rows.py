@@ -24,7 +24,7 @@ def numbered(path: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
             yield from _decoded(batch, path, number + 1)
             number += batch.num_rows
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path}: damaged after row {number}, get it anew: {one_line(error)}") from error
+        raise DataError(f"{path}: damaged after row {number}, get it again: {one_line(error)}") from error
 
 
 def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[Row]:

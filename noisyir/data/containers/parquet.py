@@ -45,7 +45,7 @@ def _parquet_opened(path: Path) -> pq.ParquetFile:
     try:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path} is not Parquet, or damaged, get it anew: {one_line(error)}") from error
+        raise DataError(f"{path} is not Parquet, or damaged, get it again: {one_line(error)}") from error
     for number in range(file.num_row_groups):
         group = file.metadata.row_group(number)
         largest = max((group.column(place).total_uncompressed_size for place in range(group.num_columns)), default=0)

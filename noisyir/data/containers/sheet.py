@@ -58,7 +58,7 @@ class Sheet:
         try:
             book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         except (*_DAMAGED, openpyxl.utils.exceptions.InvalidFileException) as error:
-            raise DataError(f"{path} is not .xlsx, or damaged, get it anew: {error}") from error
+            raise DataError(f"{path} is not .xlsx, or damaged, get it again: {error}") from error
         try:
             width, sheet = 0, book.worksheets[0]
             sheet.reset_dimensions()  # else each row is as wide as the furthest cell, and there are as many as it says
@@ -72,7 +72,7 @@ class Sheet:
                 else:
                     yield number, tuple(map(_plain, values[:width]))
         except _DAMAGED as error:
-            raise DataError(f"{path}: damaged, get it anew: {error}") from error
+            raise DataError(f"{path}: damaged, get it again: {error}") from error
         finally:
             book.close()
 
@@ -101,7 +101,7 @@ def _refuse_bombs(path: Path) -> None:
                         if since > most:
                             raise DataError(f"{path}: a cell is longer than {most:,} bytes: {LINE.remedy}")
     except _DAMAGED as error:
-        raise DataError(f"{path} is not .xlsx, or damaged, get it anew: {error}") from error
+        raise DataError(f"{path} is not .xlsx, or damaged, get it again: {error}") from error
 
 
 def container(suffix: str) -> Sheet:

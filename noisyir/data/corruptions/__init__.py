@@ -103,7 +103,7 @@ class Corruption(Variant):
     needs_queries: ClassVar[bool] = False
     changes_corpus: ClassVar[bool] = False
 
-    rate: Fraction = Field(0.0, description="share of training queries whose document is replaced")
+    rate: Fraction = Field(0.0, description="share of training queries that get another document")
 
     def spoil(self, given: PairsToCorrupt) -> Spoilt:
         """Exactly round(rate * pairs) wrong pairs: those that `choose` takes, with the documents that `replace` draws.

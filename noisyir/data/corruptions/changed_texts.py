@@ -65,7 +65,7 @@ class HalfAnswer(Rewriting):
     kind: Literal["half_answer"] = "half_answer"
     need: ClassVar[str] = "a document of two words at least, and a part of it that holds no answer"
     part: Literal["first", "last", "ends", "random"] = Field(
-        "random", description="what is kept; ends: the middle is left out; random: one of the three"
+        "random", description="the part that is kept; ends: the middle is left out; random: one of the three"
     )
     keep: Fraction = Field(0.5, description="share of the document's words in that part")
 
@@ -153,7 +153,7 @@ class WordsLeftOut(Rewriting):
     """Any training pairs, each with its own document without some of its words."""
 
     kind: Literal["words_left_out"] = "words_left_out"
-    need: ClassVar[str] = "a document with content words and others, of which so many can go that no answer is left"
+    need: ClassVar[str] = "a document with content words and others, that holds no answer without some of them"
     share: Fraction = Field(0.5, description="share of the document's content words that is left out")
 
     def rewriter(self, texts: list[str], rng: np.random.Generator) -> Rewriter:

@@ -162,7 +162,7 @@ class SameSource(Corruption):
         if not (given.source >= 0).any():
             raise DataError(
                 "noise.kind=same_source needs pairs with a source, and no training pair has one; "
-                "those of pydocs and squad do, beir takes metadata.source of corpus.jsonl, pairs a source column"
+                "pairs of pydocs and squad have one, beir takes metadata.source of corpus.jsonl, pairs a source column"
             )
         shelf = np.unique(np.stack([given.source, given.document], axis=1), axis=0)
         starts = np.searchsorted(shelf[:, 0], np.arange(shelf[-1, 0] + 2))
@@ -290,7 +290,7 @@ class Group(Corruption):
         if wanted and not len(sizes):
             raise DataError(
                 "noise.kind=group needs pairs with a source, and no training pair has one; "
-                "those of pydocs and squad do, beir takes metadata.source of corpus.jsonl, pairs a source column"
+                "pairs of pydocs and squad have one, beir takes metadata.source of corpus.jsonl, pairs a source column"
             )
         order = rng.permutation(len(sizes))
         upto = np.cumsum(sizes[order])  # pairs of this source and those before it

@@ -38,7 +38,7 @@ class DprData(Format):
     kind: Literal["dpr"] = "dpr"
     written: ClassVar[str | None] = ""
     path: Location = Field(None, description="folder of its files")
-    subset: str = Field("nq", pattern="^[a-z0-9]+$", description="whose questions, as file names have it")
+    subset: str = Field("nq", pattern="^[a-z0-9]+$", description="the questions' name in the file names")
     positives: Literal["first", "all"] = Field(
         "first", description="which of a question's positive_ctxs make pairs; DPR trains on the first"
     )
@@ -219,7 +219,7 @@ def _questions(path: Path, split: Split) -> Iterator[Query]:
             continue
         yield Query(f"{split}-{count}", _plain(text), answers, f"{path} line", number, split)
     if not count:
-        raise DataError(f"{path} is empty: remove it, or get it anew")
+        raise DataError(f"{path} is empty: remove it, or get it again")
 
 
 def _answers(value: object, where: str) -> tuple[str, ...]:

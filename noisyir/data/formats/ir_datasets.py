@@ -19,7 +19,7 @@ class IrDatasets(Format):
 
     kind: Literal["ir_datasets"] = "ir_datasets"
     id: str = Field("", description="the data set's id there, such as beir/nfcorpus/test")
-    split: Split | None = Field(None, description="whose queries they are; null: the id's last word says it, else test")
+    split: Split | None = Field(None, description="split of the queries; null: the id's last word, else test")
 
     def open(self, workers: int | None = None) -> "IrDataset":
         """DataError when there is no such id; MissingPackageError without the package.  Nothing is downloaded yet."""

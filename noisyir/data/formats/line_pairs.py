@@ -25,7 +25,7 @@ class LinePairs(FormatOfRows):
     kind: Literal["line_pairs"] = "line_pairs"
     written: ClassVar[str | None] = ".nl"
     path: Location = Field(None, description="the queries' file, a query a line")
-    corpus: Location = Field(None, description="the documents' file, whose n-th line belongs to the n-th query")
+    corpus: Location = Field(None, description="the documents' file; its n-th line belongs to the n-th query")
 
     def open(self, workers: int | None = None) -> "LinePairsFiles":
         """DataError when a file is missing."""
@@ -96,7 +96,7 @@ class LinePairsFiles(ExampleSource):
             longer, number = (self.path, one[0]) if one else (self.documents_path, two[0] if two else 0)
             raise DataError(
                 f"{longer} line {number} belongs to nothing, for {self.path} and {self.documents_path} have different "
-                "numbers of lines: make a query and its document stand in the same line"
+                "numbers of lines: put a query and its document into the same line"
             )
 
     def example(self, found: Placed) -> Example:

@@ -155,7 +155,7 @@ class MsmarcoFolder:
                 said = f"{path} line {number}: expected {count} columns, {expected}, found {len(fields)}: {line!r:.60}"
                 bad_row(f"{path} line", number, DataError(said))
         if not number:
-            raise DataError(f"{path} is empty: remove it, or get it anew")
+            raise DataError(f"{path} is empty: remove it, or get it again")
 
     def _files(self) -> list[Path]:
         files = self.collection, self.titles, *self.queries_of.values(), *self.qrels.values(), self.addition

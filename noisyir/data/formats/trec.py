@@ -38,7 +38,7 @@ class Trec(Format):
     queries: Location = Field(None, description="the topics: qid<TAB>text, <top>s, or rows with columns")
     corpus: Location = Field(None, description="the documents: docid<TAB>text, or rows with columns")
     run: Location = Field(None, description="a run: qid Q0 docid rank score tag, or qid docid rank")
-    split: Split = Field("test", description="whose judgements they are")
+    split: Split = Field("test", description="split of the judgements")
 
     def open(self, workers: int | None = None) -> "TrecFiles":
         """DataError when a file is missing."""
@@ -154,7 +154,7 @@ class TrecFiles:
                 grade = relevance_of(fields[3], f"{place} {number}")
                 yield Judgement(fields[0], fields[2], grade, self.split, None, place, number)
         if self.qrels and not number:
-            raise DataError(f"{self.qrels} is empty: get it anew, or give the run in its place")
+            raise DataError(f"{self.qrels} is empty: get it again, or give the run in its place")
 
     def records(self) -> Iterator[Record]:
         """All, each file once."""
@@ -192,7 +192,7 @@ class TrecFiles:
                 else:
                     yield Negative(query_id, doc_id, float(score), place, number)
         if self.run and layout is None:
-            raise DataError(f"{self.run} holds no hits: get it anew, or leave --run (data.run) out")
+            raise DataError(f"{self.run} holds no hits: get it again, or leave --run (data.run) out")
 
 
 def _is_number(value: str) -> bool:
@@ -225,7 +225,7 @@ class Topics(Format):
 
     kind: Literal["topics"] = "topics"
     path: Location = Field(None, description="the file: id<TAB>text, question<TAB>['answers'], <top>s, or columns")
-    split: Split = Field("test", description="whose queries they are")
+    split: Split = Field("test", description="split of the queries")
 
     @classmethod
     def fits(cls, row: Mapping[str, Any]) -> bool:

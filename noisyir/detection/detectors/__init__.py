@@ -102,7 +102,7 @@ class Detector(Variant):
     draws: ClassVar[int] = 9
 
     neighbours: PositiveInt = Field(
-        10, description="documents nearest to the best other one that are scored beside a pair's own"
+        10, description="documents nearest to the best other one that are scored next to a pair's own"
     )
 
     def score(self, given: PairsToScore) -> DetectorOutput | Scores:

@@ -68,7 +68,7 @@ class InBatchDetector(CrossFitted):
     draws: ClassVar[int] = 1
 
     shuffles: PositiveInt = Field(2, description="orders of the pairs that the loss is averaged over")
-    hard_negatives: NonNegativeInt = Field(0, description="mined negatives beside; an ablation, the paper uses none")
+    hard_negatives: NonNegativeInt = Field(0, description="with mined negatives; an ablation, the paper uses none")
 
     @property
     def negatives_needed(self) -> int:

@@ -32,7 +32,7 @@ class Ensemble(Detector):
 
     encoder: InitModelParams | None = Field(
         None,
-        description="whose cosine it takes; null: the experiment's model, as a transformer where its weights are one, "
+        description="model of its cosine; null: the experiment's model, as a transformer where its weights are one, "
         "64 tokens of a query and 128 of a document",
     )
     tokens: PositiveInt | None = Field(

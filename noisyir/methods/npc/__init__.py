@@ -71,8 +71,8 @@ class NpcRelabel(Method):
 
 
 PLAIN = (
-    "Noisy pair correction found no evidence of wrong pairs in time, and training stayed plain: npc.warmup_epochs sets "
-    "when it begins whatever the evidence."
+    "Noisy pair correction found no evidence of wrong pairs in time, and training stayed plain. npc.warmup_epochs "
+    "makes it begin without evidence."
 )
 
 log = logging.getLogger("noisyir")

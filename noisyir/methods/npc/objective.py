@@ -207,7 +207,7 @@ class NoisyPairCorrection(Objective):
         everyone = np.arange(len(self.pairs))
         score, null_score = score_in_batch(self.encoder, self.pairs, everyone, how, rng, (random,))
         found = detect(Scores(score, {"random": null_score[:, None]}), params.detection)
-        assert found.p_clean is not None, "what is assumed gives chances"
+        assert found.p_clean is not None, "the assumption gives chances"
         self.history.append(Detected(epoch, score, null_score, found.p_clean, found.is_clean))
         self._believe(found.is_clean, found.p_clean)
         return self.history[-1]

@@ -271,7 +271,7 @@ def score_confidence(job: Job[ScoreConfidenceParams]) -> None:
         if not known.num_rows:
             raise DataError(
                 f"score_confidence: none of the {table.num_rows} confidences of {system} is of a question with "
-                "relevant passages: judgements, or pairs that nobody judged, must name some of training questions"
+                "relevant passages: judgements, or unjudged pairs, must name some of training questions"
             )
         by_update = known.sort_by([(name, "ascending") for name in ("update", *CONFIDENCES.key[:-1])])
         instances = by_update.filter(pc.equal(by_update["update"], 0)).combine_chunks()

@@ -396,9 +396,10 @@ pairs.drawn = () => {
   document.querySelector(".bulk summary").textContent = `All ${pairs.shown.length.toLocaleString("en")} chosen`;
   drawStories();
 };
-// Three pairs as stories: the most suspicious of different queries -------------------------------------------------
+// Three pairs as stories: the most suspicious of different queries that nobody judged yet --------------------------
 
-const told = [...new Map(rows.slice(0, 100).reverse().map((row) => [row.query_id, row])).values()].reverse().slice(0, 3);
+const open = rows.filter((row) => !row.reason.startsWith("Judged "));
+const told = [...new Map(open.slice(0, 100).reverse().map((row) => [row.query_id, row])).values()].reverse().slice(0, 3);
 
 function story(row) {
   const queryWords = wordsOf(row.query);

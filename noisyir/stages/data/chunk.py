@@ -43,7 +43,7 @@ def chunk(job: Job[ChunkParams]) -> None:
     best: dict[tuple[str, str], str] = {}
     passages: dict[str, list[str]] = {}
     with job.writer("corpus") as corpus, job.writer("cut_passages") as written:
-        for table, found in _in_passages(job):
+        for number, (table, found) in enumerate(_in_passages(job), 1):
             for doc_id in asked.keys() & found.keys():
                 names, parts = found[doc_id]
                 passages[doc_id] = names
@@ -51,7 +51,7 @@ def chunk(job: Job[ChunkParams]) -> None:
                     best[query_id, doc_id] = names[best_passage(texts[query_id], parts, answers.get(query_id, ()))]
             corpus.append(table)
             written.append(table)
-            job.progress(corpus.rows, None, "passages")
+            job.progress(min(number * _ROWS, job.rows("corpus")), job.rows("corpus"), "documents")
     job.note("passages", {"documents": job.rows("corpus"), "passages": corpus.rows})
     for name in ("pairs", "given_negatives"):
         job.write(name, _of_best(tables[name], best))

@@ -54,10 +54,19 @@ def ingest(job: Job[Format]) -> None:
         job.write(name, table)
     job.note("source", {"name": source.name, **read.facts(), **held_out})
     job.note("excluded", checked.excluded_counts())
+    job.note("result", _sizes(tables["pairs"], tables["queries"]))
     if "train" not in tables["pairs"]["split"].unique().to_pylist():
         job.note("training", "no training pairs: this data can be searched and scored, not trained on")
     if not tables["qrels"].num_rows and not {*HELD_OUT} & splits:
         job.note("scoring", "no judgements: this data can be trained on and audited, not scored")
+
+
+def _sizes(pairs: pa.Table, queries: pa.Table) -> str:
+    """The training pairs and the held-out queries, counted."""
+    counts = {row["values"]: row["counts"] for row in pc.value_counts(queries["split"]).to_pylist()}
+    held = [f"{counts[split]:,} {split}" for split in HELD_OUT if split in counts]
+    training = f"{pc.sum(pc.equal(pairs['split'], 'train')).as_py() or 0:,} training pairs"
+    return ", ".join([training, *([f"{' and '.join(held)} queries"] if held else [])])
 
 
 def _texts_by_id(part: pa.Table) -> dict[str, int]:

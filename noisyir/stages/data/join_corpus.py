@@ -41,12 +41,13 @@ def join_corpus(job: Job[JoinCorpusParams]) -> None:
     removals = pa.array(dict.fromkeys(line for _, line in gone if line.strip()), pa.string())
     if both := fresh.filter(pc.is_in(fresh["doc_id"], value_set=removals))["doc_id"].to_pylist():
         raise DataError(
-            f"{len(both)} documents are new and to be removed at once, for example {both[0]!r}: "
+            f"{len(both)} documents are both new and to be removed, for example {both[0]!r}: "
             "take them out of the documents, or out of the list of --remove"
         )
     known = pa.concat_arrays([batch["doc_id"] for batch in job.batches("corpus")])
     behind = fresh.filter(pc.invert(pc.is_in(fresh["doc_id"], value_set=known)))
     last = pa.table([*behind.columns, pa.repeat(_NONE, behind.num_rows)], schema=_REVISED)
+    removed = pc.sum(pc.is_in(removals, value_set=known)).as_py() or 0
     parts = chain(_revised(job, known, fresh, removals), [last])
     kept = 0
     with job.writer("corpus") as corpus, job.writer("row_origins") as origins:
@@ -56,10 +57,9 @@ def join_corpus(job: Job[JoinCorpusParams]) -> None:
             origins.append(part)
             corpus.append(part)
             kept += part.num_rows - part["earlier_row"].null_count
-            job.progress(corpus.rows, None, "documents")
+            job.progress(corpus.rows, len(known) - removed + behind.num_rows, "documents")
     if not corpus.rows:
         raise DataError("nothing is left of the corpus when all that --remove lists is taken away")
-    removed = pc.sum(pc.is_in(removals, value_set=known)).as_py() or 0
     replaced, unknown = len(known) - removed - kept, len(removals) - removed
     counts = {"added": behind.num_rows, "replaced": replaced, "removed": removed, "kept": kept}
     job.note("documents", {**counts, "unknown_removals": unknown})

@@ -31,7 +31,9 @@ def write_suspects(job: Job[SuspectsParams]) -> None:
     """A table of the surest suspects with the evidence, and what each judge did, of all candidates."""
     verdicts, candidates = job.tables("verdicts"), job.table("candidates")
     if not verdicts:
-        raise DataError("audit_negatives has no verdicts: give it those of at least one judge, such as the sieve")
+        raise DataError(
+            "audit_negatives has no verdicts: give it the verdicts of at least one judge, such as the sieve"
+        )
     said = what_judges_say(verdicts)
     _refuse_strangers(said.verdicts, candidates)
     suspects = beside(said.against.slice(0, job.params.negatives), candidates, _PAIR)
@@ -51,7 +53,7 @@ def _refuse_strangers(verdicts: pa.Table, candidates: pa.Table) -> None:
     if unknown.num_rows:
         example = unknown.sort_by([(name, "ascending") for name in (*_PAIR, "judge")]).slice(0, 1).to_pylist()[0]
         raise DataError(
-            f"audit_negatives: {unknown.num_rows:,} verdicts are on what is not among the candidates, for example "
+            f"audit_negatives: {unknown.num_rows:,} verdicts are on documents that are no candidates, for example "
             f"{example}: give the candidates that were judged"
         )
 

@@ -198,7 +198,7 @@ def score_detection(job: Job[ScoreDetectionParams]) -> None:
             if not known.num_rows:
                 raise DataError(
                     f"score_detection: none of the {flags.num_rows} pairs flagged by {system!r} is among the "
-                    f"{truth.num_rows} whose truth is known: they are of another data set, or of another corruption"
+                    f"{truth.num_rows} with a known truth: they are of another data set, or of another corruption"
                 )
             job.note(system, {"pairs": flags.num_rows, "without_truth": flags.num_rows - known.num_rows})
             for epoch in sorted(known["epoch"].unique().to_pylist()):

@@ -70,7 +70,7 @@ def _judged(job: Job[MineParams], table: pa.Table) -> "Iterator[tuple[str, Mask]
     judges, given = job.params.judges, job.tables("verdicts")
     if unheard := sorted(set(judges) ^ set(given)):
         raise ConfigError(
-            f"mine.judges={list(judges)}, but the verdicts given are those of {list(given)}: "
+            f"mine.judges={list(judges)}, but the given verdicts are of {list(given)}: "
             f"name {unheard} and give their verdicts, or do neither"
         )
     for judge in judges:

@@ -40,8 +40,8 @@ _FEWEST = 20  # judged candidates; fewer, or of one kind alone, say nothing of t
 _LEAST = 1e-6  # chance in a target, of which there is a logarithm
 _SAID = "{documents:,} documents, learnt from {by}; {relevant:.1%} likely relevant."
 _UNWARRANTED = (
-    "no made-up pairs warrant a share of wrong labels: no pair is flagged, and %.0f %% is supposed, the middle of what "
-    "they say: judge 20 pairs drawn at random (noisyir audit --judge), or set detect.assume=best"
+    "no made-up pairs warrant a share of wrong labels: no pair is flagged, and %.0f %% is supposed, the middle of "
+    "their rates: judge 20 pairs drawn at random (noisyir audit --judge), or set detect.assume=best"
 )
 
 
@@ -85,7 +85,7 @@ def _scores(job: Job[RelevanceParams], pool: pa.Table) -> "list[Scores]":
     """Each scorer's scores, in the pool's order.  DataError for scores of other documents."""
     tables = {name: table.sort_by(_ORDER) for name, table in job.tables("scores").items()}
     if others := [name for name, table in tables.items() if table.select(_PAIR) != pool.select(_PAIR)]:
-        raise DataError(f"the scores {others[0]!r} are of other documents than those of the pool: score this very pool")
+        raise DataError(f"the scores {others[0]!r} are of other documents than the pool's: score this very pool")
     return [table["score"].to_numpy() for table in tables.values()]
 
 

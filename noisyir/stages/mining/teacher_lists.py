@@ -146,7 +146,7 @@ def cross_encoder_shards(job: Job[CrossEncoderTeacher], blocks: Sequence[Block])
 def check_labels(params: CrossEncoderTeacher) -> None:
     """DataError for weights that are no cross-encoder; a warning where one tells two labels apart."""
     if classifier_labels(params.weights, _WEIGHTS) == 2:
-        log.warning("%s=%s tells two labels apart: its score is the logit of label 1 minus that of label 0", _WEIGHTS,
+        log.warning("%s=%s tells two labels apart: its score is logit of label 1 minus logit of label 0", _WEIGHTS,
                     params.weights)  # fmt: skip
 
 
@@ -321,7 +321,7 @@ def choose_lists(job: Job[ListParams]) -> None:
     """
     pool, tables = job.table("pool"), [table.sort_by(_ORDER) for table in job.tables("scores").values()]
     if any(table.select(_PAIR) != pool.select(_PAIR) for table in tables):
-        raise DataError("a teacher scored other documents than those of the pool: score this very pool")
+        raise DataError("a teacher scored other documents than the pool's: score this very pool")
     query = numbered(pool["query_id"])
     columns = [table["score"].to_numpy() for table in tables]
     score = columns[0] if len(columns) == 1 else average(columns, query).astype(np.float32)

@@ -10,7 +10,9 @@ from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.errors import ConfigError
 from noisyir.eval import comparison as systems
 from noisyir.eval.measures import judged, per_query, query_groups, ranked
+from noisyir.eval.recommendation import recommendation
 from noisyir.eval.settings import CompareParams, RecommendParams
+from noisyir.report.advice import shortly
 from noisyir.schemas.data import QRELS, QUERIES
 from noisyir.schemas.results import COMPARISON, METRICS, STANDINGS
 from noisyir.schemas.retrieval import DENSE_RUN
@@ -41,13 +43,18 @@ def recommend(job: Job[RecommendParams]) -> None:
     """Write the first measure of each system, on the test queries or those that were scored, and on dev."""
     queries = job.table("queries")
     dev = judged(job.table("qrels"), queries.filter(pc.equal(queries["split"], "dev"))["query_id"].to_pylist())
+    rows = []
     with job.writer("standings") as out:
         for system, metrics in job.tables("metrics").items():
             measure, splits = metrics["measure"][0].as_py(), metrics["split"].unique().to_pylist()
             split = "test" if "test" in splits else splits[0]
-            out.append(_rows(system, metrics.filter(_of(metrics, measure, split))))
+            rows.append(_rows(system, metrics.filter(_of(metrics, measure, split))))
             if split != "dev" and (values := _on_dev(job.tables("runs")[system], dev, measure)) is not None:
-                out.append(_rows(system, values))
+                rows.append(_rows(system, values))
+        for table in rows:
+            out.append(table)
+    standings = pa.concat_tables(table.cast(STANDINGS.schema) for table in rows)
+    job.note("result", shortly(recommendation([standings], job.params.confidence)))
 
 
 def _of(metrics: pa.Table, measure: str, split: str) -> pa.ChunkedArray:
@@ -75,8 +82,8 @@ def _rows(system: str, values: pa.Table) -> pa.Table:
 def _dev_is_there(params: RecommendParams, data: SplitCounts) -> None:
     if not data.queries.get("dev"):
         log.warning(
-            "no dev queries: a hybrid weighs BM25 and vectors alike, and the best system is chosen by the queries that "
-            "it is told by; data.hold_out={dev: 0.1} draws some"
+            "no dev queries: a hybrid weighs BM25 and vectors alike, and the test queries choose the best system that "
+            "they measure; data.hold_out={dev: 0.1} draws some"
         )
 
 

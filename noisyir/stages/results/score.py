@@ -32,7 +32,7 @@ def score(job: Job[ScoreParams]) -> None:
     A split without judgements is scored by answers alone.
     """
     params, run, qrels, queries = job.params, job.table("run"), job.table("qrels"), job.table("queries")
-    folder = job.new_folder("trec")
+    folder, first = job.new_folder("trec"), dict[str, str]()
     with job.writer("metrics") as out:
         for split in asked_splits(params.splits, queries):
             query_ids = queries.filter(pa.compute.equal(queries["split"], split))["query_id"].to_pylist()
@@ -46,11 +46,15 @@ def score(job: Job[ScoreParams]) -> None:
                     "answers is scored by score.answer_ranks"
                 )
             groups = query_groups(judgements)
-            for values in found:
-                out.append(with_means(values, split, groups))
+            measured = [with_means(values, split, groups) for values in found]
+            for values in measured:
+                out.append(values)
+            means = measured[0].filter(pa.compute.is_null(measured[0]["query_id"]))
+            first[split] = f"{means['measure'][0]} {means['value'][0].as_py():.3f}"
             write_run(rows, folder / f"{split}.run")
             write_qrels(judgements, folder / f"{split}.qrels")
             job.note(f"queries_{split}", len(judgements))
+    job.note("result", first.get("test") or next(iter(first.values())))
 
 
 def _answer_match(job: Job[ScoreParams], run: pa.Table, query_ids: list[str]) -> Iterator[pa.Table]:

@@ -35,7 +35,9 @@ def build(job: Job[P]) -> None:
     from noisyir.retrieval.index import ROWS_A_PART, build_parts
 
     def read() -> Iterator[pa.RecordBatch]:
-        return job.batches("doc_vectors", _VECTORS_AT_ONCE)
+        for number, batch in enumerate(job.batches("doc_vectors", _VECTORS_AT_ONCE), 1):
+            yield batch
+            job.progress(min(number * _VECTORS_AT_ONCE, rows), rows, "vectors")
 
     rows, folder = job.rows("doc_vectors"), job.new_folder("index")
     if job.params.factory == "Flat" and rows > ROWS_A_PART:

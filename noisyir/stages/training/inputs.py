@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 M = TypeVar("M")
 log = logging.getLogger(__name__)
 _UNWARRANTED = (
-    "no made-up pairs vouch for what the detectors say of these pairs, so that all of them count alike: judge 20 drawn "
+    "no made-up pairs vouch for the detectors' scores of these pairs, so all pairs count alike: judge 20 drawn "
     "at random (noisyir audit --judge), or set detect.assume=best, and the weights rest on nothing"
 )
 

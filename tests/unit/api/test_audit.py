@@ -123,7 +123,7 @@ def test_columns_are_mapped_and_documents_may_come_apart(pairs):
 
 
 def test_errors_are_the_packages_own_lines(pairs, found):
-    with pytest.raises(DataError, match="does not tell which column is the query"):
+    with pytest.raises(DataError, match="does not tell the columns of query"):
         noisyir.audit([{"a": 1, "document": "b"}])
     with pytest.raises(ConfigError, match="did you mean"):
         noisyir.audit(pairs, settings={"detect.treshold": 0.5})

@@ -55,7 +55,7 @@ def test_the_threshold_that_is_advised_is_enough(judged_wrong):
 
 def test_where_no_threshold_helps_none_is_advised():
     for found in (audited(np.full(100, 1e-9), 0.1), audited(np.linspace(0.01, 0.99, 100), 0.1, judged_wrong=30)):
-        assert "look at what it flags, or judge more; --force" in refused(found)
+        assert "look at the flagged pairs, or judge more; --force" in refused(found)
 
 
 def test_a_small_sample_is_not_enough_but_all_of_few_pairs_are():

@@ -262,7 +262,7 @@ def test_what_cannot_be_read_or_makes_no_sense_is_refused(world: World, tmp_path
     refused(DataError, r"line 2: document id 'd9' occurs again, first at 1", documents(9, 9))
     refused(DataError, r"line 1: document 'x' has no text; .* data.on_empty=exclude", [{"_id": "x", "text": " "}])
     refused(DataError, "lacks|has no column for document", [{"_id": "x", "title": "t"}])
-    refused(DataError, "1 documents are new and to be removed at once, for example 'd9'", documents(9), remove="d9\n")
+    refused(DataError, "1 documents are both new and to be removed, for example 'd9'", documents(9), remove="d9\n")
     refused(DataError, "nothing is left of the corpus", remove="".join(f"d{n}\n" for n in range(5)))
     for path, said in [
         (tmp_path / "none.jsonl", "is not a file: set data.path"),
@@ -310,7 +310,7 @@ def test_damage_in_a_refreshed_corpus_leaves_search_alive_and_the_advised_comman
     if repaired:
         assert main(["verify", "--repair", "--store", store]) == 0
         said = capsys.readouterr().out
-        (advised,) = [line.partition(": ")[2] for line in said.splitlines() if line.startswith("build it anew: ")]
+        (advised,) = [line.partition(": ")[2] for line in said.splitlines() if line.startswith("build it again: ")]
     world.store = Store(world.folder / "store", home=world.folder)
     assert "d20" not in world.search(documents(20)[0]["text"])[0] and len(world.corpus()) == 20
     if not repaired:

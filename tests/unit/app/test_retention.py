@@ -86,7 +86,7 @@ def test_a_run_that_begins_elsewhere_meanwhile_keeps_what_it_needs(store: Store)
     results = run(plan, store)
     deleting = deletable(store, keep_runs=1, host="here")
     _, why = next(deleting)
-    assert "no run that is on record" in why
+    assert "no recorded run" in why
     record(store, "elsewhere", plan, results)
     assert list(deleting) == []
 

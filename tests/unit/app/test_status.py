@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
 from noisyir.errors import DataError
+from noisyir.schemas.artifact import Artifact
 from noisyir.schemas.results import REPORT
 from noisyir.settings import Params
 from noisyir.tracking.tracker import Tracker
@@ -183,16 +185,45 @@ def test_the_command(store: Store, capsys, monkeypatch):
         run(store, fails=True)
     status_command(hours=1.0, store=store.url)
     told = capsys.readouterr().out
-    assert (
-        "in pages: no pages today" in told
-        and f"{store.home}/logs/" in told.replace("\n", "")
-        and "hit rate" not in told
+    assert re.search(
+        r"Running +nothing\nLast +demo .*failed *\n +demo .*done *\nFailed +demo, \d\d:\d\d: in pages: no pages", told
     )
+    assert "log: noisyir status --log" in told and "Disk " in told and "hit rate" not in told
     status_command(hours=1.0, verbose=True, store=store.url)
     assert "hit rate" in capsys.readouterr().out
+    status_command(hours=1.0, log=True, store=store.url)
+    told = capsys.readouterr().out
+    assert f"{store.home}/logs/" in told and "Traceback" in told and "DataError: no pages today" in told
     status_command(hours=1.0, as_json=True, store=store.url)
     told = json.loads(capsys.readouterr().out)
     assert [one["state"] for one in told["runs"]] == ["failed", "done"] and told["models"] == []
+    status_command(hours=1.0, log=True, store=f"{store.url}-other")
+    assert "no run failed" in capsys.readouterr().out
+
+
+def test_a_run_is_listed_with_its_result(store: Store, monkeypatch):
+    judged = {"judged": 30, "interval": [0.36, 0.25, 0.49]}
+    made = iter(
+        [("audit", {}), ("audit", {"judgements": judged}), ("standings", {"result": "best: BM25, nDCG@10 0.713"})]
+    )
+
+    def kept(_: bool) -> Plan:
+        name, notes = next(made)
+
+        def page(job: Job[Params]) -> None:
+            (job.new_folder(name) / "page").write_text(str(notes))
+            for note, value in notes.items():
+                job.note(note, value)
+
+        plan = Plan(0)
+        plan.keep(**plan.add(Stage(name, len(notes) + 1, Params, {}, {name: Artifact(name, 1)}, page), Params()))
+        return plan
+
+    monkeypatch.setattr(sys.modules[__name__], "plan_that", kept)
+    for _ in range(3):
+        run(store)
+    results = [state.result for state in run_states(store, HOST, hours_ago(1))]
+    assert results == ["best: BM25, nDCG@10 0.713", "30 judged, 36 % wrong (25 to 49)", "not judged"]
 
 
 _KILLED = """

@@ -153,12 +153,14 @@ def test_a_wrong_pair_is_told_from_ingest_to_audit(finished, replaced):
     assert says["noise_truth"] == f"replaced on purpose: {wrong} was put in (uniform), so the pair is wrong"
     assert f"{wrong}, epoch 0: flagged, chance of being right" in says["noise_flags"]
     assert f"(not flagged from 0.5); {replaced['replacement']} would be paired instead" in says["noise_flags"]
-    assert says["pair_scores"].startswith(f"{wrong}, epoch 0: bm25_margin {replaced['score']:.3f}, and ")
+    assert says["pair_scores"].startswith(f"{wrong}, epoch 0: suspicion {replaced['score']:.3f} by bm25_margin, and ")
     scored = next(
         row for row in tables["pair_scores"].to_pylist() if (row["query_id"], row["doc_id"]) == (query, wrong)
     )
     middle = median(scored["near_scores"])
-    assert f", {middle:.3f} with documents much like the best other one in its place; the higher" in says["pair_scores"]
+    assert (
+        f", {middle:.3f} with documents much like the best other one in its place; a higher one" in says["pair_scores"]
+    )
     rank = next(
         row["rank"] for row in tables["competitors"].to_pylist() if (row["query_id"], row["doc_id"]) == (query, wrong)
     )
@@ -214,7 +216,7 @@ def test_a_candidate_is_told_with_its_rank_its_judge_and_whether_it_was_drawn(fi
         pair = suspect["query_id"], suspect["doc_id"]
         says = said(account_of(store, *pair))
         assert says["candidates"] == f"{pair[1]} may become a hard negative: rank {ranks[pair]}"
-        score = f"score {1 / ranks[pair]:.3f}, and what is above 0.250 goes (by rank)"
+        score = f"score {1 / ranks[pair]:.3f}, and its bound is 0.250 (by rank)"
         assert says["verdicts"] == f"referee drops {pair[1]}: {score}"
         place = "was drawn as a negative" if pair in drawn else "was not drawn as a negative"
         assert f", and {place}: {suspect['reason']}" in says["audit_negatives"]
@@ -228,7 +230,7 @@ def test_what_was_no_candidate_and_what_no_judge_saw_is_told(finished):
     store, tables = finished
     odd = next(row for row in tables["candidates"].to_pylist() if row["rank"] % 2)
     unseen = said(account_of(store, odd["query_id"], odd["doc_id"]))
-    assert unseen["verdicts"].startswith(f"referee was not asked about {odd['doc_id']}, but about ")
+    assert unseen["verdicts"].startswith(f"referee did not see {odd['doc_id']}, but about ")
     assert "audit_negatives" not in unseen
     pair = next(row for row in tables["noisy_pairs"].to_pylist() if row["query_id"] == odd["query_id"])
     assert (

@@ -113,7 +113,7 @@ def test_a_refit_is_asked_for_and_warned_of():
     table, found = anew(pairs, said, refit=True)
     assert found.threshold is not None and found.interval is None, "such verdicts never tell a rate"
     assert not table["p_clean"].equals(pairs["p_clean"])
-    assert "All pairs were judged anew, also by 30 verdicts on pairs that were not drawn at random" in found.summary()
+    assert "All pairs were judged again, also by 30 verdicts on pairs that were not drawn at random" in found.summary()
     with pytest.raises(DataError, match="all 20 judged pairs are wrong"):
         anew(pairs, {pair: judged for pair, judged in said.items() if judged.verdict == "wrong"}, refit=True)
 

@@ -77,7 +77,7 @@ def test_where_no_made_up_pair_is_like_the_wrong_ones_it_cannot_be_known():
 def test_without_an_assumption_the_terminal_says_only_how_to_know():
     assert in_terminal(estimate(random=FITS), None).splitlines() == [
         "How many are wrong?  Not known without judgements: judge 50 pairs to know it.",
-        "                     --assume random says what would follow for random ones.",
+        "                     --assume random shows the result for random ones.",
     ]
 
 

@@ -52,7 +52,7 @@ def test_a_leak_and_an_overlap_are_told(tmp_path: Path):
     made = [dict(zip(("query", "document", "split"), (q.replace("Who", "who"), d, s), strict=True)) for q, d, s in rows]
     shared = import_data(write(tmp_path / "x.jsonl", *made), tmp_path / "out").report["shared_by_splits"]
     assert shared == {
-        "test queries whose words are a training query's": 1,
+        "test queries with a training query's words": 1,
         "test queries with a document that training pairs have": 1,
     }
 
@@ -230,7 +230,7 @@ def test_a_damaged_arrow_file_is_told_and_not_followed_out_of_memory(tmp_path: P
     ends = table["document"].chunk(0).buffers()[1].to_pybytes()  # where each text ends
     assert whole.count(ends) == 1
     path.write_bytes(whole.replace(ends, ends[:8] + b"\xff\xff\xff\x7f" + ends[12:]))
-    with pytest.raises(DataError, match=r"pairs.arrow: damaged after row 0, get it anew"):
+    with pytest.raises(DataError, match=r"pairs.arrow: damaged after row 0, get it again"):
         import_data(str(path), tmp_path / "out")
     path.write_bytes(whole)
     assert import_data(str(path), tmp_path / "out").report["tables"]["judgements"] == 99

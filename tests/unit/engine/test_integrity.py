@@ -72,7 +72,7 @@ def test_bits_that_rot_under_an_unchanged_time_are_found_when_the_file_is_opened
         handle.write(data)
     os.utime(part, ns=(times.st_atime_ns, times.st_mtime_ns))
     another_process(monkeypatch)
-    with pytest.raises(StoreError, match=r"damaged artifact queries.*Run what made it again"):
+    with pytest.raises(StoreError, match=r"damaged artifact queries.*Run its experiment again"):
         store.builds.parts(made.ref("queries"))
     assert cached(run(two_steps(), store)) == {"make": False, "upper": True}  # which is what was advised
     assert files_of(store) == whole
@@ -100,7 +100,7 @@ def test_what_was_made_from_unchecked_damage_goes_with_it(store: Store, monkeypa
     another_process(monkeypatch)
     assert main(["verify", "--store", store.root]) == 1
     said = capsys.readouterr().err
-    assert "make/" in said and "was made from make/" in said and "noisyir verify --repair" in said
+    assert "make/" in said and "rests on make/" in said and "noisyir verify --repair" in said
     assert main(["verify", "--repair", "--store", store.root]) == 0
     assert store.builds.all() == []
     run(two_steps(), store)

@@ -60,7 +60,7 @@ def of_botocore() -> None:
     [
         (of_sqlite, ConfigError, "put a backup of it back"),
         (of_sqlalchemy, ConfigError, "put a backup of it back"),
-        (of_safetensors, DataError, "get the model anew"),
+        (of_safetensors, DataError, "get the model again"),
         (of_pyarrow, StoreError, "noisyir verify"),
         (of_a_full_disk, StoreError, "the disk is full"),
         (of_safetensors_on_a_full_disk, StoreError, "free space on it"),

@@ -95,7 +95,7 @@ def test_queries_of_one_document_are_one_draw():
 def test_too_few_common_seeds_are_refused_before_anything_is_tested():
     ruling = judge(measured("2", BASE + 0.1, luck=(0.0,)), measured("1"))
     assert not ruling.promoted and ruling.numbers is None
-    assert ruling.reasons[0].startswith("1 seeds are known with which both recipes were measured, and min_seeds=3 (v2")
+    assert ruling.reasons[0].startswith("1 seeds are common to both recipes, and min_seeds=3 (v2")
     assert "noisyir run made seed=N" in ruling.reasons[0]
     alone = judge(measured("2", BASE + np.tile([0.1, 0.0], 50), luck=(0.0,)), measured("1"), min_seeds=1)
     assert alone.promoted and "the error rate is not kept" in alone.reasons[0] and alone.numbers.spread is None
@@ -114,7 +114,7 @@ def test_what_is_no_better_than_a_floor_takes_force(champion):
     below = "it is no better than bm25: 0.5250 and 0.7000 (--force promotes it nevertheless)"
     assert not ruling.promoted and ruling.reasons == (below,)
     forced = judge(challenger, champion, forced=True)
-    assert forced.promoted and forced.reasons[-2:] == (below, "zero_shot was not measured beside it")
+    assert forced.promoted and forced.reasons[-2:] == (below, "zero_shot was not measured with it")
     worse = judge(dataclasses.replace(challenger, values=measured("2", BASE - 0.1).values), measured("1"), forced=True)
     assert not worse.promoted, "force is for floors alone"
 
@@ -132,8 +132,8 @@ def test_a_first_version_becomes_champion_unless_it_was_never_measured():
     [
         (measured("1", digest="other"), r"^v2 and the champion v1 were measured by different data \(same and other\)"),
         (measured("1", digest=None), r"different data \(same and unknown\)"),
-        (measured("1", queries=[f"p{n}" for n in range(100)]), "100 and 100 queries, of which they share 0"),
-        (measured("1", BASE[:60], queries=QUERIES[:60]), "on 100 and 60 queries, of which they share 60"),
+        (measured("1", queries=[f"p{n}" for n in range(100)]), "100 and 100 queries, and share 0"),
+        (measured("1", BASE[:60], queries=QUERIES[:60]), "on 100 and 60 queries, and share 60"),
         (VersionMetrics("1", "made", "same", "r", {}), "^v1 has no values of this measure.*; it is the champion"),
     ],
 )  # fmt: skip

@@ -57,7 +57,7 @@ def test_too_little_memory_is_not_told_as_a_broken_model(tmp_path: Path):
     for error in (MemoryError(), OSError(12, "Cannot allocate memory"), RuntimeError("unable to mmap 9 bytes")):
         with pytest.raises(NoisyirError, match="the memory does not suffice") as raised, opening(folder):
             raise error
-        assert "get the model anew" not in str(raised.value)
+        assert "get the model again" not in str(raised.value)
     assert "the memory does not suffice" in str(in_our_words(RuntimeError("unable to mmap 90868376 bytes from file")))
 
 

@@ -78,7 +78,7 @@ def test_the_command_line_prints_what_was_measured_beside_what_was_published(out
     again = ["run", "nq_ar2_sieve", *settings, "--store", str(home / "store"), "--no-track"]
     assert main(again) == 0
     said = capsys.readouterr().out
-    assert "0 run, " in said and "published beside measured" in said
+    assert "0 run, " in said and "published and measured" in said
     (line,) = [line for line in said.splitlines() if "AnswerMatch@20 " in line and "Table 1" in line]
     assert line.split()[:3] == ["ar2_continued", "test", "AnswerMatch@20"] and "0.864" in line
     assert main([*again, "--dry-run"]) == 0

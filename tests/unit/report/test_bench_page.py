@@ -177,10 +177,10 @@ def test_one_seed_is_shown_without_spread():
 
 def test_detection_shows_the_estimate_beside_the_truth():
     given = quality(auroc=0.97, rate=0.493, rate_low=0.481, rate_high=0.506, true_rate=0.5)
-    rate = "49.3 %; all nulls 48.1 % to 50.6 %"
+    rate = "49.3 %; all made-up pairs 48.1 % to 50.6 %"
     cells = ["uniform", "50 %", "npc", "1 to 2 (first)", "0.970", DASH, DASH, rate, "50.0 %", "2 of 3"]
     assert f"| {' | '.join(cells)} | 3 |" in markdown(PARAMS, bench(detection=[given]))
-    assert "49.3 %; all nulls 48.1 % to 50.6 %" in render(PARAMS, bench(detection=[given]))
+    assert "49.3 %; all made-up pairs 48.1 % to 50.6 %" in render(PARAMS, bench(detection=[given]))
 
 
 def test_text_from_data_cannot_become_markup():

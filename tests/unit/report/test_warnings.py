@@ -43,10 +43,10 @@ def test_the_warning_has_the_numbers_and_what_to_do():
     (said,) = flag_warnings(detection(detectors=0.2, npc=0.873))
     assert said.startswith(
         "npc flagged 87.3 % of the pairs in the end, and "
-        "detectors estimate 20.0 % wrong (by all nulls 18.0 % to 22.0 %)"
+        "detectors estimate 20.0 % wrong (by all made-up pairs 18.0 % to 22.0 %)"
     )
     assert "noisyir audit --sample" in said and "methods=[auto]" in said
-    assert "nobody estimated the rate" in flag_warnings(detection(npc=0.9))[0]
+    assert "the rate was not estimated" in flag_warnings(detection(npc=0.9))[0]
 
 
 def test_where_nobody_flagged_nothing_is_said():

@@ -102,7 +102,7 @@ def test_a_vector_of_zeros_is_like_nothing(run):
 def test_what_does_not_fit_together_is_refused(run):
     tables = suspect_tables()
     fewer = tables["candidates"].slice(0, 18)
-    with pytest.raises(DataError, match=r"2 verdicts are on what is not among the candidates, for example .*'copy'"):
+    with pytest.raises(DataError, match=r"2 verdicts are on documents that are no candidates, for example .*'copy'"):
         run(tables | {"candidates": fewer})
     with pytest.raises(DataError, match=r"1 documents of the candidates have no text, for example 'copy'"):
         run(tables | {"corpus": tables["corpus"].slice(0, 6)})

@@ -183,4 +183,4 @@ def test_flags_without_a_warrant_count_all_pairs_alike_and_say_so_once(trained, 
     assert not [record for record in caplog.records if "vouch" in record.message]
     assert trained(stage, params, None, [None] * 8) == believed
     (said,) = [record.message for record in caplog.records if "vouch" in record.message]
-    assert "all of them count alike" in said and "detect.assume=best" in said
+    assert "all pairs count alike" in said and "detect.assume=best" in said

@@ -151,7 +151,7 @@ def test_what_a_sieve_keeps_can_be_drawn_by_any_sampler(run_stage_on, sampler):
 
 def test_judges_that_are_named_and_those_that_are_given_are_the_same(run_stage_on):
     given = data() | {"verdicts": {"sieve": verdicts(SIEVE)}}
-    with pytest.raises(ConfigError, match=r"mine\.judges=\[\], but the verdicts given are those of \['sieve'\]"):
+    with pytest.raises(ConfigError, match=r"mine\.judges=\[\], but the given verdicts are of \['sieve'\]"):
         run_stage_on(MINE, MineParams(per_query=2), given)
     with pytest.raises(ConfigError, match=r"name \['cross_encoder'\] and give their verdicts, or do neither"):
         run_stage_on(MINE, MineParams(per_query=2, judges=("sieve", "cross_encoder")), given)

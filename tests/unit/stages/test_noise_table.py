@@ -77,7 +77,7 @@ def test_values_summary_and_page_are_written(run_stage_on):
     }  # fmt: skip
     folder = out["bench_page"]
     assert sorted(path.name for path in folder.iterdir()) == ["bench.html", "bench.md"]
-    assert "50.0 %; all nulls 49.0 % to 51.0 %" in (folder / "bench.md").read_text()
+    assert "50.0 %; all made-up pairs 49.0 % to 51.0 %" in (folder / "bench.md").read_text()
     page = (folder / "bench.html").read_text()
     assert 'id="detection"' in page and '<span class="muted">builds</span> 14' in page  # 12 runs, 2 detections
 

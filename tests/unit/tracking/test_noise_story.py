@@ -82,6 +82,6 @@ def test_the_page_of_a_model_has_the_story_of_a_stage_of_a_third_party(store):
     plan.add(stage, Params())
     built = run_stage(plan.steps[0], {}, store=store, runtime=Runtime())
     model, exp = built.meta.ref("model"), Experiment(name="washed")
-    none = "Only what the pairs came with: none was put in."
+    none = "Only the pairs' own noise: none was put in."
     assert noise_story(exp, store, model, [], {"wash": stage}) == [none, "Washed: 3 labels."]
     assert noise_story(exp, store, model, [], {})[1].startswith("The run looked for no wrong labels")

@@ -140,7 +140,7 @@ def test_other_evaluation_data_is_refused_and_so_is_what_was_never_measured(add:
     add(0.9, digest="other")
     assert "measured by different data (other and same)" in promote(NAME, None, PARAMS, store=store).reasons[0]
     add(0.9, values=150)
-    assert "of which they share 150" in promote(NAME, None, PARAMS, store=store).reasons[0]
+    assert "and share 150" in promote(NAME, None, PARAMS, store=store).reasons[0]
     version = add(0.9, seeds=1, recipe="alone")
     assert "1 seeds are known" in promote(NAME, None, PARAMS, store=store).reasons[0]
     backend.client.delete_model_version_tag(NAME, version, "evaluation_run")
@@ -273,7 +273,7 @@ def test_a_runs_model_is_promoted_shown_on_the_next_card_and_searched_with(ran, 
     assert "promotion" not in version.description, "nobody chooses by what the gate looks at"
     assert version.tags["recipe"] != backend.client.get_model_version(NAME, number).tags["recipe"]
     assert main(["promote"]) == 1
-    assert "1 seeds are known with which both recipes were measured, and min_seeds=3" in capsys.readouterr().err
+    assert "1 seeds are common to both recipes, and min_seeds=3" in capsys.readouterr().err
     assert main(["promote", "--min-gain", "0.9", "--min-seeds", "1"]) == 1
     said = capsys.readouterr()
     assert said.out == "" and "refused" in said.err and "is not above min_gain=0.9" in said.err
@@ -293,7 +293,7 @@ def test_promotion_needs_no_artifact_of_the_store_and_search_says_what_to_do(ran
         find_model(Store(ran / "store", home=ran), f"models:/{NAME}@champion")
     key = gated[1].kept["model"].key[:12]
     for words in (
-        f"is {NAME} {number}, whose artifact {key} is no longer in",
+        f"is {NAME} {number}; its artifact {key} is no longer in",
         "noisyir run demo --to index",
         "load_model('",
     ):

@@ -44,7 +44,7 @@ def test_no_flipped_byte_and_no_cut_of_a_checkpoint_is_continued_from(tmp_path, 
         assert found is None or _same(found, STATE)
         path.write_bytes(written[:at])
         assert load_checkpoint(tmp_path) is None
-    assert "is damaged, and training starts anew" in caplog.text
+    assert "is damaged, and training starts again" in caplog.text
 
 
 def _same(found: Checkpoint, other: Checkpoint) -> bool:

@@ -20,7 +20,7 @@ class Chat(EndpointJudge):
     kind: Literal["chat"] = "chat"
 
     answer: Literal["auto", "probability", "words"] = Field(
-        "auto", description="what is asked for; auto: a probability, and words where the endpoint gives none"
+        "auto", description="form of the answer; auto: a probability, and words where the endpoint gives none"
     )
     answer_tokens: PositiveInt = Field(300, description="tokens that an answer in words may have")
     json_mode: bool = Field(True, description="send response_format with words, which some servers do not know")

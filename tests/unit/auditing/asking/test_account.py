@@ -115,7 +115,7 @@ def test_what_it_took_and_why_it_stopped_is_said():
     text = report(("random", WRONG, None, 40), spent=spent, cost=1.25).summary()
     assert "asked 23 pairs" in text and "3 of them kept from before" in text and "; 17 more were not reached" in text
     assert "1,200 calls, 102,000 tokens (100,000 read, 2,000 written), 4 calls of unknown size, cost 1.25" in text
-    assert "1,100 x status 500; 2 x a; 1 x b" in text and "stopped     x; what was answered is kept" in text
+    assert "1,100 x status 500; 2 x a; 1 x b" in text and "stopped     x; the answers so far are kept" in text
 
 
 LINE = dict(judge="model:m@v1", draw="random", weight=2.0, replacement=None, at="2026-01-01T00:00:00+00:00")
