@@ -18,15 +18,20 @@ def run(
 
     example: noisyir recommend pairs.csv
     """
+    from noisyir.app.data_check import check_data
     from noisyir.app.init import advice_for
     from noisyir.app.recommending import as_json as in_json
     from noisyir.app.recommending import passes_of, sentences
 
     exp, why_model, advice, profile = advice_for(data, open_store(store), corpus=corpus, budget=budget)
+    leaks = check_data(data, beside={"corpus": corpus}).of("leaks")
     if as_json:
-        return print_json({**in_json(advice, profile), "backbone": exp.model.backbone})
+        counts = {one.name: one.count for one in leaks}
+        return print_json({**in_json(advice, profile), "backbone": exp.model.backbone, "leaks": counts})
     lines = sentences(advice, profile)
+    met = ", ".join(f"{one.count:,} of {one.of:,} {one.name.partition('.')[2].replace('_', ' ')}" for one in leaks)
     lines += [
+        ("leaks", f"{met}: tests are too easy (noisyir check {data})" if met else "none between training and tests"),
         ("backbone", why_model),
         ("negatives", "from the batch: the protocol measures no mined ones"),
         ("budget", f"{passes_of(advice, exp.train.epochs)} passes over the documents of the pairs"),

@@ -95,4 +95,13 @@ def test_the_command_says_what_init_writes(tmp_path: Path, monkeypatch, capsys):
     assert main(["recommend", str(tmp_path / "mine.jsonl")]) == 0
     assert "gain        not known" in capsys.readouterr().out
     assert main(["recommend", str(tmp_path / "nothing.jsonl")]) == 1
+    capsys.readouterr()
+    leaking = [{**row, "split": split} for row in rows for split in ("train", "test")]
+    (tmp_path / "leaking.jsonl").write_text("".join(json.dumps(row) + "\n" for row in leaking))
+    assert main(["recommend", str(tmp_path / "leaking.jsonl")]) == 0
+    (told,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("leaks"))
+    assert "60 of 60" in told and f"noisyir check {tmp_path / 'leaking.jsonl'}" in told
+    assert main(["check", str(tmp_path / "leaking.jsonl"), "--fail-on", "leaks"]) == 3
+    capsys.readouterr()
+    assert main(["recommend", str(tmp_path / "nothing.jsonl")]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
