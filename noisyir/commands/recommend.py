@@ -29,7 +29,7 @@ def run(
         counts = {one.name: one.count for one in leaks}
         return print_json({**in_json(advice, profile), "backbone": exp.model.backbone, "leaks": counts})
     lines = sentences(advice, profile)
-    met = ", ".join(f"{one.count:,} of {one.of:,} {one.name.partition('.')[2].replace('_', ' ')}" for one in leaks)
+    met = ", ".join(f"{one.count:,} of {one.of:,} queries ({one.name})" for one in leaks)
     lines += [
         ("leaks", f"{met}: tests are too easy (noisyir check {data})" if met else "none between training and tests"),
         ("backbone", why_model),
