@@ -101,15 +101,22 @@ class _Table:
 def account_of(store: Store, query_id: str, doc_id: str | None = None, experiment: str | None = None) -> RowAccount:
     """Decisions of the newest finished run that knows the query and the document, perhaps of this experiment.
 
+    Of a pair it is the newest that audited it, if one did.
     StoreError when there is no such run; DataError, with a near match, for what no experiment's newest run knows.
     """
     refused: list[NoisyirError] = []
+    found: list[RowAccount] = []
     for run in _newest_runs(store, experiment):
         try:
-            return _account(store, run, query_id, doc_id)
+            found.append(_account(store, run, query_id, doc_id))
         except (DataError, StoreError) as error:
             refused.append(error)
-    raise refused[0]
+            continue
+        if doc_id is None or any(one.artifact == "audit" for one in found[-1].decided):
+            return found[-1]
+    if not found:
+        raise refused[0]
+    return found[0]
 
 
 def _account(store: Store, run: Mapping[str, Any], query_id: str, doc_id: str | None) -> RowAccount:
@@ -140,21 +147,21 @@ def _account(store: Store, run: Mapping[str, Any], query_id: str, doc_id: str | 
 
 
 def _newest_runs(store: Store, experiment: str | None) -> list[Mapping[str, Any]]:
-    """The record of the newest run of each experiment that came to its end, newest first; of one alone where named.
+    """The records of each experiment's newest run and newest audit that came to an end, newest first, or of one's.
 
     A refreshed corpus is none, for it decides about no query.  StoreError when there is none.
     """
-    newest: dict[str, Mapping[str, Any]] = {}
+    newest: dict[tuple[str, bool], Mapping[str, Any]] = {}
     for run in store.runs.all():
         if run["status"] == "done" and "join_corpus" not in run["steps"]:
-            newest.setdefault(run["experiment"], run)
+            newest.setdefault((run["experiment"], "audit" in (run.get("kept") or {})), run)
     if not newest:
         raise StoreError(f"no run in {store.url} has come to its end yet: noisyir run demo")
     if experiment is None:
         return list(newest.values())
-    if experiment in newest:
-        return [newest[experiment]]
-    names = sorted(newest)
+    if mine := [run for (name, _), run in newest.items() if name == experiment]:
+        return mine
+    names = sorted({name for name, _ in newest})
     hint = did_you_mean(experiment, names)
     raise StoreError(f"no finished run of {experiment!r} in {store.url}{hint}; there are runs of {', '.join(names)}")
 

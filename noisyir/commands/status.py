@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -164,12 +165,19 @@ def _model_rows(models: Sequence[dict[str, Any]], *, verbose: bool) -> list[list
     for model in models:
         found = model["measures"]
         means = [name for name in found if not name.endswith((".low", ".high"))]
-        told = [f"{name} {found[name]:.3f}" for name in means[:1]]
+        told = [f"{_measure(name)} {found[name]:.3f}" for name in means[:1]]
         if verbose:
-            told = [f"{n} {found[n]:.3f} \\[{found[f'{n}.low']:.3f}, {found[f'{n}.high']:.3f}]" for n in means]
+            told = [
+                f"{_measure(n)} {found[n]:.3f} \\[{found[f'{n}.low']:.3f}, {found[f'{n}.high']:.3f}]" for n in means
+            ]
         alias = model["alias"] if model["name"] in champions else f"{model['alias']}; no champion"
         rows.append([f"{model['name']} v{model['version']}", model["experiment"], ", ".join(told), alias])
     return rows
+
+
+def _measure(tag: str) -> str:
+    """A measure by its tag, in which MLflow allows no @."""
+    return re.sub(r"_(\d+)$", r"@\1", tag)
 
 
 def _rates_table(rates: Sequence[StageRate]) -> Table:

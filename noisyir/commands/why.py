@@ -44,6 +44,8 @@ def run(
 def _print(account: RowAccount, out: Console) -> None:
     from rich.text import Text
 
+    from noisyir.app.console import print_text
+
     out.print(Text(f"run of {account.experiment}, {account.began:%Y-%m-%d %H:%M}\n", style="dim"))
     _text(out, f"query {account.query_id}", account.query or "(left out)")
     for doc_id, text in account.texts.items():
@@ -52,13 +54,13 @@ def _print(account: RowAccount, out: Console) -> None:
         out.print(Text.assemble((f"\n{step[0]}", "bold"), (f"  {step[1][:12]}", "dim")))
         for one in decided:
             for line in _lines(one):
-                out.print(Text(f"  {one.artifact:<15} {line}"))
+                print_text(out, f"  {one.artifact:<15} {line}")
 
 
 def _text(out: Console, heading: str, text: str) -> None:
-    from rich.text import Text
+    from noisyir.app.console import print_text
 
-    out.print(Text.assemble((heading, "bold"), f"  {' '.join(text.split())}"))
+    print_text(out, f"{heading}  {' '.join(text.split())}")
 
 
 def _lines(one: Decided) -> list[str]:

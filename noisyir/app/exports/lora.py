@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from noisyir.app.exports.sentence_transformers import write_model
+from noisyir.app.exports.sentence_transformers import how_to_load, write_model
 from noisyir.engine.meta import Meta
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError
@@ -37,10 +37,7 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
             for whole in (*tower.glob("model*.safetensors*"), tower / "config.json"):
                 whole.unlink()  # with them there, transformers would not look for the start
         made.rename(target)
-    return (
-        f'{target}\nfrom sentence_transformers import SentenceTransformer; model = SentenceTransformer("{target}")\n'
-        f"It is added to the weights of {start}, which must be there."
-    )
+    return f"{how_to_load(target)}\nIt is added to the weights of {start}, which must be there."
 
 
 def _start(store: Store, model: Meta) -> str:

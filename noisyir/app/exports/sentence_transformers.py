@@ -18,7 +18,13 @@ SUFFIX, OF_MODEL = "-model", True
 def export(store: Store, name: str, target: Path, licence: str | None) -> str:
     """A model in the store already has this layout; the card is written beside it."""
     write_model(store, name, target, licence)
-    return f'{target}\nfrom sentence_transformers import SentenceTransformer; model = SentenceTransformer("{target}")'
+    return how_to_load(target)
+
+
+def how_to_load(target: Path) -> str:
+    """The place of an exported model, and the line of Python that loads it."""
+    load = f'from sentence_transformers import SentenceTransformer; model = SentenceTransformer("{target}")'
+    return f"written   {target}\nload it   {load}"
 
 
 def write_model(store: Store, name: str, target: Path, licence: str | None) -> Ref:

@@ -398,8 +398,8 @@ pairs.drawn = () => {
 };
 // Three pairs as stories: the most suspicious of different queries that nobody judged yet --------------------------
 
-const open = rows.filter((row) => !row.reason.startsWith("Judged "));
-const told = [...new Map(open.slice(0, 100).reverse().map((row) => [row.query_id, row])).values()].reverse().slice(0, 3);
+const unjudged = rows.filter((row) => !row.reason.startsWith("Judged "));
+const told = [...new Map(unjudged.slice(0, 100).reverse().map((row) => [row.query_id, row])).values()].reverse().slice(0, 3);
 
 function story(row) {
   const queryWords = wordsOf(row.query);

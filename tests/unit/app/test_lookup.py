@@ -68,7 +68,9 @@ def test_of_a_model_that_is_gone_it_is_told_what_makes_it_again(ran: Store):
     for meta in store.builds.all():
         if meta.stage == find_build(store, "two").stage:
             store.builds.remove(meta)
-    with pytest.raises(StoreError, match=r"its last run's results are damaged or gone: noisyir run two makes them"):
+    with pytest.raises(
+        StoreError, match=r"its last run's results are damaged or gone: noisyir run two makes them again"
+    ):
         find_build(store, "two")
 
 
