@@ -111,6 +111,18 @@ def _by_length(encoder: BiEncoder, tokens: Tokens, side: Side) -> Float[Tensor, 
     return vectors[torch.from_numpy(np.argsort(np.concatenate(chunks))).to(vectors.device)]
 
 
+def both_learners(
+    encoder: BiEncoder, ranker: Ranker, material: Material, params: TrainAr2Params, rng: Rng
+) -> tuple[RankerLearner, RetrieverLearner]:
+    """The ranker's learner, then the retriever's."""
+    of_ranker = (CorrectedRankerLearner if params.flagged == "soft" else RankerLearner)(
+        ranker, material.lists, params, rng,
+        batch_size=params.ranker_batch_size, learning_rate=params.ranker_learning_rate,
+        steps=params.rounds * params.ranker_steps,
+    )  # fmt: skip
+    return of_ranker, RetrieverLearner(encoder, ranker, material, params, rng)
+
+
 def train_round(
     encoder: BiEncoder,
     ranker: Ranker,
@@ -123,12 +135,7 @@ def train_round(
 
     earlier: None in the first round.  ConfigError when all rounds are over; DataError when a loss is no longer finite.
     """
-    of_ranker = (CorrectedRankerLearner if params.flagged == "soft" else RankerLearner)(
-        ranker, material.lists, params, context.rng,
-        batch_size=params.ranker_batch_size, learning_rate=params.ranker_learning_rate,
-        steps=params.rounds * params.ranker_steps,
-    )  # fmt: skip
-    learners = of_ranker, RetrieverLearner(encoder, ranker, material, params, context.rng)
+    learners = both_learners(encoder, ranker, material, params, context.rng)
     for learner in learners:
         if earlier is not None:
             learner.load(earlier.tensors, earlier.progress[learner.name])
