@@ -158,8 +158,8 @@ class Rehearsal:
 
     def lines(self) -> list[str]:
         """In words, a line for each learner."""
-        several = len(self.steps) > 1
-        name = re.sub(r"@\d+", "@*", self.steps[0]) + f" x{len(self.steps)}" if several else self.steps[0]
+        named = dict.fromkeys(re.sub(r"@\d+", "@*", step) if len(self.steps) > 1 else step for step in self.steps)
+        name = ", ".join(named) + (f" x{len(self.steps)}" if len(named) < len(self.steps) else "")
         return [f"{name}: {said}" for said in [self.why, *map(_cost_in_words, self.costs)] if said]
 
 
@@ -204,9 +204,10 @@ def _cost_in_words(cost: "StepCost") -> str:
     texts = " + ".join(f"{count:,} texts of {length} tokens" for length, count in sorted(cost.texts.items()))
     fitting = [str(size) for size in GPUS if cost.memory <= _FREE * size * 2**30]
     fits = f"fits GPUs of {', '.join(fitting)} GB" if fitting else f"fits no GPU of {GPUS[-1]} GB: set {cost.fewer}"
+    flops = cost.flops / 1e12
     return (
         f"{cost.learner} of {cost.weights / 1e6:,.0f} M weights, {cost.precision}, {texts}, "
-        f"{cost.flops / 1e12:,.3g} TFLOP, {cost.memory / 2**30:,.3g} GiB: {fits}"
+        f"{flops:{',.0f' if flops > 100 else '.3g'}} TFLOP, {cost.memory / 2**30:,.3g} GiB: {fits}"
     )
 
 

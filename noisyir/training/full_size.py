@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
+from warnings import catch_warnings
 from weakref import ReferenceType
 
 import numpy as np
@@ -15,7 +16,6 @@ import pyarrow as pa
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -35,6 +35,7 @@ from noisyir.training.learner import Contrastive, Learner, Objective
 from noisyir.training.lists import Lists
 from noisyir.training.settings import TrainDprParams
 
+ALL = 1 << 62  # texts padded together, for all are of one length
 _LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
 # Shapes of models that papers start from, as transformers' configs have them: a step's cost needs no weights.
 SHAPES: Mapping[str, Mapping[str, Any]] = {
@@ -69,7 +70,13 @@ class StepCost:
 def costs(make: Callable[[], Sequence[Learner[Any]]]) -> list[StepCost]:
     """The cost of a step of each of the learners that are made, where all of them have taken steps before."""
     counted = CountedWork()
-    with quietly(), SharedFakeTensorMode(allow_non_fake_inputs=True), counted, GpuArithmetic():
+    with (
+        quietly(),
+        catch_warnings(action="ignore"),
+        SharedFakeTensorMode(allow_non_fake_inputs=True),
+        counted,
+        NoValues(),
+    ):
         learners = make()
         for learner in learners:  # AdamW makes its moments when it first has a gradient
             for weight in learner.model.parameters():
@@ -93,7 +100,8 @@ def _cost(learner: Learner[Any], counted: "CountedWork") -> StepCost:
         hook.remove()
     weights = sum(weight.numel() for weight in model.parameters())
     precision = learner.settings.precision
-    return StepCost(learner.name, weights, precision, texts, counted.flops, counted.most, learner.fewer)
+    flops, read = counted.flops * learner.parts, {size: many * learner.parts for size, many in texts.items()}
+    return StepCost(learner.name, weights, precision, read, flops, counted.most, learner.fewer)
 
 
 # Arithmetic -------------------------------------------------------------------------------------------------
@@ -142,33 +150,23 @@ class CountedWork(TorchDispatchMode):
         self.bytes -= size
 
 
-class GpuArithmetic(TorchFunctionMode):
-    """The arithmetic of a GPU where tensors say that they are on a CPU: fused attention, norms in single precision."""
+class NoValues(TorchFunctionMode):
+    """Arrays of ones where values of fake tensors are asked for."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
         if func is Tensor.numpy and isinstance(args[0], FakeTensor):
             return np.ones(tuple(args[0].shape), _numpy_type(args[0]))
-        if func is Tensor.backward:  # in which layers may be computed again, as here
-            with self:
-                torch.autograd.backward(args[0], kwargs.get("gradient"))
-            return None
-        if func is functional.scaled_dot_product_attention:
-            return _fused_attention(*args, **kwargs)
-        if func is functional.layer_norm and torch.is_autocast_enabled("cpu"):
-            args = [value.float() if isinstance(value, Tensor) else value for value in args]
-        return func(*args, **kwargs)
+        return func(*args, **(kwargs or {}))
 
 
-def _fused_attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
-    scale: float | None = None, enable_gqa: bool = False,
-) -> Tensor:  # fmt: skip
-    """CUDA's, which keeps no weights of attention; several queries may share a key."""
-    key, value = (tensor.repeat_interleave(query.shape[1] // tensor.shape[1], 1) for tensor in (key, value))
+def fused_attention(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *_: Any, dropout: float = 0.0, **more: Any
+) -> tuple[Tensor, None]:
+    """A GPU's attention, which keeps no weights of it; several queries may share a key."""
+    if (times := query.shape[1] // key.shape[1]) > 1:
+        key, value = (tensor.repeat_interleave(times, 1) for tensor in (key, value))
     fused = torch.ops.aten._scaled_dot_product_efficient_attention
-    found: Tensor = fused(query, key, value, None, True, dropout_p, is_causal, scale=scale)[0]
-    return found
+    return fused(query, key, value, None, True, dropout)[0].transpose(1, 2), None
 
 
 def _numpy_type(tensor: Tensor) -> str:
@@ -193,7 +191,8 @@ def bare_model(params: InitModelParams | HeadedParams, auto: str = "AutoModel", 
             raise DataError(f"{params.weights} is not here, and its shape is not known: fetch it") from error
         config = transformers.AutoConfig.for_model(**shape)
     config.update({**changes, **({} if params.layers is None else {"num_hidden_layers": params.layers})})
-    return getattr(transformers, auto).from_config(config)
+    transformers.AttentionInterface.register("fused", fused_attention)
+    return getattr(transformers, auto).from_config(config, attn_implementation="fused")
 
 
 def stand_in_tokenizer() -> str:
@@ -230,7 +229,10 @@ def ranker(params: InitRankerParams) -> Ranker:
         full = torch.from_numpy(np.ones((len(queries), params.max_len), np.int64))
         return transformers.BatchEncoding({"input_ids": full, "attention_mask": full})
 
-    return Ranker(bare_model(params, "AutoModelForSequenceClassification", num_labels=1), read, {}, params.max_len)
+    model = bare_model(params, "AutoModelForSequenceClassification", num_labels=1)
+    found = Ranker(model, read, {}, params.max_len)
+    found.at_once = ALL
+    return found
 
 
 def full_texts(count: int, length: int) -> Tokens:

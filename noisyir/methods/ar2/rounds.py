@@ -28,17 +28,19 @@ from noisyir.training.settings import TrainAr2Params
 from noisyir.training.throughput import encoding, judging
 from noisyir.training.validation import Held, dev_mrr
 
-_TOKENS_AT_ONCE = 8192  # padded together
-
 
 @dataclass(frozen=True)
 class Material:
-    """The data of a round: lists, their texts as the retriever reads them, and perhaps dev queries."""
+    """The data of a round: lists, their texts as the retriever reads them, and perhaps dev queries.
+
+    at_once: tokens of texts that the retriever pads together.
+    """
 
     lists: Lists
     queries: Tokens
     passages: Tokens
     held: Held | None
+    at_once: int = 8192
 
 
 class RetrieverLearner(Learner[ListBatch]):
@@ -79,7 +81,7 @@ class RetrieverLearner(Learner[ListBatch]):
 
         texts = self._texts(batch.queries, distinct, columns)
         self.work += self._encoding(texts.queries, texts.passages)
-        self.gradient.compute(texts, loss, seed, _embedded)
+        self.gradient.compute(texts, loss, seed, partial(_embedded, at_once=self.material.at_once))
         names = ("retriever_loss", "adversarial", "distillation")
         return {name: float(value.detach()) for name, value in zip(names, found[-1], strict=True)}
 
@@ -97,16 +99,16 @@ class RetrieverLearner(Learner[ListBatch]):
 
 
 def _embedded(
-    encoder: BiEncoder, queries: Tokens, passages: Tokens
+    encoder: BiEncoder, queries: Tokens, passages: Tokens, at_once: int
 ) -> tuple[Float[Tensor, "query dim"], Float[Tensor, "passage dim"]]:
     """Vectors in one graph; where texts are padded, those of like length are padded together."""
     if passages.shares is not None:
         return encoder.embed_both(queries, passages)
-    return _by_length(encoder, queries, "query"), _by_length(encoder, passages, "passage")
+    return _by_length(encoder, queries, "query", at_once), _by_length(encoder, passages, "passage", at_once)
 
 
-def _by_length(encoder: BiEncoder, tokens: Tokens, side: Side) -> Float[Tensor, "text dim"]:
-    chunks = list(token_batches(tokens.lengths, _TOKENS_AT_ONCE)) or [np.arange(0)]
+def _by_length(encoder: BiEncoder, tokens: Tokens, side: Side, at_once: int) -> Float[Tensor, "text dim"]:
+    chunks = list(token_batches(tokens.lengths, at_once)) or [np.arange(0)]
     vectors = torch.cat([encoder.embed(tokens.take(rows), side) for rows in chunks])
     return vectors[torch.from_numpy(np.argsort(np.concatenate(chunks))).to(vectors.device)]
 

@@ -1,5 +1,6 @@
 """Training of readers: the model before, what labelled spans teach it, and how far each was believed meanwhile."""
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import groupby
@@ -135,7 +136,13 @@ def full_reader(params: TrainReaderParams, start: Mapping[str, Any]) -> Sequence
     init, files = start["reader"], {"tokenizer.json": full_size.stand_in_tokenizer()}
     model = full_size.bare_model(init, "AutoModelForQuestionAnswering", num_labels=2)
     reader = Reader(model, files, max_len=init.max_len, question_max_len=init.question_max_len)
-    return [ReaderLearner(reader, full_instances(reader.tokenizer, params), params, full_size.constant_rng)]
+    reader.at_once = full_size.ALL
+    part = params.model_copy(
+        update={"batch_size": min(params.questions_at_once or params.batch_size, params.batch_size)}
+    )
+    learner = ReaderLearner(reader, full_instances(reader.tokenizer, part), part, full_size.constant_rng)
+    learner.parts = math.ceil(params.batch_size / part.batch_size)
+    return [learner]
 
 
 TRAIN_READER = Stage(
