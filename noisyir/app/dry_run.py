@@ -1,26 +1,38 @@
-"""The dry run: what a run would build, how long the newest builds of the same steps took, and why they do not serve."""
+"""The dry run: what a run would build, how long the newest builds of the same steps took, and why they do not serve.
+
+Of transformers, also what a step of each training would cost, rehearsed with fake tensors.
+"""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO
+from functools import partial
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 from rich.table import Table
 
 from noisyir.app.console import NEVER_FOLDS, stdout_console
 from noisyir.app.fetching import MissingInput
+from noisyir.engine.fetched import located
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.plan import Forecast
 from noisyir.engine.provenance import ABSENT
 from noisyir.engine.stage import Output, Step
 from noisyir.engine.store import Store
+from noisyir.errors import DataError
+from noisyir.models.settings import HeadedParams, InitModelParams
 from noisyir.pipelines.experiment import Experiment
 from noisyir.settings import flat
+
+if TYPE_CHECKING:
+    from noisyir.training.full_size import StepCost
 
 _DEFAULT = "its default"
 _READABLE = 60  # steps of a plan that are listed one by one
 HEADINGS = ("stage", "key", "pool", "time", "")
+GPUS = (24, 40, 80)  # GiB of those that are common
+_FREE = 0.9  # of a GPU's memory: the rest is CUDA's own, or between the allocator's blocks
 
 
 @dataclass(frozen=True)
@@ -136,6 +148,69 @@ def steps_without_key(states: Sequence[Forecast]) -> set[str]:
     return unknown
 
 
+@dataclass(frozen=True)
+class Rehearsal:
+    """A training at full size: steps that are alike, and the cost of a step of each learner, or why it is not known."""
+
+    steps: list[str]
+    costs: "Sequence[StepCost]"
+    why: str = ""
+
+    def lines(self) -> list[str]:
+        """In words, a line for each learner."""
+        named = dict.fromkeys(re.sub(r"@\d+", "@*", step) if len(self.steps) > 1 else step for step in self.steps)
+        name = ", ".join(named) + (f" x{len(self.steps)}" if len(named) < len(self.steps) else "")
+        return [f"{name}: {said}" for said in [self.why, *map(_cost_in_words, self.costs)] if said]
+
+
+def rehearsals(states: Sequence[Forecast], store: Store) -> list[Rehearsal]:
+    """Each training of transformers that would run, rehearsed once for all of its steps that are alike."""
+    steps, found = {entry.step.name: entry.step for entry in states}, dict[str, Rehearsal]()
+    for step in (entry.step for entry in states if entry.state == "would run" and entry.step.stage.learners):
+        with store.fetched.as_source():
+            origins = {name: _origin(value, steps) for name, value in step.inputs.items()}
+        start = {name: params for name, params in origins.items() if params is not None}
+        key = repr((step.stage.name, step.params, start))
+        if key in found:
+            found[key].steps.append(step.name)
+        elif start and not any(getattr(params, "backbone", "") == "static" for params in start.values()):
+            found[key] = _rehearsed(step, start)
+    return list(found.values())
+
+
+def _origin(value: Any, steps: Mapping[str, Step]) -> Any:
+    """The settings of the model that an input goes back to; None where it is none, or in the store already."""
+    while isinstance(value, Output):
+        step = steps[value.step]
+        if isinstance(step.params, InitModelParams | HeadedParams):
+            return located(step.params)
+        value = step.inputs.get(value.artifact)
+    return None
+
+
+def _rehearsed(step: Step, start: Mapping[str, Any]) -> Rehearsal:
+    assert step.stage.learners
+    from noisyir.training.full_size import costs
+
+    try:
+        return Rehearsal([step.name], costs(partial(step.stage.learners, step.params, start)))
+    except DataError as error:
+        return Rehearsal([step.name], (), str(error))
+    except (ImportError, RuntimeError, TypeError, ValueError) as error:  # a model that does more than shapes can tell
+        return Rehearsal([step.name], (), f"cannot be rehearsed with fake tensors: {str(error).splitlines()[0]}")
+
+
+def _cost_in_words(cost: "StepCost") -> str:
+    texts = " + ".join(f"{count:,} texts of {length} tokens" for length, count in sorted(cost.texts.items()))
+    fitting = [str(size) for size in GPUS if cost.memory <= _FREE * size * 2**30]
+    fits = f"fits GPUs of {', '.join(fitting)} GB" if fitting else f"fits no GPU of {GPUS[-1]} GB: set {cost.fewer}"
+    flops = cost.flops / 1e12
+    return (
+        f"{cost.learner} of {cost.weights / 1e6:,.0f} M weights, {cost.precision}, {texts}, "
+        f"{flops:{',.0f' if flops > 100 else '.3g'}} TFLOP, {cost.memory / 2**30:,.3g} GiB: {fits}"
+    )
+
+
 def duration(seconds: float) -> str:
     """Seconds, minutes or hours, whichever are read most easily."""
     if seconds < 100:
@@ -230,6 +305,13 @@ def print_dry_run(exp: Experiment, states: Sequence[Forecast], found: Mapping[st
     for entry in exp.published:
         what = f"{entry.system} {entry.split} {entry.measure} {entry.value:.3f}"
         console.print(f"{'published':<12}{what}: {entry.source}", markup=False)
+
+
+def print_rehearsals(found: Sequence[Rehearsal]) -> None:
+    """The cost of a step of each training."""
+    console = Console(highlight=False, soft_wrap=True)
+    for said in (line for one in found for line in one.lines()):
+        console.print(f"{'one step':<12}{said}", markup=False)
 
 
 def print_changes(changes: Mapping[str, Sequence[str]]) -> None:

@@ -51,6 +51,8 @@ class Stage:
     ready: raises what would make the stage fail later for want of something on this machine; cheap.
     fits: the same for want of something in the data, which then has just been read.
     story: what a build did about wrong labels, in sentences for the page of a model that comes from it.
+    learners: its learners on texts of full length, from its settings and those of the models that it starts from, by
+    input; a dry run has them take a step without memory.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Stage:
     ready: Callable[[Any], None] | None = None
     fits: Callable[[Any, SplitCounts], None] | None = None
     story: Callable[[Meta, Store], Iterable[str]] | None = None
+    learners: Callable[[Any, Mapping[str, Any]], Sequence[Any]] | None = None
 
     def outputs(self, params: Params) -> dict[str, Artifact]:
         """All that a call with these settings writes."""

@@ -19,7 +19,6 @@ from noisyir.models.soundness import opening
 from noisyir.models.transformer_tower import read_tokenizer, save_transformer
 
 _SETTINGS = "ranker.json"
-_PAIRS_AT_ONCE = 64  # padded together: few enough to be of like length, many enough to keep a GPU busy
 
 
 class Ranker(nn.Module):
@@ -29,6 +28,8 @@ class Ranker(nn.Module):
     max_len: tokens of query and document together, special ones included; the longer of the two is cut first.
     lengths: how many tokens each of the pairs had that were read last, in any order.
     """
+
+    at_once = 64  # pairs padded together: few enough to be of like length, many enough to keep a GPU busy
 
     def __init__(self, model: Any, tokenizer: Any, tokenizer_files: Mapping[str, str], max_len: int) -> None:
         super().__init__()
@@ -54,7 +55,7 @@ class Ranker(nn.Module):
         order = np.argsort(-np.array(lengths), kind="stable")
         parts = [
             self._logits([queries[row] for row in rows], [documents[row] for row in rows])
-            for rows in np.split(order, range(_PAIRS_AT_ONCE, len(order), _PAIRS_AT_ONCE))
+            for rows in np.split(order, range(self.at_once, len(order), self.at_once))
         ]
         self.lengths = np.concatenate([read for _, read in parts])
         return torch.cat([logits for logits, _ in parts])[torch.from_numpy(np.argsort(order)).to(self.device)]

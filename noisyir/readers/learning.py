@@ -4,6 +4,7 @@ A step has whole questions.  Each distinct window of a question is read once, ho
 share its states, and each instance's probability feeds the next estimate of confidences at no further cost.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +39,7 @@ from noisyir.readers.model import Reader, Reads, Spans
 from noisyir.readers.settings import Confidence, TrainReaderParams
 from noisyir.training.batches import Batches, Ragged, Rng, Rows
 from noisyir.training.examples import Numbering
+from noisyir.training.full_size import full_texts
 from noisyir.training.gradients import seeded
 from noisyir.training.learner import Learner, Tensors
 from noisyir.training.run import Point, TrainingContext, TrainingRun
@@ -186,6 +188,7 @@ def _confusing(
     return Ragged.grouped(window, value, len(windows))
 
 
+PASSAGES_READ = 20  # of a question in a dry run: as many as the papers retrieve
 _MOST_HARD = 0.8  # of Hard-EM's steps, at most, take the least loss
 
 Values = npt.NDArray[np.float64]
@@ -235,6 +238,22 @@ class Confidences:
         self.values, self.chance, self.matched = held["values"], held["chance"], held["matched"]
         self.compared = held["compared"]
         self.history, self.chances = list(held["history"]), list(held["chances"])
+
+
+def full_instances(tokenizer: PairTokenizer, params: TrainReaderParams) -> Instances:
+    """The instances of one step at full length: `PASSAGES_READ` passages a question, one in each; for a dry run."""
+    each = min(params.instances or PASSAGES_READ, PASSAGES_READ)
+    count, confusing = params.batch_size * each, math.ceil(params.confusing_share)
+    asked, number = np.repeat(np.arange(params.batch_size), each), np.arange(count)
+    questions = full_texts(params.batch_size, tokenizer.question_max_len)
+    room = int(tokenizer.room(questions)[0])
+    passages, none = full_texts(each * (1 + confusing), room), np.zeros(count, np.int64)
+    places = np.zeros(len(passages.ids), np.int32)
+    of_window = Ragged(np.arange(count + 1) * confusing, np.tile(np.arange(each, len(passages)), params.batch_size))
+    return Instances(
+        questions, OffsetTokens(passages, places, places), asked, number, none, none, np.ones(count),
+        asked, number % each, none, none + room, of_window,
+    )  # fmt: skip
 
 
 class QuestionBatches(Batches[Rows]):

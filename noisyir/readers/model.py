@@ -29,7 +29,6 @@ from noisyir.readers.cds import span_scores
 from noisyir.readers.settings import InitReaderParams
 
 _SETTINGS = "reader.json"
-_WINDOWS_AT_ONCE = 32  # padded together: few enough to be of like length, many enough to keep a GPU busy
 _LEAST_ROOM = 8  # tokens of a passage beside the longest question
 
 
@@ -65,6 +64,8 @@ class Reader(nn.Module):
     lengths: how many tokens each of the windows had that were read last, question and special ones included.
     """
 
+    at_once = 32  # windows padded together: few enough to be of like length, many enough to keep a GPU busy
+
     def __init__(self, model: Any, tokenizer_files: Mapping[str, str], *, max_len: int, question_max_len: int) -> None:
         super().__init__()
         self.model, self.tokenizer_files = model, tokenizer_files
@@ -91,7 +92,7 @@ class Reader(nn.Module):
         self.lengths = questions.lengths + passages.lengths + sum(map(len, self.tokenizer.specials))
         order = np.argsort(-self.lengths, kind="stable")
         longest, parts, of_span = int(passages.lengths.max()), [], []
-        for rows in np.split(order, range(_WINDOWS_AT_ONCE, len(order), _WINDOWS_AT_ONCE)):
+        for rows in np.split(order, range(self.at_once, len(order), self.at_once)):
             sequences = self.tokenizer.join(questions.take(rows), passages.take(rows))
             mine, here = _spans_of(spans, rows)
             parts.append(self._read(sequences, longest, here, bf16=bf16))

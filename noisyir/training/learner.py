@@ -49,6 +49,7 @@ class Learner(Generic[B]):
     name: str
     fewer = "chunk_size"
     unit = "lists"
+    parts = 1  # equal ones of a step, of which a rehearsal takes one
     rate = "its learning rate"
 
     def __init__(self, model: nn.Module, batches: Batches[B], settings: TrainDprParams, steps: int, rng: Rng) -> None:

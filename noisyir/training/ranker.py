@@ -151,16 +151,20 @@ def list_scores(ranker: Ranker, lists: Lists, batch: ListBatch, params: RankingP
     return params.ranker_scale * scores.view(batch.passages.shape)
 
 
-def warm_up(ranker: Ranker, lists: Lists, params: WarmUpRankerParams, context: TrainingContext) -> list[Point]:
-    """Train the ranker in place and return its learning curves.  DataError when the loss is no longer finite."""
+def warming_up(ranker: Ranker, lists: Lists, params: WarmUpRankerParams, rng: Rng) -> RankerLearner:
+    """The learner of a ranker that learns alone."""
     steps = params.epochs * math.ceil(len(lists) / params.batch_size)
     if params.max_steps is not None:
         steps = min(steps, params.max_steps)
-    learner = RankerLearner(
-        ranker, lists, params, context.rng,
+    return RankerLearner(
+        ranker, lists, params, rng,
         batch_size=params.batch_size, learning_rate=params.learning_rate, steps=steps, loss=LOSSES[params.loss],
     )  # fmt: skip
-    return TrainingRun([learner], context).run()
+
+
+def warm_up(ranker: Ranker, lists: Lists, params: WarmUpRankerParams, context: TrainingContext) -> list[Point]:
+    """Train the ranker in place and return its learning curves.  DataError when the loss is no longer finite."""
+    return TrainingRun([warming_up(ranker, lists, params, context.rng)], context).run()
 
 
 def trained_apart(

@@ -3,7 +3,8 @@
 Its methods and its stage are here; its equations are in losses, and nothing that other methods use lives here.
 """
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from noisyir.engine.stage import Job, Output, Outputs, Stage
 from noisyir.errors import ConfigError
@@ -155,6 +156,19 @@ def _material(job: Job[TrainAr2Params], encoder: "BiEncoder") -> "Material":
     return Material(lists, encoder.tokenize(lists.queries.to_pylist(), "query"), passages, held)
 
 
+def full_round(params: TrainAr2Params, start: Mapping[str, Any]) -> Sequence[Any]:
+    """Both learners on texts of full length, for a dry run."""
+    from noisyir.methods.ar2.rounds import Material, both_learners
+    from noisyir.training import full_size
+
+    encoder, ranker = full_size.bi_encoder(start["model"]), full_size.ranker(start["ranker"])
+    count = max(params.ranker_batch_size, params.retriever_batch_size)
+    queries = full_size.full_texts(count, encoder.shape.query_max_len)
+    passages = full_size.full_texts(count * (1 + params.n), encoder.shape.passage_max_len)
+    material = Material(full_size.full_lists(count, params.n), queries, passages, None, at_once=full_size.ALL)
+    return both_learners(encoder, ranker, material, params, full_size.constant_rng)
+
+
 TRAIN_AR2 = Stage(
     name="train_ar2",
     stream="ar2",
@@ -171,4 +185,5 @@ TRAIN_AR2 = Stage(
     seeded=True,
     pool="gpu",
     fits=pairs_are_there,
+    learners=full_round,
 )

@@ -28,17 +28,19 @@ from noisyir.training.settings import TrainAr2Params
 from noisyir.training.throughput import encoding, judging
 from noisyir.training.validation import Held, dev_mrr
 
-_TOKENS_AT_ONCE = 8192  # padded together
-
 
 @dataclass(frozen=True)
 class Material:
-    """The data of a round: lists, their texts as the retriever reads them, and perhaps dev queries."""
+    """The data of a round: lists, their texts as the retriever reads them, and perhaps dev queries.
+
+    at_once: tokens of texts that the retriever pads together.
+    """
 
     lists: Lists
     queries: Tokens
     passages: Tokens
     held: Held | None
+    at_once: int = 8192
 
 
 class RetrieverLearner(Learner[ListBatch]):
@@ -79,7 +81,7 @@ class RetrieverLearner(Learner[ListBatch]):
 
         texts = self._texts(batch.queries, distinct, columns)
         self.work += self._encoding(texts.queries, texts.passages)
-        self.gradient.compute(texts, loss, seed, _embedded)
+        self.gradient.compute(texts, loss, seed, partial(_embedded, at_once=self.material.at_once))
         names = ("retriever_loss", "adversarial", "distillation")
         return {name: float(value.detach()) for name, value in zip(names, found[-1], strict=True)}
 
@@ -97,18 +99,30 @@ class RetrieverLearner(Learner[ListBatch]):
 
 
 def _embedded(
-    encoder: BiEncoder, queries: Tokens, passages: Tokens
+    encoder: BiEncoder, queries: Tokens, passages: Tokens, at_once: int
 ) -> tuple[Float[Tensor, "query dim"], Float[Tensor, "passage dim"]]:
     """Vectors in one graph; where texts are padded, those of like length are padded together."""
     if passages.shares is not None:
         return encoder.embed_both(queries, passages)
-    return _by_length(encoder, queries, "query"), _by_length(encoder, passages, "passage")
+    return _by_length(encoder, queries, "query", at_once), _by_length(encoder, passages, "passage", at_once)
 
 
-def _by_length(encoder: BiEncoder, tokens: Tokens, side: Side) -> Float[Tensor, "text dim"]:
-    chunks = list(token_batches(tokens.lengths, _TOKENS_AT_ONCE)) or [np.arange(0)]
+def _by_length(encoder: BiEncoder, tokens: Tokens, side: Side, at_once: int) -> Float[Tensor, "text dim"]:
+    chunks = list(token_batches(tokens.lengths, at_once)) or [np.arange(0)]
     vectors = torch.cat([encoder.embed(tokens.take(rows), side) for rows in chunks])
     return vectors[torch.from_numpy(np.argsort(np.concatenate(chunks))).to(vectors.device)]
+
+
+def both_learners(
+    encoder: BiEncoder, ranker: Ranker, material: Material, params: TrainAr2Params, rng: Rng
+) -> tuple[RankerLearner, RetrieverLearner]:
+    """The ranker's learner, then the retriever's."""
+    of_ranker = (CorrectedRankerLearner if params.flagged == "soft" else RankerLearner)(
+        ranker, material.lists, params, rng,
+        batch_size=params.ranker_batch_size, learning_rate=params.ranker_learning_rate,
+        steps=params.rounds * params.ranker_steps,
+    )  # fmt: skip
+    return of_ranker, RetrieverLearner(encoder, ranker, material, params, rng)
 
 
 def train_round(
@@ -123,12 +137,7 @@ def train_round(
 
     earlier: None in the first round.  ConfigError when all rounds are over; DataError when a loss is no longer finite.
     """
-    of_ranker = (CorrectedRankerLearner if params.flagged == "soft" else RankerLearner)(
-        ranker, material.lists, params, context.rng,
-        batch_size=params.ranker_batch_size, learning_rate=params.ranker_learning_rate,
-        steps=params.rounds * params.ranker_steps,
-    )  # fmt: skip
-    learners = of_ranker, RetrieverLearner(encoder, ranker, material, params, context.rng)
+    learners = both_learners(encoder, ranker, material, params, context.rng)
     for learner in learners:
         if earlier is not None:
             learner.load(earlier.tensors, earlier.progress[learner.name])

@@ -3,8 +3,9 @@
 Its method and its stage are here, and nothing that other methods use.
 """
 
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute
@@ -71,6 +72,14 @@ def _noise_rate(estimate: pa.Table) -> float:
     return float(rates[-1])
 
 
+def full_pair(params: TrainCoTeachingParams, start: Mapping[str, Any]) -> Sequence[Any]:
+    """The learner that has its peer beside it, on texts of full length, for a dry run."""
+    from noisyir.methods.co_teaching.learner import CoTeachingRun
+    from noisyir.training.full_size import constant_rng, retriever_learners
+
+    return retriever_learners(params, start, lambda *given: CoTeachingRun(*given, params, constant_rng, 0.0))
+
+
 TRAIN_CO_TEACHING = Stage(
     name="train_co_teaching",
     stream="co_teach",
@@ -82,5 +91,6 @@ TRAIN_CO_TEACHING = Stage(
     seeded=True,
     pool="gpu",
     fits=pairs_are_there,
+    learners=full_pair,
     story=partial(told, "noise_rate", "Co-teaching left out up to {:.1%} of the pairs, of the largest losses."),
 )

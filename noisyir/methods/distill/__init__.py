@@ -4,8 +4,9 @@ Nothing that other methods use lives here.
 """
 
 import logging
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -151,6 +152,19 @@ def _tell(job: Job[TrainDistillParams], objective: "Distillation") -> None:
         )  # fmt: skip
 
 
+def full_distillation(params: TrainDistillParams, start: Mapping[str, Any]) -> Sequence[Any]:
+    """Its learner on texts of full length, for a dry run."""
+    from noisyir.methods.distill.objective import Distillation
+    from noisyir.training.batches import ListedPairs
+    from noisyir.training.full_size import retriever_learners
+
+    def objective(_: Any, pairs: Any) -> Distillation:
+        score = np.arange(len(pairs.negatives.values), dtype=np.float64)
+        return Distillation(ListedPairs(**vars(pairs), score=score), params, None)
+
+    return retriever_learners(params, start, objective)
+
+
 TRAIN_DISTILL = Stage(
     name="train_distill",
     stream="distill",
@@ -163,6 +177,7 @@ TRAIN_DISTILL = Stage(
     seeded=True,
     pool="gpu",
     fits=pairs_are_there,
+    learners=full_distillation,
     story=partial(
         told, "temperatures", "Distillation: lists spread over {spread:.4g}; temperature of the teacher {teacher:.4g}."
     ),

@@ -5,8 +5,8 @@ The paper's ablations (its Tables 3 and 5) are settings: `npc.consistency=0`, `n
 """
 
 import logging
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -138,6 +138,14 @@ def _story(meta: Meta, store: Store) -> Iterator[str]:
     yield f"Noisy pair correction: at its last detection, after epoch {last}, it held {wrong} pairs for wrong."
 
 
+def full_correction(params: TrainNpcParams, start: Mapping[str, Any]) -> Sequence[Any]:
+    """Its learner on texts of full length after the warm-up, for a dry run."""
+    from noisyir.methods.npc.objective import NoisyPairCorrection
+    from noisyir.training.full_size import constant_rng, retriever_learners
+
+    return retriever_learners(params, start, lambda *given: NoisyPairCorrection(*given, params, constant_rng).correct())
+
+
 TRAIN_NPC = Stage(
     name="train_npc",
     stream="npc",
@@ -150,4 +158,5 @@ TRAIN_NPC = Stage(
     pool="gpu",
     fits=pairs_are_there,
     story=_story,
+    learners=full_correction,
 )

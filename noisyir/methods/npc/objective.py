@@ -11,6 +11,7 @@ what it was before, and what it then leaves out it never learns.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -188,9 +189,13 @@ class NoisyPairCorrection(Objective):
                     self._take_back()
                     return {**points, "flagged_share": 0.0}
         if first:
-            self.average = average_of(self.encoder, npc.teacher_decay)
-            self._losses = []
+            self.correct()
         return points
+
+    def correct(self) -> Self:
+        """Split off the teacher: from now on losses are corrected."""
+        self.average, self._losses = average_of(self.encoder, self.params.npc.teacher_decay), []
+        return self
 
     def _is_warm(self, epoch: int) -> bool:
         npc = self.params.npc

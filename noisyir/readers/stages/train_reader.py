@@ -1,9 +1,10 @@
 """Training of readers: the model before, what labelled spans teach it, and how far each was believed meanwhile."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -126,6 +127,24 @@ def _write_confidences(job: Job[TrainReaderParams], spans: pa.Table, confidences
             out.append(pa.table({**{name: spans[name] for name in _SPAN}, **columns}))
 
 
+def full_reader(params: TrainReaderParams, start: Mapping[str, Any]) -> Sequence[Any]:
+    """Its learner on windows of full length, for a dry run."""
+    from noisyir.readers.learning import ReaderLearner, full_instances
+    from noisyir.readers.model import Reader
+    from noisyir.training import full_size
+
+    init, files = start["reader"], {"tokenizer.json": full_size.stand_in_tokenizer()}
+    model = full_size.bare_model(init, "AutoModelForQuestionAnswering", num_labels=2)
+    reader = Reader(model, files, max_len=init.max_len, question_max_len=init.question_max_len)
+    reader.at_once = full_size.ALL
+    part = params.model_copy(
+        update={"batch_size": min(params.questions_at_once or params.batch_size, params.batch_size)}
+    )
+    learner = ReaderLearner(reader, full_instances(reader.tokenizer, part), part, full_size.constant_rng)
+    learner.parts = math.ceil(params.batch_size / part.batch_size)
+    return [learner]
+
+
 TRAIN_READER = Stage(
     name="train_reader",
     version=1,
@@ -141,6 +160,7 @@ TRAIN_READER = Stage(
     run=train_reader,
     seeded=True,
     pool="gpu",
+    learners=full_reader,
     story=partial(
         told,
         "instances",

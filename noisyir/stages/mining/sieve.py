@@ -17,6 +17,7 @@ from noisyir.errors import DataError
 from noisyir.mining.judges import SieveJudge, sieve_out_rate, stays
 from noisyir.schemas.training import CANDIDATES, CURVES, VERDICTS
 from noisyir.stages.training.inputs import TRAINING_READS, join_examples, start_model, training_context, write_curves
+from noisyir.stages.training.train_dpr import full_retriever
 from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:
@@ -143,4 +144,5 @@ SIEVE = Stage(
     story=partial(
         told, "sieve", "Sieve: {sieved_out:,} of {judged:,} candidate negatives were sieved out as likely positives."
     ),
+    learners=full_retriever,
 )

@@ -1,5 +1,8 @@
 """train_dpr: DPR training: the start model, taught by pairs and by in-batch and mined negatives."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from noisyir.engine.stage import Job, Stage
 from noisyir.schemas.training import CURVES, MODEL
 from noisyir.stages.training.inputs import (
@@ -33,6 +36,13 @@ def train_dpr(job: Job[TrainDprParams]) -> None:
     write_model(job, encoder, curves)
 
 
+def full_retriever(params: TrainDprParams, start: Mapping[str, Any]) -> Sequence[Any]:
+    """Its learner on texts of full length, for a dry run."""
+    from noisyir.training.full_size import retriever_learners
+
+    return retriever_learners(params, start)
+
+
 TRAIN_DPR = Stage(
     name="train_dpr",
     stream="warm_up",
@@ -44,4 +54,5 @@ TRAIN_DPR = Stage(
     seeded=True,
     pool="gpu",
     fits=pairs_are_there,
+    learners=full_retriever,
 )

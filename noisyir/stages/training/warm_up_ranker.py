@@ -1,5 +1,8 @@
 """warm_up_ranker: the ranker, taught to tell the right passage of each training query from mined negatives."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from noisyir.engine.stage import Job, Stage
 from noisyir.schemas.training import CURVES, RANKER
 from noisyir.stages.training.inputs import (
@@ -26,6 +29,15 @@ def warm_up_ranker(job: Job[WarmUpRankerParams]) -> None:
     write_curves(job, curves)
 
 
+def full_ranker(params: WarmUpRankerParams, start: Mapping[str, Any]) -> Sequence[Any]:
+    """Its learner on texts of full length, for a dry run."""
+    from noisyir.training import full_size
+    from noisyir.training.ranker import warming_up
+
+    lists = full_size.full_lists(params.batch_size, params.n)
+    return [warming_up(full_size.ranker(start["ranker"]), lists, params, full_size.constant_rng)]
+
+
 WARM_UP_RANKER = Stage(
     name="warm_up_ranker",
     version=1,
@@ -36,4 +48,5 @@ WARM_UP_RANKER = Stage(
     seeded=True,
     pool="gpu",
     fits=pairs_are_there,
+    learners=full_ranker,
 )

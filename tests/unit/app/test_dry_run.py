@@ -1,10 +1,13 @@
 """What `noisyir run --dry-run` prints where neither data nor weights are there."""
 
 import json
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
 
+from noisyir import experiments
 from noisyir.app.dry_run import StepEstimate, _rows, duration
 from noisyir.cli import main
 from noisyir.engine.provenance import ABSENT, may_be_absent, without_inputs
@@ -25,7 +28,7 @@ def dry_run(tmp_path, monkeypatch, capsys):
 
 
 def test_a_dry_run_fits_100_columns_and_rounds_are_one_line(dry_run):
-    said = dry_run("nq_ar2_sieve")
+    said = dry_run("nq_ar2_sieve", "model.layers=1", "ranker.init.layers=1")
     table = said.partition("\n\n")[0].splitlines()
     assert len(table) < 50 and max(map(len, table)) <= 100
     rounds = [line.split() for line in table if line.startswith("train_ar2@")]
@@ -41,7 +44,7 @@ def test_a_dry_run_fits_100_columns_and_rounds_are_one_line(dry_run):
 
 
 def test_json_has_every_step(dry_run):
-    said = json.loads(dry_run("msmarco_doc_ar2", "--json"))
+    said = json.loads(dry_run("msmarco_doc_ar2", "model.layers=1", "ranker.init.layers=1", "--json"))
     steps = {step["name"]: step for step in said["steps"]}
     last = steps["train_ar2@9"]
     assert (last["key"], last["state"], last["pool"], last["seconds"]) == (None, "would run", "gpu", None)
@@ -56,8 +59,51 @@ def test_part_of_a_plan_is_that_part(dry_run):
 
 @pytest.mark.parametrize("name", ["squad_cds_small", "nq_cds"])
 def test_readers_have_a_dry_run_too(dry_run, name):
-    (trained,) = [line for line in dry_run(name).splitlines() if line.startswith("train_reader@cds_pa")]
+    (trained,) = [
+        line for line in dry_run(name, "reader.init.layers=1").splitlines() if line.startswith("train_reader@cds_pa")
+    ]
     assert trained.split()[1:3] == ["?", "gpu"] and trained.endswith("never run here")
+
+
+def steps_said(said):
+    return [line.removeprefix("one step    ") for line in said.splitlines() if line.startswith("one step ")]
+
+
+def test_a_step_of_each_training_is_rehearsed_without_data_weights_or_memory(dry_run):
+    (said,) = steps_said(dry_run("nq_dpr"))
+    assert said.startswith("train_dpr@dpr: retriever of 218 M weights, bf16, 384 texts of 256 tokens, 53.3 TFLOP, ")
+    assert said.endswith(" GiB: fits GPUs of 80 GB")
+    (one,) = json.loads(dry_run("nq_dpr", "train.batch_size=16", "model.layers=2", "--json"))["rehearsals"]
+    (cost,) = one["costs"]
+    assert one["steps"] == ["train_dpr@dpr"] and cost["texts"] == {"256": 48} and cost["memory"] < 0.9 * 24 * 2**30
+
+
+def test_a_static_model_is_not_rehearsed_and_what_cannot_be_is_said(dry_run, tmp_path):
+    assert not steps_said(dry_run("squad_static", f"data.path={tmp_path}"))
+    said = dry_run("nq_dpr", "model.weights=nobody/knows")
+    assert steps_said(said) == ["train_dpr@dpr: nobody/knows is not here, and its shape is not known: fetch it"]
+    assert not steps_said(dry_run("nq_dpr", "--to", "mine"))
+
+
+TRAINED = [name for name in experiments.names() if name not in ("demo", "nfcorpus", "squad_static")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRAINED)
+def test_every_recipe_that_ships_is_rehearsed_at_full_size(dry_run, name):
+    found = json.loads(dry_run(name, "--json"))["rehearsals"]
+    assert found and not [one["why"] for one in found if one["why"]]
+    assert all(cost["flops"] > 0 and cost["memory"] > 2**27 for one in found for cost in one["costs"])
+
+
+@pytest.mark.slow
+def test_a_rehearsal_takes_little_memory(tmp_path):
+    code = "import resource, sys; from noisyir.cli import main; main(sys.argv[1:])\n"
+    code += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+    command = [sys.executable, "-c", code, "run", "msmarco_rocketqa", "--dry-run", "--json", "--store", str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    needed = max(cost["memory"] for one in json.loads(ended.stdout)["rehearsals"] for cost in one["costs"])
+    assert int(ended.stderr.split()[-1]) * 1024 < 2 * 2**30 < needed
 
 
 def test_times_are_of_the_newest_builds_in_proportion_to_the_rows_read(tmp_path, capsys):
