@@ -440,7 +440,7 @@ BAD_PAIRS = {
     "unknown columns": (
         lambda o: [{"ask": "a", "reply": "b"}],
         [],
-        "which column is the query and which the document; it has ask, reply: if 'ask' is the query, type noisyir",
+        "the columns of query and document apart; it has ask, reply: if 'ask' is the query, type noisyir",
     ),
     "a mapped column that is not there": (
         lambda o: o.inline,
@@ -617,7 +617,7 @@ def test_the_judgements_of_a_test_split_are_audited_and_never_changed(noisyir, j
     assert len(most & wrong) >= 7
     right = {(row["query_id"], row["doc_id"]) for row in rows}
     assert not [row for row in rows for other in row["better"] if (row["query_id"], other) in right], "all are known"
-    assert "60 relevant judgements of test" in out and "unchanged     test is not cleaned" in out
+    assert "60 relevant judgements of test" in out and "unchanged     test is neither cleaned" in out
     assert "Which relevant judgements of test are wrong" in (tmp_path / "made/audit.html").read_text()
     listed = {(row["query_id"], row["doc_id"]) for row in read_csv(tmp_path / "made/negatives.csv")}
     assert len(listed) >= 2 and {doc[-1] for _, doc in listed} == {"b"}, "those judged 0 that fit as well"
