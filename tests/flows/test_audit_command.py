@@ -240,7 +240,7 @@ def test_apply_is_refused_until_a_random_sample_is_judged(noisyir, owner, file, 
     """And what the refusal says to type works."""
     builds = len(Store(home / "store", home=home).builds.all())
     code, out, err = noisyir("audit", file, "--apply", "--out", "made")
-    assert (code, out) == (1, "") and "nobody judged a random sample" in err
+    assert (code, out) == (1, "") and "no random sample was judged" in err
     assert not (tmp_path / "made").exists() and len(Store(home / "store", home=home).builds.all()) == builds
     page = tmp_path / "page.csv"
     pair = {name: owner.named[0][name] for name in ("query_id", "doc_id")}
@@ -293,7 +293,7 @@ def test_what_cleaning_costs_can_be_measured_where_there_are_held_out_queries(no
     code, out, err = noisyir(
         "audit", file, "--apply", "--assume", "random", "--force", "--out", "made", "train.epochs=1"
     )
-    assert code == 0 and "It has 12 held-out queries." in out, err
+    assert code == 0 and "The data has 12 held-out queries." in out, err
     commands = re.findall(r"^  noisyir (run .*)$", out, re.MULTILINE)
     assert [command.split("/")[-1] for command in commands] == ["split.given.yaml", "split.cleaned.yaml"]
     for command in commands:
@@ -338,6 +338,7 @@ def test_a_sample_is_judged_and_its_verdicts_are_taken_back(noisyir, owner, file
     assert code == 0 and "cached" in err and again.replace("third", "second") == out
     for path in (tmp_path / "second").iterdir():
         assert (tmp_path / "third" / path.name).read_bytes() == path.read_bytes()
+    assert main(shlex.split(re.search(r"^next +noisyir (init second/.*)$", out, re.MULTILINE)[1])) == 0
     code, out, err = noisyir("audit", file, "--out", "fourth")
     assert code == 0 and "by the judgements" not in out, "without them the machine's verdicts are back"
     assert len(list((tmp_path / "fourth").iterdir())) == len(FILES)
