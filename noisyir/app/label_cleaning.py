@@ -1,6 +1,7 @@
 """Whether an audit may change training pairs, and how to measure what the change costs."""
 
 import math
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,10 @@ def how_to_measure(found: Audited, applied: Applied) -> str:
     Writes the experiments to run beside the cleaned pairs.
     """
     if not found.held_out:
-        return f"\n{'next':<7}noisyir init {applied.pairs}    writes an experiment that trains on the cleaned pairs"
+        columns = (isinstance(found.exp.data, Pairs) and found.exp.data.columns) or {}
+        named = [part for name in ("query", "document") if (column := columns.get(name)) for part in (f"--{name}", column)]
+        command = shlex.join(["noisyir", "init", str(applied.pairs), *named])
+        return f"\n{'next':<7}{command}\n{'':<7}writes an experiment that trains on the cleaned pairs"
     intro = f"The data has {found.held_out:,} held-out queries. To measure the change on them:"
     commands = [f"  noisyir run {path}" for path in _experiments(found.exp, applied)]
     return "\n".join([intro, *commands])

@@ -46,7 +46,7 @@ def texts_of(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.Chunked
         texts.update(zip(some["doc_id"].to_pylist(), some["text"].to_pylist(), strict=True))
     if unknown := [doc_id for doc_id in wanted.to_pylist() if doc_id not in texts]:
         raise DataError(
-            f"the corpus lacks {len(unknown)} of {len(wanted)} documents in the ranking, for example {unknown[0]!r}: "
+            f"the corpus lacks {len(unknown)} of {len(wanted)} needed documents, for example {unknown[0]!r}: "
             "rank this very corpus"
         )
     return texts

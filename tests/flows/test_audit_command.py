@@ -240,7 +240,7 @@ def test_apply_is_refused_until_a_random_sample_is_judged(noisyir, owner, file, 
     """And what the refusal says to type works."""
     builds = len(Store(home / "store", home=home).builds.all())
     code, out, err = noisyir("audit", file, "--apply", "--out", "made")
-    assert (code, out) == (1, "") and "nobody judged a random sample" in err
+    assert (code, out) == (1, "") and "no random sample was judged" in err
     assert not (tmp_path / "made").exists() and len(Store(home / "store", home=home).builds.all()) == builds
     page = tmp_path / "page.csv"
     pair = {name: owner.named[0][name] for name in ("query_id", "doc_id")}
@@ -293,7 +293,7 @@ def test_what_cleaning_costs_can_be_measured_where_there_are_held_out_queries(no
     code, out, err = noisyir(
         "audit", file, "--apply", "--assume", "random", "--force", "--out", "made", "train.epochs=1"
     )
-    assert code == 0 and "It has 12 held-out queries." in out, err
+    assert code == 0 and "The data has 12 held-out queries." in out, err
     commands = re.findall(r"^  noisyir (run .*)$", out, re.MULTILINE)
     assert [command.split("/")[-1] for command in commands] == ["split.given.yaml", "split.cleaned.yaml"]
     for command in commands:
@@ -338,6 +338,7 @@ def test_a_sample_is_judged_and_its_verdicts_are_taken_back(noisyir, owner, file
     assert code == 0 and "cached" in err and again.replace("third", "second") == out
     for path in (tmp_path / "second").iterdir():
         assert (tmp_path / "third" / path.name).read_bytes() == path.read_bytes()
+    assert main(shlex.split(re.search(r"^next +noisyir (init second/.*)$", out, re.MULTILINE)[1])) == 0
     code, out, err = noisyir("audit", file, "--out", "fourth")
     assert code == 0 and "by the judgements" not in out, "without them the machine's verdicts are back"
     assert len(list((tmp_path / "fourth").iterdir())) == len(FILES)
@@ -440,7 +441,7 @@ BAD_PAIRS = {
     "unknown columns": (
         lambda o: [{"ask": "a", "reply": "b"}],
         [],
-        "which column is the query and which the document; it has ask, reply: if 'ask' is the query, type noisyir",
+        "the columns of query and document apart; it has ask, reply: if 'ask' is the query, type noisyir",
     ),
     "a mapped column that is not there": (
         lambda o: o.inline,
@@ -617,7 +618,7 @@ def test_the_judgements_of_a_test_split_are_audited_and_never_changed(noisyir, j
     assert len(most & wrong) >= 7
     right = {(row["query_id"], row["doc_id"]) for row in rows}
     assert not [row for row in rows for other in row["better"] if (row["query_id"], other) in right], "all are known"
-    assert "60 relevant judgements of test" in out and "unchanged     test is not cleaned" in out
+    assert "60 relevant judgements of test" in out and "unchanged     test is neither cleaned" in out
     assert "Which relevant judgements of test are wrong" in (tmp_path / "made/audit.html").read_text()
     listed = {(row["query_id"], row["doc_id"]) for row in read_csv(tmp_path / "made/negatives.csv")}
     assert len(listed) >= 2 and {doc[-1] for _, doc in listed} == {"b"}, "those judged 0 that fit as well"

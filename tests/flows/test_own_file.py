@@ -86,7 +86,7 @@ def test_an_exported_model_has_a_card_that_the_hub_can_read(noisyir, folder, mon
 
     monkeypatch.chdir(tmp_path)
     code, out, err = noisyir("export", folder / "docs.yaml", "--licence", "apache-2.0")
-    assert code == 0 and out.startswith("docs-model\n"), err
+    assert code == 0 and out.startswith("written   docs-model\n"), err
     card = ModelCard.load(Path("docs-model/README.md"))
     assert card.data.license == "apache-2.0" and card.data.base_model == "sentence-transformers/all-MiniLM-L6-v2"
     results = {result.metric_type: result for result in card.data.eval_results}

@@ -131,7 +131,7 @@ def judged_sample(home: Path, pairs: Path) -> Path:
 def test_the_flow_refuses_to_apply_what_nobody_judged(home: Path, pairs: Path):
     from flows.denoise import denoise
 
-    with pytest.raises(ConfigError, match="nobody judged a random sample"):
+    with pytest.raises(ConfigError, match="no random sample was judged"):
         denoise(str(pairs), apply=True, out=str(home / "refused"))
     assert not (home / "refused").exists()
 

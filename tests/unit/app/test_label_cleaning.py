@@ -69,7 +69,7 @@ def test_without_a_random_sample_nothing_is_begun(tmp_path):
     page = judged_as(tmp_path / "page.csv", [("q", "d", "wrong")])
     unclear = judged_as(tmp_path / "unclear.csv", [("s", "d", "unclear", "3")])
     drawn = judged_as(tmp_path / "drawn.csv", [("r", "d", "wrong", "3")])
-    for files, why in (((), "nobody judged a random sample"), ((page, unclear), "carry no weights")):
+    for files, why in (((), "no random sample was judged"), ((page, unclear), "carry no weights")):
         exp = experiment_to_audit(str(pairs), judgements=files)
         with pytest.raises(ConfigError, match=why):
             refuse_unjudged(exp, force=False)

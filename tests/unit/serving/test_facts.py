@@ -22,9 +22,9 @@ def test_a_judged_sample_gives_a_rate_with_its_interval():
 @pytest.mark.parametrize(
     ("found", "reason"),
     [
-        (None, "nobody audited"),
-        (audit(), "nobody judged"),
-        (audit(judgements={"judged": 9, "sampled": 0, "interval": None, "confidence": 0.9}), "nobody judged"),
+        (None, "are not audited"),
+        (audit(), "no random sample of the pairs was judged"),
+        (audit(judgements={"judged": 9, "sampled": 0, "interval": None, "confidence": 0.9}), "no random sample"),
     ],
 )
 def test_without_one_it_is_null_and_says_why(found, reason):

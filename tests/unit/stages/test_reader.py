@@ -141,7 +141,7 @@ def test_bad_input_is_named_with_its_remedy(train):
     with pytest.raises(DataError, match=r"no training question has a labelled span \(48 spans of other splits\)"):
         train({**TABLES, "queries": held_out})
     gone = TABLES["corpus"].filter(pc.not_equal(TABLES["corpus"]["doc_id"], "d01"))
-    with pytest.raises(DataError, match=r"the corpus lacks 1 of 48 documents that are read, for example 'd01'"):
+    with pytest.raises(DataError, match=r"the corpus lacks 1 of 48 needed documents, for example 'd01'"):
         train({**TABLES, "corpus": gone})
     with pytest.raises(DataError, match=r"training diverged: the reader's loss is"):
         train(temperature=1e-45)

@@ -92,7 +92,7 @@ def test_data_that_nothing_can_be_labelled_in_is_refused(label):
         label(tables={**TABLES, "answers": nothing})
     with pytest.raises(DataError, match="are in none of their 1 passages"):
         label(tables={**TABLES, "run": table(BM25_RUN, [("q0", "p2", 1, 1.0)])})
-    with pytest.raises(DataError, match=r"the corpus lacks 1 of 1 documents that are read, for example 'gone'"):
+    with pytest.raises(DataError, match=r"the corpus lacks 1 of 1 needed documents, for example 'gone'"):
         label(tables={**TABLES, "run": table(BM25_RUN, [("q0", "gone", 1, 1.0)])})
 
 

@@ -142,7 +142,7 @@ def test_other_evaluation_data_is_refused_and_so_is_what_was_never_measured(add:
     add(0.9, values=150)
     assert "and share 150" in promote(NAME, None, PARAMS, store=store).reasons[0]
     version = add(0.9, seeds=1, recipe="alone")
-    assert "1 seeds are known" in promote(NAME, None, PARAMS, store=store).reasons[0]
+    assert "1 seeds are common" in promote(NAME, None, PARAMS, store=store).reasons[0]
     backend.client.delete_model_version_tag(NAME, version, "evaluation_run")
     assert "has no values of this measure on split promotion" in promote(NAME, None, PARAMS, store=store).reasons[0]
     assert champion(backend) == "3"
