@@ -107,18 +107,18 @@ def _cost(learner: Learner[Any], counted: "CountedWork") -> StepCost:
 # Arithmetic -------------------------------------------------------------------------------------------------
 
 
-class SharedFakeTensorMode(FakeTensorMode):
+class SharedFakeTensorMode(FakeTensorMode):  # type: ignore[no-untyped-call]
     """Fake tensors of which copies have the same mode, for a copied one crashes: teachers are copies of models."""
 
     def __deepcopy__(self, memo: Any) -> Self:
         return self
 
 
-class CountedWork(TorchDispatchMode):
+class CountedWork(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts FLOPs of products, and bytes of all tensors that live at once; a value that is asked for is 1."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.flops = self.bytes = self.most = 0
         self._alive: dict[int, ReferenceType[Any]] = {}
 
@@ -187,7 +187,7 @@ def bare_model(params: InitModelParams | HeadedParams, auto: str = "AutoModel", 
         source = read_layout(locate_weights(params.weights)).towers["passage"]
         config = transformers.AutoConfig.from_pretrained(source, local_files_only=True, trust_remote_code=False)
     except (DataError, MissingPackageError) as error:
-        if (shape := SHAPES.get(params.weights)) is None:
+        if (shape := SHAPES.get(params.weights or "")) is None:
             raise DataError(f"{params.weights} is not here, and its shape is not known: fetch it") from error
         config = transformers.AutoConfig.for_model(**shape)
     config.update({**changes, **({} if params.layers is None else {"num_hidden_layers": params.layers})})

@@ -23,21 +23,23 @@ def cases(seed: int, count: int, folder: Path, before_gc: Callable[[], None] | N
     draw, world, home = random.Random(seed), World.make(folder), folder / "beside"
     home.mkdir()
     loop = _loop(home, before_gc)
-    for number in range(count):
-        if not loop.is_alive():
-            loop = _loop(home, before_gc)
-        said = home / f"said-{number}"
-        words = command(world, "retriever", *SMALL, f"seed={number}")
-        if draw.random() < 0.25:
-            first = begin(words, said, home)
-            first.join(draw.uniform(0, 2))
-            first.kill()
-            first.join()
-        process = begin(words, said, home)
-        process.join()
-        yield Case(f"{number}", _fault(world.store(home.name), process, said, home / "gc"))
-    loop.kill()
-    loop.join()
+    try:
+        for number in range(count):
+            if not loop.is_alive():
+                loop = _loop(home, before_gc)
+            said = home / f"said-{number}"
+            words = command(world, "retriever", *SMALL, f"seed={number}")
+            if draw.random() < 0.25:
+                first = begin(words, said, home)
+                first.join(draw.uniform(0, 2))
+                first.kill()
+                first.join()
+            process = begin(words, said, home)
+            process.join()
+            yield Case(f"{number}", _fault(world.store(home.name), process, said, home / "gc"))
+    finally:
+        loop.kill()
+        loop.join()
 
 
 def _loop(home: Path, before: Callable[[], None] | None) -> BaseProcess:

@@ -77,7 +77,10 @@ def full_pair(params: TrainCoTeachingParams, start: Mapping[str, Any]) -> Sequen
     from noisyir.methods.co_teaching.learner import CoTeachingRun
     from noisyir.training.full_size import constant_rng, retriever_learners
 
-    return retriever_learners(params, start, lambda *given: CoTeachingRun(*given, params, constant_rng, 0.0))
+    def taught(encoder: Any, pairs: Any) -> CoTeachingRun:
+        return CoTeachingRun(encoder, pairs, params, constant_rng, 0.0)
+
+    return retriever_learners(params, start, taught)
 
 
 TRAIN_CO_TEACHING = Stage(

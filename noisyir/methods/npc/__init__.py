@@ -143,7 +143,10 @@ def full_correction(params: TrainNpcParams, start: Mapping[str, Any]) -> Sequenc
     from noisyir.methods.npc.objective import NoisyPairCorrection
     from noisyir.training.full_size import constant_rng, retriever_learners
 
-    return retriever_learners(params, start, lambda *given: NoisyPairCorrection(*given, params, constant_rng).correct())
+    def corrected(encoder: Any, pairs: Any) -> NoisyPairCorrection:
+        return NoisyPairCorrection(encoder, pairs, params, constant_rng).correct()
+
+    return retriever_learners(params, start, corrected)
 
 
 TRAIN_NPC = Stage(
