@@ -41,7 +41,7 @@ def run(
     to: Annotated[str | None, option("STAGE", "stop after this stage")] = None,
     only: Annotated[str | None, option("STAGE", "run this stage alone, from artifacts that are there")] = None,
     refresh: Refresh = None,
-    dry_run: Annotated[bool, flag("--dry-run", "show what is cached, what would run and its cost")] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "show the steps: cached, or to run, and their cost")] = False,
     why: Annotated[bool, flag("--why", "--dry-run: name the change behind each step that would run")] = False,
     engine: Engine = "local",
     no_track: Annotated[bool, flag("--no-track", "do not track and register with MLflow")] = False,
