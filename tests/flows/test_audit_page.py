@@ -234,7 +234,7 @@ def test_a_person_judges_by_keyboard_alone_and_saves_what_survives_a_reload(page
 def test_verdicts_can_be_taken_back_and_another_document_taken(page, audit_page, tmp_path):
     page.open(audit_page)
     page("verdicts.clear(); pairs.render()")  # the browser keeps those of other tests
-    assert "count for their own pairs and for nothing else" in page("document.getElementById('pairs').textContent")
+    assert "count for their own pairs only" in page("document.getElementById('pairs').textContent")
     page.press("j")
     pressed = "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: 'w', bubbles: true}))"
     page(f"for (let n = 0; n < 60; n++) {pressed}")  # at once: the browser would draw the page after each

@@ -1,6 +1,7 @@
 """Runs in MLflow: what a pipeline leaves there, and what happens when a stage or MLflow itself fails."""
 
 import logging
+import re
 import socket
 import subprocess
 import sys
@@ -32,12 +33,12 @@ from noisyir.tracking.tracker import Tracker
 
 @pytest.fixture(scope="module")
 def runs(tracked: tuple[Path, Outcome]) -> dict:
-    """The tracked pipeline's MLflow runs by name."""
+    """The tracked pipeline's MLflow runs by name, the parent by its experiment's."""
     client = connect(tracked[0]).client
     (experiment,) = client.search_experiments(filter_string="name = 'noisyir-demo'")
     found = client.search_runs([experiment.experiment_id])
-    assert len({run.info.run_name for run in found}) == len(found)
-    return {run.info.run_name: run for run in found}
+    assert len({run.info.run_name.split(" · ")[0] for run in found}) == len(found)
+    return {run.info.run_name.split(" · ")[0]: run for run in found}
 
 
 def test_one_parent_run_and_one_nested_run_for_each_executed_stage(tracked, runs):
@@ -108,6 +109,7 @@ def test_the_training_curve_is_there_in_full(tracked, runs):
 def test_measures_note_and_report_are_in_the_parent_run(tracked, runs):
     home, outcome = tracked
     store, parent = Store(home / "store", home=home), runs["demo"]
+    assert re.fullmatch(r"demo · npc · [01]\.\d{3}", parent.info.run_name), "its kept system and value"
     rows = store.builds.table(outcome.kept["comparison"], ["system", "measure", "mean"]).to_pylist()
     assert {row["system"] for row in rows} == {
         "bm25",
