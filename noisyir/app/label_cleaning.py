@@ -3,6 +3,7 @@
 import math
 import shlex
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +100,8 @@ def how_to_measure(found: Audited, applied: Applied) -> str:
     """
     if not found.held_out:
         columns = (isinstance(found.exp.data, Pairs) and found.exp.data.columns) or {}
-        named = [
-            part for name in ("query", "document") if (column := columns.get(name)) for part in (f"--{name}", column)
-        ]
-        command = shlex.join(["noisyir", "init", str(applied.pairs), *named])
+        both = [(f"--{name}", column) for name in ("query", "document") if (column := columns.get(name))]
+        command = shlex.join(["noisyir", "init", str(applied.pairs), *chain(*both)])
         return f"\n{'next':<7}{command}\n{'':<7}writes an experiment that trains on the cleaned pairs"
     intro = f"The data has {found.held_out:,} held-out queries. To measure the change on them:"
     commands = [f"  noisyir run {path}" for path in _experiments(found.exp, applied)]
