@@ -37,14 +37,14 @@ from noisyir.training.settings import TrainDprParams
 
 ALL = 1 << 62  # texts padded together, for all are of one length
 _LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
-# Shapes of models that papers start from, as transformers' configs have them: a step's cost needs no weights.
+# Shapes of models that papers start from, as transformers' configs have them, by the last part of their names.
 SHAPES: Mapping[str, Mapping[str, Any]] = {
-    "google-bert/bert-base-uncased": {"model_type": "bert"},
-    "google-bert/bert-large-uncased": {"model_type": "bert", **_LARGE},
-    "nghuyong/ernie-2.0-base-en": {"model_type": "bert", "type_vocab_size": 4},
-    "nghuyong/ernie-2.0-large-en": {"model_type": "bert", "type_vocab_size": 4, **_LARGE},
-    "Luyu/co-condenser-marco": {"model_type": "bert"},
-    "microsoft/unixcoder-base": {
+    "bert-base-uncased": {"model_type": "bert"},
+    "bert-large-uncased": {"model_type": "bert", **_LARGE},
+    "ernie-2.0-base-en": {"model_type": "bert", "type_vocab_size": 4},
+    "ernie-2.0-large-en": {"model_type": "bert", "type_vocab_size": 4, **_LARGE},
+    "co-condenser-marco": {"model_type": "bert"},
+    "unixcoder-base": {
         "model_type": "roberta", "vocab_size": 51416, "max_position_embeddings": 1026, "type_vocab_size": 10
     },
 }  # fmt: skip
@@ -187,7 +187,7 @@ def bare_model(params: InitModelParams | HeadedParams, auto: str = "AutoModel", 
         source = read_layout(locate_weights(params.weights)).towers["passage"]
         config = transformers.AutoConfig.from_pretrained(source, local_files_only=True, trust_remote_code=False)
     except (DataError, MissingPackageError) as error:
-        if (shape := SHAPES.get(params.weights or "")) is None:
+        if (shape := SHAPES.get((params.weights or "").rpartition("/")[2])) is None:
             raise DataError(f"{params.weights} is not here, and its shape is not known: fetch it") from error
         config = transformers.AutoConfig.for_model(**shape)
     config.update({**changes, **({} if params.layers is None else {"num_hidden_layers": params.layers})})

@@ -83,6 +83,8 @@ def test_a_static_model_is_not_rehearsed_and_what_cannot_be_is_said(dry_run, tmp
     said = dry_run("nq_dpr", "model.weights=nobody/knows")
     assert steps_said(said) == ["train_dpr@dpr: nobody/knows is not here, and its shape is not known: fetch it"]
     assert not steps_said(dry_run("nq_dpr", "--to", "mine"))
+    (said,) = steps_said(dry_run("nq_dpr", "model.layers=1", "train.lora={rank: 8}"))
+    assert said.startswith("train_dpr@dpr: cannot be rehearsed with fake tensors: ")
 
 
 TRAINED = [name for name in experiments.names() if name not in ("demo", "nfcorpus", "squad_static")]
