@@ -26,7 +26,7 @@ _MOST_TOLD = 4000  # characters of a trial's own fault: a pipe takes so many at 
 # A message says what to do, or what should stand there instead of what does.
 _REMEDY = re.compile(
     r"\b(set|sets|give|put|keep|name|use|write|convert|mend|check|get|remove|rename|leave|leaves|lower|raise|choose|"
-    r"make|must|should|known|there are|expected|needs|did you mean|download|map|copy|valid|a number|goes with|list|"
+    r"make|must|should|known|there are|expected|needs|did you mean|download|map|copy|valid|a number|goes with|lists?|"
     r"again|one of)\b",
     re.IGNORECASE,
 )
