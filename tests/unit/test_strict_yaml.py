@@ -31,10 +31,10 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     ],
 )
 def test_what_is_ambiguous_is_refused(text: str, message: str):
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(ConfigError, match=message) as caught:
         parse_yaml(text, "file")
-    assert "\n" not in str(caught.value) and time.monotonic() - began < 5
+    assert "\n" not in str(caught.value) and time.process_time() - began < 5
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_a_misspelt_setting_of_one_round_is_named(experiment):
     [
         (
             "ar2.mine={2: {sampler: simans}}",
-            r"ar2\.mine\.2: rounds are numbered from 0, so that ar2\.rounds=2 ends with 1",
+            r"ar2\.mine\.2: rounds are numbered from 0, and ar2\.rounds=2 ends with 1",
         ),
         ("ar2.continued.train={rounds: 3}", r"set ar2\.continued\.rounds"),
         ("ar2.continued.train={lr: 3}", r"ar2\.continued\.train\.lr"),
