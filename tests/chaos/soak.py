@@ -55,14 +55,15 @@ class Soak:
     def words(self) -> list[str]:
         """A command of the next user."""
         self.number += 1
-        small = [*SETTINGS, f"data.path={self.data}", "methods=[dpr]", "train.epochs=1", "runtime.threads=1"]
+        small = [*SETTINGS, f"data.path={self.data}", "methods=[dpr]", "train.epochs=1", "runtime.threads=1",
+                 "data.promotion_share=0.5"]  # fmt: skip
         new = self.site.home / "new.jsonl"
         new.write_text(f'{{"_id": "new{self.number}", "title": "", "text": "word{self.number} oven wind"}}\n')
         return self.draw.choice([
             ["run", "demo", *small, f"seed={self.number % 4}"],
             ["refresh", "demo", str(new)],
             ["audit", str(self.data), "runtime.threads=1", "--out", str(self.site.home / "audit")],
-            ["promote"],
+            ["promote", "--force"],  # a model of made-up data is no better than none
             ["search", "demo", "oven"],
             ["gc", "--keep-runs", str(_KEEP), "--yes", "--wait", "60"],
             ["verify"],
