@@ -102,10 +102,7 @@ def test_a_misspelt_setting_of_one_round_is_named(experiment):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        (
-            "ar2.mine={2: {sampler: simans}}",
-            r"ar2\.mine\.2: rounds are numbered from 0, and ar2\.rounds=2 ends with 1",
-        ),
+        ("ar2.mine={2: {sampler: simans}}", r"ar2\.mine\.2: rounds are numbered from 0, and ar2\.rounds=2 ends with 1"),
         ("ar2.continued.train={rounds: 3}", r"set ar2\.continued\.rounds"),
         ("ar2.continued.train={lr: 3}", r"ar2\.continued\.train\.lr"),
         ("ar2.mine={0: {rank_from: 10}, 1: {rank_to: 5}}", r"ar2\.mine\.1"),
