@@ -36,7 +36,14 @@ SIGNALS: dict[str, dict[str, Any]] = {
     "ranker, cross-fitted": {"detectors": {"ranker": RANKER}},
     "ensemble + ranker": {"detectors": {"ensemble": ENSEMBLE, "ranker": RANKER}},
 }
-HEADINGS = ["set", "signal", "AUROC", "average precision", "seconds a seed", "AUROC less the ensemble's, 95 %"]
+HEADINGS = [
+    "set",
+    "signal",
+    "AUROC",
+    "average precision",
+    "seconds a seed",
+    "AUROC less the ensemble's, 95 % over seeds",
+]
 NAMED = ("staqc", "nl2bash", "conala:neighbour", "squad:half_answer")
 
 
@@ -82,10 +89,11 @@ def measured(name: str, signal: str, seed: int, data: Path, home: Path) -> tuple
 def row_of(name: str, signal: str, values: np.ndarray, ensemble: np.ndarray) -> list[str]:
     """values: (seeds, 3) of `measured`.  A detector that draws nothing has no interval."""
     auroc, precision, seconds = values.mean(axis=0)
-    gains, beside = values[:, 0] - ensemble[:, 0], ""
-    if signal != "ensemble":
-        half = stats.t.ppf(0.975, len(gains) - 1) * stats.sem(gains) if len(gains) > 1 else np.nan
-        beside = f"{gains.mean():+.3f} [{gains.mean() - half:+.3f}, {gains.mean() + half:+.3f}]"
+    gains = values[:, 0] - ensemble[:, 0]
+    beside = "" if signal == "ensemble" else f"{gains.mean():+.3f}"
+    if np.ptp(gains) > 1e-9:  # else nothing is drawn
+        half = stats.t.ppf(0.975, len(gains) - 1) * stats.sem(gains)
+        beside += f" [{gains.mean() - half:+.3f}, {gains.mean() + half:+.3f}]"
     return [name, signal, f"{auroc:.3f}", f"{precision:.3f}", f"{seconds:.0f}", beside]
 
 

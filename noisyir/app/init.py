@@ -114,10 +114,8 @@ def advice_for(
 
     Arguments and errors as for `experiment_file`.
     """
-    exp, why = (
-        experiment_for(data, corpus=corpus, overrides=overrides),
-        "static: no time was given (noisyir init --budget 10m)",
-    )
+    exp = experiment_for(data, corpus=corpus, overrides=overrides)
+    why = "static: no time was given (noisyir init --budget 10m)"
     if budget:
         chosen, why = affordable(exp, budget)
         exp = experiment_for(data, corpus=corpus, overrides=[*overrides, *chosen])

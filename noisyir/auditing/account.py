@@ -124,7 +124,7 @@ def _account(store: Store, run: Mapping[str, Any], query_id: str, doc_id: str | 
     found = [(table, rows) for table in tables if (rows := _rows_about(table, query_id, doc_id)) is not None]
     if not any(table.artifact == "queries" for table in tables):
         raise StoreError(
-            f"the tables of the newest run of {run['experiment']} knew is gone from {store.url}, as after gc: "
+            f"the tables of the newest run of {run['experiment']} are gone from {store.url}, as after gc: "
             f"type {run.get('command') or 'noisyir run ' + run['experiment']} again"
         )
     query = _query(tables, found, query_id)

@@ -143,7 +143,7 @@ def _verdicts(rows: Sequence[Row], asked: RowQuery) -> list[str]:
         return [f"{asked.stage} drops {len(dropped):,} of {len(rows):,} candidates{names}"]
     if found := asked.of(rows):
         return [_verdict(asked.stage, row) for row in found]
-    return [f"{asked.stage} did not see {asked.doc_id}, but about {len(rows):,} others"]
+    return [f"{asked.stage} did not see {asked.doc_id}, only {len(rows):,} others"]
 
 
 def _verdict(judge: str, row: Row) -> str:

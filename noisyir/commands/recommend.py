@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated
 
 from noisyir.commands import CorpusFile, Json, StoreUrl, argument, open_store, option, print_json
@@ -29,14 +30,15 @@ def run(
         counts = {one.name: one.count for one in leaks}
         return print_json({**in_json(advice, profile), "backbone": exp.model.backbone, "leaks": counts})
     lines = sentences(advice, profile)
+    source = shlex.join([data, *(["--corpus", corpus] if corpus else [])])
     met = ", ".join(f"{one.count:,} of {one.of:,} queries ({one.name})" for one in leaks)
     lines += [
-        ("leaks", f"{met}: tests are too easy (noisyir check {data})" if met else "none between training and tests"),
+        ("leaks", f"{met}: tests are too easy (noisyir check {source})" if met else "none between training and tests"),
         ("backbone", why_model),
         ("negatives", "from the batch: the protocol measures no mined ones"),
         ("budget", f"{passes_of(advice, exp.train.epochs)} passes over the documents of the pairs"),
-        ("judge", f"50 pairs first: the rate of wrong pairs is not known (noisyir audit {data} --judge)"),
-        ("next", f"noisyir init {data}"),
+        ("judge", f"50 pairs first: the rate of wrong pairs is not known (noisyir audit {source} --judge)"),
+        ("next", f"noisyir init {source}"),
     ]
     for word, said in lines:
         print(f"{word:<12}{said}")

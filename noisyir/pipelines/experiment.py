@@ -66,7 +66,7 @@ class Experiment(Params):
     name: Annotated[str, AfterValidator(_file_name)] = Field(description="names the run in reports and in MLflow")
     description: str = Field("", description="one line on the experiment's purpose")
     task: Task = Field(
-        RetrieverTask(), description="the methods that are trained; settings may be in a group of their name"
+        RetrieverTask(), description="the kind of model that is trained; its settings may be in a group of its name"
     )
     seed: int = Field(42, description="of every random choice; enters the keys of stages that make any")
     data: Format = Pydocs()

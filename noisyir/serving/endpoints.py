@@ -135,7 +135,7 @@ class Endpoints:
         index = live.model.index
         if name is not None:
             _check_store(live, name)
-        documents = len(index.documents) if index else 0
+        documents = len(index) if index else 0
         counts = {"completed": documents, "total": documents, "in_progress": 0, "failed": 0, "cancelled": 0}
         about = {
             "id": live.model.id, "object": "vector_store", "name": live.model.id, "created_at": self.began,
@@ -368,7 +368,7 @@ def search_page(model: ServedModel, *, has_key: bool) -> str:
     systems = model.index.systems if model.index else []
     known = {"store": model.id, "systems": systems, "has_key": has_key, "audit": model.facts["audit"], "common": []}
     style, script = (Markup(inlined(names)) for names in (_STYLES, _SCRIPTS))
-    told = {"model": model.id, "documents": len(model.index.documents) if model.index else 0, "systems": systems}
+    told = {"model": model.id, "documents": len(model.index) if model.index else 0, "systems": systems}
     return (
         templates()
         .get_template("search.html")

@@ -102,8 +102,7 @@ class ServedIndex:
         found, builds, how = newest_index(store, model), store.builds.all(), SearchParams()
         self.ref = found.index.ref("index")
         table = store.builds.table(found.corpus, ("doc_id", "doc_row", "title", "text")).sort_by("doc_row")
-        self.documents = table.drop_columns(["doc_row"]).combine_chunks()
-        self._columns = {name: self.documents[name].combine_chunks() for name in self.documents.column_names}
+        self._columns = {name: table[name].combine_chunks() for name in ("doc_id", "title", "text")}
         self.dimensions = dimension_of(store.builds.folder(self.ref))
         self._vectors: Index = open_vectors(
             store.builds.folder(self.ref), probes=how.probes, breadth=how.breadth,
@@ -122,6 +121,10 @@ class ServedIndex:
         self._fusion: dict[str, Any] = store.builds.table(fused.ref("fusion")).to_pylist()[0] if fused else {}
         self._depth = int(hybrid.bm25.params["top_k"]) if hybrid and hybrid.bm25 else 0
 
+    def __len__(self) -> int:
+        """How many documents there are."""
+        return len(self._columns["doc_id"])
+
     @property
     def systems(self) -> list[str]:
         """By which documents can be ranked."""
@@ -133,7 +136,7 @@ class ServedIndex:
 
     def fused(self, terms: Sequence[Ranking], vectors: Sequence[Ranking], ks: Sequence[int]) -> list[Ranking]:
         """The best documents of two rankings of each query, combined as the run combined them."""
-        how, ids = self._fusion, self.documents["doc_id"].combine_chunks()
+        how, ids = self._fusion, self._columns["doc_id"]
         queries = pa.array([f"{number:06}" for number in range(len(ks))])
 
         def run(found: Sequence[Ranking]) -> pa.Table:
@@ -153,7 +156,7 @@ class ServedIndex:
     @cached_property
     def row_of(self) -> dict[str, int]:
         """The row of each document."""
-        return {name: row for row, name in enumerate(self.documents["doc_id"].to_pylist())}
+        return {name: row for row, name in enumerate(self._columns["doc_id"].to_pylist())}
 
     def by_vectors(self, queries: Vectors, ks: Sequence[int]) -> list[Ranking]:
         """The best documents for each vector."""
@@ -351,7 +354,7 @@ def _encoder(model: BiEncoder, index: ServedIndex | None, options: ServeOptions)
             raise StoreError(
                 "--backend openvino-qint8 needs an index, because its passages set the 8 bits: leave it out"
             )
-        calibration = [index.passage(row) for row in range(min(CALIBRATED, len(index.documents)))]
+        calibration = [index.passage(row) for row in range(min(CALIBRATED, len(index)))]
     return OpenVinoEncoder(model, precision=options.precision, threads=options.cpu_threads, calibration=calibration)
 
 

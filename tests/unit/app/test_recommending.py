@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -102,6 +104,18 @@ def test_the_command_says_what_init_writes(tmp_path: Path, monkeypatch, capsys):
     (told,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("leaks"))
     assert "60 of 60" in told and f"noisyir check {tmp_path / 'leaking.jsonl'}" in told
     assert main(["check", str(tmp_path / "leaking.jsonl"), "--fail-on", "leaks"]) == 3
+    apart = [{"query": row["query"], "doc_id": row["document"][9:], "split": row["split"]} for row in leaking]
+    (tmp_path / "apart.jsonl").write_text("".join(json.dumps(row) + "\n" for row in apart))
+    documents = {row["document"][9:]: row["document"] for row in rows}
+    (tmp_path / "corpus.jsonl").write_text(
+        "".join(json.dumps({"_id": name, "text": text}) + "\n" for name, text in documents.items())
+    )
+    capsys.readouterr()
+    assert main(["recommend", str(tmp_path / "apart.jsonl"), "--corpus", str(tmp_path / "corpus.jsonl")]) == 0
+    said = capsys.readouterr().out
+    for verb, code in (("check", 0), ("init", 0)):
+        (typed,) = re.findall(rf"noisyir ({verb} \S*apart[^)\n]*)", said)
+        assert main(shlex.split(typed)) == code
     capsys.readouterr()
     assert main(["recommend", str(tmp_path / "nothing.jsonl")]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1

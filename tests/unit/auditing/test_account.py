@@ -230,7 +230,7 @@ def test_what_was_no_candidate_and_what_no_judge_saw_is_told(finished):
     store, tables = finished
     odd = next(row for row in tables["candidates"].to_pylist() if row["rank"] % 2)
     unseen = said(account_of(store, odd["query_id"], odd["doc_id"]))
-    assert unseen["verdicts"].startswith(f"referee did not see {odd['doc_id']}, but about ")
+    assert unseen["verdicts"].startswith(f"referee did not see {odd['doc_id']}, only ")
     assert "audit_negatives" not in unseen
     pair = next(row for row in tables["noisy_pairs"].to_pylist() if row["query_id"] == odd["query_id"])
     assert (
