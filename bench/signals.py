@@ -91,7 +91,7 @@ def row_of(name: str, signal: str, values: np.ndarray, ensemble: np.ndarray) -> 
     auroc, precision, seconds = values.mean(axis=0)
     gains = values[:, 0] - ensemble[:, 0]
     beside = "" if signal == "ensemble" else f"{gains.mean():+.3f}"
-    if np.ptp(gains) > 1e-9:  # else nothing is drawn
+    if np.ptp(gains) > 1e-9:  # else it draws nothing
         half = stats.t.ppf(0.975, len(gains) - 1) * stats.sem(gains)
         beside += f" [{gains.mean() - half:+.3f}, {gains.mean() + half:+.3f}]"
     return [name, signal, f"{auroc:.3f}", f"{precision:.3f}", f"{seconds:.0f}", beside]
