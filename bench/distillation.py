@@ -15,6 +15,8 @@ corrected by Holm.  Static model, unless `--set-also model.backbone=transformer`
 
 import argparse
 import os
+import random
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -84,12 +86,23 @@ def main() -> None:
 def data_of(asked: argparse.Namespace, home: Path) -> dict[str, Any]:
     """The experiment's `data`; SQuAD whole, or as many pairs as were asked for."""
     if asked.set not in READERS:
-        return {"kind": "beir", "path": str(asked.folder)}
+        folder = asked.folder if asked.pairs is None else _drawn(asked.folder, asked.pairs, home / asked.set)
+        return {"kind": "beir", "path": str(folder), "on_empty": "exclude"}
     if asked.set == "squad" and asked.pairs is None:
         return {"kind": "squad", "path": str(asked.folder)}
     labelled, folder = READERS[asked.set](asked.folder, asked.pairs), home / asked.set
     write_beir(labelled, range(len(labelled.train)), folder)
     return {"kind": "beir", "path": str(folder), "on_empty": "exclude"}
+
+
+def _drawn(beir: Path, pairs: int, folder: Path) -> Path:
+    """The same folder with so many of its training pairs, drawn at random."""
+    if not folder.exists():
+        shutil.copytree(beir, folder)
+        train = folder / "qrels" / "train.tsv"
+        heading, *lines = train.read_text().splitlines(keepends=True)
+        train.write_text(heading + "".join(random.Random(0).sample(lines, pairs)))
+    return folder
 
 
 def settings_of(arm: str, asked: argparse.Namespace, data: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """A month in an hour and a half: `python -m tests.chaos.soak --minutes 90 --record FILE`.
 
-`make up` on SQLite, with a home of its own.  Commands and flow runs are drawn at random, and so is a process that is
-killed: a server, a worker, or the command.  In the end nothing may have leaked or be stuck, all must be as written, and
-every registered model must load.
+`make up` on SQLite, with a home of its own.  A training and a promotion are scheduled each minute.  Commands and flow
+runs are drawn at random, and so is a process that is killed: a server, a worker, or the command.  In the end nothing
+may have leaked or be stuck, all must be as written, no answer of a judge is lost, and every registered model must load.
 """
 
 import argparse
@@ -15,19 +15,22 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 import psutil
 
 from noisyir.engine.store import Store
-from tests.e2e.site import FINAL, ROOT, Site
+from tests.e2e.site import FINAL, ROOT, Site, wait_until
 from tests.tiny import SETTINGS, write_beir
 
 _GROWTH = 1.05  # of the servers' memory, from the first third to the last
 _KEEP = 5  # runs whose builds gc leaves
+_ANSWERS = 4  # of a judge at a time
+_LATE = 1200  # seconds after which a flow run that should have ended is stuck
 _UNEXPECTED = ("did not expect this", "Traceback (most recent call last)")
 
 
@@ -46,30 +49,49 @@ class Soak:
     """A site, and who uses it."""
 
     def __init__(self, folder: Path, seed: int) -> None:
-        self.site, self.draw, self.number = Site(folder), random.Random(seed), 0
+        self.site, self.draw = Site(folder), random.Random(seed)
+        self.number, self.saved = 0, 0  # of commands, and of judges' answers
+        self.schedules: list[str] = []
         self.faults: list[str] = []
         self.samples: list[Sample] = []
         self.data = write_beir(folder / "beir")
         self.began = time.monotonic()
 
+    def schedule(self) -> None:
+        """Each minute a training, which the one before may hold up, and a promotion."""
+        for name, given in (
+            ("train_retriever/nightly", {"experiment": "demo", "overrides": self._small()}),
+            ("promote/on-demand", {"force": True}),  # a model of made-up data is no better than none
+        ):
+            path = f"/deployments/{self.site.deployment(name)['id']}/schedules"
+            each_minute = {"schedule": {"cron": "* * * * *", "timezone": "UTC"}, "active": True, "parameters": given}
+            made = self.site.api.post(path, json=[each_minute]).raise_for_status().json()
+            self.schedules += [f"{path}/{one['id']}" for one in made]
+
+    def _small(self) -> list[str]:
+        return [*SETTINGS, f"data.path={self.data}", "methods=[dpr]", "train.epochs=1", "runtime.threads=1",
+                "data.promotion_share=0.5"]  # fmt: skip
+
     def words(self) -> list[str]:
         """A command of the next user."""
         self.number += 1
-        small = [*SETTINGS, f"data.path={self.data}", "methods=[dpr]", "train.epochs=1", "runtime.threads=1",
-                 "data.promotion_share=0.5"]  # fmt: skip
         new = self.site.home / "new.jsonl"
         new.write_text(f'{{"_id": "new{self.number}", "title": "", "text": "word{self.number} oven wind"}}\n')
         return self.draw.choice([
-            ["run", "demo", *small, f"seed={self.number % 4}"],
+            ["run", "demo", *self._small(), f"seed={self.number % 4}"],
             ["refresh", "demo", str(new)],
-            ["audit", str(self.data), "runtime.threads=1", "--out", str(self.site.home / "audit")],
-            ["promote", "--force"],  # a model of made-up data is no better than none
+            ["audit", *self._audited()],
+            ["audit", *self._audited(), "--judge", "--terminal"],
+            ["promote", "--force"],
             ["search", "demo", "oven"],
             ["gc", "--keep-runs", str(_KEEP), "--yes", "--wait", "60"],
             ["verify"],
             ["flow"],
             ["status"],
         ])  # fmt: skip
+
+    def _audited(self) -> list[str]:
+        return [str(self.data), "runtime.threads=1", "--out", str(self.site.home / "audit")]
 
     def turn(self) -> None:
         """One command, killed or not; and one of ten times a process of the site is killed, too."""
@@ -78,11 +100,13 @@ class Soak:
             code = self._flow()
         else:
             environment = self.site.environment | self.site.client_environment() | {"OMP_NUM_THREADS": "1"}
-            said = self.site.home / "said"
-            with said.open("w") as out:
+            said, answers = self.site.home / "said", self.site.home / "answers"
+            answers.write_text("".join(f"{key}\n" for key in self.draw.choices("rwu", k=_ANSWERS)) + "q\n")
+            with said.open("w") as out, answers.open() as given:
                 command = [sys.executable, "-m", "noisyir.cli", *words]
-                process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out)
+                process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=given, stdout=out, stderr=out)
                 code = self._ended(process, self.draw.uniform(0, 20) if self.draw.random() < 0.2 else 900)
+            self.saved += said.read_text(errors="replace").count("Saved: ")
             if any(odd in said.read_text(errors="replace") for odd in _UNEXPECTED):
                 self.faults.append(f"{words[0]}: {said.read_text(errors='replace')[-400:]}")
         killed = ""
@@ -121,13 +145,20 @@ class Soak:
 
     def end(self) -> list[str]:
         """What is not as promised in the end, after a last gc and a last run."""
+        for path in self.schedules:
+            self.site.api.delete(path).raise_for_status()
+        with suppress(AssertionError):
+            wait_until(lambda: not self._open_runs(), "the end of all flow runs", _LATE)
         for words in (["gc", "--keep-runs", str(_KEEP), "--yes", "--wait", "600"], ["verify"], ["status"]):
             with suppress(AssertionError):
                 self.site.noisyir(*words)
                 continue
             self.faults.append(f"{' '.join(words)} fails in the end")
-        runs = self.site.flow_runs()
-        self.faults += [f"flow run {one['name']} is {one['state_type']}" for one in runs if _stuck(one["state_type"])]
+        runs = self._open_runs()
+        self.faults += [f"flow run {one['name']} is {one['state_type']}" for one in runs]
+        journal = self.site.home / "audit" / "judgements.jsonl"
+        if (kept := len(journal.read_text().splitlines())) < self.saved:
+            self.faults.append(f"of {self.saved} answers of judges {kept} are there")
         left = [path for path in (self.site.home / "store").rglob("*") if path.name.endswith(".arriving")]
         self.faults += [f"left behind: {path}" for path in left]
         self.faults += list(self._unloadable())
@@ -145,6 +176,11 @@ class Soak:
                 if (self.site.home / "store" / ".runs" / f"{name}.now").exists():
                     self.faults.append(f"the last word of the dead run {name} stays")
         return self.faults
+
+    def _open_runs(self) -> list[dict[str, Any]]:
+        """The flow runs that should have ended, or begun."""
+        due = {"expected_start_time": {"before_": datetime.now(UTC).isoformat()}}
+        return self.site.flow_runs(flow_runs=due | {"state": {"type": {"not_any_": sorted(FINAL)}}})
 
     def _since(self, minutes: float) -> list[Sample]:
         return [one for one in self.samples if one.minutes >= minutes]
@@ -176,10 +212,6 @@ def _tree(pids: object) -> Iterator[psutil.Process]:
             yield from process.children(recursive=True)
 
 
-def _stuck(state: str) -> bool:
-    return state not in FINAL and state != "SCHEDULED"
-
-
 def main() -> int:
     """Exit code 1 where something is not as promised."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.soak", description=__doc__)
@@ -192,6 +224,7 @@ def main() -> int:
         soak.site.environment |= {"NOISYIR_DATABASE": "sqlite", "NOISYIR_WATCH": "1"}
         try:
             soak.site.up()
+            soak.schedule()
             soak.began = time.monotonic()
             while time.monotonic() - soak.began < 60 * given.minutes:
                 soak.turn()
