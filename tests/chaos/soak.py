@@ -60,7 +60,7 @@ class Soak:
     def schedule(self) -> None:
         """Each minute a training, which the one before may hold up, and a promotion."""
         for name, given in (
-            ("train_retriever/nightly", {"experiment": "demo", "overrides": self._small()}),
+            ("train_retriever/nightly", {"experiment": "demo", "overrides": self._small(), "runtime": {"threads": 1}}),
             ("promote/on-demand", {"force": True}),  # a model of made-up data is no better than none
         ):
             path = f"/deployments/{self.site.deployment(name)['id']}/schedules"
@@ -69,7 +69,7 @@ class Soak:
             self.schedules += [f"{path}/{one['id']}" for one in made]
 
     def _small(self) -> list[str]:
-        return [*SETTINGS, f"data.path={self.data}", "methods=[dpr]", "train.epochs=1", "runtime.threads=1",
+        return [*SETTINGS, f"data.path={self.data}", "methods=[dpr]", "train.epochs=1",
                 "data.promotion_share=0.5"]  # fmt: skip
 
     def words(self) -> list[str]:
@@ -78,7 +78,7 @@ class Soak:
         new = self.site.home / "new.jsonl"
         new.write_text(f'{{"_id": "new{self.number}", "title": "", "text": "word{self.number} oven wind"}}\n')
         return self.draw.choice([
-            ["run", "demo", *self._small(), f"seed={self.number % 4}"],
+            ["run", "demo", *self._small(), f"seed={self.number % 4}", "runtime.threads=1"],
             ["refresh", "demo", str(new)],
             ["audit", *self._audited()],
             ["audit", *self._audited(), "--judge", "--terminal"],
@@ -156,6 +156,9 @@ class Soak:
             self.faults.append(f"{' '.join(words)} fails in the end")
         runs = self._open_runs()
         self.faults += [f"flow run {one['name']} is {one['state_type']}" for one in runs]
+        failed = self.site.flow_runs(flow_runs={"state": {"type": {"any_": ["FAILED"]}}})
+        if len(failed) > sum(" kill " in one.did for one in self.samples):  # of a server, which a run may need
+            self.faults += [f"flow run {one['name']} failed: {one['state']['message']}" for one in failed]
         journal = self.site.home / "audit" / "judgements.jsonl"
         if (kept := len(journal.read_text().splitlines())) < self.saved:
             self.faults.append(f"of {self.saved} answers of judges {kept} are there")
@@ -195,6 +198,8 @@ class Soak:
         except MlflowException as error:
             yield f"the registry does not answer: {error}"
             return
+        if "champion" not in client.get_registered_model("noisyir-retriever").aliases:
+            yield "nothing was ever promoted"
         load = "import sys, mlflow; mlflow.pyfunc.load_model(sys.argv[1]).predict(['oven'])"
         for version in versions:
             environment = self.site.environment | self.site.client_environment()

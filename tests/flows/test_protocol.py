@@ -74,11 +74,11 @@ def test_a_strangers_run_weights_and_method_stand_in_the_table(place, noisyir, m
     weights_of(tasks, place / "knows_all", lambda query, doc: float((query, doc) in right))
     test = [line.split("\t") for line in (place / "beir/qrels/test.tsv").read_text().splitlines()[1:]]
     for seed in (0, 1):  # of one condition alone
-        run = place / "perfect" / f"one/uniform-0.4/seed{seed}" / "run.trec"
+        run = place / "perfect.v2" / f"one/uniform-0.4/seed{seed}" / "run.trec"
         run.parent.mkdir(parents=True)
         run.write_text("".join(f"{query} Q0 {doc} 1 9.5 mine\n" for query, doc, _ in test))
 
-    code, out, err = noisyir("protocol", "score", place / "knows_all", place / "perfect", "--out", place / "page")
+    code, out, err = noisyir("protocol", "score", place / "knows_all", place / "perfect.v2", "--out", place / "page")
     assert code == 0, err
     store = Store(place / "home" / "store", home=place / "home")
     (table,) = [meta for meta in store.builds.all() if meta.stage == "noise_table"]
@@ -87,16 +87,16 @@ def test_a_strangers_run_weights_and_method_stand_in_the_table(place, noisyir, m
         for row in store.builds.table(table.ref("bench_summary")).to_pylist()
         if row["against"] in (None, "dpr")
     }
-    assert rows["perfect", 0.4] == 1.0 and ("perfect", 0.0) not in rows
+    assert rows["perfect.v2", 0.4] == 1.0 and ("perfect.v2", 0.0) not in rows
     assert rows["knows_all", 0.0] == rows["dpr", 0.0], "weights of 1 are plain training"
     assert rows["knows_all", 0.4] != rows["dpr", 0.4] and rows["knows_all", 0.4] > 0.3
     page = (place / "page" / "bench.html").read_text()
-    assert "knows_all against dpr" in page and "perfect against dpr" in page
+    assert "knows_all against dpr" in page and "perfect.v2 against dpr" in page
     assert (
         "at 1 times its passes" in page and "at a cost that is not known" in page and "## Each method in words" in out
     )
 
-    code, _, err = noisyir("protocol", "score", place / "knows_all", place / "perfect")
+    code, _, err = noisyir("protocol", "score", place / "knows_all", place / "perfect.v2")
     assert code == 0 and "train_dpr" in err and not [line for line in err.splitlines() if line.endswith(" ...")]
 
 
@@ -121,6 +121,11 @@ def test_what_cannot_be_scored_is_one_line(place, noisyir, tmp_path, name, text,
     code, out, err = noisyir("protocol", "score", tmp_path / "tool")
     lines = [line for line in err.splitlines() if line.startswith("noisyir: ")]
     assert (code, out) == (1, "") and len(lines) == 1 and said in lines[0]
+
+
+def test_a_folder_that_is_not_there_is_one_line(noisyir):
+    code, _, err = noisyir("protocol", "score", "runtime.threads=1")
+    assert code == 1 and err.startswith("noisyir: runtime.threads=1 is no folder: ")
 
 
 def test_a_condition_wants_all_its_seeds(noisyir, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -28,5 +29,7 @@ def run(
     rows = {Path(folder).resolve().name: folder for folder in folders}
     if len(rows) < len(folders):
         raise ConfigError("two folders have one name, and a row is called by its folder: rename one")
-    given = [f"given.{name}={folder}" for name, folder in rows.items()]
-    return noise.run([*(settings or []), *given], suite=suite, data=data, own=own, jobs=jobs, out=out, store=store)
+    if missing := next((folder for folder in folders if not Path(folder).is_dir()), None):
+        raise ConfigError(f"{missing} is no folder: `noisyir protocol write FOLDER` makes the pairs that rows are for")
+    given = f"given={json.dumps(rows)}"  # not given.NAME: a name may have dots
+    return noise.run([*(settings or []), given], suite=suite, data=data, own=own, jobs=jobs, out=out, store=store)
