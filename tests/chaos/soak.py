@@ -13,12 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import httpx
 import psutil
@@ -31,6 +32,7 @@ _GROWTH = 1.05  # of the servers' memory, from the first third to the last
 _KEEP = 5  # runs whose builds gc leaves
 _ANSWERS = 4  # of a judge at a time
 _LATE = 1200  # seconds after which a flow run that should have ended is stuck
+T = TypeVar("T")
 _UNEXPECTED = ("did not expect this", "Traceback (most recent call last)")
 
 
@@ -146,7 +148,7 @@ class Soak:
     def end(self) -> list[str]:
         """What is not as promised in the end, after a last gc and a last run."""
         for path in self.schedules:
-            self.site.api.delete(path).raise_for_status()
+            self._answer(partial(self._unscheduled, path))
         with suppress(AssertionError):
             wait_until(lambda: not self._open_runs(), "the end of all flow runs", _LATE)
         for words in (["gc", "--keep-runs", str(_KEEP), "--yes", "--wait", "600"], ["verify"], ["status"]):
@@ -154,36 +156,56 @@ class Soak:
                 self.site.noisyir(*words)
                 continue
             self.faults.append(f"{' '.join(words)} fails in the end")
-        runs = self._open_runs()
-        self.faults += [f"flow run {one['name']} is {one['state_type']}" for one in runs]
-        failed = self.site.flow_runs(flow_runs={"state": {"type": {"any_": ["FAILED"]}}})
+        self.faults += [*self._of_flow_runs(), *self._left_behind(), *self._unloadable(), *self._grown()]
+        return self.faults
+
+    def _unscheduled(self, path: str) -> None:
+        self.site.api.delete(path).raise_for_status()
+
+    def _of_flow_runs(self) -> Iterator[str]:
+        for one in self._open_runs():
+            yield f"flow run {one['name']} is {one['state_type']}"
+        failed = self._answer(lambda: self.site.flow_runs(flow_runs={"state": {"type": {"any_": ["FAILED"]}}}))
         if len(failed) > sum(" kill " in one.did for one in self.samples):  # of a server, which a run may need
-            self.faults += [f"flow run {one['name']} failed: {one['state']['message']}" for one in failed]
+            yield from (f"flow run {one['name']} failed: {one['state']['message']}" for one in failed)
+
+    def _left_behind(self) -> Iterator[str]:
         journal = self.site.home / "audit" / "judgements.jsonl"
         if (kept := len(journal.read_text().splitlines())) < self.saved:
-            self.faults.append(f"of {self.saved} answers of judges {kept} are there")
-        left = [path for path in (self.site.home / "store").rglob("*") if path.name.endswith(".arriving")]
-        self.faults += [f"left behind: {path}" for path in left]
-        self.faults += list(self._unloadable())
+            yield f"of {self.saved} answers of judges {kept} are there"
+        store = self.site.home / "store"
+        yield from (f"left behind: {path}" for path in store.rglob("*") if path.name.endswith(".arriving"))
+        name = next((path.stem for path in (store / ".runs").glob("*.now")), None)
+        if name and not Store(store, home=self.site.home).locks.is_held("run", name):
+            self.site.noisyir("run", "demo", *SETTINGS, f"data.path={self.data}", "--to", "ingest", "--no-track")
+            if (store / ".runs" / f"{name}.now").exists():
+                yield f"the last word of the dead run {name} stays"
+
+    def _grown(self) -> Iterator[str]:
         third = self.samples[-1].minutes / 3
         early = [one for one in self.samples if one.minutes < third] or self.samples[:1]
         first, last = (median(one.megabytes for one in some) for some in (early, self._since(2 * third)))
         if last > _GROWTH * first:  # medians, for a flow run is a process, too, and a server just begun again is small
-            self.faults.append(f"memory grew from {first:.0f} to {last:.0f} MB")
+            yield f"memory grew from {first:.0f} to {last:.0f} MB"
         if self.samples[-1].processes > max(one.processes for one in early):
-            self.faults.append(f"processes grew from {early[-1].processes} to {self.samples[-1].processes}")
-        with suppress(StopIteration):
-            name = next((self.site.home / "store" / ".runs").glob("*.now")).stem
-            if not Store(self.site.home / "store", home=self.site.home).locks.is_held("run", name):
-                self.site.noisyir("run", "demo", *SETTINGS, f"data.path={self.data}", "--to", "ingest", "--no-track")
-                if (self.site.home / "store" / ".runs" / f"{name}.now").exists():
-                    self.faults.append(f"the last word of the dead run {name} stays")
-        return self.faults
+            yield f"processes grew from {early[-1].processes} to {self.samples[-1].processes}"
 
     def _open_runs(self) -> list[dict[str, Any]]:
         """The flow runs that should have ended, or begun."""
         due = {"expected_start_time": {"before_": datetime.now(UTC).isoformat()}}
-        return self.site.flow_runs(flow_runs=due | {"state": {"type": {"not_any_": sorted(FINAL)}}})
+        open_ = due | {"state": {"type": {"not_any_": sorted(FINAL)}}}
+        return self._answer(lambda: self.site.flow_runs(flow_runs=open_))
+
+    def _answer(self, ask: Callable[[], T]) -> T:
+        """What Prefect's server says, which may be just up again."""
+
+        def asked() -> tuple[T] | None:
+            with suppress(httpx.HTTPError):
+                return (ask(),)
+            return None
+
+        (said,) = wait_until(asked, "an answer of Prefect's server")
+        return cast(T, said)
 
     def _since(self, minutes: float) -> list[Sample]:
         return [one for one in self.samples if one.minutes >= minutes]
