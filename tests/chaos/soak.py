@@ -65,10 +65,14 @@ class Soak:
             ("train_retriever/nightly", {"experiment": "demo", "overrides": self._small(), "runtime": {"threads": 1}}),
             ("promote/on-demand", {"force": True}),  # a model of made-up data is no better than none
         ):
-            path = f"/deployments/{self.site.deployment(name)['id']}/schedules"
+            found = self._answer(partial(self.site.deployment, name))
+            path = f"/deployments/{found['id']}/schedules"
             each_minute = {"schedule": {"cron": "* * * * *", "timezone": "UTC"}, "active": True, "parameters": given}
-            made = self.site.api.post(path, json=[each_minute]).raise_for_status().json()
-            self.schedules += [f"{path}/{one['id']}" for one in made]
+            self._answer(partial(self._scheduled, path, each_minute))
+
+    def _scheduled(self, path: str, schedule: dict[str, Any]) -> None:
+        made = self.site.api.post(path, json=[schedule]).raise_for_status().json()
+        self.schedules += [f"{path}/{one['id']}" for one in made]
 
     def _small(self) -> list[str]:
         return [*SETTINGS, f"data.path={self.data}", "methods=[dpr]", "train.epochs=1",
