@@ -1,6 +1,6 @@
 """A month in an hour and a half: `python -m tests.chaos.soak --minutes 90 --record FILE`.
 
-`make up` on SQLite, with a home of its own.  A training and a promotion are scheduled each minute.  Commands and flow
+`make up` on Postgres, with a home of its own.  A training and a promotion are scheduled each minute.  Commands and flow
 runs are drawn at random, and so is a process that is killed: a server, a worker, or the command.  In the end nothing
 may have leaked or be stuck, all must be as written, no answer of a judge is lost, and every registered model must load.
 """
@@ -251,6 +251,7 @@ def main() -> int:
     parser.add_argument("--record", type=Path, help="a CSV file of a line for each command")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="soak-") as name:
+        os.chmod(name, 0o711)  # Postgres, which root starts as another user, goes through
         soak = Soak(Path(name), given.seed)
         soak.site.environment |= {"NOISYIR_DATABASE": "sqlite", "NOISYIR_WATCH": "1"}
         try:
