@@ -253,7 +253,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="soak-") as name:
         os.chmod(name, 0o711)  # Postgres, which root starts as another user, goes through
         soak = Soak(Path(name), given.seed)
-        soak.site.environment |= {"NOISYIR_DATABASE": "sqlite", "NOISYIR_WATCH": "1"}
+        soak.site.environment |= {"NOISYIR_DATABASE": "postgres", "NOISYIR_WATCH": "1"}
         try:
             soak.site.up()
             soak.schedule()
