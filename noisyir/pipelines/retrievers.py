@@ -417,7 +417,10 @@ def _scored(context: Context, run: Output, label: str) -> ScoredRun:
 
 
 def _compare_and_report(context: Context, systems: Mapping[str, ScoredRun], *, curves: Outputs) -> None:
-    """Compare the systems, which were scored on the same queries, and write the page.  curves: first the kept model's."""
+    """Compare the systems, which were scored on the same queries, and write the page.
+
+    curves: of every method, the kept one first.
+    """
     plan, exp, data = context.plan, context.exp, context.data
     runs = {label: scored.run for label, scored in systems.items()}
     metrics = {label: scored.metrics for label, scored in systems.items()}
