@@ -64,7 +64,7 @@ def _print_conclusion(
 
 
 def _print_next(console: Console, best: Recommendation | None, outcome: Outcome, exp: Experiment) -> None:
-    """What to type next."""
+    """The commands to type next."""
     asked = outcome.experiment if best is None or best.best == exp.kept else f"{outcome.experiment}:{best.best}"
     if "model" in outcome.kept:
         console.print(f"\nnext        noisyir search {asked} 'your question'", markup=False)
