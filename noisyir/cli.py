@@ -21,6 +21,10 @@ from typer.main import get_command
 from noisyir import __version__, commands
 from noisyir.errors import NoisyirError
 
+# Read when torch and faiss are first imported: by default their threads wait for each other in busy loops, which on a
+# machine that others use, too, takes several times the processor time and the clock of a training.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 GROUP = "noisyir.commands"
 _EPILOG = """Start with: noisyir audit FILE, or noisyir run demo
 

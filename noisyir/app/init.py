@@ -38,7 +38,7 @@ data:
   {data}
 {hold_out}
 # Trained on the same pairs, and compared with BM25 and the untrained model, each model also together with BM25.
-# The last one is kept.  The run ends with the best of all.
+# The last one is kept.  The run tells the best of all.
 #   dpr       believes every pair
 #   auto      tries on held-out queries whether it helps to weigh the pairs by their chance to be right, and to give
 #             wrong ones another document too, and is dpr where it does not: 18 trainings, minutes of a static model

@@ -14,6 +14,7 @@ from noisyir.pipelines.experiment import Experiment
 from noisyir.report.advice import best_lines
 from noisyir.report.cells import NONE
 from noisyir.report.detection import detection_rows, flag_warnings
+from noisyir.report.page import conclusion, verdicts
 from noisyir.report.settings import PublishedParams
 from noisyir.report.summary import published_rows, summary_rows, trial_rows
 
@@ -22,16 +23,18 @@ _REFUSED = ": not registered, see the warning (noisyir run ... --force registers
 
 
 def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: bool = False) -> None:
-    """The end of a run: result table, what to doubt of it, where things are, and what to type next.
+    """The end of a run: the best system and what to doubt of it, result table, where things are, what to type next.
 
     verbose: also how many steps ran.
     """
     console = stdout_console()
     if verbose or not console.is_terminal:
         console.print(f"\n{outcome.executed} run, {outcome.cached} cached")
-    _print_tables(console, outcome, store, exp.published)
+    best = recommended(outcome, store, exp)
+    _print_conclusion(console, best, outcome, store, exp)
     if doubt := doubt_of(outcome, store, exp):
         print_text(console, f"\nWARNING     {doubt}")
+    _print_tables(console, outcome, store, exp.published)
     console.print()
     if held_out := ingest_facts(outcome).get("held_out"):
         print_text(console, f"{'held out':<11} {held_out}")
@@ -42,11 +45,26 @@ def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: b
         if name == "mlflow_run" and console.is_terminal and not verbose:
             continue  # an id, for programs
         print_text(console, f"{name:<11} {value}{_REFUSED if name == 'refused' else ''}")
-    _print_best(console, recommended(outcome, store, exp), outcome, exp)
+    _print_next(console, best, outcome, exp)
 
 
-def _print_best(console: Console, best: Recommendation | None, outcome: Outcome, exp: Experiment) -> None:
-    """The next commands, and last the best system with what it gains."""
+def _print_conclusion(
+    console: Console, best: Recommendation | None, outcome: Outcome, store: Store, exp: Experiment
+) -> None:
+    """The best system with what it gains, and how the method on trial differs from the first one."""
+    if best is not None:
+        first, *rest = best_lines(best)
+        print_text(console, f"\nbest        {first}")
+        for line in rest:
+            print_text(console, f"            {line}")
+    if "comparison" in outcome.kept and (
+        said := conclusion(None, verdicts(_kept(store, outcome, "comparison").to_pylist(), exp.report))
+    ):
+        print_text(console, f"on trial    {said[0]}")
+
+
+def _print_next(console: Console, best: Recommendation | None, outcome: Outcome, exp: Experiment) -> None:
+    """The commands to type next."""
     asked = outcome.experiment if best is None or best.best == exp.kept else f"{outcome.experiment}:{best.best}"
     if "model" in outcome.kept:
         console.print(f"\nnext        noisyir search {asked} 'your question'", markup=False)
@@ -54,11 +72,6 @@ def _print_best(console: Console, best: Recommendation | None, outcome: Outcome,
             console.print(f"            noisyir export {outcome.experiment} --to my-model", markup=False)
     if "report" in outcome.kept:
         console.print(f"            noisyir open {outcome.experiment}", markup=False)
-    if best is not None:
-        first, *rest = best_lines(best)
-        print_text(console, f"\nbest        {first}")
-        for line in rest:
-            print_text(console, f"            {line}")
 
 
 def _print_tables(console: Console, outcome: Outcome, store: Store, published: Sequence[PublishedParams]) -> None:

@@ -3,9 +3,11 @@
 import gzip
 import io
 import json
+import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -51,12 +53,37 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """The bytes of a file; those of a .gz or .zst file as before compression.  DataError for what is no file."""
     refuse_special(path)
     name = path.name.lower()
-    if name.endswith(".zst"):
-        with path.open("rb") as packed, io.BufferedReader(pa.CompressedInputStream(packed, "zstd")) as handle:
-            yield cast(IO[bytes], handle)
-        return
-    with cast(IO[bytes], gzip.open(path)) if name.endswith(".gz") else path.open("rb") as handle:
-        yield handle
+    with path.open("rb") as packed:
+        _OPENED.set(packed)
+        if name.endswith(".zst"):
+            with io.BufferedReader(pa.CompressedInputStream(packed, "zstd")) as handle:
+                yield cast(IO[bytes], handle)
+        elif name.endswith(".gz"):
+            with gzip.GzipFile(fileobj=packed) as unpacked:
+                yield cast(IO[bytes], unpacked)
+        else:
+            yield packed
+
+
+_OPENED: ContextVar[IO[bytes] | None] = ContextVar("opened", default=None)
+
+
+@contextmanager
+def watched() -> Iterator[Callable[[], tuple[int, int] | None]]:
+    """A function that says how many bytes of the text file being read are read, and how many it has, packed or not.
+
+    None while none is open: before the first and after the last, and for files of other kinds.
+    """
+
+    def so_far() -> tuple[int, int] | None:
+        file = _OPENED.get()
+        return None if file is None or file.closed else (file.tell(), os.fstat(file.fileno()).st_size)
+
+    before = _OPENED.set(None)
+    try:
+        yield so_far
+    finally:
+        _OPENED.reset(before)
 
 
 def first_bytes(path: Path, count: int = 1 << 16) -> bytes:

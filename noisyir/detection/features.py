@@ -1,6 +1,7 @@
 """Features that a few judgements may learn from: every pair as a row of numbers on one scale."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -184,8 +185,9 @@ def built(texts: Sequence[str]) -> Float[Array, "text 6"]:
 
 def _built(text: str) -> tuple[float, ...]:
     words, size = text.split(), max(len(text), 1)
-    punctuation = sum(not (char.isalnum() or char.isspace()) for char in text)
-    digits = sum(map(str.isdigit, text))
+    characters = Counter(text).items()
+    punctuation = sum(count for char, count in characters if not (char.isalnum() or char.isspace()))
+    digits = sum(count for char, count in characters if char.isdigit())
     distinct = len(set(words)) / max(len(words), 1)
     return len(words), len(text), punctuation / size, digits / size, distinct, len(text.splitlines())
 

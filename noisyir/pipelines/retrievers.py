@@ -65,7 +65,7 @@ def train_retriever(exp: Experiment) -> Plan:
     kept = made[exp.kept]
     hybrids = _hybrids(context, bm25, dense)
     scored |= {name: _scored(context, hybrid["fused_run"], name) for name, hybrid in hybrids.items()}
-    _compare_and_report(context, scored | of_methods, curves=kept["curves"])
+    _compare_and_report(context, scored | of_methods, curves={name: made[name]["curves"] for name in (exp.kept, *made)})
     plan.keep(corpus=data["corpus"], **_pick(kept, *(name for name in ("model", "index", "ranker") if name in kept)))
     if exp.audited != "train":
         raise ConfigError(f"audit.split={exp.audited}: a run audits its training pairs; noisyir audit takes --split")
@@ -415,8 +415,8 @@ def _scored(context: Context, run: Output, label: str) -> ScoredRun:
     return ScoredRun(run, plan.add(SCORE, exp.score, label, run=run, **truth)["metrics"])
 
 
-def _compare_and_report(context: Context, systems: Mapping[str, ScoredRun], *, curves: Output) -> None:
-    """Compare the systems, which were scored on the same queries, and write the page."""
+def _compare_and_report(context: Context, systems: Mapping[str, ScoredRun], *, curves: Outputs) -> None:
+    """Compare the systems, scored on the same queries, and write the page.  curves: the kept method's first."""
     plan, exp, data = context.plan, context.exp, context.data
     runs = {label: scored.run for label, scored in systems.items()}
     metrics = {label: scored.metrics for label, scored in systems.items()}

@@ -182,8 +182,8 @@ def train_reader(exp: Experiment) -> Plan:
     sections: dict[str, Output] = {}
     if confidences:
         sections["labels"] = reading.label_section(confidences)
-    told: dict[str, Output | Outputs] = {"curves": trained[exp.kept]["curves"], "sections": sections}
-    report = report_of(plan, exp, reading.data, comparison, metrics, {}, **told)
+    curves = {name: trained[name]["curves"] for name in (exp.kept, *trained)}
+    report = report_of(plan, exp, reading.data, comparison, metrics, {}, curves=curves, sections=sections)
     plan.keep(reader=trained[exp.kept]["reader"], comparison=comparison, report=report)
     return plan
 

@@ -95,7 +95,7 @@ def render(params: NoiseTableParams, bench: Bench) -> str:
         cells=bench.cells,
         queries=dict.fromkeys((row["split"], row["queries"]) for row in rows),
         headlines=first,
-        conclusion=_conclusion(params, first[0]["entry"], len(bench.seeds)) if first else "",
+        conclusion=_conclusion(params, bench),
         sections={name: [(table, _charts(params, table)) for table in found] for name, found in sections.items()},
         in_words=in_words(params, bench.summary),
         tests=[(row, word(row, params.alpha)) for row in rows if row["against"] is not None],
@@ -111,13 +111,12 @@ def render(params: NoiseTableParams, bench: Bench) -> str:
 
 def markdown(params: NoiseTableParams, bench: Bench) -> str:
     """The same tables as Markdown, short enough for a terminal."""
-    parts = [f"# {params.title or _TITLE}\n", f"{_seeds(bench.seeds)}.\n"]
+    said = [_conclusion(params, bench), *(f"- {one}" for one in in_words(params, bench.summary))]
+    parts = [f"# {params.title or _TITLE}\n", *(f"{one}\n" for one in said if one), f"{_seeds(bench.seeds)}.\n"]
     for mechanism, found in tables(params, bench.summary).items():
         for table in found:
             parts.append(f"## {mechanism}: {table.measure} ({table.split}, {table.queries:,} queries)\n")
             parts.append(markdown_table(_mean_rows(params, table, mechanism), left=1))
-    if words := in_words(params, bench.summary):
-        parts += ["## Each method in words\n", *(f"- {said}" for said in words), ""]
     if (tests := _test_rows(params, bench.summary))[1:]:
         parts += ["## Differences\n", markdown_table(tests, left=6), f"{_tests_note(params, len(tests) - 1)}\n"]
     if bench.detection:
@@ -153,8 +152,11 @@ def headlines(params: NoiseTableParams, summary: pa.Table) -> list[dict[str, Any
     return found
 
 
-def _conclusion(params: NoiseTableParams, entry: Entry, seeds: int) -> str:
-    """The first headline as sentences, and how far so many seeds carry."""
+def _conclusion(params: NoiseTableParams, bench: Bench) -> str:
+    """The first headline as sentences, and how far so many seeds carry; empty where nothing was compared."""
+    if not (first := headlines(params, bench.summary)):
+        return ""
+    entry, seeds = first[0]["entry"], len(bench.seeds)
     row, said = entry.row, (entry.word or "unclear").removeprefix("suggests ")
     put_in = _is_put_in(params, row["mechanism"])
     where = f"At {rate_as_set(row['rate'])} {row['mechanism']} noise, " if put_in else ""
@@ -226,7 +228,7 @@ def in_words(params: NoiseTableParams, summary: pa.Table) -> list[str]:
 
 def _words_on(params: NoiseTableParams, method: str, rows: Sequence[Row]) -> str:
     said = Counter(word(row, params.alpha) for row in rows)
-    counts = [f"{verb} in {said[verb]}" for verb in get_args(Verdict) if said[verb]]
+    counts = [f"{badge(verb, rows[0]['seeds'])} in {said[verb]}" for verb in get_args(Verdict) if said[verb]]
     cost = _cost(params, method)
     at = f", at {cost:.3g} times its passes" if cost else ", at a cost that is not known"
     of = f"{len(rows)} condition{'s' if len(rows) != 1 else ''}"

@@ -29,7 +29,7 @@ class Results:
     """Measurements on the page: the comparison, training, the queries that changed most, and the wrong labels."""
 
     comparison: pa.Table
-    curves: pa.Table | None
+    curves: Mapping[str, pa.Table]
     changes: RankChanges | None
     detection: pa.Table | None
     trials: pa.Table | None
@@ -73,7 +73,7 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
         splits=_result_tables(comparison, systems),
         tests=[row for row in comparison if row["baseline"] is not None],
         published=published_rows(results.comparison, params.published),
-        curves=_curve_charts(results.curves),
+        curves={name: _curve_charts(table) for name, table in results.curves.items()},
         detection=detection_rows(results.detection) if results.detection else [],
         warnings=flag_warnings(results.detection) if results.detection else [],
         trials=trial_rows(results.trials) if results.trials else [],
@@ -150,9 +150,7 @@ def _result_tables(comparison: Sequence[Mapping[str, Any]], systems: Sequence[st
     return tables
 
 
-def _curve_charts(curves: pa.Table | None) -> list[dict[str, Any]]:
-    if curves is None:
-        return []
+def _curve_charts(curves: pa.Table) -> list[dict[str, Any]]:
     points: dict[str, list[tuple[float, float]]] = {}
     for row in curves.sort_by([("name", "ascending"), ("step", "ascending")]).to_pylist():
         points.setdefault(row["name"], []).append((row["epoch"], row["value"]))

@@ -237,7 +237,7 @@ def test_screens_of_a_run_and_of_what_is_kept_fit_a_terminal_and_cut_no_word(
             assert re.search(r"1/\d data +done +was there +\d+ training pairs, \d+ dev and \d+ test queries", told)
             assert re.search(r"BM25 +done +was there +nDCG@10 [01]\.\d{3}", told)
             assert re.search(r"report +done +was there +best: ", told)
-            check_recorded(re.sub(r"(?s)WARNING.*?\n\n|\nbest .*", "", screens[80]), "run.80")
+            check_recorded(re.sub(r"(?s)WARNING.*?\n\n|best .*?\n\n", "", screens[80]), "run.80")
         if name == "status":
             assert re.search(r"Last +demo +run .* done, best: .*nDCG@10 [01]\.\d{3}", screens[400])
     terminal(monkeypatch, 80)

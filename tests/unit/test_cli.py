@@ -1,5 +1,6 @@
 """The command's surface: help, completion, usage errors, exit codes, and what is loaded before a verb begins."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,17 @@ def test_nothing_that_takes_long_is_loaded_to_list_the_verbs(code: str):
     code += f"; import sys; print(sorted({SLOW!r} & set(sys.modules)), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == "[]\n"
+
+
+@pytest.mark.parametrize("given", [None, "active"])
+def test_threads_that_wait_do_not_spin_unless_the_environment_says_so(given: str | None):
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    code = "import noisyir.cli, os; print(os.environ['OMP_WAIT_POLICY'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment | ({"OMP_WAIT_POLICY": given} if given else {}),
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == (given or "passive")
 
 
 def test_the_list_of_verbs_is_the_list_of_files(capsys):

@@ -15,6 +15,7 @@ from noisyir.data.id_texts import text_key
 from noisyir.data.records import RecordsByKind
 from noisyir.data.row_files import RowFile
 from noisyir.data.settings import GivenFileParams, JudgedPairsParams
+from noisyir.data.text_files import watched
 from noisyir.data.validate import Validator
 from noisyir.engine.provenance import files_digest
 from noisyir.engine.stage import Job, Stage, told
@@ -31,10 +32,12 @@ def ingest(job: Job[Format]) -> None:
     checked = Validator(source.name, job.params)
     texts: dict[str, int] = {}
     read = RecordsByKind(source)
-    with job.writer("corpus") as out:
+    with job.writer("corpus") as out, watched() as so_far:
         for part in checked.documents(read.documents()):
             out.append(part)
-            job.progress(out.rows, None, "documents")
+            if bytes_read := so_far():
+                done, total = (round(count / 1e6) for count in bytes_read)
+                job.progress(done, total, "MB")
             texts |= _texts_by_id(part) if job.params.hold_out else {}
     checked.queries(read.queries)
     checked.judgements(read.judgements)

@@ -61,7 +61,7 @@ def _write_values(job: Job[NoiseTableParams], metrics: Mapping[Cell, pa.Table]) 
 
 NOISE_TABLE = Stage(
     name="noise_table",
-    version=6,
+    version=7,
     params=NoiseTableParams,
     reads={
         "metrics": METRICS.all().each().or_none(),

@@ -34,13 +34,13 @@ def report(job: Job[ReportParams]) -> None:
     changed = [change.doc_id for change in (changes.all() if changes else ())]
     shown = [doc_id for _, doc_id in examples] + [doc_id for doc_id in changed if doc_id is not None]
     corpus = read_corpus(job.batches("corpus"), shown)
-    optional = ("curves", "detection", "trials", "mining")
-    curves, detection, trials, mining = (job.table(name) if job.has(name) else None for name in optional)
+    optional = ("detection", "trials", "mining")
+    detection, trials, mining = (job.table(name) if job.has(name) else None for name in optional)
     mined = of_run(mining, job.tables("sieve_curves"))
     further = sections_in(job.tables("sections").values())
     subject = "retrieval" if job.refs("runs") else "reading"
     standings = job.table("standings") if job.has("standings") else None
-    results = Results(comparison, curves, changes, detection, trials, mined, standings, further, subject)
+    results = Results(comparison, job.tables("curves"), changes, detection, trials, mined, standings, further, subject)
     dataset = Dataset(corpus, queries, pairs, qrels, job.table("excluded"), examples)
     folder = job.new_folder("report")
     page = render(job.params, results, dataset, _builds(job))
@@ -73,19 +73,19 @@ def _builds(job: Job[Any]) -> list[Build]:
     runs, metrics = job.refs("runs"), job.refs("metrics")
     systems = {label: [ref, runs[label]] if label in runs else [ref] for label, ref in metrics.items()}
     others = [ref for ref in job.inputs.values() if isinstance(ref, Ref)]
-    others += [*job.refs("sieve_curves").values(), *job.refs("sections").values()]
+    others += chain(*(job.refs(name).values() for name in ("curves", "sieve_curves", "sections")))
     return name_builds(lineage(job.store, [*chain(*systems.values()), *others]), systems)
 
 
 REPORT = Stage(
     name="report",
-    version=9,
+    version=10,
     params=ReportParams,
     reads={
         "comparison": COMPARISON.all(),
         "metrics": METRICS.all().each(),
         "runs": DENSE_RUN["query_id", "doc_id", "rank"].each(),
-        "curves": CURVES.all().or_none(),
+        "curves": CURVES.all().each().or_none(),
         "detection": DETECTION.all().or_none(),
         "trials": TRIALS.all().or_none(),
         "mining": MINING_QUALITY.all().or_none(),

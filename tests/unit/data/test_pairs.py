@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import random
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,10 @@ import pytest
 
 from noisyir import experiments
 from noisyir.data.formats.pairs import Pairs
+from noisyir.engine.build_stage import run_stage
+from noisyir.engine.observe import Silent
+from noisyir.engine.plan import Plan, resolve
+from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError, DataError
 from noisyir.stages.data.ingest import INGEST
 
@@ -324,3 +329,26 @@ def test_staqc_is_read_without_its_labels(ingest):
     tables = ingest(path=str(STAQC), columns=columns)
     assert tables["pairs"].num_rows == 3637 and tables["qrels"].num_rows == 0
     assert tables["pairs"]["split"].unique().to_pylist() == ["train"]
+
+
+class Progress(Silent):
+    def __init__(self) -> None:
+        self.told: list[tuple[int, int | None, str]] = []
+
+    def progress(self, step, done, total, unit):
+        self.told.append((done, total, unit))
+
+
+@pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.csv", "pairs.jsonl.gz"])
+def test_reading_tells_how_much_of_the_file_is_read(name, store, tmp_path, monkeypatch):
+    monkeypatch.setattr("noisyir.data.validate.PART_DOCUMENTS", 10)
+    texts = random.Random(0)
+    rows = [{"query": f"who {n}?", "document": texts.randbytes(100_000).hex()} for n in range(40)]
+    path = write(tmp_path / name, rows)
+    plan, seen = Plan(0), Progress()
+    plan.add(INGEST, Pairs(path=str(path)))
+    (step,) = plan.steps
+    run_stage(step, resolve(step, plan, store, {}), store=store, runtime=Runtime(), observer=seen)
+    done, totals, units = zip(*seen.told, strict=True)
+    assert {*totals} == {round(path.stat().st_size / 1e6)} and {*units} == {"MB"}
+    assert len(done) >= 3 and list(done) == sorted({*done}) and done[-1] <= totals[0]

@@ -121,6 +121,19 @@ def test_what_is_said_of_a_test(low, high, p_holm, seeds, said, shown):
     assert word(row, 0.05) == said and starred(said) == shown
 
 
+def test_markdown_opens_with_the_conclusion_and_a_verdict_for_each_method():
+    title, conclusion, *verdicts = markdown(PARAMS, bench()).split("\n\n")[:5]
+    assert (title, conclusion) == (
+        "# Training on wrong pairs",
+        "At 50 % uniform noise, npc is better than dpr (RR@10 +0.070).",
+    )
+    assert verdicts[0].startswith("- npc against dpr, 2 conditions: BETTER in 1, THE SAME in 1; mean ")
+    rows = [{**row, "p_holm": row["p_holm"] and 0.5} for row in summary().to_pylist()]
+    unclear = markdown(PARAMS, bench(pa.Table.from_pylist(rows, schema=BENCH_SUMMARY.schema)))
+    assert "no difference was found between npc and dpr" in unclear
+    assert "- npc against dpr, 2 conditions: NO DIFFERENCE in 1, THE SAME in 1; mean " in unclear
+
+
 def test_verdicts_are_words_on_the_page():
     page = render(PARAMS, bench())
     assert re.findall(r'class="badge (\w+)">(\w+)<', page) == [("better", "BETTER")]

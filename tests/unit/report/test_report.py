@@ -84,6 +84,13 @@ def test_the_page_shows_every_part(folder: Path):
         assert text in page, text
 
 
+def test_curves_of_the_kept_model_are_open_and_of_others_folded(folder: Path):
+    page = (folder / "report.html").read_text()
+    training = page[page.index('id="training"') : page.index('id="data"')]
+    assert re.findall(r"<details( open)?><summary>(\w+)</summary>", training) == [(" open", "trained"), ("", "other")]
+    assert training.count("<figcaption>loss ") == 2
+
+
 def test_without_curves_there_is_no_training_section(store: Store):
     page = (report_folder(store, curves=False) / "report.html").read_text()
     assert 'id="training"' not in page and 'id="results"' in page

@@ -111,7 +111,7 @@ def plan_report(params: ReportParams, *, curves: bool = True) -> Plan:
     metrics = {label: score["metrics"] for label, score in scores.items()}
     comparison = plan.add(COMPARE, CompareParams(), metrics=metrics)["comparison"]
     about = {name: data[name] for name in ("corpus", "queries", "pairs", "qrels", "excluded")}
-    given = {"curves": trained["curves"]} if curves else {}
+    given = {"curves": {name: trained["curves"] for name in ("trained", "other")}} if curves else {}
     plan.add(REPORT, params, comparison=comparison, metrics=metrics, runs=runs, **about, **given)
     return plan
 
