@@ -7,7 +7,7 @@ from pathlib import Path
 
 from noisyir.data.containers import FIRST_ROWS, FOLDER, PLAIN, SUFFIXES, Row, container, suffix_of
 from noisyir.data.containers.split_folder import is_split_folder, parts_of
-from noisyir.data.leniency import glance
+from noisyir.data.leniency import glance, strict
 from noisyir.data.limits import COLUMNS
 from noisyir.errors import DataError
 
@@ -43,6 +43,8 @@ class RowFile:
         if repeated := [name for name, count in Counter(columns).items() if count > 1]:
             raise DataError(f"two columns of {file} are called {repeated[0]!r}: rename one")
         if not columns:
+            with strict():
+                container(suffix).columns(file)
             raise DataError(f"{file} is empty: {setting} must name a file with at least one row")
         return cls(file, suffix, columns)
 
@@ -85,4 +87,4 @@ class RowFile:
 
 def plain_name(column: str) -> str:
     """A column's name as those are compared that mean the same."""
-    return column.lower().replace("-", "_")
+    return column.strip().lower().replace("-", "_")

@@ -23,6 +23,7 @@ from noisyir.data.columns import (
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import SPLITS, Example, ExampleSource, Passage, Placed, content_id
 from noisyir.data.formats import Format
+from noisyir.data.leniency import strict
 from noisyir.data.row_files import RowFile
 from noisyir.data.shapes import joined
 from noisyir.errors import DataError
@@ -167,6 +168,8 @@ class PairsFile(ExampleSource):
         for number, values in self.pairs.rows(wanted, self.meaningful):
             yield Placed(place, number, values)
         if not number:
+            with strict():
+                next(self.pairs.rows(wanted), None)
             raise DataError(f"{self.pairs.path} holds no pairs: give it a row for each")
 
     def example(self, found: Placed) -> Example:
