@@ -1,5 +1,6 @@
 """The end of a run on the terminal: its tables, its warnings, and the next commands; nothing is computed here."""
 
+import shlex
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -48,12 +49,13 @@ def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: b
 def _print_best(console: Console, best: Recommendation | None, outcome: Outcome, exp: Experiment) -> None:
     """The next commands, and last the best system with what it gains."""
     asked = outcome.experiment if best is None or best.best == exp.kept else f"{outcome.experiment}:{best.best}"
+    name = shlex.quote(outcome.experiment)
     if "model" in outcome.kept:
-        console.print(f"\nnext        noisyir search {asked} 'your question'", markup=False)
+        console.print(f"\nnext        noisyir search {shlex.quote(asked)} 'your question'", markup=False)
         if best is None or best.is_usable(exp.kept) or exp.register_if == "always":
-            console.print(f"            noisyir export {outcome.experiment} --to my-model", markup=False)
+            console.print(f"            noisyir export {name} --to my-model", markup=False)
     if "report" in outcome.kept:
-        console.print(f"            noisyir open {outcome.experiment}", markup=False)
+        console.print(f"            noisyir open {name}", markup=False)
     if best is not None:
         first, *rest = best_lines(best)
         print_text(console, f"\nbest        {first}")

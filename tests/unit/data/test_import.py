@@ -172,6 +172,16 @@ def test_the_advice_for_unknown_columns_works_with_every_command(tmp_path: Path,
         assert main([verb, "x-tables", *typed[2:]]) == 0
 
 
+@pytest.mark.parametrize(("verb", "advised"), [("import", "audit"), ("init", "run")])
+def test_the_next_command_names_a_file_with_spaces_so_that_it_can_be_typed(tmp_path, monkeypatch, capsys, verb, advised):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "my pairs.csv", "query,document", *(f"who sat on mat {n}?,a cat sat on mat {n}" for n in range(30)))
+    assert main([verb, "my pairs.csv"]) == 0
+    [typed] = re.findall(rf"noisyir ({advised} .*)", capsys.readouterr().out)
+    _, named = shlex.split(typed)
+    assert Path(named).exists()
+
+
 @pytest.mark.parametrize("header", [" Query , document ", '"query", "document"', "query, document"])
 def test_spaces_around_a_name_do_not_count(tmp_path: Path, header):
     source = write(tmp_path / "x.csv", header, '"who, then?", "a cat, and a dog"')
