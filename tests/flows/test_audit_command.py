@@ -214,8 +214,8 @@ def test_apply_weighs_all_pairs_and_relabels_those_that_people_named_a_document_
     assert judged and all(weights[query] == 1.0 for query in judged)
     assert file.read_bytes() == before and "held-out" not in out
 
-    code, _, err = noisyir("audit", file, "--judgements", sample, "--apply", "--out", "made")
-    assert code == 1 and "exists already and is not overwritten" in err
+    code, out, err = noisyir("audit", file, "--judgements", sample, "--apply", "--out", "made")
+    assert code == 1 and "exists already and is not overwritten" in err and not out, "refused before any work"
 
 
 def test_apply_drop_leaves_the_flagged_out_but_for_those_relabelled(noisyir, owner, file, tmp_path):
