@@ -160,6 +160,13 @@ class _Output:
     gate: "Gate | None"
     facts: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """ConfigError, before any work, for an error that no number of pairs gives."""
+        if self.error is not None:
+            from noisyir.detection.rate import pairs_to_judge
+
+            pairs_to_judge(0.5, self.error)
+
     def say(self, text: str, **facts: Any) -> None:
         """Print the text, or keep the facts."""
         self.facts |= facts

@@ -466,7 +466,7 @@ BAD_PAIRS = {
     "an output that is a file": (
         lambda o: o.inline[:5],
         ["--out", "bad.jsonl"],
-        "cannot write to the folder bad.jsonl",
+        "bad.jsonl cannot be a folder",
     ),
 }
 
@@ -515,6 +515,9 @@ def test_a_gate_for_ci_goes_by_the_upper_end_and_json_holds_everything(noisyir, 
         (["--fail-over", "1.5"], "--fail-over is a share between 0 and 1, such as 0.05, not 1.5"),
         (["--json", "--judge"], "--json prints what an audit found: judge first"),
         (["--assume", "nothing"], "nothing"),
+        (["--error", "nan"], "must lie between 0 and 1, not nan"),
+        (["--out", "mine.jsonl/made"], "a file is in its way"),
+        (["--query", "query", "--document", "query"], "is mapped to query and to document"),
     ],
 )
 def test_a_gate_without_a_ground_is_refused_before_work(noisyir, file, tmp_path, more, said):

@@ -41,6 +41,10 @@ def test_each_system_is_asked_by_its_name(noisyir, data):
     assert code == 1 and "noisyir search demo:bm25 'your question'" in err
     found = json.loads(noisyir("compare", "demo:bm25", "demo:hybrid", "--json")[1])
     assert found["second"].endswith("dpr_hybrid")
+    code, _, err = noisyir("compare", "demo:bm25", "demo:bm25")
+    assert code == 1 and "such as demo:zero_shot" in err
+    code, _, err = noisyir("compare", "demo:bm25", "demo:dpr", "--html", data / "corpus.jsonl")
+    assert code == 1 and "is not overwritten" in err and (data / "corpus.jsonl").read_text().startswith("{")
 
 
 def test_a_search_is_the_run_that_was_measured(noisyir, home):
