@@ -86,6 +86,10 @@ def test_the_untrained_model_finds_documents_of_its_own_experiment_though_anothe
     code, _, err = noisyir("run", "demo", *settings(own), "name=other", "train.epochs=1")
     assert code == 0, err
     assert [noisyir("search", f"demo:{system}", "oven word4", "--force", "--json")[1] for system in asked] == before
+    from noisyir.serving.loading import ServedModel, ServeOptions
+
+    served = ServedModel(ServeOptions("demo:zero_shot_hybrid", force=True))
+    assert served.default in served.index.systems and "stranger" not in served.index._columns["doc_id"].to_pylist()
     for system in ("bm25", "zero_shot", "zero_shot_hybrid"):
         code, out, err = noisyir("search", f"other:{system}", "oven word4", "--force", "--json")
         assert code == 0 and "stranger" in [hit["doc_id"] for hit in json.loads(out)["hits"]], err
