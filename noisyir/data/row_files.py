@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence, Set
+from contextvars import Context
 from dataclasses import dataclass
 from pathlib import Path
 
 from noisyir.data.containers import FIRST_ROWS, FOLDER, PLAIN, SUFFIXES, Row, container, suffix_of
 from noisyir.data.containers.split_folder import is_split_folder, parts_of
-from noisyir.data.leniency import glance, strict
+from noisyir.data.leniency import glance
 from noisyir.data.limits import COLUMNS
 from noisyir.errors import DataError
 
@@ -43,8 +44,7 @@ class RowFile:
         if repeated := [name for name, count in Counter(columns).items() if count > 1]:
             raise DataError(f"two columns of {file} are called {repeated[0]!r}: rename one")
         if not columns:
-            with strict():
-                container(suffix).columns(file)
+            Context().run(container(suffix).columns, file)  # lenient no more: the first fault is raised
             raise DataError(f"{file} is empty: {setting} must name a file with at least one row")
         return cls(file, suffix, columns)
 
