@@ -35,7 +35,7 @@ class MissingPackageError(NoisyirError):
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
     """` (did you mean X?)`, or nothing when no known word is close."""
-    close = get_close_matches(word, known, n=1)
+    close = get_close_matches(word, [name for name in known if name != word], n=1)
     return f" (did you mean {close[0]}?)" if close else ""
 
 

@@ -104,7 +104,7 @@ def how_to_measure(found: Audited, applied: Applied) -> str:
         command = shlex.join(["noisyir", "init", str(applied.pairs), *chain(*both)])
         return f"\n{'next':<7}{command}\n{'':<7}writes an experiment that trains on the cleaned pairs"
     intro = f"The data has {found.held_out:,} held-out queries. To measure the change on them:"
-    commands = [f"  noisyir run {path}" for path in _experiments(found.exp, applied)]
+    commands = [f"  noisyir run {shlex.quote(str(path))}" for path in _experiments(found.exp, applied)]
     return "\n".join([intro, *commands])
 
 

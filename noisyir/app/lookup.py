@@ -9,6 +9,7 @@ from noisyir import experiments
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.store import Store
 from noisyir.errors import StoreError
+from noisyir.stages.data.join_corpus import JOIN_CORPUS
 
 log = logging.getLogger("noisyir")
 
@@ -116,14 +117,21 @@ def indexes(builds: Sequence[Meta]) -> Iterator[Indexed]:
 
 
 def newest_index(
-    store: Store, model: Ref, needed: Callable[[Indexed], list[Ref]] = lambda one: one.built_upon
+    store: Store,
+    model: Ref,
+    needed: Callable[[Indexed], list[Ref]] = lambda one: one.built_upon,
+    corpus: Ref | None = None,
 ) -> Indexed:
     """The newest index over vectors that `model` made, refreshed or not, of which what is needed is whole.
 
+    corpus: the documents, refreshed or not, for other experiments may have the same model; None: of the model's run.
     Where a newer one is passed over, a warning says how to have it again.  Of the last nothing is asked: who reads it
     tells of damage.  StoreError when the model was not indexed.
     """
-    found = [indexed for indexed in indexes(store.builds.all()) if indexed.model.digest == model.digest]
+    builds = store.builds.all()
+    found = [indexed for indexed in indexes(builds) if indexed.model.digest == model.digest]
+    if corpus := corpus or _corpus_behind(store, model, found):
+        found = [indexed for indexed in found if _is_grown(builds, indexed.corpus, corpus)]
     if not found:
         raise StoreError(f"the model {model.key[:12]} has no index in {store.url}: run its experiment --to index first")
     for number, indexed in enumerate(found[:-1], start=1):
@@ -139,6 +147,24 @@ def newest_index(
             command_for(store, indexed.index.folder) or "run what made it",
         )
     return found[-1]
+
+
+def _corpus_behind(store: Store, model: Ref, found: Sequence[Indexed]) -> Ref | None:
+    """The documents that were indexed by the newest run that kept the model; None where no record tells."""
+    model_of = ((run, run["steps"].get(run.get("kept", {}).get("model")) or {}) for run in store.runs.all())
+    kept = (run for run, step in model_of if (step.get("key"), step.get("build")) == (model.key, model.build))
+    folders = folders_of(next(kept, {"steps": {}}))
+    return next((indexed.corpus for indexed in found if indexed.index.folder in folders), None)
+
+
+def _is_grown(builds: Sequence[Meta], corpus: Ref, start: Ref) -> bool:
+    """Whether refreshes made these documents of those at the start; true, too, where one of them is gone."""
+    while corpus.digest != start.digest and corpus.stage == JOIN_CORPUS.name:
+        of = (meta for meta in builds if (meta.stage, meta.key, meta.build) == (corpus.stage, corpus.key, corpus.build))
+        if (joined := next(of, None)) is None:
+            return True
+        corpus = dict(joined.input_refs())["corpus"]
+    return corpus.digest == start.digest
 
 
 def command_for(store: Store, folder: str) -> str | None:

@@ -1,5 +1,6 @@
 """The end of a run on the terminal: its tables, its warnings, and the next commands; nothing is computed here."""
 
+import shlex
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -66,12 +67,13 @@ def _print_conclusion(
 def _print_next(console: Console, best: Recommendation | None, outcome: Outcome, exp: Experiment) -> None:
     """The commands to type next."""
     asked = outcome.experiment if best is None or best.best == exp.kept else f"{outcome.experiment}:{best.best}"
+    name = shlex.quote(outcome.experiment)
     if "model" in outcome.kept:
-        console.print(f"\nnext        noisyir search {asked} 'your question'", markup=False)
+        console.print(f"\nnext        noisyir search {shlex.quote(asked)} 'your question'", markup=False)
         if best is None or best.is_usable(exp.kept) or exp.register_if == "always":
-            console.print(f"            noisyir export {outcome.experiment} --to my-model", markup=False)
+            console.print(f"            noisyir export {name} --to my-model", markup=False)
     if "report" in outcome.kept:
-        console.print(f"            noisyir open {outcome.experiment}", markup=False)
+        console.print(f"            noisyir open {name}", markup=False)
 
 
 def _print_tables(console: Console, outcome: Outcome, store: Store, published: Sequence[PublishedParams]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from noisyir import experiments
 from noisyir.app.lookup import (
     Finished,
+    Indexed,
     built,
     find_model,
     finished_comparison,
@@ -29,6 +30,7 @@ class System:
 
     kept: the model that its run kept, over whose newest documents BM25 alone is asked.
     against: why it should not be used, with the command that asks a better one.
+    corpus: the documents that it searched in its run; None where it is named without one.
     """
 
     model: Ref | None = None
@@ -36,6 +38,7 @@ class System:
     fused: Meta | None = None
     against: str | None = None
     kept: Ref | None = None
+    corpus: Ref | None = None
 
 
 def find_system(store: Store, name: str) -> System:
@@ -57,11 +60,13 @@ def find_system(store: Store, name: str) -> System:
     if made.stage == "bm25":
         return System(bm25=made, against=doubt, kept=kept_model)
     if made.stage == "search":
-        return System(_model(store, made), against=doubt, kept=kept_model)
+        dense = _indexed(store, made)
+        return System(dense.model, against=doubt, kept=kept_model, corpus=dense.corpus)
     if made.stage != "fuse":
         raise ConfigError(f"{name} cannot be asked: it ranks what another system found; ask {experiment}:{BEST}")
-    lexical, dense = (store.builds.meta(dict(made.input_refs())[side]) for side in ("lexical", "dense"))
-    return System(_model(store, dense), lexical, made, doubt, kept_model)
+    lexical, search = (store.builds.meta(dict(made.input_refs())[side]) for side in ("lexical", "dense"))
+    dense = _indexed(store, search)
+    return System(dense.model, lexical, made, doubt, kept_model, dense.corpus)
 
 
 def _parts(name: str) -> tuple[str, str | None]:
@@ -155,9 +160,9 @@ def _searched(store: Store, scored: Ref) -> Meta:
     return store.builds.meta(dict(made.input_refs())["run"]) if made.stage == "best_passages" else made
 
 
-def _model(store: Store, search: Meta) -> Ref:
+def _indexed(store: Store, search: Meta) -> Indexed:
     index = dict(search.input_refs())["index"]
-    return next(found.model for found in indexes(store.builds.all()) if found.index.ref("index") == index)
+    return next(found for found in indexes(store.builds.all()) if found.index.ref("index") == index)
 
 
 @dataclass(frozen=True)
@@ -175,7 +180,7 @@ def indexes_of(store: Store, system: System) -> Indexes:
         assert system.bm25 is not None
         terms = dict(system.bm25.input_refs())["lexical_index"]
         return Indexes(dict(store.builds.meta(terms).input_refs())["corpus"], None, terms)
-    newest = newest_index(store, model, lambda one: one.searched)
+    newest = newest_index(store, model, lambda one: one.searched, system.corpus)
     vectors = newest.index.ref("index") if system.model else None
     if system.bm25 is None:
         return Indexes(newest.corpus, vectors, None)

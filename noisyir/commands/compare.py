@@ -39,6 +39,8 @@ def run(
 
     if count < 0:
         raise ConfigError("-n is a number of queries, 0 or more")
+    if html and Path(html).exists() and Path(html).suffix not in (".html", ".htm"):
+        raise ConfigError(f"{html} is there and no page, and is not overwritten: name another --html")
     found = duel(open_store(store), first, second, count=count)
     if html:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import Annotated
 
@@ -49,6 +50,6 @@ def run(
     if as_json:
         return print_json({"folder": str(folder), **imported.report})
     print(imported.summary)
-    audit = f" Next: noisyir audit {folder}" if imported.report["pairs"].get("train") else ""
+    audit = f" Next: noisyir audit {shlex.quote(str(folder))}" if imported.report["pairs"].get("train") else ""
     print(f"\n{folder}/ has it as tables, and import.json says all of this.{audit}")
     return 0

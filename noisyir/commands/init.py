@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -40,6 +41,7 @@ def run(
         data, target, open_store(store), corpus=corpus, budget=budget, overrides=with_columns(None, query, document)
     )
     print(found)
+    typed = shlex.quote(str(target))
     print(f"\n{'written':<12}{target}")
-    print(f"{'next':<12}noisyir audit {target}    which of the pairs are wrong\n{'':<12}noisyir run {target}")
+    print(f"{'next':<12}noisyir audit {typed}    which of the pairs are wrong\n{'':<12}noisyir run {typed}")
     return 0

@@ -47,6 +47,8 @@ def run(
     from noisyir.serving.loading import FOLLOWED, ServeOptions
     from noisyir.serving.server import serve, speak
 
+    if not 0 < port < 1 << 16:
+        raise ConfigError(f"--port is a number from 1 to 65535, not {port}")
     if min(workers, max_items, max_tokens, max_bytes, max_waiting, threads or 1) < 1 or wait_ms < 0 or every <= 0:
         raise ConfigError("--workers, --threads and the limits are at least 1, --every above 0, --wait-ms not below 0")
     if follow_champion and model not in (FOLLOWED, "noisyir-retriever", "retriever"):

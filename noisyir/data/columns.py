@@ -57,6 +57,8 @@ def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], name
     if unknown := {column: name for column, name in chosen.items() if name not in file.columns}:
         column, name = next(iter(unknown.items()))
         raise DataError(f"{file.path} has no column {name!r}, which data.columns maps to {column}; {found_in(file)}")
+    if (both := chosen.get("query")) is not None and both == chosen.get("document"):
+        raise DataError(f"{both!r} is mapped to query and to document: name two columns; {found_in(file)}")
     free = {plain_name(name): name for name in file.columns if name not in chosen.values()}
     for column, usual in names.items():
         if column not in mapping and (fits := [name for name in usual if name in free]):

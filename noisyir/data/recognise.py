@@ -139,14 +139,19 @@ def _mapping(rows: RowFile) -> str:
     if len(chosen) < 2:
         return "a pair needs a column of queries and one of documents, so add the missing one"
     document, query = chosen
-    words, setting = typed_words.get(), f"data.columns={{query: {_as_yaml(query)}, document: {_as_yaml(document)}}}"
-    if words[:1] == ("import",):
-        typed = [*words, "--map", f"query={query},positive={document}"]
-    elif words[:1] in (("audit",), ("init",), ("mine",)):
-        typed = [*words, "--query", query, "--document", document]
+    words, columns = typed_words.get(), f"query={query},positive={document}"
+    if not words:
+        setting = f"data.columns={{query: {_as_yaml(query)}, document: {_as_yaml(document)}}}"
+        return f"if {query!r} is the query, set {setting}"
+    if words[0] in ("audit", "init", "mine"):
+        typed, then = [*words, "--query", query, "--document", document], ""
+    elif any("," in name or name != name.strip() for name in chosen):
+        return "call them query and document in the file's first row"
+    elif words[0] in ("import", "check"):
+        typed, then = [*words, "--map", columns], ""
     else:
-        typed = [*words, setting]
-    return f"if {query!r} is the query, " + (f"type {shlex.join(['noisyir', *typed])}" if words else f"set {setting}")
+        typed, then = ["import", str(rows.path), "--map", columns], ", and go on with the folder that it writes"
+    return f"if {query!r} is the query, type {shlex.join(['noisyir', *typed])}{then}"
 
 
 def _as_yaml(name: str) -> str:

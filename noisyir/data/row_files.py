@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence, Set
+from contextvars import Context
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +44,7 @@ class RowFile:
         if repeated := [name for name, count in Counter(columns).items() if count > 1]:
             raise DataError(f"two columns of {file} are called {repeated[0]!r}: rename one")
         if not columns:
+            Context().run(container(suffix).columns, file)  # lenient no more: the first fault is raised
             raise DataError(f"{file} is empty: {setting} must name a file with at least one row")
         return cls(file, suffix, columns)
 
@@ -85,4 +87,4 @@ class RowFile:
 
 def plain_name(column: str) -> str:
     """A column's name as those are compared that mean the same."""
-    return column.lower().replace("-", "_")
+    return column.strip().lower().replace("-", "_")

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import torch
 
 from noisyir import experiments
-from noisyir.app.lookup import experiment_that_kept, finished_runs, newest_index, terms_of
+from noisyir.app.lookup import Indexed, experiment_that_kept, finished_runs, newest_index, terms_of
 from noisyir.app.systems import System, find_system
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.provenance import files_digest, lineage
@@ -98,8 +98,8 @@ class ServedIndex:
     hybrid: what of the run that kept the model combines the two; None where it did not.
     """
 
-    def __init__(self, store: Store, model: Ref, options: ServeOptions, hybrid: System | None) -> None:
-        found, builds, how = newest_index(store, model), store.builds.all(), SearchParams()
+    def __init__(self, store: Store, system: System, options: ServeOptions, hybrid: System | None) -> None:
+        found, builds, how = _newest(store, system), store.builds.all(), SearchParams()
         self.ref = found.index.ref("index")
         table = store.builds.table(found.corpus, ("doc_id", "doc_row", "title", "text")).sort_by("doc_row")
         self._columns = {name: table[name].combine_chunks() for name in ("doc_id", "title", "text")}
@@ -199,7 +199,7 @@ class ServedModel:
         self.name, self.digest = options.model, digest
         self.id = folder.resolve().name if ref is None else id_of(options.model)
         self.model: BiEncoder = load_bi_encoder(place, options.device)
-        self.index = _index(store, ref, options)
+        self.index = _index(store, system, options)
         self.default = _default(system) if system else "vectors"
         self._encoder = _encoder(self.model, self.index, options)
         self._precision, self._batch_tokens = options.precision, self.model.batch_tokens(None)
@@ -309,8 +309,16 @@ def _default(system: System) -> str:
     return "hybrid" if system.fused else "vectors" if system.model else "bm25"
 
 
-def _hybrid(store: Store, model: Ref) -> System | None:
-    """The hybrid of the run that kept the model; None where it has none."""
+def _newest(store: Store, system: System) -> Indexed:
+    model = system.model or system.kept
+    assert model is not None
+    return newest_index(store, model, corpus=system.corpus)
+
+
+def _hybrid(store: Store, system: System) -> System | None:
+    """The system itself where it is one, else the hybrid of the run that kept its model; None where it has none."""
+    if system.fused or (model := system.model or system.kept) is None:
+        return system
     experiment = experiment_that_kept(store, model)
     try:
         found = find_system(store, f"{experiment}:{HYBRID}") if experiment else None
@@ -319,24 +327,24 @@ def _hybrid(store: Store, model: Ref) -> System | None:
     return found if found and found.model == model else None
 
 
-def _index(store: Store, model: Ref | None, options: ServeOptions) -> ServedIndex | None:
+def _index(store: Store, system: System | None, options: ServeOptions) -> ServedIndex | None:
     if options.index is False:
         return None
-    if model is None:
+    if system is None:
         if options.index:
             raise StoreError(f"{options.model} is a folder, which has no index: name an experiment, or leave --index")
         return None
     try:
-        return ServedIndex(store, model, options, _hybrid(store, model))
+        return ServedIndex(store, system, options, _hybrid(store, system))
     except StoreError:
-        if options.index or not _has_none(store, model):
+        if options.index or not _has_none(store, system):
             raise
         return None
 
 
-def _has_none(store: Store, model: Ref) -> bool:
+def _has_none(store: Store, system: System) -> bool:
     try:
-        newest_index(store, model)
+        _newest(store, system)
     except StoreError:
         return True
     return False

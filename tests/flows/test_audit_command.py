@@ -515,6 +515,7 @@ def test_a_gate_for_ci_goes_by_the_upper_end_and_json_holds_everything(noisyir, 
         (["--fail-over", "1.5"], "--fail-over is a share between 0 and 1, such as 0.05, not 1.5"),
         (["--json", "--judge"], "--json prints what an audit found: judge first"),
         (["--assume", "nothing"], "nothing"),
+        (["--query", "query", "--document", "query"], "is mapped to query and to document"),
     ],
 )
 def test_a_gate_without_a_ground_is_refused_before_work(noisyir, file, tmp_path, more, said):

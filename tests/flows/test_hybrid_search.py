@@ -42,6 +42,8 @@ def test_each_system_is_asked_by_its_name(noisyir, data):
     assert code == 1 and "noisyir search demo:bm25 'your question'" in err
     found = json.loads(noisyir("compare", "demo:bm25", "demo:hybrid", "--json")[1])
     assert found["second"].endswith("dpr_hybrid")
+    code, _, err = noisyir("compare", "demo:bm25", "demo:dpr", "--html", data / "corpus.jsonl")
+    assert code == 1 and "is not overwritten" in err and (data / "corpus.jsonl").read_text().startswith("{")
 
 
 def test_a_search_is_the_run_that_was_measured(noisyir, home):
@@ -69,6 +71,29 @@ def test_new_documents_are_found_by_all_three(noisyir, tmp_path):
     for system in ("bm25", "hybrid", "dpr"):
         code, out, err = noisyir("search", f"demo:{system}", "zucchini", "-k", 81, "--json")
         assert code == 0 and "fresh" in [hit["doc_id"] for hit in json.loads(out)["hits"]], err
+
+
+def test_the_untrained_model_finds_documents_of_its_own_experiment_though_another_used_it_since(
+    noisyir, data, tmp_path
+):
+    """Every experiment has the same untrained model, and each has an index of its own documents."""
+    import shutil
+
+    asked = ("bm25", "zero_shot", "zero_shot_hybrid", "best", "dpr")
+    before = [noisyir("search", f"demo:{system}", "oven word4", "--force", "--json")[1] for system in asked]
+    own = shutil.copytree(data, tmp_path / "own")
+    with (own / "corpus.jsonl").open("a") as corpus:
+        corpus.write(json.dumps({"_id": "stranger", "title": "oven word4", "text": "oven word4 word4"}) + "\n")
+    code, _, err = noisyir("run", "demo", *settings(own), "name=other", "train.epochs=1")
+    assert code == 0, err
+    assert [noisyir("search", f"demo:{system}", "oven word4", "--force", "--json")[1] for system in asked] == before
+    from noisyir.serving.loading import ServedModel, ServeOptions
+
+    served = ServedModel(ServeOptions("demo:zero_shot_hybrid", force=True))
+    assert served.default in served.index.systems and "stranger" not in served.index._columns["doc_id"].to_pylist()
+    for system in ("bm25", "zero_shot", "zero_shot_hybrid"):
+        code, out, err = noisyir("search", f"other:{system}", "oven word4", "--force", "--json")
+        assert code == 0 and "stranger" in [hit["doc_id"] for hit in json.loads(out)["hits"]], err
 
 
 def test_without_dev_queries_the_weight_is_one_half_and_a_line_says_so(noisyir, data, caplog, tmp_path):

@@ -126,7 +126,7 @@ def test_what_was_begun_is_answered_when_the_end_comes(home):
 def test_a_server_that_was_killed_while_loading_starts_again_whole(home):
     for seconds in (0.5, 2.0, 4.0):
         environment = {**os.environ, "NOISYIR_HOME": str(home)}
-        killed = subprocess.Popen([*CLI, "serve", "demo", "--force", "--port", "0"], env=environment)
+        killed = subprocess.Popen([*CLI, "serve", "demo", "--force", "--port", "18311"], env=environment)
         time.sleep(seconds)
         killed.kill()
         killed.wait()
@@ -138,6 +138,9 @@ def test_a_name_of_nothing_is_refused_with_what_to_type(home):
     environment = {**os.environ, "NOISYIR_HOME": str(home)}
     done = subprocess.run([*CLI, "serve", "nothing"], env=environment, capture_output=True)
     assert done.returncode == 1 and b"noisyir ls" in done.stderr
+    for port in ("0", "99999"):
+        done = subprocess.run([*CLI, "serve", "demo", "--port", port], env=environment, capture_output=True)
+        assert done.returncode == 1 and b"--port is a number from 1 to 65535" in done.stderr
 
 
 def test_tools_of_mcp(home):

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +97,8 @@ def records(path: Path, delimiter: str, *, quoted: bool) -> Iterator[tuple[int, 
     csv.field_size_limit(LINE.most)  # csv's own limit of 131,072 characters is less than a long document
     lines = (f"{line}\n" for _, line in utf8_lines(path))
     if quoted:
-        reader = csv.reader(lines, delimiter=delimiter, strict=True)
+        spaced = f"{delimiter} " in (header := next(lines, ""))  # no part of any cell, as in `query, document`
+        reader = csv.reader(chain([header], lines), delimiter=delimiter, strict=True, skipinitialspace=spaced)
     else:
         reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
     line = 0

@@ -1,6 +1,8 @@
 """`noisyir import`: what was kept and what was left out is told by row; formats are told by what is in them."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pyarrow as pa
@@ -156,6 +158,53 @@ def test_a_wrong_guess_is_one_line_with_what_to_type(tmp_path: Path, name, rows,
     with pytest.raises(NoisyirError, match=advice) as caught:
         import_data(write(tmp_path / name, *rows), tmp_path / "out", **given)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("verb", ["import", "check", "init", "recommend", "export"])
+def test_the_advice_for_unknown_columns_works_with_every_command(tmp_path: Path, monkeypatch, capsys, verb):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "x.csv", "ask,says", *(f"who sat on mat {n}?,a cat sat on mat {n}" for n in range(20)))
+    typed = [verb, "x.csv", *(["--as", "beir", "--to", "out"] if verb == "export" else [])]
+    assert main(typed) == 1
+    advice = re.search(r"type (noisyir [^:]*?)(?:, and go on|, or name)", capsys.readouterr().err)
+    assert advice and main(shlex.split(advice[1])[1:]) == 0
+    if verb in ("recommend", "export"):
+        assert main([verb, "x-tables", *typed[2:]]) == 0
+
+
+@pytest.mark.parametrize(("verb", "advised"), [("import", "audit"), ("init", "run")])
+def test_the_next_command_names_a_file_with_spaces_as_it_is_typed(tmp_path, monkeypatch, capsys, verb, advised):
+    monkeypatch.chdir(tmp_path)
+    rows = (f"who sat on mat {n}?,a cat sat on mat {n}" for n in range(30))
+    write(tmp_path / "my pairs.csv", "query,document", *rows)
+    assert main([verb, "my pairs.csv"]) == 0
+    [typed] = re.findall(rf"noisyir ({advised} .*)", capsys.readouterr().out)
+    _, named = shlex.split(typed)
+    assert Path(named).exists()
+
+
+@pytest.mark.parametrize("header", [" Query , document ", '"query", "document"', "query, document"])
+def test_spaces_around_a_name_do_not_count(tmp_path: Path, header):
+    source = write(tmp_path / "x.csv", header, '"who, then?", "a cat, and a dog"')
+    import_data(source, tmp_path / "out")
+    [(example, passage)] = Collection.load(tmp_path / "out").pairs()
+    assert (example.query, passage.text) == ("who, then?", "a cat, and a dog")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [
+        ("x.csv", b'query,document\r"a","b"\r', r"x.csv line 1: not csv"),
+        ("x.csv", b"query,document\nwho?,caf\xe9\n", r"x.csv line 2: not UTF-8 .*iconv"),
+        ("x.csv", "query,document\nwho?,a cat\n".encode("utf-16"), r"x.csv line 1: holds zero bytes.*iconv"),
+        ("x.jsonl", b'{"query": "who?", "document": "a cat"},\n', r"x.jsonl line 1: invalid JSON"),
+    ],
+)
+def test_a_file_of_which_no_row_can_be_read_is_told_its_first_fault(tmp_path: Path, name, content, fault):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=fault) as caught:
+        import_data(str(tmp_path / name), tmp_path / "out")
+    assert "empty" not in str(caught.value) and not (tmp_path / "out").exists()
 
 
 def test_the_advice_for_triples_of_ids_works(tmp_path: Path, capsys):
