@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import shlex
 import time
 from collections.abc import Sequence
 from itertools import islice
@@ -76,8 +77,9 @@ def experiment_file(
     may lie.  budget: time for a run, such as 10m; None: a static model.  ConfigError where it is enough for none.
     overrides: of settings, of which the columns of a file of pairs are written down.
     """
+    typed = shlex.quote(str(target))
     if target.exists():
-        raise ConfigError(f"{target} exists already: run it (noisyir run {target}), or name another file with --to")
+        raise ConfigError(f"{target} exists already: run it (noisyir run {typed}), or name another file with --to")
     exp, why_model, advice, _ = advice_for(data, store, corpus=corpus, budget=budget, overrides=overrides)
     why_methods = f"{advice.method}: {advice.why}"
     found = _found(exp, data)
@@ -87,7 +89,7 @@ def experiment_file(
     precision = "" if exp.train.precision == "fp32" else f"train: {{precision: {exp.train.precision}}}\n"
     text = _TEMPLATE.format(
         found=found,
-        file=target,
+        file=typed,
         name=_yaml(exp.name),
         methods=", ".join(dict.fromkeys(["dpr", advice.method])),
         why_methods=why_methods,

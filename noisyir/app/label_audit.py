@@ -344,7 +344,9 @@ def files_of(exp: Experiment) -> list[str]:
 
 
 def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
-    """ConfigError where the files would take the place of the judgements, which are someone's work."""
+    """ConfigError for a file in the folder's place, and where judgements, which are someone's work, would be lost."""
+    if not next(path for path in (folder, *folder.absolute().parents) if path.exists()).is_dir():
+        raise ConfigError(f"{folder} cannot be a folder, for a file is in its way: choose another --out")
     written = [(folder / name).resolve() for name in files_of(exp)]
     for given in exp.audit.judgement_files if exp.audit else ():
         if Path(given).resolve() in written:

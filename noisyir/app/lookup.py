@@ -124,7 +124,8 @@ def newest_index(
 ) -> Indexed:
     """The newest index over vectors that `model` made, refreshed or not, of which what is needed is whole.
 
-    corpus: the documents, refreshed or not, for other experiments may have the same model; None: of the model's run.
+    corpus: of these documents, refreshed or not, for other experiments index theirs with the same model; None: of those
+    that the run which kept the model had indexed.
     Where a newer one is passed over, a warning says how to have it again.  Of the last nothing is asked: who reads it
     tells of damage.  StoreError when the model was not indexed.
     """
@@ -151,10 +152,12 @@ def newest_index(
 
 def _corpus_behind(store: Store, model: Ref, found: Sequence[Indexed]) -> Ref | None:
     """The documents that were indexed by the newest run that kept the model; None where no record tells."""
-    model_of = ((run, run["steps"].get(run.get("kept", {}).get("model")) or {}) for run in store.runs.all())
-    kept = (run for run, step in model_of if (step.get("key"), step.get("build")) == (model.key, model.build))
-    folders = folders_of(next(kept, {"steps": {}}))
-    return next((indexed.corpus for indexed in found if indexed.index.folder in folders), None)
+    for run in store.runs.all():
+        step = run["steps"].get(run.get("kept", {}).get("model"))
+        if step and (step["key"], step["build"]) == (model.key, model.build):
+            folders = folders_of(run)
+            return next((indexed.corpus for indexed in found if indexed.index.folder in folders), None)
+    return None
 
 
 def _is_grown(builds: Sequence[Meta], corpus: Ref, start: Ref) -> bool:

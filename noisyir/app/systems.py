@@ -58,15 +58,15 @@ def find_system(store: Store, name: str) -> System:
     made, kept_model = _searched(store, scored[system]), run.results.get("model")
     doubt = _against(store, run, system, experiments.name_of(experiment), against)
     if made.stage == "bm25":
-        return System(bm25=made, against=doubt, kept=kept_model)
+        return System(bm25=made, against=doubt, kept=kept_model, corpus=_corpus_of(store, made))
     if made.stage == "search":
-        dense = _indexed(store, made)
-        return System(dense.model, against=doubt, kept=kept_model, corpus=dense.corpus)
+        found = _indexed(store, made)
+        return System(found.model, against=doubt, kept=kept_model, corpus=found.corpus)
     if made.stage != "fuse":
         raise ConfigError(f"{name} cannot be asked: it ranks what another system found; ask {experiment}:{BEST}")
-    lexical, search = (store.builds.meta(dict(made.input_refs())[side]) for side in ("lexical", "dense"))
-    dense = _indexed(store, search)
-    return System(dense.model, lexical, made, doubt, kept_model, dense.corpus)
+    lexical, dense = (store.builds.meta(dict(made.input_refs())[side]) for side in ("lexical", "dense"))
+    found = _indexed(store, dense)
+    return System(found.model, lexical, made, doubt, kept_model, found.corpus)
 
 
 def _parts(name: str) -> tuple[str, str | None]:
@@ -165,6 +165,10 @@ def _indexed(store: Store, search: Meta) -> Indexed:
     return next(found for found in indexes(store.builds.all()) if found.index.ref("index") == index)
 
 
+def _corpus_of(store: Store, bm25: Meta) -> Ref:
+    return dict(store.builds.meta(dict(bm25.input_refs())["lexical_index"]).input_refs())["corpus"]
+
+
 @dataclass(frozen=True)
 class Indexes:
     """The indexes that a system is asked with, and the corpus that they are of."""
@@ -178,8 +182,7 @@ def indexes_of(store: Store, system: System) -> Indexes:
     """The newest indexes of a system, refreshed or not.  StoreError where one of them is gone or not of the corpus."""
     if (model := system.model or system.kept) is None:
         assert system.bm25 is not None
-        terms = dict(system.bm25.input_refs())["lexical_index"]
-        return Indexes(dict(store.builds.meta(terms).input_refs())["corpus"], None, terms)
+        return Indexes(_corpus_of(store, system.bm25), None, dict(system.bm25.input_refs())["lexical_index"])
     newest = newest_index(store, model, lambda one: one.searched, system.corpus)
     vectors = newest.index.ref("index") if system.model else None
     if system.bm25 is None:

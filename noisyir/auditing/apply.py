@@ -69,15 +69,15 @@ def apply_audit(audit: pa.Table, source: PairsToClean, folder: Path, *, drop: bo
     drop: leave flagged pairs out that are not relabelled; else all pairs stay, each with its weight in a column
     `weight`.  DataError when a file is there already, or the audit is not of these pairs; nothing is written then.
     """
-    pairs, log = folder / f"{source.stem}.cleaned{source.suffix}", folder / f"{source.stem}.changes.jsonl"
-    _refuse_existing(pairs, log)
+    pairs, log = folder / f"{source.stem}.cleaned{source.suffix}", log_of(folder, source.stem)
+    refuse_existing(pairs, log)
     changes, logged, total, unaudited = _by_row(source, decide(audit, drop=drop), weigh=not drop)
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix=".applying-") as name:
         half = Path(name)
         source.write(half / pairs.name, changes)
         write_jsonl((_log_entry(pair, fate) for pair, fate in logged), half / log.name)
-        _refuse_existing(pairs, log)
+        refuse_existing(pairs, log)
         (half / log.name).rename(log)
         (half / pairs.name).rename(pairs)
     met = Counter(fate.action for _, fate in logged)
@@ -189,6 +189,12 @@ def _log_entry(pair: Pair, fate: Fate) -> dict[str, Any]:
     }
 
 
-def _refuse_existing(*paths: Path) -> None:
+def log_of(folder: Path, stem: str) -> Path:
+    """The file that lists what was changed."""
+    return folder / f"{stem}.changes.jsonl"
+
+
+def refuse_existing(*paths: Path) -> None:
+    """DataError for files that are there already."""
     if existing := [str(path) for path in paths if path.exists()]:
-        raise DataError(f"{' and '.join(existing)} exists already and is not overwritten: choose another folder")
+        raise DataError(f"{' and '.join(existing)} exists already and is not overwritten: choose another folder (--out)")

@@ -94,7 +94,7 @@ def run(
     settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
     exp = experiment_to_audit(data, settings, **command.named, sample=sample, judgements=judgements or (), refit=refit)
     output = _Output(as_json, verbose, error, None if fail_over is None else Gate(exp, fail_over))
-    applying = _Applying(drop=drop, force=force).checked(exp) if apply else None
+    applying = _Applying(drop=drop, force=force).checked(exp, Path(out or f"{exp.name}-audit")) if apply else None
     return _carried_out(exp, machine, open_store(store), judge, applying, wishes, output)
 
 
@@ -160,6 +160,13 @@ class _Output:
     gate: "Gate | None"
     facts: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """ConfigError, before any work, for an error that no number of pairs gives."""
+        if self.error is not None:
+            from noisyir.detection.rate import pairs_to_judge
+
+            pairs_to_judge(0.5, self.error)
+
     def say(self, text: str, **facts: Any) -> None:
         """Print the text, or keep the facts."""
         self.facts |= facts
@@ -182,11 +189,13 @@ class _Applying:
     drop: bool
     force: bool
 
-    def checked(self, exp: "Experiment") -> "_Applying":
-        """Itself; ConfigError, before any work, for what cannot be known to be right."""
+    def checked(self, exp: "Experiment", folder: Path) -> "_Applying":
+        """Itself; NoisyirError, before any work, for what cannot be known to be right, or is written already."""
         from noisyir.app.label_cleaning import refuse_unjudged
+        from noisyir.auditing.apply import log_of, refuse_existing
 
         refuse_unjudged(exp, force=self.force)
+        refuse_existing(log_of(folder, exp.name))
         return self
 
     def check_size(self, found: "Audited") -> None:

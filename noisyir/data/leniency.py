@@ -148,6 +148,16 @@ def glance() -> Iterator[None]:
             yield
 
 
+@contextmanager
+def strict() -> Iterator[None]:
+    """Where lenient reading found nothing: the first fault is raised, with its cure."""
+    token = _account.set(None)
+    try:
+        yield
+    finally:
+        _account.reset(token)
+
+
 def row(place: str, number: int) -> AbstractContextManager[None]:
     """Around all that is made of one row: a DataError in it ends the reading, or, within `lenient`, the row."""
     account = _account.get()

@@ -2,13 +2,12 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence, Set
-from contextvars import Context
 from dataclasses import dataclass
 from pathlib import Path
 
 from noisyir.data.containers import FIRST_ROWS, FOLDER, PLAIN, SUFFIXES, Row, container, suffix_of
 from noisyir.data.containers.split_folder import is_split_folder, parts_of
-from noisyir.data.leniency import glance
+from noisyir.data.leniency import glance, strict
 from noisyir.data.limits import COLUMNS
 from noisyir.errors import DataError
 
@@ -44,7 +43,8 @@ class RowFile:
         if repeated := [name for name, count in Counter(columns).items() if count > 1]:
             raise DataError(f"two columns of {file} are called {repeated[0]!r}: rename one")
         if not columns:
-            Context().run(container(suffix).columns, file)  # lenient no more: the first fault is raised
+            with strict():
+                container(suffix).columns(file)
             raise DataError(f"{file} is empty: {setting} must name a file with at least one row")
         return cls(file, suffix, columns)
 

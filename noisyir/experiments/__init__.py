@@ -145,6 +145,9 @@ def name_of(name_or_path: str) -> str:
 
 
 def _with(settings: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    kinds = [override.removeprefix("data.kind=") for override in overrides if override.startswith("data.kind=")]
+    if kinds and (as_group(settings.get("data")) or {}).get("kind", kinds[-1]) != kinds[-1]:
+        settings["data"] = {}  # the sizes and columns of other data are none of these
     for override in overrides:
         path, equals, value = override.partition("=")
         if not equals:

@@ -1,5 +1,6 @@
 """The pairs that a reader believes in: each question with the passage that its confidences favour, as jsonl."""
 
+import shlex
 from pathlib import Path
 
 import pyarrow as pa
@@ -52,7 +53,7 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
     corpus = store.builds.batches(given["corpus"], ("doc_id", "title", "text"))
     texts = read_texts(corpus, pairs["doc_id"].unique(), ())
     write_pairs(pairs.sort_by("query_id"), texts.documents, target)
-    return f"{target}: {pairs.num_rows:,} pairs\nnoisyir audit {target}"
+    return f"{target}: {pairs.num_rows:,} pairs\nnoisyir audit {shlex.quote(str(target))}"
 
 
 def find_confidences(store: Store, name: str) -> Meta:

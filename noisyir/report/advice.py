@@ -1,5 +1,7 @@
 """The best of a run's systems in words, and what speaks against a model: for the terminal, the pages and the cards."""
 
+import shlex
+
 from noisyir.eval.recommendation import LEXICAL, START, Recommendation, hybrid_of, model_of
 from noisyir.report.cells import signed
 
@@ -65,7 +67,7 @@ def _compared(found: Recommendation, system: str, floor: str) -> str:
 
 def _instead(found: Recommendation, experiment: str) -> str:
     best = f"{named(found.best)}, {_chosen(found, found.best):.3f}"
-    return f"Better is {best}: noisyir search {experiment}:{found.best} 'your question'"
+    return f"Better is {best}: noisyir search {shlex.quote(f'{experiment}:{found.best}')} 'your question'"
 
 
 def _chosen(found: Recommendation, system: str) -> float:

@@ -193,7 +193,7 @@ class ServedModel:
         torch.set_num_threads(options.cpu_threads)
         store, folder = open_store(options.store), Path(options.model)
         system = None if (folder / "modules.json").exists() else _system(store, options)
-        ref = (system.model or system.kept) if system else None
+        ref = _model(system) if system else None
         place = store.builds.folder(ref) if ref else folder
         digest = ref.digest if ref else files_digest(folder, (path for path in folder.rglob("*") if path.is_file()))
         self.name, self.digest = options.model, digest
@@ -309,15 +309,21 @@ def _default(system: System) -> str:
     return "hybrid" if system.fused else "vectors" if system.model else "bm25"
 
 
+def _model(system: System) -> Ref | None:
+    """The model that is served: of BM25 the one that its run kept."""
+    return system.model or system.kept
+
+
 def _newest(store: Store, system: System) -> Indexed:
-    model = system.model or system.kept
+    model = _model(system)
     assert model is not None
     return newest_index(store, model, corpus=system.corpus)
 
 
 def _hybrid(store: Store, system: System) -> System | None:
     """The system itself where it is one, else the hybrid of the run that kept its model; None where it has none."""
-    if system.fused or (model := system.model or system.kept) is None:
+    model = _model(system)
+    if system.fused or model is None:
         return system
     experiment = experiment_that_kept(store, model)
     try:

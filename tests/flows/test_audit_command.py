@@ -214,8 +214,8 @@ def test_apply_weighs_all_pairs_and_relabels_those_that_people_named_a_document_
     assert judged and all(weights[query] == 1.0 for query in judged)
     assert file.read_bytes() == before and "held-out" not in out
 
-    code, _, err = noisyir("audit", file, "--judgements", sample, "--apply", "--out", "made")
-    assert code == 1 and "exists already and is not overwritten" in err
+    code, out, err = noisyir("audit", file, "--judgements", sample, "--apply", "--out", "made")
+    assert code == 1 and "exists already and is not overwritten" in err and not out, "refused before any work"
 
 
 def test_apply_drop_leaves_the_flagged_out_but_for_those_relabelled(noisyir, owner, file, tmp_path):
@@ -466,7 +466,7 @@ BAD_PAIRS = {
     "an output that is a file": (
         lambda o: o.inline[:5],
         ["--out", "bad.jsonl"],
-        "cannot write to the folder bad.jsonl",
+        "bad.jsonl cannot be a folder",
     ),
 }
 
@@ -515,6 +515,8 @@ def test_a_gate_for_ci_goes_by_the_upper_end_and_json_holds_everything(noisyir, 
         (["--fail-over", "1.5"], "--fail-over is a share between 0 and 1, such as 0.05, not 1.5"),
         (["--json", "--judge"], "--json prints what an audit found: judge first"),
         (["--assume", "nothing"], "nothing"),
+        (["--error", "nan"], "must lie between 0 and 1, not nan"),
+        (["--out", "mine.jsonl/made"], "a file is in its way"),
         (["--query", "query", "--document", "query"], "is mapped to query and to document"),
     ],
 )

@@ -42,6 +42,8 @@ def test_each_system_is_asked_by_its_name(noisyir, data):
     assert code == 1 and "noisyir search demo:bm25 'your question'" in err
     found = json.loads(noisyir("compare", "demo:bm25", "demo:hybrid", "--json")[1])
     assert found["second"].endswith("dpr_hybrid")
+    code, _, err = noisyir("compare", "demo:bm25", "demo:bm25")
+    assert code == 1 and "such as demo:zero_shot" in err
     code, _, err = noisyir("compare", "demo:bm25", "demo:dpr", "--html", data / "corpus.jsonl")
     assert code == 1 and "is not overwritten" in err and (data / "corpus.jsonl").read_text().startswith("{")
 
@@ -73,9 +75,7 @@ def test_new_documents_are_found_by_all_three(noisyir, tmp_path):
         assert code == 0 and "fresh" in [hit["doc_id"] for hit in json.loads(out)["hits"]], err
 
 
-def test_the_untrained_model_finds_documents_of_its_own_experiment_though_another_used_it_since(
-    noisyir, data, tmp_path
-):
+def test_the_untrained_model_finds_documents_of_its_own_experiment_though_another_used_it_since(noisyir, data, tmp_path):
     """Every experiment has the same untrained model, and each has an index of its own documents."""
     import shutil
 

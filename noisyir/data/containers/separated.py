@@ -97,7 +97,8 @@ def records(path: Path, delimiter: str, *, quoted: bool) -> Iterator[tuple[int, 
     csv.field_size_limit(LINE.most)  # csv's own limit of 131,072 characters is less than a long document
     lines = (f"{line}\n" for _, line in utf8_lines(path))
     if quoted:
-        spaced = f"{delimiter} " in (header := next(lines, ""))  # no part of any cell, as in `query, document`
+        header = next(lines, "")  # a space behind its commas is no part of any cell, as in `query, document`
+        spaced = f"{delimiter} " in header
         reader = csv.reader(chain([header], lines), delimiter=delimiter, strict=True, skipinitialspace=spaced)
     else:
         reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)

@@ -1,7 +1,6 @@
 """A file of (query, document) pairs as people have them, with the documents' texts in it or in a corpus file."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextvars import Context
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -24,6 +23,7 @@ from noisyir.data.columns import (
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import SPLITS, Example, ExampleSource, Passage, Placed, content_id
 from noisyir.data.formats import Format
+from noisyir.data.leniency import strict
 from noisyir.data.row_files import RowFile
 from noisyir.data.shapes import joined
 from noisyir.errors import DataError
@@ -168,7 +168,8 @@ class PairsFile(ExampleSource):
         for number, values in self.pairs.rows(wanted, self.meaningful):
             yield Placed(place, number, values)
         if not number:
-            Context().run(next, self.pairs.rows(wanted), None)  # lenient no more: the first fault is raised
+            with strict():
+                next(self.pairs.rows(wanted), None)
             raise DataError(f"{self.pairs.path} holds no pairs: give it a row for each")
 
     def example(self, found: Placed) -> Example:
