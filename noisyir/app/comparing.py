@@ -76,7 +76,9 @@ def duel(store: Store, one: str, other: str, *, count: int = 5) -> Duel:
     first, second = contestant(store, one), contestant(store, other)
     if first.scored == second.scored:
         floor = next(name for name in ("bm25", "zero_shot") if not one.endswith(f":{name}"))
-        raise ConfigError(f"{one} and {other} are the same system: name another one, such as {one.split(':')[0]}:{floor}")
+        raise ConfigError(
+            f"{one} and {other} are the same system: name another one, such as {one.split(':')[0]}:{floor}"
+        )
     metas = [store.builds.meta(next(iter(side.scored.values()))) for side in (first, second)]
     if len({eval_digest(meta) for meta in metas}) > 1:
         raise DataError(

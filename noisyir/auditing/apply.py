@@ -197,4 +197,6 @@ def log_of(folder: Path, stem: str) -> Path:
 def refuse_existing(*paths: Path) -> None:
     """DataError for files that are there already."""
     if existing := [str(path) for path in paths if path.exists()]:
-        raise DataError(f"{' and '.join(existing)} exists already and is not overwritten: choose another folder (--out)")
+        raise DataError(
+            f"{' and '.join(existing)} exists already and is not overwritten: choose another folder (--out)"
+        )

@@ -141,7 +141,9 @@ def _mapping(rows: RowFile) -> str:
     document, query = chosen
     words, columns = typed_words.get(), f"query={query},positive={document}"
     if not words:
-        return f"if {query!r} is the query, set data.columns={{query: {_as_yaml(query)}, document: {_as_yaml(document)}}}"
+        return (
+            f"if {query!r} is the query, set data.columns={{query: {_as_yaml(query)}, document: {_as_yaml(document)}}}"
+        )
     if words[0] in ("audit", "init", "mine"):
         typed, then = [*words, "--query", query, "--document", document], ""
     elif any("," in name or name != name.strip() for name in chosen):

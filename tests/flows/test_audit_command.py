@@ -463,11 +463,7 @@ BAD_PAIRS = {
     "a negative sample": (lambda o: o.inline, ["--sample", "-3"], "audit.sample: "),
     "an impossible error": (lambda o: o.inline[:5], ["--error", "3"], "must lie between 0 and 1, not 3"),
     "a corpus that is not there": (lambda o: o.named, ["--corpus", "none.jsonl"], "none.jsonl is not a file"),
-    "an output that is a file": (
-        lambda o: o.inline[:5],
-        ["--out", "bad.jsonl"],
-        "bad.jsonl cannot be a folder",
-    ),
+    "an output that is a file": (lambda o: o.inline[:5], ["--out", "bad.jsonl"], "bad.jsonl cannot be a folder"),
 }
 
 

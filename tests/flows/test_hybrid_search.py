@@ -75,7 +75,9 @@ def test_new_documents_are_found_by_all_three(noisyir, tmp_path):
         assert code == 0 and "fresh" in [hit["doc_id"] for hit in json.loads(out)["hits"]], err
 
 
-def test_the_untrained_model_finds_documents_of_its_own_experiment_though_another_used_it_since(noisyir, data, tmp_path):
+def test_the_untrained_model_finds_documents_of_its_own_experiment_though_another_used_it_since(
+    noisyir, data, tmp_path
+):
     """Every experiment has the same untrained model, and each has an index of its own documents."""
     import shutil
 

@@ -173,9 +173,13 @@ def test_the_advice_for_unknown_columns_works_with_every_command(tmp_path: Path,
 
 
 @pytest.mark.parametrize(("verb", "advised"), [("import", "audit"), ("init", "run")])
-def test_the_next_command_names_a_file_with_spaces_so_that_it_can_be_typed(tmp_path, monkeypatch, capsys, verb, advised):
+def test_the_next_command_names_a_file_with_spaces_so_that_it_can_be_typed(
+    tmp_path, monkeypatch, capsys, verb, advised
+):
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "my pairs.csv", "query,document", *(f"who sat on mat {n}?,a cat sat on mat {n}" for n in range(30)))
+    write(
+        tmp_path / "my pairs.csv", "query,document", *(f"who sat on mat {n}?,a cat sat on mat {n}" for n in range(30))
+    )
     assert main([verb, "my pairs.csv"]) == 0
     [typed] = re.findall(rf"noisyir ({advised} .*)", capsys.readouterr().out)
     _, named = shlex.split(typed)
@@ -193,7 +197,7 @@ def test_spaces_around_a_name_do_not_count(tmp_path: Path, header):
 @pytest.mark.parametrize(
     ("name", "content", "fault"),
     [
-        ("x.csv", b"query,document\r\"a\",\"b\"\r", r"x.csv line 1: not csv"),
+        ("x.csv", b'query,document\r"a","b"\r', r"x.csv line 1: not csv"),
         ("x.csv", b"query,document\nwho?,caf\xe9\n", r"x.csv line 2: not UTF-8 .*iconv"),
         ("x.csv", "query,document\nwho?,a cat\n".encode("utf-16"), r"x.csv line 1: holds zero bytes.*iconv"),
         ("x.jsonl", b'{"query": "who?", "document": "a cat"},\n', r"x.jsonl line 1: invalid JSON"),
