@@ -218,7 +218,7 @@ def _write(variant: type[Format], collection: Collection, target: Path) -> None:
             try:
                 variant.write(collection, Path(folder) / target.name)
             except NoisyirError as error:  # which names the folder that nobody will see
-                raise type(error)(str(error).replace(f"{folder}/", f"{target.parent}/")) from error
+                raise type(error)(str(error).replace(str(Path(folder)), str(target.parent))) from error
             made = [(path, target.parent / path.name) for path in Path(folder).iterdir()]
             if there := [str(path) for _, path in made if path.exists()]:
                 raise StoreError(f"{there[0]} exists already: name a new path with --to")

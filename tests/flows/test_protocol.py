@@ -92,9 +92,8 @@ def test_a_strangers_run_weights_and_method_stand_in_the_table(place, noisyir, m
     assert rows["knows_all", 0.4] != rows["dpr", 0.4] and rows["knows_all", 0.4] > 0.3
     page = (place / "page" / "bench.html").read_text()
     assert "knows_all against dpr" in page and "perfect.v2 against dpr" in page
-    assert (
-        "at 1 times its passes" in page and "at a cost that is not known" in page and "## Each method in words" in out
-    )
+    assert "at 1 times its passes" in page and "at a cost that is not known" in page
+    assert "- perfect.v2 against dpr" in out
 
     code, _, err = noisyir("protocol", "score", place / "knows_all", place / "perfect.v2")
     assert code == 0 and "train_dpr" in err and not [line for line in err.splitlines() if line.endswith(" ...")]

@@ -90,7 +90,7 @@ def write_rows(path: Path, rows: Iterator[Mapping[str, Any]], *, nested: bool = 
     suffix = {".ndjson": ".jsonl", ".jsonlines": ".jsonl", ".feather": ".arrow"}.get(suffix, suffix)
     fits = [known for known in SUFFIXES if not (nested and known in FLAT)]
     if suffix not in fits or (name.endswith(PACKED) and suffix not in PLAIN):
-        raise DataError(f"{path.name}: end the name with one of {', '.join(fits)}, which says how rows are written")
+        raise DataError(f"{path}: end the name with one of {', '.join(fits)}, which says how rows are written")
     try:
         container(suffix).write(path, rows)
     except OSError as error:

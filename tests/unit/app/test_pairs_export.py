@@ -109,11 +109,16 @@ def test_what_cannot_be_done_is_refused_with_what_to_do(world, tmp_path, monkeyp
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-def test_an_error_of_writing_names_the_path_that_was_typed_and_the_end_of_name_that_it_advises_works(world, tmp_path):
+def test_an_error_of_writing_names_the_path_that_was_typed_and_the_end_of_name_that_it_advises_works(
+    world, tmp_path, monkeypatch
+):
     store, _, _ = world
-    with pytest.raises(DataError) as refused:
-        export_pairs(store, "assumed", "tevatron", str(tmp_path / "tev"), force=True)
-    assert f"{tmp_path / 'tev'}: end the name with" in str(refused.value) and ".exporting" not in str(refused.value)
+    monkeypatch.chdir(tmp_path)
+    for typed in (str(tmp_path / "tev"), "tev"):
+        with pytest.raises(DataError) as refused:
+            export_pairs(store, "assumed", "tevatron", typed, force=True)
+        said = str(refused.value)
+        assert f"{typed}: end the name with" in said and ".exporting" not in said
     _, target = export_pairs(store, "assumed", "tevatron", str(tmp_path / "tev.jsonl"), force=True)
     assert target.is_file()
 
