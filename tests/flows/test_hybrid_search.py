@@ -75,26 +75,24 @@ def test_new_documents_are_found_by_all_three(noisyir, tmp_path):
         assert code == 0 and "fresh" in [hit["doc_id"] for hit in json.loads(out)["hits"]], err
 
 
-def test_the_untrained_model_finds_documents_of_its_own_experiment_though_another_used_it_since(
-    noisyir, data, tmp_path
-):
-    """Every experiment has the same untrained model, and each has an index of its own documents."""
+def test_a_model_finds_documents_of_its_own_experiment_though_another_has_the_same_model(noisyir, data, tmp_path):
+    """All experiments share the untrained model, and those with the same pairs the trained one."""
     import shutil
 
-    asked = ("bm25", "zero_shot", "zero_shot_hybrid", "best", "dpr")
-    before = [noisyir("search", f"demo:{system}", "oven word4", "--force", "--json")[1] for system in asked]
+    asked = ["demo", *(f"demo:{system}" for system in ("bm25", "zero_shot", "zero_shot_hybrid", "best", "dpr"))]
+    before = [noisyir("search", system, "oven word4", "--force", "--json")[1] for system in asked]
     own = shutil.copytree(data, tmp_path / "own")
     with (own / "corpus.jsonl").open("a") as corpus:
         corpus.write(json.dumps({"_id": "stranger", "title": "oven word4", "text": "oven word4 word4"}) + "\n")
-    code, _, err = noisyir("run", "demo", *settings(own), "name=other", "train.epochs=1")
+    code, _, err = noisyir("run", "demo", *settings(own), "name=other")
     assert code == 0, err
-    assert [noisyir("search", f"demo:{system}", "oven word4", "--force", "--json")[1] for system in asked] == before
+    assert [noisyir("search", system, "oven word4", "--force", "--json")[1] for system in asked] == before
     from noisyir.serving.loading import ServedModel, ServeOptions
 
     served = ServedModel(ServeOptions("demo:zero_shot_hybrid", force=True))
     assert served.default in served.index.systems and "stranger" not in served.index._columns["doc_id"].to_pylist()
-    for system in ("bm25", "zero_shot", "zero_shot_hybrid"):
-        code, out, err = noisyir("search", f"other:{system}", "oven word4", "--force", "--json")
+    for system in ("other", "other:bm25", "other:zero_shot", "other:zero_shot_hybrid"):
+        code, out, err = noisyir("search", system, "oven word4", "--force", "--json")
         assert code == 0 and "stranger" in [hit["doc_id"] for hit in json.loads(out)["hits"]], err
 
 

@@ -35,12 +35,16 @@ def home(tmp_path_factory):
     return folder / "home"
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 @contextmanager
 def started(home, *arguments):
     """The process of a server that answers, and its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [*CLI, "serve", *arguments, "--port", str(port)]
     environment = {**os.environ, "NOISYIR_HOME": str(home), "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
@@ -126,7 +130,7 @@ def test_what_was_begun_is_answered_when_the_end_comes(home):
 def test_a_server_that_was_killed_while_loading_starts_again_whole(home):
     for seconds in (0.5, 2.0, 4.0):
         environment = {**os.environ, "NOISYIR_HOME": str(home)}
-        killed = subprocess.Popen([*CLI, "serve", "demo", "--force", "--port", "18311"], env=environment)
+        killed = subprocess.Popen([*CLI, "serve", "demo", "--force", "--port", str(free_port())], env=environment)
         time.sleep(seconds)
         killed.kill()
         killed.wait()
