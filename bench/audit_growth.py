@@ -4,6 +4,7 @@
 
 Of so many pairs each document is named by three or four; a document has 60 words of 30,000, a query six of its
 document's, and a fifth of the pairs another document.  Each audit is a process of its own, with a fresh store.
+"opens" is how much longer Chromium takes to load the page than an empty one; it stays empty where there is none.
 Writes benchmarks/audit_growth.json, a row as it is measured; numbers that are not named keep their rows.
 """
 
@@ -21,7 +22,8 @@ import numpy as np
 
 from bench.tables import read, record
 
-HEADINGS = ["pairs", "documents", "processor", "wall", "peak memory", "page"]
+HEADINGS = ["pairs", "documents", "processor", "wall", "peak memory", "page", "opens"]
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 _WORDS, _LENGTH, _ASKED, _WRONG, _OF_EACH = 30_000, 60, 6, 0.2, 10 / 3
 
 
@@ -42,8 +44,8 @@ def write_pairs(count: int, path: Path) -> None:
             out.write(json.dumps(row) + "\n")
 
 
-def audited(count: int, folder: Path, options: list[str]) -> tuple[float, float, float, int]:
-    """Seconds of the processor and of the wall, MB at the peak, and bytes of the page."""
+def audited(count: int, folder: Path, options: list[str]) -> tuple[float, float, float, int, str]:
+    """Seconds of the processor and of the wall, MB at the peak, bytes of the page, and how long it opens."""
     file, out, home = folder / "pairs.jsonl", folder / "audit", folder / "home"
     write_pairs(count, file)
     command = [
@@ -63,7 +65,22 @@ def audited(count: int, folder: Path, options: list[str]) -> tuple[float, float,
     if status:
         raise SystemExit(f"the audit of {count:,} pairs ended with {os.waitstatus_to_exitcode(status)}")
     seconds = time.perf_counter() - began
-    return used.ru_utime + used.ru_stime, seconds, used.ru_maxrss / 1024, (out / "audit.html").stat().st_size
+    page = (out / "audit.html").resolve()
+    opens = f"{loaded(page.as_uri()) - loaded('about:blank'):.1f} s" if BROWSER else ""
+    return used.ru_utime + used.ru_stime, seconds, used.ru_maxrss / 1024, page.stat().st_size, opens
+
+
+def loaded(address: str) -> float:
+    """Seconds from the browser's start until the page has loaded, the least of three."""
+    flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --dump-dom"
+    took = []
+    for _ in range(3):
+        began = time.perf_counter()
+        with tempfile.TemporaryDirectory() as profile:
+            command = [str(BROWSER), *flags.split(), f"--user-data-dir={profile}", address]
+            subprocess.run(command, check=True, capture_output=True, timeout=120)
+        took.append(time.perf_counter() - began)
+    return min(took)
 
 
 def main() -> None:
@@ -75,11 +92,11 @@ def main() -> None:
     for count in given.pairs:
         folder = Path(tempfile.mkdtemp(prefix="audit-growth-", dir=given.folder))
         try:
-            used, seconds, peak, page = audited(count, folder, given.set)
+            used, seconds, peak, page, opens = audited(count, folder, given.set)
         finally:
             shutil.rmtree(folder)
         made = [f"{count:,}", f"{int(count / _OF_EACH):,}", f"{used:,.0f} s", f"{seconds:,.0f} s", f"{peak:,.0f} MB",
-                f"{page / 1e6:.1f} MB"]  # fmt: skip
+                f"{page / 1e6:.1f} MB", opens]  # fmt: skip
         print(" | ".join(made), flush=True)
         rows = [row for row in read("audit_growth")["table"][1:] if row[0] != made[0]]
         rows = sorted([*rows, made], key=lambda row: int(row[0].replace(",", "")))
