@@ -21,6 +21,7 @@ def ours(folder: Path, texts: TextPairs, params: Any) -> Taken:
     from noisyir.training.run import TrainingContext
 
     encoder = load_bi_encoder(folder, "cpu")
+    encoder.limit(params.freeze, params.lora, 0)
     for some in (texts[:_FIRST], texts):  # the first loads what is loaded at first use
         with tempfile.TemporaryDirectory() as work, Stopwatch() as all_of_it:
             pairs = tokenised(encoder, some)
