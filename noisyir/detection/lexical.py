@@ -1,11 +1,13 @@
 """Words of queries and documents: BM25, and how much of a query's weight a document holds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from jaxtyping import Float, Float32, Int
 
 from noisyir.detection.null import best_places
@@ -44,23 +46,31 @@ class WordOverlap:
         """
         size = self.bm25_weights.shape[1]
         count = min(count, size)
-        places, scores = np.full((len(texts), count), -1), np.zeros((len(texts), count), np.float32)
         search = compiled_search() if self.counts.shape[0] * size > _COSTLY else None
-        step = len(texts) if search else max(1, _AT_ONCE // size)
-        for start in range(0, len(texts), max(1, step)):
-            rows, asked = slice(start, start + step), self.counts[texts[start : start + step]]
-            if search:
-                often = asked.data.astype(np.int64)
-                terms, ends = np.repeat(asked.indices.astype(np.int64), often), np.concatenate([[0], np.cumsum(often)])
-                held = self.bm25_weights
-                of = search(held.indptr, held.indices, held.data, size, terms, ends[asked.indptr], count)
-                there = np.arange(count) < of[0][:, None]
-                places[there], scores[there] = of[1], of[2]
-            else:
-                dense = np.asarray((asked @ self.bm25_weights).toarray(), np.float32)
-                places[rows] = best_places(dense, count)
-                found = np.take_along_axis(dense, np.maximum(places[rows], 0), axis=1)
-                scores[rows] = np.where(places[rows] >= 0, found, 0.0)
+        if search:
+            parts = np.array_split(texts, torch.get_num_threads())
+            with ThreadPoolExecutor(len(parts)) as pool:  # what numba compiled holds no lock
+                found = list(pool.map(partial(self._best_compiled, search, count), parts))
+        else:
+            step = max(1, _AT_ONCE // size)
+            found = [self._best(count, texts[at : at + step]) for at in range(0, max(1, len(texts)), step)]
+        return np.concatenate([places for places, _ in found]), np.concatenate([scores for _, scores in found])
+
+    def _best(self, count: int, texts: Array) -> tuple[Array, Array]:
+        """`best` by the scores of all documents."""
+        dense = np.asarray((self.counts[texts] @ self.bm25_weights).toarray(), np.float32)
+        places = best_places(dense, count)
+        return places, np.where(places >= 0, np.take_along_axis(dense, np.maximum(places, 0), axis=1), 0.0)
+
+    def _best_compiled(self, search: Callable[..., Any], count: int, texts: Array) -> tuple[Array, Array]:
+        """`best` by what numba compiled."""
+        asked, held = self.counts[texts], self.bm25_weights
+        often = asked.data.astype(np.int64)
+        terms, ends = np.repeat(asked.indices.astype(np.int64), often), np.concatenate([[0], np.cumsum(often)])
+        of = search(held.indptr, held.indices, held.data, held.shape[1], terms, ends[asked.indptr], count)
+        places, scores = np.full((len(texts), count), -1), np.zeros((len(texts), count), np.float32)
+        there = np.arange(count) < of[0][:, None]
+        places[there], scores[there] = of[1], of[2]
         return places, scores
 
     def bm25(self, texts: Int[Array, " some"], documents: Int[Array, "some each"]) -> Float32[Array, "some each"]:
