@@ -196,13 +196,12 @@ def read_texts(
     progress: Callable[[int, int | None, str], None],
 ) -> Float32[Array, "text dim"]:
     """Vectors of the texts that are wanted, zero for the others; long texts first, so that little is padded."""
-    vectors = np.zeros((len(tokens), encoder.dim), np.float32)
-    rows = np.flatnonzero(wanted)
     if isinstance(encoder, BiEncoder):
         encoder.eval()
-        if not encoder.transformers:
-            vectors[rows] = embed_all(encoder, tokens.take(rows), side).cpu().numpy()
-            return vectors
+        if not encoder.transformers:  # which take no time worth saving: all are read
+            return np.asarray(embed_all(encoder, tokens, side).cpu().numpy())
+    vectors = np.zeros((len(tokens), encoder.dim), np.float32)
+    rows = np.flatnonzero(wanted)
     done = 0
     for batch in token_batches(tokens.lengths[rows], _TOKENS_AT_ONCE):
         some = rows[batch]

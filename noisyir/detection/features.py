@@ -232,7 +232,10 @@ def neighbourhoods(
     pairs are compared with each other, so it matters little that more would come nearer.  Memory: a few blocks of
     32 MiB, whatever the number of pairs.
     """
-    own = np.einsum("pd,pd->p", query_vectors[query], document_vectors[document])
+    own = np.empty(len(query), np.float32)
+    for start in range(0, len(query), _BLOCK):
+        some = slice(start, start + _BLOCK)
+        own[some] = np.einsum("pd,pd->p", query_vectors[query[some]], document_vectors[document[some]])
     docs, above, others = _one_side(query_vectors, document_vectors, query, document, own, references)
     asked, _, _ = _one_side(document_vectors, query_vectors, document, query, own, references)
     nll = np.logaddexp(_SCALE * own, others) - _SCALE * own

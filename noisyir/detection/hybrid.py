@@ -200,15 +200,16 @@ def search(
 
     random: documents drawn for each pair, -1 where there is none; rng: a generator for a block's number.
     """
-    parts: list[PairFits] = []
-    order: list[Array] = []
+    columns, nulls = dict[str, Array](), dict[Null, Array]()
+    done = 0
     for number, block in enumerate(searcher.blocks()):
-        parts.append(_look(searcher, fit.of(block), block, random[block.pairs], sought, rng(number)))
-        order.append(block.pairs)
-        progress(sum(map(len, order)), len(random))
-    back = np.argsort(np.concatenate(order), kind="stable")
-    columns = {name: np.concatenate([getattr(part, name) for part in parts])[back] for name in _COLUMNS}
-    nulls = {null: np.concatenate([part.nulls[null] for part in parts])[back] for null in parts[0].nulls}
+        part = _look(searcher, fit.of(block), block, random[block.pairs], sought, rng(number))
+        for all_of_it, found in ((columns, {name: getattr(part, name) for name in _COLUMNS}), (nulls, part.nulls)):
+            for name, values in found.items():
+                room = all_of_it.setdefault(name, np.empty((len(random), *values.shape[1:]), values.dtype))
+                room[block.pairs] = values
+        done += len(block.pairs)
+        progress(done, len(random))
     return PairFits(**columns, nulls=nulls)
 
 
