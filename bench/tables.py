@@ -76,7 +76,7 @@ def names(text: str) -> list[str]:
 
 
 def record_bench(name: str, build: str, claim: str = "") -> Path:
-    """Record the summary of a noise bench in the store: every method, and its tests."""
+    """Record the summary of a noise bench in the store: every method, and its tests; a page shows the baseline's."""
     from noisyir.app.lookup import find_build
     from noisyir.engine.runtime import default_home
     from noisyir.engine.store import Store
@@ -85,7 +85,8 @@ def record_bench(name: str, build: str, claim: str = "") -> Path:
 
     store = Store(default_home() / "store", home=default_home())
     meta = find_build(store, build)
-    rows = [["noise", "rate", "method", "measure", "mean", "against", "difference", "95 % interval", "p (Holm)", ""]]
+    head = ["noise", "rate", "method", "measure", "mean", "against", "difference", "95 % interval", "p (Holm)", ""]
+    rows = []
     for row in store.builds.table(meta.ref("bench_summary")).to_pylist():
         mean = f"{row['mean']:.3f}" + (f" ± {row['seed_std']:.3f}" if row["seed_std"] is not None else "")
         tested = [""] * 5
@@ -95,7 +96,10 @@ def record_bench(name: str, build: str, claim: str = "") -> Path:
         rows.append([*about, *tested])
     values = store.builds.table(meta.ref("bench_values"))
     seeds = values.group_by(["mechanism", "rate", "method", "measure", "split", "seed"]).aggregate([("value", "mean")])
-    return record(name, rows, left=4, claim=claim, commit=meta.git_commit, by_seed=seeds.to_pylist(), artifact=meta.key)
+    baseline = next((row[5] for row in rows if row[5]), "")
+    shown, further = ([row for row in rows if (row[5] in ("", baseline)) == is_shown] for is_shown in (True, False))
+    return record(name, [head, *shown], left=4, claim=claim, commit=meta.git_commit, by_seed=seeds.to_pylist(),
+                  artifact=meta.key, further=further)  # fmt: skip
 
 
 def main() -> None:
