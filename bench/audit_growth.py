@@ -77,9 +77,8 @@ def loaded(address: str) -> float:
     for _ in range(3):
         began = time.perf_counter()
         with tempfile.TemporaryDirectory() as profile:
-            where = [f"--user-data-dir={profile}", f"--screenshot={profile}/page.png", "--window-size=1280,900", address]
-            command = [str(BROWSER), *flags.split(), *where]
-            subprocess.run(command, check=True, capture_output=True, timeout=120)
+            drawn = [f"--user-data-dir={profile}", f"--screenshot={profile}/page.png", address]
+            subprocess.run([str(BROWSER), *flags.split(), *drawn], check=True, capture_output=True, timeout=120)
         took.append(time.perf_counter() - began)
     return min(took)
 

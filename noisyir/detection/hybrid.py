@@ -156,19 +156,10 @@ class Searcher:
         worded, scores = self.words.best(texts, self.sought.neighbours + 1 + self.positions.most_known)
         similarities, ranked = self.index.search(self.queries[texts], reach)
         return FeatureBlock(
-            pairs=pairs,
-            texts=texts,
-            place=place,
-            queries=self.queries[texts],
-            documents=self.documents,
-            words=self.words,
-            worded=worded,
-            best=scores[:, 0],
-            hits=self.positions.unnamed(texts, ranked),
-            similarities=similarities,
-            ranked=ranked,
-            near_text=self.near_text,
-        )
+            pairs=pairs, texts=texts, place=place, queries=self.queries[texts], documents=self.documents,
+            words=self.words, worded=worded, best=scores[:, 0], hits=self.positions.unnamed(texts, ranked),
+            similarities=similarities, ranked=ranked, near_text=self.near_text,
+        )  # fmt: skip
 
     def blocks(self, pairs: Int[Array, " pair"] | None = None) -> Iterator[FeatureBlock]:
         """These pairs, or all, those of a query's text one after the other; few at once, so that memory is bounded."""
