@@ -191,17 +191,16 @@ def search(
 
     random: documents drawn for each pair, -1 where there is none; rng: a generator for a block's number.
     """
-    columns, nulls = dict[str, Array](), dict[Null, Array]()
-    done = 0
+    columns, done, nulls = dict[str, Array](), 0, list[Null]()
     for number, block in enumerate(searcher.blocks()):
         part = _look(searcher, fit.of(block), block, random[block.pairs], sought, rng(number))
-        for all_of_it, found in ((columns, {name: getattr(part, name) for name in _COLUMNS}), (nulls, part.nulls)):
-            for name, values in found.items():
-                room = all_of_it.setdefault(name, np.empty((len(random), *values.shape[1:]), values.dtype))
-                room[block.pairs] = values
+        nulls = list(part.nulls)
+        for name, values in [*((name, getattr(part, name)) for name in _COLUMNS), *part.nulls.items()]:
+            room = columns.setdefault(name, np.empty((len(random), *values.shape[1:]), values.dtype))
+            room[block.pairs] = values
         done += len(block.pairs)
         progress(done, len(random))
-    return PairFits(**columns, nulls=nulls)
+    return PairFits(nulls={null: columns.pop(null) for null in nulls}, **columns)
 
 
 def _look(
