@@ -20,10 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.pictures import BROWSER, draw_page
 from bench.tables import read, record
 
 HEADINGS = ["pairs", "documents", "processor", "wall", "peak memory", "page", "opens"]
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 _WORDS, _LENGTH, _ASKED, _WRONG, _OF_EACH = 30_000, 60, 6, 0.2, 10 / 3
 
 
@@ -65,20 +65,18 @@ def audited(count: int, folder: Path, options: list[str]) -> tuple[float, float,
     if status:
         raise SystemExit(f"the audit of {count:,} pairs ended with {os.waitstatus_to_exitcode(status)}")
     seconds = time.perf_counter() - began
-    page = (out / "audit.html").resolve()
-    opens = f"{loaded(page.as_uri()) - loaded('about:blank'):.1f} s" if BROWSER else ""
+    page, empty = (out / "audit.html").resolve(), (folder / "empty.html").resolve()
+    empty.touch()
+    opens = f"{drawn(page) - drawn(empty):.1f} s" if BROWSER else ""
     return used.ru_utime + used.ru_stime, seconds, used.ru_maxrss / 1024, page.stat().st_size, opens
 
 
-def loaded(address: str) -> float:
+def drawn(page: Path) -> float:
     """Seconds from the browser's start until it has drawn the page, the least of three."""
-    flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking"
     took = []
     for _ in range(3):
         began = time.perf_counter()
-        with tempfile.TemporaryDirectory() as profile:
-            drawn = [f"--user-data-dir={profile}", f"--screenshot={profile}/page.png", address]
-            subprocess.run([str(BROWSER), *flags.split(), *drawn], check=True, capture_output=True, timeout=120)
+        draw_page(page, page.with_suffix(".png"))
         took.append(time.perf_counter() - began)
     return min(took)
 

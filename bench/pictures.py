@@ -25,6 +25,7 @@ from examples.python_docs import python_docs
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FILE, WIDTH = "docstrings.csv", 80
 _FONT = re.compile(r"@font-face \{\{.*?\}\}", re.DOTALL)  # of the network
 
@@ -69,13 +70,12 @@ def draw_terminal(typed: str, shown: str, to: Path) -> None:
 
 def draw_page(page: Path, to: Path) -> None:
     """The page as a browser shows it."""
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if browser is None:
+    if BROWSER is None:
         raise SystemExit("no chromium, chromium-browser or google-chrome on PATH: install one")
     flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --hide-scrollbars"
     with tempfile.TemporaryDirectory() as profile:
         where = [f"--user-data-dir={profile}", f"--screenshot={to}", "--window-size=1280,900", page.as_uri()]
-        subprocess.run([browser, *flags.split(), *where], check=True, capture_output=True, timeout=120)
+        subprocess.run([BROWSER, *flags.split(), *where], check=True, capture_output=True, timeout=120)
 
 
 def run_notebooks() -> None:

@@ -195,10 +195,10 @@ def read_texts(
     wanted: Bool[Array, " text"],
     progress: Callable[[int, int | None, str], None],
 ) -> Float32[Array, "text dim"]:
-    """Vectors of the texts that are wanted, zero for the others; long texts first, so that little is padded."""
+    """Vectors of the texts that are wanted, long ones first; a transformer's of the others are zero."""
     if isinstance(encoder, BiEncoder):
         encoder.eval()
-        if not encoder.transformers:  # which take no time worth saving: all are read
+        if not encoder.transformers:  # so quick that all are read
             return np.asarray(embed_all(encoder, tokens, side).cpu().numpy())
     vectors = np.zeros((len(tokens), encoder.dim), np.float32)
     rows = np.flatnonzero(wanted)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Float32, Int
 
 from noisyir.detection.lexical import WordOverlap, bm25_share
-from noisyir.detection.null import Null, Positions, distinct, leading
+from noisyir.detection.null import NULLS, Null, Positions, distinct, leading
 
 Array = np.ndarray
 
@@ -191,16 +191,15 @@ def search(
 
     random: documents drawn for each pair, -1 where there is none; rng: a generator for a block's number.
     """
-    columns, done, nulls = dict[str, Array](), 0, list[Null]()
+    columns, done = dict[str, Array](), 0
     for number, block in enumerate(searcher.blocks()):
         part = _look(searcher, fit.of(block), block, random[block.pairs], sought, rng(number))
-        nulls = list(part.nulls)
         for name, values in [*((name, getattr(part, name)) for name in _COLUMNS), *part.nulls.items()]:
             room = columns.setdefault(name, np.empty((len(random), *values.shape[1:]), values.dtype))
             room[block.pairs] = values
         done += len(block.pairs)
         progress(done, len(random))
-    return PairFits(nulls={null: columns.pop(null) for null in nulls}, **columns)
+    return PairFits(nulls={null: columns.pop(null) for null in NULLS if null in columns}, **columns)
 
 
 def _look(

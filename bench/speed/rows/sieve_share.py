@@ -15,7 +15,7 @@ _ROUND = {"encode", "index", "search", "candidates", "sieve", "mine", "train_ar2
 _QUERIES_A_PASSAGE = 4
 _SETTINGS = (
     "methods=[ar2]", "compare.baseline=bm25", "ar2.rounds=1", "ar2.n=15", "mine.judges=[sieve]",
-    "judges.sieve.precision=bf16", "ranker.init.layers=6", "ranker.warm_up.max_steps=2", "ar2.ranker_steps=28",
+    "ranker.init.layers=6", "ranker.warm_up.max_steps=2", "ar2.ranker_steps=28",
     "ar2.retriever_steps=85",
 )  # fmt: skip
 
