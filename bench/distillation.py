@@ -10,7 +10,7 @@ documents for `--epochs` epochs costs as much as one that learns from its own fo
 lists hold as many passages as those of pairs, so that all take as many steps.  `plain` has the usual epochs.  `auto`
 trains more: its trials are counted.  Each arm is compared with `plain_long` by a t-test over queries and seeds,
 corrected by Holm.  Static model, unless `--set-also model.backbone=transformer`.
-`--record NAME` writes benchmarks/NAME.json.
+`--record NAME` writes benchmarks/NAME.json.  Each noise has its own store, which is deleted; or NOISYIR_HOME names one.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import os
 import random
 import shutil
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -69,18 +70,24 @@ _SHARED = {"ingest", "corrupt", "init_model", "hold_out"}  # no method's own cos
 
 def main() -> None:
     asked = arguments()
-    home = Path(os.environ.get("NOISYIR_HOME") or tempfile.mkdtemp())
-    store, data = Store(home / "store", home=home), data_of(asked, home)
     rows = [HEADINGS]
     for noise in asked.noise:
-        kind, _, rate = noise.partition(":")
-        found = {arm: measured(arm, asked, data, {"kind": kind, "rate": float(rate)}, store) for arm in asked.arms}
+        given = os.environ.get("NOISYIR_HOME")
+        with nullcontext(given) if given else tempfile.TemporaryDirectory() as home:
+            found = found_under(noise, asked, Path(home))
         rows += rows_of(noise, found)
         for row in rows[-len(found) :]:
             print("| " + " | ".join(row) + " |", flush=True)
         if asked.record:
             claim = f"{asked.set}: methods at equal passage-tower passes, and what each costs."
             record(asked.record, rows, left=2, claim=claim, seeds=asked.seeds)
+
+
+def found_under(noise: str, asked: argparse.Namespace, home: Path) -> dict[str, tuple[CellBlock, float, float]]:
+    """`measured` of every arm under this noise."""
+    store, data = Store(home / "store", home=home), data_of(asked, home)
+    kind, _, rate = noise.partition(":")
+    return {arm: measured(arm, asked, data, {"kind": kind, "rate": float(rate)}, store) for arm in asked.arms}
 
 
 def data_of(asked: argparse.Namespace, home: Path) -> dict[str, Any]:
