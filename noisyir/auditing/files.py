@@ -15,23 +15,24 @@ from noisyir.auditing.reasons import Evidence, reason
 from noisyir.auditing.texts import PairTexts, full_text, shared_words
 from noisyir.engine.tables import aligned
 
-_FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # the last four: full-width = + - @
+_FORMULA = "'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"  # the last four: full-width = + - @
 _BYTE_ORDER_MARK = "\ufeff".encode()  # spreadsheets take UTF-8 without it for the machine's old encoding
 _OWN = ("query_id", "doc_id", "query")
 
 
-def guard(text: str) -> str:
-    """The text with a quote mark in front where a spreadsheet would take it for a formula.
+def guard(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The texts, with a quote mark in front where a spreadsheet would take one for a formula.
 
     A text that is a quote mark and a formula gets one more, so that `unguard` can tell.
     Source: OWASP, "CSV Injection".
     """
-    return f"'{text}" if _FORMULA.match(text) else text
+    quoted = pc.binary_join_element_wise("'", texts, "")
+    return pc.if_else(pc.match_substring_regex(texts, rf"\A{_FORMULA}"), quoted, texts)
 
 
 def unguard(text: str) -> str:
     """The text that `guard` was given."""
-    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+    return text[1:] if text.startswith("'") and re.match(_FORMULA, text) else text
 
 
 def write_csv(tables: Iterable[pa.Table], path: Path) -> None:
@@ -52,7 +53,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
         values = (value if value is None else json.dumps(value, ensure_ascii=False) for value in column.to_pylist())
         return pa.array(values, pa.string())
     if pa.types.is_string(column.type):
-        return pa.array((value if value is None else guard(value) for value in column.to_pylist()), pa.string())
+        return guard(column)
     if pa.types.is_float32(column.type):  # as the nearest double, 0.1 would be written 0.10000000149
         short = (value if value is None else float(f"{value:.6g}") for value in column.to_pylist())
         return pa.array(short, pa.float64())

@@ -4,6 +4,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 
 import numpy as np
@@ -29,7 +30,7 @@ class PairTexts:
     common: Set[str]
     corpus: int
 
-    @property
+    @cached_property
     def openings(self) -> dict[str, str]:
         """The first words of each of the documents, in one line, by its id."""
         ids, titles, texts = (self.documents[name].to_pylist() for name in ("doc_id", "title", "text"))

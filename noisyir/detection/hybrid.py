@@ -1,6 +1,7 @@
 """Pairs against all documents, by vectors and words together: what fits better, and how documents of each null fit."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, Self
@@ -192,7 +193,7 @@ def search(
     random: documents drawn for each pair, -1 where there is none; rng: a generator for a block's number.
     """
     columns, done = dict[str, Array](), 0
-    for number, block in enumerate(searcher.blocks()):
+    for number, block in enumerate(_one_ahead(searcher.blocks())):
         part = _look(searcher, fit.of(block), block, random[block.pairs], sought, rng(number))
         for name, values in [*((name, getattr(part, name)) for name in _COLUMNS), *part.nulls.items()]:
             room = columns.setdefault(name, np.empty((len(random), *values.shape[1:]), values.dtype))
@@ -200,6 +201,15 @@ def search(
         done += len(block.pairs)
         progress(done, len(random))
     return PairFits(nulls={null: columns.pop(null) for null in NULLS if null in columns}, **columns)
+
+
+def _one_ahead(blocks: Iterator[FeatureBlock]) -> Iterator[FeatureBlock]:
+    """The same; the next one is made while this one is used."""
+    with ThreadPoolExecutor(1) as maker:
+        coming = maker.submit(next, blocks, None)
+        while block := coming.result():
+            coming = maker.submit(next, blocks, None)
+            yield block
 
 
 def _look(
