@@ -1,18 +1,22 @@
 """Pairs against all documents, by vectors and words together: what fits better, and how documents of each null fit."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
+import torch
 from jaxtyping import Float, Float32, Int
 
 from noisyir.detection.lexical import WordOverlap, bm25_share
 from noisyir.detection.null import NULLS, Null, Positions, distinct, leading
 
 Array = np.ndarray
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _CELLS = 2**23  # of (pair, document) that are looked at together
 _FEWEST = 512  # pairs that are, however many documents there are
@@ -162,12 +166,17 @@ class Searcher:
             similarities=similarities, ranked=ranked, near_text=self.near_text,
         )  # fmt: skip
 
-    def blocks(self, pairs: Int[Array, " pair"] | None = None) -> Iterator[FeatureBlock]:
-        """These pairs, or all, those of a query's text one after the other; few at once, so that memory is bounded."""
-        order = np.argsort(self.positions.text, kind="stable") if pairs is None else pairs
+    def blocks(self, pairs: Int[Array, " pair"]) -> Iterator[FeatureBlock]:
+        """These pairs, few at once, so that memory is bounded."""
+        return map(self.block, self._cut(pairs))
+
+    def parts(self) -> list[Int[Array, " pair"]]:
+        """The numbers of all pairs, cut into blocks, those of a query's text one after the other."""
+        return self._cut(np.argsort(self.positions.text, kind="stable"))
+
+    def _cut(self, pairs: Int[Array, " pair"]) -> list[Int[Array, " pair"]]:
         step = max(_FEWEST, _CELLS // max(1, len(self.documents)))
-        for start in range(0, len(order), step):
-            yield self.block(order[start : start + step])
+        return [pairs[start : start + step] for start in range(0, len(pairs), step)]
 
 
 Value = Callable[[Documents], Float[Array, "pair some"]]
@@ -192,69 +201,81 @@ def search(
 
     random: documents drawn for each pair, -1 where there is none; rng: a generator for a block's number.
     """
-    columns, done = dict[str, Array](), 0
-    for number, block in enumerate(_one_ahead(searcher.blocks())):
-        part = _look(searcher, fit.of(block), block, random[block.pairs], sought, rng(number))
-        for name, values in [*((name, getattr(part, name)) for name in _COLUMNS), *part.nulls.items()]:
-            room = columns.setdefault(name, np.empty((len(random), *values.shape[1:]), values.dtype))
-            room[block.pairs] = values
-        done += len(block.pairs)
-        progress(done, len(random))
+    import faiss
+
+    columns, done, threads = dict[str, Array](), 0, torch.get_num_threads()
+
+    def looked_at(pairs: Int[Array, " pair"]) -> _LookedAt:
+        block = searcher.block(pairs)
+        value = fit.of(block)
+        return _LookedAt(block, value, _others(searcher.positions, value, block, sought))
+
+    def with_nulls(numbered: tuple[int, tuple[_LookedAt, Documents]]) -> tuple[Array, PairFits]:
+        number, (found, near) = numbered
+        drawn = {"random": random[found.block.pairs], **_drawn(searcher, found, near, sought, rng(number))}
+        nulls = {null: _fits(found.value, rows, np.nan) for null, rows in drawn.items()}
+        return found.block.pairs, replace(found.fits, nulls=nulls)
+
+    with ThreadPoolExecutor(threads, initializer=faiss.omp_set_num_threads, initargs=(1,)) as pool:
+        found = _in_order(pool, looked_at, searcher.parts(), threads)
+        beside = ((of, searcher.beside(of.fits.others[:, 0])) for of in found)  # in the blocks' order: it remembers
+        for pairs, part in _in_order(pool, with_nulls, enumerate(beside), threads):
+            for name, values in [*((name, getattr(part, name)) for name in _COLUMNS), *part.nulls.items()]:
+                room = columns.setdefault(name, np.empty((len(random), *values.shape[1:]), values.dtype))
+                room[pairs] = values
+            done += len(pairs)
+            progress(done, len(random))
     return PairFits(nulls={null: columns.pop(null) for null in NULLS if null in columns}, **columns)
 
 
-def _one_ahead(blocks: Iterator[FeatureBlock]) -> Iterator[FeatureBlock]:
-    """The same; the next one is made while this one is used."""
-    with ThreadPoolExecutor(1) as maker:
-        coming = maker.submit(next, blocks, None)
-        while block := coming.result():
-            coming = maker.submit(next, blocks, None)
-            yield block
+def _in_order(pool: Executor, work: Callable[[Item], Result], items: Iterable[Item], ahead: int) -> Iterator[Result]:
+    """`work` of every item, in their order, while the pool has so many more in hand: numpy and numba hold no lock."""
+    hand = deque[Future[Result]]()
+    for item in items:
+        hand.append(pool.submit(work, item))
+        if len(hand) > ahead:
+            yield hand.popleft().result()
+    while hand:
+        yield hand.popleft().result()
 
 
-def _look(
-    searcher: Searcher,
-    fit_of: Callable[[Array], Array],
-    block: FeatureBlock,
-    random: Int[Array, "pair draw"],
-    sought: SearchSizes,
-    rng: np.random.Generator,
-) -> PairFits:
-    positions = searcher.positions
+class _LookedAt(NamedTuple):
+    """A block, how documents fit its pairs, and what of this is known without the nulls."""
+
+    block: FeatureBlock
+    value: Value
+    fits: PairFits
+
+
+def _others(positions: Positions, value: Value, block: FeatureBlock, sought: SearchSizes) -> PairFits:
+    """Of each pair its own document and the best others; no nulls."""
     text, own = positions.text[block.pairs], positions.own[block.pairs]
-    worded = block.worded[block.place]
-    looked_at = np.concatenate([block.ranked[block.place], worded], axis=1)
+    looked_at = np.concatenate([block.ranked[block.place], block.worded[block.place]], axis=1)
     candidates = distinct(looked_at)
-    fits = _fits(fit_of, candidates, -np.inf)
-    mine = fit_of(own[:, None])[:, 0]
+    fits = _fits(value, candidates, -np.inf)
+    mine = value(own[:, None])[:, 0]
     ahead = (fits >= (mine - _ROUNDING * np.maximum(1.0, np.abs(mine)))[:, None]).sum(axis=1)
     others, theirs = _best(positions.unnamed(text, candidates), fits, sought.keep)
-    drawn = _drawn(searcher, text, others[:, 0], worded, sought, rng)
     return PairFits(
         own=mine.astype(np.float32),
         rank=np.where((looked_at == own[:, None]).any(axis=1), ahead, 0),
         others=others,
         fits=theirs,
-        nulls={null: _fits(fit_of, rows, np.nan) for null, rows in {"random": random, **drawn}.items()},
+        nulls={},
         bm25=block.words.bm25(text, own[:, None])[:, 0],
         best=block.best[block.place],
     )
 
 
 def _drawn(
-    searcher: Searcher,
-    text: Int[Array, " pair"],
-    best: Int[Array, " pair"],
-    worded: Int[Array, "pair hit"],
-    sought: SearchSizes,
-    rng: np.random.Generator,
-) -> dict[Null, Int[Array, "pair draw"]]:
+    searcher: Searcher, found: _LookedAt, near: Documents, sought: SearchSizes, rng: np.random.Generator
+) -> dict[Null, Documents]:
     """Documents of the nulls around the best other one, which is none of them, nor is what pairs name."""
-    positions = searcher.positions
-    drawn: dict[Null, Array] = {"near": searcher.beside(best), "lexical": worded}
+    positions, block, best = searcher.positions, found.block, found.fits.others[:, 0]
+    drawn: dict[Null, Array] = {"near": near, "lexical": block.worded[block.place]}
     if (positions.source >= 0).any():
         drawn["source"] = positions.of_source(best, sought.draws, rng)
-    counts = {"source": sought.draws}
+    counts, text = {"source": sought.draws}, positions.text[block.pairs]
     return {
         null: leading(
             np.where(rows == best[:, None], -1, positions.unnamed(text, rows)), counts.get(null, sought.neighbours)

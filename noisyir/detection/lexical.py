@@ -1,17 +1,15 @@
 """Words of queries and documents: BM25, and how much of a query's weight a document holds."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from jaxtyping import Float, Float32, Int
 
 from noisyir.detection.null import best_places
-from noisyir.retrieval.numpy_bm25 import NumpyBm25, compiled_search
+from noisyir.retrieval.numpy_bm25 import NumpyBm25, compiled_search, greatest_weights
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -48,12 +46,9 @@ class WordOverlap:
         count = min(count, size)
         search = compiled_search() if self.counts.shape[0] * size > _COSTLY else None
         if search:
-            parts = np.array_split(texts, torch.get_num_threads())
-            with ThreadPoolExecutor(len(parts)) as pool:  # what numba compiled holds no lock
-                found = list(pool.map(partial(self._best_compiled, search, count), parts))
-        else:
-            step = max(1, _AT_ONCE // size)
-            found = [self._best(count, texts[at : at + step]) for at in range(0, max(1, len(texts)), step)]
+            return self._best_compiled(search, count, texts)
+        step = max(1, _AT_ONCE // size)
+        found = [self._best(count, texts[at : at + step]) for at in range(0, max(1, len(texts)), step)]
         return np.concatenate([places for places, _ in found]), np.concatenate([scores for _, scores in found])
 
     def _best(self, count: int, texts: Array) -> tuple[Array, Array]:
@@ -67,7 +62,8 @@ class WordOverlap:
         asked, held = self.counts[texts], self.bm25_weights
         often = asked.data.astype(np.int64)
         terms, ends = np.repeat(asked.indices.astype(np.int64), often), np.concatenate([[0], np.cumsum(often)])
-        of = search(held.indptr, held.indices, held.data, held.shape[1], terms, ends[asked.indptr], count)
+        size = held.shape[1]
+        of = search(held.indptr, held.indices, held.data, self._most, size, terms, ends[asked.indptr], count)
         places, scores = np.full((len(texts), count), -1), np.zeros((len(texts), count), np.float32)
         there = np.arange(count) < of[0][:, None]
         places[there], scores[there] = of[1], of[2]
@@ -96,6 +92,10 @@ class WordOverlap:
             asked = self.counts[np.repeat(texts[start : start + step], each)]
             found[start : start + step] = asked.multiply(weights[some.ravel()]).sum(axis=1).reshape(some.shape)
         return found
+
+    @cached_property
+    def _most(self) -> Float[Array, " term"]:
+        return greatest_weights(self.bm25_weights.indptr, self.bm25_weights.data)
 
     @cached_property
     def _bm25_of_document(self) -> "csr_array":

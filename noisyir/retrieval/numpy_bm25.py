@@ -6,7 +6,7 @@ change without indexing again.
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,13 +72,19 @@ class NumpyBm25:
         postings, size, top_k = held["indptr"], held["num_docs"], min(top_k, held["num_docs"])
         cost = len(queries) * size + (postings[terms + 1] - postings[terms]).sum()
         if cost > _COSTLY and (search := compiled_search()):
-            counts, rows, scores = search(postings, held["indices"], held["data"], size, terms, offsets, top_k)
+            counts, rows, scores = search(
+                postings, held["indices"], held["data"], self._most, size, terms, offsets, top_k
+            )
         else:
             found = [self._best(terms[a:b], top_k) for a, b in pairwise(offsets.tolist())]
             counts = np.array([len(rows) for rows, _ in found], np.int64)
             rows = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in found)])
             scores = np.concatenate([np.empty(0, np.float32), *(scores for _, scores in found)])
         return Hits(counts, self.doc_ids.take(pa.array(rows)), scores)
+
+    @cached_property
+    def _most(self) -> npt.NDArray[np.float64]:
+        return greatest_weights(self._bm25.scores["indptr"], self._bm25.scores["data"])
 
     def scores(self, query: str) -> npt.NDArray[np.float32] | None:
         """The score of every document; None for a query of which no term is in the collection."""
@@ -129,49 +135,18 @@ class NumpyBm25:
         return rows, scores[rows]
 
 
-Array = npt.NDArray[Any]
-
-
 @cache
-def compiled_search() -> Callable[..., tuple[Array, Array, Array]] | None:
+def compiled_search() -> Callable[..., tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]] | None:
     """`best_documents`, compiled; None without numba, or without a folder for what it compiles."""
     try:
-        from numba import njit
-
-        compiled: Callable[..., tuple[Array, Array, Array]] = njit(cache=True, nogil=True)(best_documents)
+        from noisyir.retrieval.best_documents import best_documents
     except (ImportError, RuntimeError):
         return None
-    return compiled
+    return best_documents
 
 
-def best_documents(
-    starts: Array, documents: Array, weights: Array, count: int, terms: Array, offsets: Array, top_k: int
-) -> tuple[Array, Array, Array]:
-    """How many documents each query has, at most `top_k`; all of them, best first; and their scores, float32.
-
-    Equal scores are in the order of the documents.  Term t is in `documents[starts[t]:starts[t + 1]]`, of `count`, with
-    `weights` beside them; query i has the terms `terms[offsets[i]:offsets[i + 1]]`, whose weights add up in that order.
-    """
-    queries, done = len(offsets) - 1, 0
-    counts, rows = np.zeros(queries, np.int64), np.empty(queries * top_k, np.int64)
-    found, scores = np.empty(queries * top_k, np.float32), np.empty(count, np.float32)
-    for query in range(queries):
-        scores[:] = 0
-        for term in terms[offsets[query] : offsets[query + 1]]:
-            for place in range(starts[term], starts[term + 1]):
-                scores[documents[place]] += weights[place]
-        held, least = 0, np.float32(0)  # how many were found, and what a score must exceed
-        for row in range(count):
-            score = scores[row]
-            if score > least:
-                held = min(held + 1, top_k)
-                place = done + held - 1
-                while place > done and found[place - 1] < score:
-                    rows[place], found[place] = rows[place - 1], found[place - 1]
-                    place -= 1
-                rows[place], found[place] = row, score
-                if held == top_k:
-                    least = found[done + held - 1]
-        counts[query] = held
-        done += held
-    return counts, rows[:done], found[:done]
+def greatest_weights(starts: npt.NDArray[Any], weights: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Of each term, which has the weights `weights[starts[t]:starts[t + 1]]`; 0 for one that no document has."""
+    most, has = np.zeros(len(starts) - 1), np.diff(starts) > 0
+    most[has] = np.maximum.reduceat(weights, starts[:-1][has]) if has.any() else 0
+    return most

@@ -31,7 +31,6 @@ def test_products_are_the_searchers_scores_in_the_order_asked_for(searcher):
 @pytest.mark.parametrize("costly", [0, 2**40])
 def test_the_best_are_those_of_the_products_compiled_or_not(searcher, monkeypatch, costly):
     monkeypatch.setattr(lexical, "_COSTLY", costly)
-    monkeypatch.setattr(lexical.torch, "get_num_threads", lambda: 4)  # more than texts
     of, texts = words(searcher, TEXTS, np.array([2, 0, 3])), np.array([3, 0, 1])
     every = of.bm25(texts, np.tile(np.arange(3), (3, 1)))
     for count in (1, 2, 5):

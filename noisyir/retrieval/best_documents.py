@@ -1,0 +1,111 @@
+"""The documents of the highest sums of term weights, compiled by numba, which importing this module needs."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+Array = npt.NDArray[Any]
+
+_LOOKED_FOR = 512  # additions that take as long as to look some times for a document under a term
+_ROUNDED = 1.0001  # sums of float32 in another order are equal up to this factor
+
+
+@njit(cache=True, nogil=True)
+def best_documents(
+    starts: Array, documents: Array, weights: Array, most: Array, count: int, terms: Array, offsets: Array, top_k: int
+) -> tuple[Array, Array, Array]:
+    """How many documents each query has, at most `top_k`; all of them, best first; and their scores, float32.
+
+    Equal scores are in the order of the documents.  Term t is in `documents[starts[t]:starts[t + 1]]`, of `count`, with
+    `weights` beside them, at most `most[t]`; query i has the terms `terms[offsets[i]:offsets[i + 1]]`, whose weights
+    add up in that order.  Where it pays, terms of high weight are read first, and the others are left unread once all
+    of them together bring in no further document.
+    Source: Turtle and Flood, Information Processing & Management, 1995 (MaxScore).
+    """
+    queries, done = len(offsets) - 1, 0
+    counts, rows = np.zeros(queries, np.int64), np.empty(queries * top_k, np.int64)
+    found, sums = np.empty(queries * top_k, np.float32), np.zeros(count, np.float32)
+    every, touched = np.arange(count), np.empty(count, np.int64)
+    for query in range(queries):
+        asked = terms[offsets[query] : offsets[query + 1]]
+        pays = count + (starts[asked + 1] - starts[asked]).sum() > _LOOKED_FOR * top_k * len(asked)
+        if pays:
+            order = asked[np.argsort(-most[asked])]
+            seen, rest, least = _sum_up_heavy(starts, documents, weights, most, order, top_k, sums, touched)
+        else:
+            seen, rest, least = 0, 0.0, 0.0
+            _sum_up(starts, documents, weights, asked, sums)
+        best, scores, held = rows[done : done + top_k], found[done : done + top_k], 0
+        for row in touched[:seen] if pays else every:
+            score, sums[row] = sums[row], 0
+            if score > 0 and (score + rest) * _ROUNDED >= least:
+                score = _look_up(starts, documents, weights, asked, row) if pays else score
+                held = _insert(best, scores, held, row, score)
+                least = max(least, scores[top_k - 1]) if held == top_k else least
+        counts[query] = held
+        done += held
+    return counts, rows[:done], found[:done]
+
+
+@njit(cache=True, nogil=True)
+def _sum_up(starts: Array, documents: Array, weights: Array, terms: Array, sums: Array) -> None:
+    """Add the weights of all terms to the documents' sums."""
+    for term in terms:
+        for place in range(starts[term], starts[term + 1]):
+            sums[documents[place]] += weights[place]
+
+
+@njit(cache=True, nogil=True)
+def _sum_up_heavy(
+    starts: Array, documents: Array, weights: Array, most: Array, terms: Array, enough: int, sums: Array, touched: Array
+) -> tuple[int, float, float]:
+    """How many documents got a sum; what unread terms may add to one; and what the best `enough` have reached.
+
+    Terms are left unread where a document without a sum cannot be among the best.  This is looked at before a term that
+    more documents have than got a sum, and where half of what terms might add has been read since the last time.
+    """
+    rest, seen, least = most[terms].sum(), 0, 0.0
+    looked = rest
+    for term in terms:
+        if starts[term + 1] - starts[term] > seen >= enough and rest < looked / 2:
+            looked, least = rest, np.partition(sums[touched[:seen]], seen - enough)[seen - enough]
+            if least > rest * _ROUNDED:
+                break
+        rest -= most[term]
+        for place in range(starts[term], starts[term + 1]):
+            row = documents[place]
+            if sums[row] == 0:
+                touched[seen] = row
+                seen += 1
+            sums[row] += weights[place]
+    return seen, rest, least
+
+
+@njit(cache=True, nogil=True)
+def _look_up(starts: Array, documents: Array, weights: Array, terms: Array, row: int) -> np.float32:
+    """The sum of the terms' weights in one document, in their order."""
+    score = np.float32(0)
+    for term in terms:
+        place, end = starts[term], starts[term + 1]
+        while place < end:
+            middle = (place + end) // 2
+            place, end = (middle + 1, end) if documents[middle] < row else (place, middle)
+        if place < starts[term + 1] and documents[place] == row:
+            score += weights[place]
+    return score
+
+
+@njit(cache=True, nogil=True)
+def _insert(rows: Array, scores: Array, held: int, row: int, score: np.float32) -> int:
+    """Put a document among the best, of which so many are held; returns how many there are then."""
+    last = len(rows) - 1
+    if held > last and (score < scores[last] or (score == scores[last] and row > rows[last])):
+        return held
+    place = min(held, last)
+    while place > 0 and (scores[place - 1] < score or (scores[place - 1] == score and rows[place - 1] > row)):
+        rows[place], scores[place] = rows[place - 1], scores[place - 1]
+        place -= 1
+    rows[place], scores[place] = row, score
+    return min(held, last) + 1
