@@ -97,6 +97,11 @@ def per_query(run: pa.Table, judgements: Judgements, measures: Sequence[str]) ->
     )
 
 
+def searched_for(run: pa.Table, query_ids: Collection[str]) -> bool:
+    """Whether the run has documents for any of these queries; of a split that was left out it has none."""
+    return bool(pc.any(pc.is_in(run["query_id"], value_set=pa.array(query_ids, pa.string()))).as_py())
+
+
 def query_groups(judgements: Judgements) -> dict[str, str]:
     """The document by which a query is one draw with others: its most relevant one, of several the most asked for.
 

@@ -138,9 +138,10 @@ def taught(plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: O
     pairs: the pairs, and perhaps a trial, whose queries get none.  Candidates are the hits of BM25 and of `model`, and
     the given documents; dev queries have theirs, to measure by.
     """
+    held_out = exp.encode.splits if "dev" in exp.encode.splits else (*exp.encode.splits, "dev")
     vectors = {
-        split: encoded(plan, params, data, model, _named(label, split))
-        for split, params in (("train", exp.encode.model_copy(update={"splits": ("train",)})), ("held_out", exp.encode))
+        name: encoded(plan, exp.encode.model_copy(update={"splits": splits}), data, model, _named(label, name))
+        for name, splits in (("train", ("train",)), ("held_out", held_out))
     }
     engine = Bm25IndexParams(engine="bm25s")
     lexical = plan.add(BM25_INDEX, engine, _named(label, "for_pairs"), corpus=data["corpus"])

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.errors import ConfigError
 from noisyir.eval import comparison as systems
-from noisyir.eval.measures import judged, per_query, query_groups, ranked
+from noisyir.eval.measures import judged, per_query, query_groups, ranked, searched_for
 from noisyir.eval.recommendation import recommendation
 from noisyir.eval.settings import CompareParams, RecommendParams
 from noisyir.report.advice import shortly
@@ -43,13 +43,19 @@ def recommend(job: Job[RecommendParams]) -> None:
     """Write the first measure of each system, on the test queries or those that were scored, and on dev."""
     queries = job.table("queries")
     dev = judged(job.table("qrels"), queries.filter(pc.equal(queries["split"], "dev"))["query_id"].to_pylist())
-    rows = []
+    runs, rows = job.tables("runs"), []
+    if unsearched := [system for system, run in runs.items() if dev and not searched_for(run, dev)]:
+        log.warning(
+            "%s did not search for the dev queries, so the test queries choose the best system that they measure; "
+            "put dev into encode.splits and bm25.splits", ", ".join(unsearched),
+        )  # fmt: skip
+        dev = {}
     with job.writer("standings") as out:
         for system, metrics in job.tables("metrics").items():
             measure, splits = metrics["measure"][0].as_py(), metrics["split"].unique().to_pylist()
             split = "test" if "test" in splits else splits[0]
             rows.append(_rows(system, metrics.filter(_of(metrics, measure, split))))
-            if split != "dev" and (values := _on_dev(job.tables("runs")[system], dev, measure)) is not None:
+            if split != "dev" and (values := _on_dev(runs[system], dev, measure)) is not None:
                 rows.append(_rows(system, values))
         for table in rows:
             out.append(table)
@@ -89,7 +95,7 @@ def _dev_is_there(params: RecommendParams, data: SplitCounts) -> None:
 
 RECOMMEND = Stage(
     name="recommend",
-    version=1,
+    version=2,
     params=RecommendParams,
     reads={
         "metrics": METRICS.all().each(),

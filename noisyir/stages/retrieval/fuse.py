@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.engine.stage import Job, Stage
-from noisyir.eval.measures import judged, query_groups
+from noisyir.eval.measures import judged, query_groups, searched_for
 from noisyir.retrieval.fusion import (
     UNKNOWN_WEIGHT,
     Weight,
@@ -41,10 +41,10 @@ def fuse(job: Job[HybridParams]) -> None:
 
 
 def _by_dev(job: Job[HybridParams], lexical: pa.Table, dense: pa.Table) -> tuple[Weight, dict[str, float]] | None:
-    """The weight, and that of each dev query itself; None where none of them is judged."""
+    """The weight, and that of each dev query itself; None where none is judged, or one side did not search."""
     queries = job.table("queries")
     judgements = judged(job.table("qrels"), queries.filter(pc.equal(queries["split"], "dev"))["query_id"].to_pylist())
-    if not judgements:
+    if not judgements or not all(searched_for(run, judgements) for run in (lexical, dense)):
         return None
     asked = pa.array(judgements, pa.string())
     found = candidates_of(*(run.filter(pc.is_in(run["query_id"], asked)) for run in (lexical, dense)))
@@ -66,7 +66,7 @@ def _by_dev(job: Job[HybridParams], lexical: pa.Table, dense: pa.Table) -> tuple
 
 FUSE = Stage(
     name="fuse",
-    version=2,
+    version=3,
     params=HybridParams,
     reads={
         "lexical": BM25_RUN.all(),
