@@ -300,3 +300,8 @@ def test_broken_scores_are_refused_before_any_work(teach, tmp_path):
         teach("teacher=file", f"teacher.path={tmp_path / 'nowhere.jsonl'}")
     with pytest.raises(ConfigError, match="brings its own documents"):
         teach("teacher={kind: average, of: [bm25, file]}")
+
+
+def test_pools_of_dev_need_no_dev_among_the_encoded_splits(teach):
+    _, notes = teach("teacher=hybrid", "encode.splits=[test]", "lists.size=6")
+    assert notes["choose_lists"]["dev"]["queries"] > 0
