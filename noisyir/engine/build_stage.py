@@ -70,7 +70,7 @@ def run_stage(
 
 
 def _give_memory_back() -> None:
-    """What the stage freed, and Arrow and glibc keep: the run's next stages need it more than they do."""
+    """Memory that the stage freed, and Arrow and glibc keep: the run's next stages need it more than they do."""
     pa.default_memory_pool().release_unused()
     if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
         trim(0)
