@@ -53,7 +53,7 @@ class Page:
         self.until("document.readyState === 'complete' && location.protocol === 'file:'")
 
     def until(self, condition):
-        end = time.monotonic() + 30
+        end = time.monotonic() + 90  # others may be at work
         while not self(condition):
             assert time.monotonic() < end, f"never: {condition}"
             time.sleep(0.05)
