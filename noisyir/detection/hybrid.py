@@ -1,11 +1,10 @@
 """Pairs against all documents, by vectors and words together: what fits better, and how documents of each null fit."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
@@ -13,10 +12,9 @@ from jaxtyping import Float, Float32, Int
 
 from noisyir.detection.lexical import WordOverlap, bm25_share
 from noisyir.detection.null import NULLS, Null, Positions, distinct, leading
+from noisyir.engine.ahead import done_ahead
 
 Array = np.ndarray
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 _CELLS = 2**23  # of (pair, document) that are looked at together
 _FEWEST = 512  # pairs that are, however many documents there are
@@ -216,27 +214,18 @@ def search(
         nulls = {null: _fits(found.value, rows, np.nan) for null, rows in drawn.items()}
         return found.block.pairs, replace(found.fits, nulls=nulls)
 
-    with ThreadPoolExecutor(threads, initializer=faiss.omp_set_num_threads, initargs=(1,)) as pool:
-        found = _in_order(pool, looked_at, searcher.parts(), threads)
+    with ThreadPoolExecutor(
+        threads, initializer=faiss.omp_set_num_threads, initargs=(1,)
+    ) as pool:  # numpy holds no lock
+        found = done_ahead(pool, looked_at, searcher.parts(), threads)
         beside = ((of, searcher.beside(of.fits.others[:, 0])) for of in found)  # in the blocks' order: it remembers
-        for pairs, part in _in_order(pool, with_nulls, enumerate(beside), threads):
+        for pairs, part in done_ahead(pool, with_nulls, enumerate(beside), threads):
             for name, values in [*((name, getattr(part, name)) for name in _COLUMNS), *part.nulls.items()]:
                 room = columns.setdefault(name, np.empty((len(random), *values.shape[1:]), values.dtype))
                 room[pairs] = values
             done += len(pairs)
             progress(done, len(random))
     return PairFits(nulls={null: columns.pop(null) for null in NULLS if null in columns}, **columns)
-
-
-def _in_order(pool: Executor, work: Callable[[Item], Result], items: Iterable[Item], ahead: int) -> Iterator[Result]:
-    """`work` of every item, in their order, while the pool has so many more in hand: numpy and numba hold no lock."""
-    hand = deque[Future[Result]]()
-    for item in items:
-        hand.append(pool.submit(work, item))
-        if len(hand) > ahead:
-            yield hand.popleft().result()
-    while hand:
-        yield hand.popleft().result()
 
 
 class _LookedAt(NamedTuple):

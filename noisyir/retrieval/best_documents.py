@@ -8,7 +8,7 @@ from numba import njit
 
 Array = npt.NDArray[Any]
 
-_LOOKED_FOR = 512  # additions that take as long as to look some times for a document under a term
+_LOOKED_FOR = 512  # additions that may cost as much as to find one of the best under one term, measured
 _ROUNDED = 1.0001  # sums of float32 in another order are equal up to this factor
 
 
@@ -18,10 +18,10 @@ def best_documents(
 ) -> tuple[Array, Array, Array]:
     """How many documents each query has, at most `top_k`; all of them, best first; and their scores, float32.
 
-    Equal scores are in the order of the documents.  Term t is in `documents[starts[t]:starts[t + 1]]`, of `count`, with
-    `weights` beside them, at most `most[t]`; query i has the terms `terms[offsets[i]:offsets[i + 1]]`, whose weights
-    add up in that order.  Where it pays, terms of high weight are read first, and the others are left unread once all
-    of them together bring in no further document.
+    Equal scores are in the order of the documents.  Term t is in `documents[starts[t]:starts[t + 1]]`, ascending, of
+    `count`, with `weights` of 0 or more next to them, at most `most[t]`.  Query i has the terms
+    `terms[offsets[i]:offsets[i + 1]]`, whose weights add up in that order.  Where it pays, terms of high weight are
+    read first, and the others are left unread once all of them together bring in no further document.
     Source: Turtle and Flood, Information Processing & Management, 1995 (MaxScore).
     """
     queries, done = len(offsets) - 1, 0
@@ -76,7 +76,7 @@ def _sum_up_heavy(
         rest -= most[term]
         for place in range(starts[term], starts[term + 1]):
             row = documents[place]
-            if sums[row] == 0:
+            if sums[row] == 0 < weights[place]:
                 touched[seen] = row
                 seen += 1
             sums[row] += weights[place]

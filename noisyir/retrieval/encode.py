@@ -1,6 +1,6 @@
 """Texts to vectors, shard by shard."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import torch
 
+from noisyir.engine.ahead import done_ahead
 from noisyir.engine.tables import conform
 from noisyir.errors import DataError
 from noisyir.models.text_tokenizer import Side, Tokens, passage_text, token_batches
@@ -67,8 +68,9 @@ class ShardEncoder:
         def prepare(shard: VectorShard) -> tuple[VectorShard, Tokens]:
             return shard, self.model.tokenize(shard.texts, side)
 
-        for shard, tokens in _one_ahead(prepare, shards):
-            yield self._table(shard, tokens, side, artifact)
+        with ThreadPoolExecutor(1) as thread:
+            for shard, tokens in done_ahead(thread, prepare, shards, 1):
+                yield self._table(shard, tokens, side, artifact)
 
     def _table(self, shard: VectorShard, tokens: Tokens, side: Side, artifact: Artifact) -> pa.Table:
         with np.errstate(over="ignore"):  # what float16 cannot hold becomes infinite, and is refused below
@@ -102,19 +104,6 @@ def _refuse_not_finite(vectors: npt.NDArray[Any], shard: VectorShard, side: Side
             f"the model gives NaN or infinite {vectors.dtype} vectors for the {side} ids {many}: "
             "train again with a lower train.learning_rate, or set encode.dtype=float32"
         )
-
-
-def _one_ahead(prepare: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-    """`prepare(item)` of each item, in order, the next one being prepared in another thread while one is used."""
-    with ThreadPoolExecutor(1) as thread:
-        pending = None
-        for item in items:
-            following = thread.submit(prepare, item)
-            if pending is not None:
-                yield pending.result()
-            pending = following
-        if pending is not None:
-            yield pending.result()
 
 
 Rows = npt.NDArray[np.int64]

@@ -57,7 +57,7 @@ def test_a_compiled_search_finds_what_numpy_finds_ties_in_the_order_of_ids(tmp_p
 def test_terms_that_are_left_unread_change_no_document_and_no_bit(seed, top_k, looked_for):
     rng = np.random.default_rng(seed)
     held = rng.random((8, 40)) < rng.random((8, 1)) ** 2  # rare terms and common ones
-    weight = rng.choice([0.01, 0.5, 1.0, 3.0], (8, 1)) * rng.choice([0.5, 0.7, 1.0], (8, 40))  # equal sums, too
+    weight = rng.choice([0.0, 0.01, 0.5, 1.0, 3.0], (8, 1)) * rng.choice([0.5, 0.7, 1.0], (8, 40))  # equal sums, too
     documents, starts = np.nonzero(held)[1], np.concatenate([[0], np.cumsum(held.sum(axis=1))])
     weights = weight[held].astype(np.float32)
     queries = [rng.integers(0, 8, rng.integers(0, 6)) for _ in range(5)]

@@ -46,8 +46,8 @@ def recommend(job: Job[RecommendParams]) -> None:
     runs, rows = job.tables("runs"), []
     if unsearched := [system for system, run in runs.items() if dev and not searched_for(run, dev)]:
         log.warning(
-            "%s did not search for the dev queries, so the test queries choose the best system that they measure; "
-            "put dev into encode.splits and bm25.splits", ", ".join(unsearched),
+            "%s did not search for the dev queries: the test queries choose the best system that they measure, and a "
+            "hybrid weighs BM25 and vectors alike; put dev into encode.splits and bm25.splits", ", ".join(unsearched),
         )  # fmt: skip
         dev = {}
     with job.writer("standings") as out:
