@@ -225,6 +225,16 @@ class Experiment(Params):
         return self
 
     @model_validator(mode="after")
+    def _scored_queries_are_searched(self) -> Self:
+        for name, searched in (("encode.splits", self.encode.splits), ("bm25.splits", self.bm25.splits)):
+            if lacking := [split for split in self.score.splits if split not in searched]:
+                raise ValueError(
+                    f"score.splits: {name}={list(searched)} leaves out {lacking[0]!r}, so its queries would score 0: "
+                    f"set {name}=[{','.join((*searched, *lacking))}]"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _passages_are_of_documents(self) -> Self:
         if self.chunk.words is None:
             return self
