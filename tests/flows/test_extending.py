@@ -86,8 +86,8 @@ def test_they_run_and_stand_in_the_report(noisyir):
 
 def test_they_stand_in_the_bench(noisyir):
     settings = [*(f"experiment.{text}" for text in (noisyir.data, noisyir.weights, *TRAINED)),
-                "experiment.detectors={words: missing_words}", "noise=[{rate: 0.3}]", "methods=[dpr, clean_first]",
-                "table.baseline=dpr", "table.reference=null"]  # fmt: skip
+                "experiment.encode.splits=[dev]", "experiment.detectors={words: missing_words}", "noise=[{rate: 0.3}]",
+                "methods=[dpr, clean_first]", "table.baseline=dpr", "table.reference=null"]  # fmt: skip
     said = noisyir("bench", "noise", "--seeds", "1", "--jobs", "1", "--out", "bench", *settings)
     assert "clean_first" in said
 
