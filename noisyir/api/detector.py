@@ -13,7 +13,7 @@ from noisyir.auditing.rates import NOT_KNOWN, by_each_null
 from noisyir.detection.combine import Scores, combined, robust_z, weights_of
 from noisyir.detection.detect import detect, nulls_in
 from noisyir.detection.mixture import Components
-from noisyir.detection.null import NULLS, Assumed, Null
+from noisyir.detection.null import NULLS, Assumed, Null, named_null
 from noisyir.detection.rate import rate_range
 from noisyir.detection.settings import DetectParams
 from noisyir.errors import DataError
@@ -84,9 +84,9 @@ class NoiseDetector(BaseEstimator):  # type: ignore[misc]
             for number, column in enumerate(scores.T)
         ]
         several = scores.shape[1] > 1
-        self.weights_ = weights_of(by_detector) if several else np.ones(1)
+        self.weights_ = weights_of(by_detector, named_null(self.assume)) if several else np.ones(1)
         self.scores_ = scores
-        pairs = combined(by_detector)
+        pairs = combined(by_detector, named_null(self.assume))
         found = detect(pairs, self._settings(bool(nulls)))
         self.estimate_, self.classes_ = found.estimate, np.array([0, 1])
         self.rate_: NoiseRate = assumed_rate(found.estimate if nulls else {}, DetectParams().confidence)

@@ -34,22 +34,23 @@ class Scores:
                 raise DataError(f"{null}_scores: {bad} values are infinite; the detector's model has diverged")
 
 
-def combined(detectors: Sequence[Scores]) -> Scores:
+def combined(detectors: Sequence[Scores], assumed: Null | None = None) -> Scores:
     """One detector's scores as they are; of several, the sum of their z scores, of the nulls that all have.
 
-    They weigh as `learnt_weights` has it against the null that fits the plain sum best, if right pairs are told well
-    from its documents by that, and else alike.  A draw of the sum is one document, whose scores by all detectors are
-    added: they draw the same documents in the same order, of which the first are kept that all detectors have.
+    They weigh as `learnt_weights` has it against the null that is assumed, or that fits the plain sum best and that
+    these scores do not speak against; if right pairs are told well from its documents by that, and else alike.
+    A draw of the sum is one document, whose scores by all detectors are added: they draw the same documents in the same
+    order, of which the first are kept that all detectors have.
     """
     if len(detectors) == 1:
         return detectors[0]
     observed, nulls = _standardised(detectors)
-    return _summed(observed, nulls, _best_weights(observed, nulls))
+    return _summed(observed, nulls, _best_weights(observed, nulls, assumed))
 
 
-def weights_of(detectors: Sequence[Scores]) -> Float[Array, " detector"]:
+def weights_of(detectors: Sequence[Scores], assumed: Null | None = None) -> Float[Array, " detector"]:
     """Weights by which `combined` adds the z scores of several detectors."""
-    return _best_weights(*_standardised(detectors))
+    return _best_weights(*_standardised(detectors), assumed)
 
 
 def _standardised(detectors: Sequence[Scores]) -> tuple[Array, Mapping[Null, Array]]:
@@ -59,13 +60,15 @@ def _standardised(detectors: Sequence[Scores]) -> tuple[Array, Mapping[Null, Arr
     return observed, {null: _draws(detectors, null) for null in shared}
 
 
-def _best_weights(observed: Array, nulls: Mapping[Null, Array]) -> Float[Array, " detector"]:
+def _best_weights(observed: Array, nulls: Mapping[Null, Array], assumed: Null | None) -> Float[Array, " detector"]:
     even = np.ones(observed.shape[1])
     if not (said := by_null(_summed(observed, nulls, even))):
         return even
-    best = best_fit(said)
+    best = assumed if assumed and assumed in said else best_fit(said)
     learnt = learnt_weights(observed, nulls[best][:, 0])
-    return learnt if by_null(_summed(observed, nulls, learnt))[best].supported else even
+    found = by_null(_summed(observed, nulls, learnt))[best]
+    refused = best != assumed and found.reading in ("at_most", "too_easy")  # wrong pairs do not score as its documents
+    return learnt if found.supported and not refused else even
 
 
 def by_null(pairs: Scores, confidence: float = 0.95) -> dict[Null, RateByNull]:

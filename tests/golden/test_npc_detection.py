@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.mixture import GaussianMixture
 
-from noisyir.detection.combine import Scores, combined, learnt_weights, robust_z
+from noisyir.detection.combine import Scores, combined, learnt_weights, robust_z, weights_of
 from noisyir.detection.mixture import Mixture, beta_parameters, fit_betas, fit_gaussians
 from noisyir.detection.null import rank_shares, wrong_by_null
 from noisyir.detection.rate import rate_by_null
@@ -231,6 +231,18 @@ def test_the_weights_are_learnt_against_the_wrong_pairs_that_there_are():
     assert quality[0] == pytest.approx(quality[1], abs=0.001)
     plain = sum(robust_z(of.observed, of.observed) for of in detectors)
     assert quality[0] > roc_auc_score(wrong, plain) + 0.002
+
+
+def test_weights_rest_on_no_made_up_pairs_that_the_scores_speak_against():
+    wrong = np.random.default_rng(0).random(4000) < 0.4
+    # random documents are far easier than the wrong ones, and by the detector that knows less of these
+    detectors = [told_apart(wrong, 2.0, 9.0, 1.0, 1), told_apart(wrong, 4.0, 4.0, 3.0, 2)]
+    plain = sum(robust_z(of.observed, of.observed) for of in detectors)
+    np.testing.assert_allclose(combined(detectors).observed, plain)
+    weights = weights_of(detectors, assumed="near")  # whoever knows better says so
+    assert weights[1] > 2 * weights[0]
+    quality = [roc_auc_score(wrong, scores) for scores in (combined(detectors, "near").observed, plain)]
+    assert quality[0] > quality[1] + 0.002
 
 
 def test_where_right_pairs_are_hardly_told_from_made_up_ones_detectors_weigh_alike():

@@ -36,7 +36,7 @@ def detect(job: Job[DetectParams]) -> None:
         job.writer("kept_by_null") as bounds,
     ):
         for epoch, tables in _by_epoch(job.tables("scores")):
-            scores = combined([_scores(table) for table in tables])
+            scores = combined([_scores(table) for table in tables], named_null(job.params.assume))
             found = judge(scores, job.params)
             flags.append(_flags(tables, scores.observed, found))
             estimates.append(_rows(epoch, found.estimate))
@@ -131,7 +131,7 @@ def _story(meta: Meta, store: Store) -> Iterator[str]:
 
 DETECT = Stage(
     name="detect",
-    version=5,
+    version=6,
     params=DetectParams,
     reads={"scores": PAIR_SCORES.all().each()},
     writes={"noise_flags": NOISE_FLAGS, "noise_estimate": NOISE_ESTIMATE, "kept_by_null": KEPT_BY_NULL},
