@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from noisyir import experiments
 from noisyir.app.lookup import kept_by_run
 from noisyir.app.own_data import experiment_for
 from noisyir.app.recommending import Advice, Profile, advise, known_sets, profile_of_data
@@ -78,6 +79,8 @@ def experiment_file(
     overrides: of settings, of which the columns of a file of pairs are written down.
     """
     typed = shlex.quote(str(target))
+    if target.suffix not in experiments.ENDINGS:
+        raise ConfigError(f"{target} would be read as data: name an experiment's file, --to {typed}.yaml")
     if target.exists():
         raise ConfigError(f"{target} exists already: run it (noisyir run {typed}), or name another file with --to")
     exp, why_model, advice, _ = advice_for(data, store, corpus=corpus, budget=budget, overrides=overrides)

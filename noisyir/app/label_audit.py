@@ -355,7 +355,7 @@ def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
 
 def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experiment:
     path = Path(data)
-    if not path.is_dir() and (data in experiments.names() or path.suffix in (".yaml", ".yml")):
+    if not path.is_dir() and (data in experiments.names() or path.suffix in experiments.ENDINGS):
         if corpus:
             raise ConfigError(f"--corpus belongs to a file of pairs, which {data} is not: drop it")
         return experiments.load(data, overrides)

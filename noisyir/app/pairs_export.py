@@ -56,7 +56,7 @@ def export_pairs(
     """
     variant = format_named(kind)
     source = Path(name)
-    if source.exists() and source.suffix not in (".yaml", ".yml"):
+    if source.exists() and source.suffix not in experiments.ENDINGS:
         given = _as_it_is(source, holds_weights=variant.holds_weights)
     else:
         given = _as_audited(store, name, drop=drop or not variant.holds_weights, force=force)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from noisyir.pipelines.suite import Suite
 
 P = TypeVar("P", bound=Params)
+ENDINGS = (".yaml", ".yml")
+"""Of the files that hold an experiment; any other file is data."""
 
 
 def names(folder: str = "") -> list[str]:
@@ -105,7 +107,7 @@ def _read(name_or_path: str, folder: str = "") -> dict[str, Any]:
     path = Path(name_or_path)
     if name_or_path in names(folder):
         text = files(__name__).joinpath(folder, f"{name_or_path}.yaml").read_text()
-    elif path.suffix in (".yaml", ".yml"):
+    elif path.suffix in ENDINGS:
         if path.exists() and not path.is_file():
             raise ConfigError(f"{path} is no file: name the .yaml file of an experiment")
         try:
@@ -141,7 +143,7 @@ def name_of(name_or_path: str) -> str:
     path = Path(name_or_path)
     if name_or_path in names() or not path.is_file():
         return name_or_path
-    return str(_read(name_or_path)["name"]) if path.suffix in (".yaml", ".yml") else path.name.split(".")[0]
+    return str(_read(name_or_path)["name"]) if path.suffix in ENDINGS else path.name.split(".")[0]
 
 
 def _with(settings: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

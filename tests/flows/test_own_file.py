@@ -167,6 +167,10 @@ def test_data_in_the_place_of_an_experiment_is_answered_with_what_to_type(noisyi
     assert code == 1 and "noisyir init docs.csv" in err
     code, _, err = noisyir("init", "docs.csv")
     assert code == 1 and "docs.yaml exists already" in err
+    code, _, err = noisyir("init", "docs.csv", "--to", "mine.txt")
+    assert code == 1 and not Path("mine.txt").exists()
+    assert noisyir("init", "docs.csv", *re.search("--to mine.txt.yaml$", err)[0].split())[0] == 0
+    assert noisyir("run", "mine.txt.yaml", "--dry-run")[0] == 0
 
 
 def test_the_example_of_the_docs_works_as_typed(noisyir, folder, monkeypatch, tmp_path):
