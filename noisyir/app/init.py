@@ -48,7 +48,7 @@ data:
 #             ones another document
 # Chosen: {why_methods}.
 methods: [{methods}]
-
+{assumed}
 # Where training starts.  static: a table of token vectors, trained on a laptop in minutes.  transformer: an encoder,
 # better and a hundred times slower; its weights are a folder, or a Hugging Face name that was downloaded before.
 # Chosen {why_model}.
@@ -60,6 +60,12 @@ model: {{backbone: {backbone}}}
 {precision}
 # A page next to the result with the pairs that are likely to be wrong:
 # audit: {{}}
+"""
+
+
+_ASSUMED = """# Its gain was measured so: wrong pairs are assumed to be like the made-up ones that fit best, in audits, too.
+# Without this line it trains plainly, unless made-up pairs agree with the scores.
+detect: {{assume: {assume}}}
 """
 
 
@@ -96,6 +102,7 @@ def experiment_file(
         name=_yaml(exp.name),
         methods=", ".join(dict.fromkeys(["dpr", advice.method])),
         why_methods=why_methods,
+        assumed=_ASSUMED.format(assume=advice.assume) if advice.assume else "",
         why_model=why_model,
         backbone=exp.model.backbone,
         data="\n  ".join([*(f"{name}: {_yaml(value)}" for name, value in places.items()), *_columns(exp)]),

@@ -76,6 +76,11 @@ class Advice(NamedTuple):
     gain: Expected | None
     near: Sequence[str]
 
+    @property
+    def assume(self) -> str | None:
+        """`detect.assume` of its measurement; without it the method trains plainly where nothing is warranted."""
+        return None if self.method in ("dpr", "npc", "co_teaching", "auto") else "best"
+
 
 def profile_of(pairs: Iterable[tuple[str, str]]) -> Profile | None:
     """The profile of (query, document) texts; None of no pair."""
@@ -178,6 +183,7 @@ def sentences(advice: Advice, profile: Profile | None) -> list[tuple[str, str]]:
         mean, low, high = advice.gain
         gain = f"{mean:+.3f} nDCG@10 over plain training; 95 % of sets like it lie from {low:+.3f} to {high:+.3f}"
     lines = [("method", f"{advice.method}: {advice.why}"), ("gain", gain)]
+    lines += [("with", f"detect.assume={advice.assume}, as its gain was measured")] if advice.assume else []
     lines += [("like it", "; ".join(advice.near))] if advice.near else []
     if profile is None:
         return lines
@@ -197,4 +203,5 @@ def as_json(advice: Advice, profile: Profile | None) -> dict[str, Any]:
     """The same for programs."""
     gain = advice.gain._asdict() if advice.gain else None
     about = profile._asdict() if profile else None
-    return {"method": advice.method, "why": advice.why, "gain": gain, "near": list(advice.near), "profile": about}
+    said = {"method": advice.method, "assume": advice.assume, "why": advice.why, "gain": gain}
+    return {**said, "near": list(advice.near), "profile": about}

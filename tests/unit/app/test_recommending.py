@@ -10,7 +10,19 @@ import pytest
 import yaml
 
 from bench.recommended import regrets
-from noisyir.app.recommending import Expected, KnownSet, Profile, advise, expected, known_sets, near_sets, profile_of
+from noisyir import experiments
+from noisyir.app.recommending import (
+    Advice,
+    Expected,
+    KnownSet,
+    Profile,
+    advise,
+    expected,
+    known_sets,
+    near_sets,
+    profile_of,
+    sentences,
+)
 from noisyir.cli import main
 
 HERE = Profile(2000, 0.5, 0.1, 10.0, 100.0, 0.5, 0.0, 1.0)
@@ -50,9 +62,10 @@ def test_the_best_method_that_lost_nowhere_much_is_advised():
     )
     found = advise(HERE, "static", near, 2000)
     assert found.method == "reweight", "auto gains less than a thousandth more, and costs 18 trainings"
+    assert found.assume == "best" and ("with", "detect.assume=best, as its gain was measured") in sentences(found, None)
     assert found.gain == expected([0.010, 0.0105, 0.0115, 0.0105]) and set(found.near) == {f"set{n}" for n in range(4)}
     worse = sets(*[{"auto": -0.001, "reweight": -0.002}] * 4)
-    assert advise(HERE, "static", worse, 2000).method == "dpr"
+    assert advise(HERE, "static", worse, 2000)[0] == "dpr" and advise(HERE, "static", worse, 2000).assume is None
     assert advise(HERE, "static", worse, 2000).gain == Expected(0, 0, 0)
 
 
@@ -82,6 +95,18 @@ def test_regret_on_sets_left_out_is_small():
     assert sum(row["regret"] for row in rows) / len(rows) <= 0.005
     assert max(row["regret"] for row in rows) <= 0.0161, "0.015 is aimed at"
     assert min(row["gain"] for row in rows) >= -0.005, "never much worse than plain training"
+
+
+def test_init_writes_the_assumption_that_the_advice_rests_on(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path / "home"))
+    (tmp_path / "mine.csv").write_text("query,document\n" + "".join(f"cup {n}?,take cup {n}\n" for n in range(60)))
+    for method, assumed in (("reweight", "best"), ("dpr", None)):
+        advice = Advice(method, "it gains", Expected(0.01, 0.0, 0.02), ["one"])
+        monkeypatch.setattr("noisyir.app.init.advise", lambda *_, advice=advice: advice)
+        written = tmp_path / f"{method}.yaml"
+        assert main(["init", str(tmp_path / "mine.csv"), "--to", str(written)]) == 0
+        exp = experiments.load(str(written))
+        assert exp.methods[-1].kind == method and exp.detect.assume == assumed
 
 
 def test_the_command_says_what_init_writes(tmp_path: Path, monkeypatch, capsys):
