@@ -63,7 +63,8 @@ model: {{backbone: {backbone}}}
 """
 
 
-_ASSUMED = """# Its gain was measured so: wrong pairs are assumed to be like the made-up ones that fit best, in audits, too.
+_ASSUMED = """# Its gain was measured so: wrong pairs are assumed to be like the made-up ones that fit best.
+# Audits of this file assume it, too.
 # Without this line it trains plainly, unless made-up pairs agree with the scores.
 detect: {{assume: {assume}}}
 """

@@ -50,7 +50,7 @@ class Reweight(Method):
 
 
 class ReweightRelabel(Method):
-    """As `noisyir audit --apply`: the surest wrong pairs relabelled, every other counts by its chance to be clean."""
+    """The surest wrong pairs relabelled; every other counts by its chance to be clean."""
 
     kind: Literal["reweight_relabel"] = "reweight_relabel"
 
