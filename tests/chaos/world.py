@@ -43,7 +43,10 @@ RETRIEVER = (
     "ranker.init.max_len=32",
 )
 FURTHER = (
-    "methods=[{kind: auto, candidates: [reweight], seeds: 2}, co_teaching, rocketqa]",
+    "methods=[{kind: auto, candidates: [reweight], seeds: 2}, co_teaching, rocketqa, distill_posterior]",
+    "teacher={kind: ranker, epochs: 1, n: 3}",
+    "pool={depth: 5}",
+    "lists={size: 4}",
     "mine={run: dense, per_query: 3, rank_to: 10, judges: [sieve, cross_encoder]}",
     "judges={sieve: {}}",
     "ranker.warm_up.loss=pointwise",
