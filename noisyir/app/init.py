@@ -127,13 +127,17 @@ def advice_for(
 
     Arguments and errors as for `experiment_file`.
     """
+    if other := [setting for setting in overrides if not setting.startswith("data.columns")]:
+        raise ConfigError(f"{other[0]}: columns alone (data.columns=...) are set here; set it behind `noisyir run`")
     exp = experiment_for(data, corpus=corpus, overrides=overrides)
     why = "static: no time was given (noisyir init --budget 10m)"
     if budget:
         chosen, why = affordable(exp, budget)
         exp = experiment_for(data, corpus=corpus, overrides=[*overrides, *chosen])
     profile, pairs = profile_of_data(exp.data), exp.data.count_pairs(MANY)
-    return exp, why, advise(profile, exp.model.backbone, known_sets(), pairs, _most_wrong(store, exp)), profile
+    if isinstance(exp.data, Pairs) and exp.data.has_weights:
+        return exp, why, Advice("dpr", "the pairs have weights, and others would doubt them twice", None, ()), profile
+    return exp, why, advise(profile, exp.model.backbone, known_sets(), pairs, most_wrong(store, exp)), profile
 
 
 def affordable(exp: Experiment, budget: str) -> tuple[list[str], str]:
@@ -202,7 +206,7 @@ def time_pairs(data: Pairs) -> TimedPairs:
     return TimedPairs(seconds[precision], "GPU" if device.startswith("cuda") else "CPU", precision)
 
 
-def _most_wrong(store: Store, exp: Experiment) -> float | None:
+def most_wrong(store: Store, exp: Experiment) -> float | None:
     """The upper end of the share of wrong pairs, where people have judged some in an audit of the data."""
     if (audit := kept_by_run(store, exp.name, "audit")) is None:
         return None

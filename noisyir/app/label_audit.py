@@ -1,7 +1,9 @@
 """Detect wrong training pairs, audit them and clean them: of an experiment, a data set or a file of pairs."""
 
+import csv
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -351,6 +353,21 @@ def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
     for given in exp.audit.judgement_files if exp.audit else ():
         if Path(given).resolve() in written:
             raise ConfigError(f"the judgements in {given} would be overwritten: choose another --out, or move them")
+    if exp.audit and exp.audit.sample and has_verdicts(sample := folder / "sample.csv"):
+        raise ConfigError(
+            f"{sample} has verdicts, and a new sample would be written over them: give --judgements "
+            f"{shlex.quote(str(sample))} instead of --sample, or choose another --out"
+        )
+
+
+def has_verdicts(sample: Path) -> bool:
+    """Whether somebody has filled in this file of a sample, whatever separates its columns by now."""
+    if not sample.is_file():
+        return False
+    with sample.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        by = max(",;\t", key=file.readline().count)
+        file.seek(0)
+        return any((row.get("verdict") or "").strip() for row in csv.DictReader(file, delimiter=by))
 
 
 def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experiment:

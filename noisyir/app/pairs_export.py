@@ -29,7 +29,7 @@ _WORDS = CleaningWords(
     apply="export --as",
     judge_first=(
         "audit it with --sample 50, fill the column verdict of the sample.csv that it writes, audit it again with "
-        "--judgements sample.csv, and then export"
+        "--judgements and this file, and then export"
     ),
     assume="an audit with --assume random, and --force here,",
 )

@@ -69,6 +69,9 @@ StoreUrl: TypeAlias = Annotated[
 CorpusFile: TypeAlias = Annotated[
     str | None, option("FILE", "the documents, where a file of pairs only names them", "--corpus")
 ]
+ColumnSettings: TypeAlias = Annotated[
+    list[str] | None, argument("KEY=VALUE", "settings of the file's columns, such as 'data.columns={weight: null}'")
+]
 QueryColumn: TypeAlias = Annotated[str | None, option("COL", "the file's column of queries", "--query")]
 DocumentColumn: TypeAlias = Annotated[str | None, option("COL", "the file's column of documents", "--document")]
 Json: TypeAlias = Annotated[bool, flag("--json", "print one JSON object on stdout, and only that")]

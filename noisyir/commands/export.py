@@ -35,7 +35,7 @@ def run(
     pairs_as: Annotated[str | None, option("FORMAT", _AS, "--as", complete=written_formats)] = None,
     drop: Annotated[bool, flag("--drop", "with --as: leave wrong pairs out, in formats that hold weights too")] = False,
     force: Annotated[
-        bool, flag("--force", "also a model that is no better than none; with --as: also without a judged sample")
+        bool, flag("--force", "also a model that is no better than none; with --as: also without a random sample")
     ] = False,
     push: Annotated[str | None, option("REPO", _PUSH)] = None,
     store: StoreUrl = None,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from noisyir.commands import (
+    ColumnSettings,
     CorpusFile,
     DocumentColumn,
     QueryColumn,
@@ -20,6 +21,7 @@ from noisyir.commands import (
 
 def run(
     data: Annotated[str, argument("PAIRS|DATASET", "a file of pairs, or a data set's folder; hf://ORG/NAME")],
+    overrides: ColumnSettings = None,
     to: Annotated[str | None, option("FILE", "the experiment's file (default: next to the data, as .yaml)")] = None,
     corpus: CorpusFile = None,
     query: QueryColumn = None,
@@ -38,7 +40,12 @@ def run(
     beside = Path() if is_on_hub(data) else Path(data).parent
     target = Path(to) if to else beside / f"{named_after(data)}.yaml"
     found = experiment_file(
-        data, target, open_store(store), corpus=corpus, budget=budget, overrides=with_columns(None, query, document)
+        data,
+        target,
+        open_store(store),
+        corpus=corpus,
+        budget=budget,
+        overrides=with_columns(overrides, query, document),
     )
     print(found)
     typed = shlex.quote(str(target))

@@ -353,6 +353,12 @@ def test_a_filled_in_sample_is_not_overwritten(noisyir, owner, file, tmp_path):
     before = path.read_bytes()
     code, _, err = noisyir("audit", file, "--sample", 30, "--judgements", "made/sample.csv", "--out", "made")
     assert code == 1 and "the judgements in made/sample.csv would be overwritten: choose another --out" in err
+    for saved in (before, before.replace(b",", b";")):  # the latter as some spreadsheets save it
+        path.write_bytes(saved)
+        code, _, err = noisyir("audit", file, "--sample", 30, "--out", "made")
+        assert code == 1 and "give --judgements made/sample.csv instead of --sample" in err
+        assert path.read_bytes() == saved
+    path.write_bytes(before)
     code, out, err = noisyir("audit", file, "--judgements", "made/sample.csv", "--out", "made")
     assert code == 0 and "judged      30 pairs" in out, err
     assert path.read_bytes() == before

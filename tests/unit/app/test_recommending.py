@@ -109,6 +109,32 @@ def test_init_writes_the_assumption_that_the_advice_rests_on(tmp_path: Path, mon
         assert exp.methods[-1].kind == method and exp.detect.assume == assumed
 
 
+def test_a_column_of_weights_is_used_or_left_unread_as_the_error_says(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    for name, weight in (("kept", 0.5), ("stars", 7)):
+        rows = "".join(f"cup {n}?,take cup {n},{weight}\n" for n in range(60))
+        Path(f"{name}.csv").write_text("query,document,weight\n" + rows)
+    assert main(["init", "kept.csv"]) == 0
+    assert yaml.safe_load(Path("kept.yaml").read_text())["methods"] == ["dpr"]
+    assert "the pairs have weights" in capsys.readouterr().out
+    assert main(["init", "stars.csv"]) == 1
+    (cure,) = shlex.split(re.search("data.columns='.*?'", capsys.readouterr().err)[0])
+    assert main(["recommend", "stars.csv", cure]) == 0
+    *_, advised = shlex.split(re.search("^next +noisyir init (.*)$", capsys.readouterr().out, re.MULTILINE)[1])
+    assert main(["init", "stars.csv", advised]) == 0
+    assert main(["run", "stars.yaml", "--dry-run"]) == 0
+    assert main(["init", "kept.csv", "train.epochs=3", "--to", "other.yaml"]) == 1 and not Path("other.yaml").exists()
+
+
+def test_what_people_judged_is_not_asked_for_again(tmp_path: Path, monkeypatch, capsys):
+    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path / "home"))
+    (tmp_path / "mine.csv").write_text("query,document\n" + "".join(f"cup {n}?,take cup {n}\n" for n in range(60)))
+    monkeypatch.setattr("noisyir.app.init.most_wrong", lambda *_: 0.31)
+    assert main(["recommend", str(tmp_path / "mine.csv")]) == 0
+    assert "done: at most 31% of the pairs are wrong by your judgements" in capsys.readouterr().out
+
+
 def test_the_command_says_what_init_writes(tmp_path: Path, monkeypatch, capsys):
     monkeypatch.setenv("NOISYIR_HOME", str(tmp_path / "home"))
     rows = [{"query": f"how do I wash cup {n}", "document": f"take cup {n} and wash it"} for n in range(60)]
