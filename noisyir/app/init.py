@@ -89,7 +89,7 @@ def experiment_file(
     if target.suffix not in experiments.ENDINGS:
         raise ConfigError(f"{target} would be read as data: name an experiment's file, --to {typed}.yaml")
     if target.exists():
-        raise ConfigError(f"{target} exists already: if it is of this data, noisyir run {typed}; else name one with --to")
+        raise ConfigError(f"{target} exists already: if it is of this data, noisyir run {typed}; else give --to")
     exp, why_model, advice, _ = advice_for(data, store, corpus=corpus, budget=budget, overrides=overrides)
     why_methods = f"{advice.method}: {advice.why}"
     found = _found(exp, data)
