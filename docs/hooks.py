@@ -134,7 +134,9 @@ def _group_of(params: type[Params], title: str, prefix: str, told: set[tuple[typ
         for group in groups:
             if group.__dict__.get("home"):
                 variants = group.variants().items()  # type: ignore[attr-defined]
-                inner += [(one, f"`{prefix}{name}` of kind `{kind}`", f"{prefix}{name}.") for kind, one in variants]
+                for kind, one in variants:
+                    place = kind if group.named_by_kind else name  # type: ignore[attr-defined]
+                    inner.append((one, f"`{prefix}{name}` of kind `{kind}`", f"{prefix}{place}."))
             else:
                 inner.append((group, f"`{prefix}{name}`", f"{prefix}{name}."))
     for group, heading, place in inner:

@@ -19,7 +19,7 @@ from noisyir.commands import (
     with_columns,
     written_formats,
 )
-from noisyir.errors import StoreError
+from noisyir.errors import ConfigError, StoreError
 
 _FORMAT = "sentence_transformers"
 _DEFAULTS = ("mine.run=dense", "mine.sampler=topk", "mine.filters={max_positive_cosine: 0.95}")
@@ -48,11 +48,15 @@ def run(
     from noisyir.app.label_audit import experiment_to_audit, named_after
     from noisyir.app.pairs_export import export_mined, format_named
     from noisyir.app.runs import Execution, run_experiment
+    from noisyir.data.formats import Format
     from noisyir.engine.plan import Choice
     from noisyir.experiments import load_runtime
     from noisyir.pipelines.retrievers import mine_pairs
 
     variant = format_named(pairs_as)
+    if not variant.holds_negatives:
+        holding = [kind for kind, one in Format.variants().items() if one.written is not None and one.holds_negatives]
+        raise ConfigError(f"format {pairs_as} holds no negatives: name another with --as, of {', '.join(holding)}")
     target = Path(to or f"{named_after(data)}-negatives{variant.written}")
     if target.exists():
         raise StoreError(f"{target} exists already: name a new path with --to")

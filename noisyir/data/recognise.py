@@ -56,7 +56,7 @@ def recognise(source: str, **given: str | None) -> dict[str, Any]:
     if unread := [name for name in files if name not in known]:
         raise DataError(
             f"{source} is of format {settings['kind']}, which takes no {unread[0]}: drop --{unread[0]}, or name "
-            "another format with --format"
+            f"another format: noisyir import {shlex.quote(source)} --format KIND --{unread[0]} FILE"
         )
     return settings
 
@@ -80,7 +80,7 @@ def _folder(path: Path) -> dict[str, Any]:
     raise DataError(
         f"{path} is a folder of no known format: it holds none of corpus.jsonl (beir), collection.tsv (msmarco), "
         "train-v1.1.json (squad), psgs_w100.tsv (dpr), state.json (datasets' save_to_disk), train.jsonl; "
-        "name one of its files, or its format with --format (data.kind)"
+        "name one of its files instead"
     )
 
 
@@ -108,7 +108,8 @@ def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
     if rows is not None:
         raise DataError(f"{path} {_unclear(rows)}")
     raise DataError(
-        f"{path} is of no known format{why}: name it with --format ({', '.join(Format.variants())}), or data.kind"
+        f"{path} is of no known format{why}; or name its format: noisyir import {shlex.quote(str(path))} --format KIND,"
+        f" and go on with the folder that it writes; there are {', '.join(Format.variants())}"
     )
 
 
@@ -127,8 +128,7 @@ def _unclear(rows: RowFile) -> str:
     """The columns that tell no pair, and the cure."""
     if len(rows.columns) == 1:
         return f"has only one column, {rows.columns[0]}: a pair needs a query and a document"
-    said = f"does not tell the columns of query and document apart; {found_in(rows)}: {_mapping(rows)}"
-    return f"{said}, or name its format by data.kind (--format)"
+    return f"does not tell the columns of query and document apart; {found_in(rows)}: {_mapping(rows)}"
 
 
 def _mapping(rows: RowFile) -> str:
@@ -182,7 +182,7 @@ def _headerless(path: Path) -> str | None:
         return "topics"
     if all(len(row) == 2 and row[0].isdecimal() for row in cells):
         raise DataError(
-            f"{path} has ids and texts, which may be queries or documents: --format topics takes them for queries; or "
-            "import the qrels and give this with --queries FILE or --corpus FILE"
+            f"{path} has ids and texts, which may be queries or documents: noisyir import {shlex.quote(str(path))} "
+            "--format topics takes them for queries; or import the qrels, and give this with --queries or --corpus"
         )
     return None

@@ -51,7 +51,7 @@ class RecordParams(Params):
         "error", description="a judgement of a document that the collection lacks: refuse, or leave out"
     )
     hold_out: HeldOutParams | None = Field(
-        None, description="dev and test queries to draw, where the data has none; null: none are drawn"
+        None, description="dev and test queries to draw, where data has none; null: none; left out: chosen by rule"
     )
 
 

@@ -201,7 +201,9 @@ class Experiment(Params):
         groups = {name: values[name] for name in Task.variants() if isinstance(values.get(name), dict)}
         rest = {name: value for name, value in values.items() if name not in groups}
         if task.get("kind") in groups:
-            return {**rest, "task": merged(task, groups[task["kind"]])}
+            if twice := sorted(task.keys() & groups[kind := task["kind"]].keys() - {"kind"}):
+                raise ValueError(f"task.{twice[0]} and {kind}.{twice[0]} are both given: write it under {kind} alone")
+            return {**rest, "task": merged(task, groups[kind])}
         for kind, group in groups.items():
             try:
                 Task.parse({"kind": kind, **group})

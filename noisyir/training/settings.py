@@ -24,9 +24,9 @@ ADAPTERS_RATE = 1e-4  # as sentence-transformers and peft advise: five times tha
 class TrainDprParams(Params):
     """DPR training: in-batch negatives, and mined ones where there are any."""
 
-    epochs: PositiveInt = Field(6, description="passes over the training pairs")
-    batch_size: PositiveInt = Field(512, description="queries a step, hence in-batch negatives + 1")
-    learning_rate: LearningRate = Field(2e-5, description="the peak, after warm-up")
+    epochs: PositiveInt = Field(6, description="passes over the training pairs; left out: chosen by rule")
+    batch_size: PositiveInt = Field(512, description="queries a step: in-batch negatives + 1; left out: chosen by rule")
+    learning_rate: LearningRate = Field(2e-5, description="the peak, after warm-up; left out: chosen by rule")
     warmup_ratio: Fraction = Field(0.1, description="share of steps over which the rate rises from 0")
     decay: Literal["linear", "constant"] = Field("linear", description="the rate after warm-up: to 0, or kept")
     weight_decay: NonNegativeFloat = Field(0.0, description="AdamW's, decoupled")
@@ -59,7 +59,8 @@ class TrainDprParams(Params):
         "drop", description="pairs with flags: leave those flagged out, or weight the loss by the chance to be clean"
     )
     patience: PositiveInt | None = Field(
-        None, description="stop after this many epochs without a better dev MRR@10, and keep the best; null: never"
+        None,
+        description="stop so many epochs after the best by dev MRR@10, keep it; null: never; left out: chosen by rule",
     )
     dev_queries: NonNegativeInt = Field(2000, description="dev queries ranked after each epoch, at most; 0: none")
     dev_documents: PositiveInt = Field(

@@ -173,7 +173,7 @@ def test_columns_of_other_names_are_mapped(noisyir, owner, file, tmp_path):
     other = write_jsonl(tmp_path / "other.jsonl", rows)
     code, _, err = noisyir("audit", other)
     assert code == 1
-    _, *typed = shlex.split(re.search("type (noisyir .*), or name its format", err)[1])
+    _, *typed = shlex.split(re.search("type (noisyir .*)", err)[1])
     code, _, err = noisyir(*typed, "data.columns={query_id: id}")
     assert code == 0, err
     check_verdicts(owner, table(tmp_path / "other-audit"))

@@ -25,6 +25,7 @@ def test_overrides_are_yaml_and_reach_nested_settings():
     [
         ("dmo", [], r"no experiment 'dmo' \(did you mean demo\?\), or give a .yaml"),
         ("demo", ["train.epoch=3"], r"unknown key train.epoch \(did you mean epochs\?\); known here: .*batch_size"),
+        ("squad_cds_small", ["task.train.epochs=1"], r"task.train and reader.train are both given: .*under reader"),
         ("demo", ["trian.epochs=3"], r"unknown key trian \(did you mean train\?\)"),
         ("demo", ["train.epochs=many"], r"train.epochs: .*integer.*got 'many'"),
         ("demo", ["noise.rate=1.5"], r"noise.rate: .*less than or equal to 1.*got 1.5"),

@@ -25,7 +25,7 @@ class Format(Variant, RecordParams):
     """Where raw data of one format lies, and how it becomes tables.
 
     written: what the name of a file ends with that `write` makes, empty for a folder; None: it is read alone.
-    holds_weights: whether what is written says how much a pair counts.
+    holds_weights, holds_negatives: whether what is written says how much a pair counts, and names wrong documents.
     """
 
     home: ClassVar[str] = __name__
@@ -33,6 +33,7 @@ class Format(Variant, RecordParams):
     renamed: ClassVar[Mapping[str, str]] = {"dataset": "kind"}
     written: ClassVar[str | None] = None
     holds_weights: ClassVar[bool] = False
+    holds_negatives: ClassVar[bool] = True
 
     min_relevance: PositiveInt = Field(
         1, description="least judgement that makes a training pair; TREC DL's relevant is 2"

@@ -24,6 +24,7 @@ class LinePairs(FormatOfRows):
 
     kind: Literal["line_pairs"] = "line_pairs"
     written: ClassVar[str | None] = ".nl"
+    holds_negatives: ClassVar[bool] = False
     path: Location = Field(None, description="the queries' file, a query a line")
     corpus: Location = Field(None, description="the documents' file; its n-th line belongs to the n-th query")
 

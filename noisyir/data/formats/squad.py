@@ -29,6 +29,7 @@ class Squad(Format):
 
     kind: Literal["squad"] = "squad"
     written: ClassVar[str | None] = ".json"
+    holds_negatives: ClassVar[bool] = False
     path: Location = Field(None, description="folder of its files, or one file: of dev where its name says so")
 
     def open(self, workers: int | None = None) -> "SquadFolder":

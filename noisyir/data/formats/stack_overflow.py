@@ -28,6 +28,7 @@ class SoDs(Format):
 
     kind: Literal["so_ds"] = "so_ds"
     written: ClassVar[str | None] = ""
+    holds_negatives: ClassVar[bool] = False
     path: Location = Field(
         None, description="folder with the snippets' jsonl and, called -valid or -test, the queries'"
     )
@@ -146,6 +147,7 @@ class Staqc(FormatOfRows):
 
     kind: Literal["staqc"] = "staqc"
     written: ClassVar[str | None] = ".jsonl"
+    holds_negatives: ClassVar[bool] = False
     path: Location = Field(None, description="the file (jsonl, csv, parquet)")
 
     @classmethod

@@ -146,6 +146,25 @@ def test_mined_negatives_are_written_for_trainers_and_none_is_the_querys_own(min
     assert mine(*asked) == 1 and "exists already: name a new path with --to" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kind", ["line_pairs", "squad", "so_ds", "staqc"])
+def test_a_format_without_negatives_is_refused_before_any_work(mine, tmp_path, capsys, kind):
+    to = tmp_path / f"mined{Format.of_kind(kind).written}"
+    assert mine("--as", kind, "--to", str(to)) == 1 and not to.exists() and not (tmp_path / "home").exists()
+    assert f"format {kind} holds no negatives: name another with --as" in capsys.readouterr().err
+
+
+def test_each_format_that_the_refusal_names_is_written_with_the_negatives(mine, tmp_path, capsys):
+    assert mine("--as", "squad") == 1
+    for kind in capsys.readouterr().err.strip().partition("with --as, of ")[2].split(", "):
+        to = tmp_path / kind / f"mined{Format.of_kind(kind).written}"
+        assert mine("mine.filters={}", "--per-query", "2", "--as", kind, "--to", str(to)) == 0, kind
+        if kind != "dpr":  # its contexts hold them, and noisyir does not read them
+            import_data(str(to), tmp_path / f"{kind}-back")
+            back = Collection.load(tmp_path / f"{kind}-back")
+            called_wrong = back.judgements["relevance"].to_pylist().count(0)
+            assert back.negatives.num_rows + called_wrong == 120, kind
+
+
 def test_rows_of_sentence_transformers_have_as_many_negatives_each(mine, tmp_path, capsys):
     to = tmp_path / "mined.jsonl"
     assert mine("mine.filters={max_positive_cosine: 0.2}", "--per-query", "59", "--to", str(to)) == 0

@@ -166,10 +166,28 @@ def test_the_advice_for_unknown_columns_works_with_every_command(tmp_path: Path,
     write(tmp_path / "x.csv", "ask,says", *(f"who sat on mat {n}?,a cat sat on mat {n}" for n in range(20)))
     typed = [verb, "x.csv", *(["--as", "beir", "--to", "out"] if verb == "export" else [])]
     assert main(typed) == 1
-    advice = re.search(r"type (noisyir [^:]*?)(?:, and go on|, or name)", capsys.readouterr().err)
+    advice = re.search(r"type (noisyir [^:\n]*?)(?:, and go on|\n)", capsys.readouterr().err)
     assert advice and main(shlex.split(advice[1])[1:]) == 0
     if verb in ("recommend", "export"):
         assert main([verb, "x-tables", *typed[2:]]) == 0
+
+
+@pytest.mark.parametrize("verb", ["audit", "init", "mine", "recommend", "check", "import"])
+def test_the_advice_for_a_file_of_no_known_format_works_with_every_command(tmp_path: Path, monkeypatch, capsys, verb):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plain").mkdir()
+    write(tmp_path / "ids.tsv", "1\twho sat", "2\twhat is")
+    write(tmp_path / "my words", *(f"who sat on mat {n}" for n in range(20)))
+    write(tmp_path / "texts", *(f"a cat sat on mat {n}" for n in range(20)))
+    assert main([verb, "plain"]) == 1
+    assert capsys.readouterr().err.endswith("name one of its files instead\n")
+    assert main([verb, "ids.tsv"]) == 1
+    typed = re.search(r"(noisyir import ids.tsv --format topics) takes", capsys.readouterr().err)
+    assert typed and main(shlex.split(typed[1])[1:]) == 0
+    assert main([verb, "my words"]) == 1
+    typed = re.search(r"noisyir (import .* --format) KIND, and go on", capsys.readouterr().err)
+    assert typed and main([*shlex.split(typed[1]), "line_pairs", "--corpus", "texts", "--out", "words"]) == 0
+    assert verb != "init" or main([verb, "words"]) == 0
 
 
 @pytest.mark.parametrize(("verb", "advised"), [("import", "audit"), ("init", "run")])
