@@ -48,14 +48,13 @@ def run(
     from noisyir.app.label_audit import experiment_to_audit, named_after
     from noisyir.app.pairs_export import export_mined, format_named
     from noisyir.app.runs import Execution, run_experiment
-    from noisyir.data.formats import Format
     from noisyir.engine.plan import Choice
     from noisyir.experiments import load_runtime
     from noisyir.pipelines.retrievers import mine_pairs
 
     variant = format_named(pairs_as)
     if not variant.holds_negatives:
-        holding = [kind for kind, one in Format.variants().items() if one.written is not None and one.holds_negatives]
+        holding = [kind for kind, one in variant.variants().items() if one.written is not None and one.holds_negatives]
         raise ConfigError(f"format {pairs_as} holds no negatives: name another with --as, of {', '.join(holding)}")
     target = Path(to or f"{named_after(data)}-negatives{variant.written}")
     if target.exists():

@@ -60,7 +60,7 @@ class TrainDprParams(Params):
     )
     patience: PositiveInt | None = Field(
         None,
-        description="stop so many epochs after the best by dev MRR@10, keep it; null: never; left out: chosen by rule",
+        description="stop so many epochs after the best dev MRR@10, keep it; null: never; left out: chosen by rule",
     )
     dev_queries: NonNegativeInt = Field(2000, description="dev queries ranked after each epoch, at most; 0: none")
     dev_documents: PositiveInt = Field(
