@@ -1,6 +1,8 @@
 """Look-up of names on the command line: a stage, an experiment, a key or a registered model."""
 
 import logging
+import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,8 +35,8 @@ def find_build(store: Store, name: str) -> Meta:
     raise StoreError(f"{name!r} matches {found} in {store.url}{runs_of(store, name)}; list them: noisyir ls")
 
 
-def runs_of(store: Store, name: str) -> str:
-    """Hint in place of a model: a run of this experiment that did not end, or experiments that have run.
+def runs_of(store: Store, name: str, result: str = "model") -> str:
+    """Hint in place of a result: a run of this experiment that did not come to it, or experiments that have run.
 
     A run that ended may have lost what it made: to a damaged disk, or to someone who deleted its folder.
     """
@@ -42,9 +44,11 @@ def runs_of(store: Store, name: str) -> str:
     if mine := [run for run in runs if run["experiment"] == wanted]:
         if mine[0]["status"] == "done" and "audit" in (kept := mine[0].get("kept") or {}) and "model" not in kept:
             return " (it was audited and never trained: noisyir init FILE writes an experiment to run)"
-        if mine[0]["status"] == "done" and mine[0].get("kept"):
-            return f" (its last run's results are damaged or gone: noisyir run {name} makes them again)"
-        return f" (its last run kept no model and is called {mine[0]['status']}: noisyir status)"
+        if mine[0]["status"] == "done" and result in kept:
+            lost = kept[result] in mine[0]["steps"]
+            why = "'s results are damaged or gone" if lost else f" stopped before the step that makes its {result}"
+            return f" (its last run{why}: {whole_command(store, name)} makes {'them again' if lost else 'it'})"
+        return f" (its last run kept no {result} and is called {mine[0]['status']}: noisyir status)"
     done = dict.fromkeys(run["experiment"] for run in runs if run["status"] == "done")
     return f" (experiments that have run: {', '.join(done)})" if done else ""
 
@@ -152,12 +156,9 @@ def newest_index(
 
 def _corpus_behind(store: Store, model: Ref, found: Sequence[Indexed]) -> Ref | None:
     """The documents that were indexed by the newest run that kept the model; None where no record tells."""
-    for run in store.runs.all():
-        step = run["steps"].get(run.get("kept", {}).get("model"))
-        if step and (step["key"], step["build"]) == (model.key, model.build):
-            folders = folders_of(run)
-            return next((indexed.corpus for indexed in found if indexed.index.folder in folders), None)
-    return None
+    run = next(runs_that_kept(store, model), None)
+    folders = folders_of(run) if run else set()
+    return next((indexed.corpus for indexed in found if indexed.index.folder in folders), None)
 
 
 def _is_grown(builds: Sequence[Meta], corpus: Ref, start: Ref) -> bool:
@@ -176,6 +177,13 @@ def command_for(store: Store, folder: str) -> str | None:
     return str(run.get("command") or f"noisyir run {run['experiment']}") if run else None
 
 
+def whole_command(store: Store, name: str) -> str:
+    """The command that runs all of an experiment: as it was typed last, without --to and --only, or by its name."""
+    mine = (run.get("command") or "" for run in store.runs.all() if run["experiment"] == experiments.name_of(name))
+    named = f"noisyir run {shlex.quote(experiments.file_here(name) or name)}"
+    return re.sub(r" --(to|only)[= ]\S+", "", next((line for line in mine if line.startswith("noisyir run ")), named))
+
+
 def folders_of(run: Mapping[str, Any]) -> set[str]:
     """Folders of the builds that a run used or made."""
     return {f"{step['stage']}/{step['key']}/{step['build']}" for step in run["steps"].values()}
@@ -189,11 +197,13 @@ def terms_of(builds: Sequence[Meta], corpus: Ref) -> Meta | None:
 
 def experiment_that_kept(store: Store, model: Ref) -> str | None:
     """The experiment whose newest run kept this model; None where no record tells."""
-    for run in store.runs.all():
-        step = run["steps"].get(run.get("kept", {}).get("model"))
-        if step and (step["key"], step["build"]) == (model.key, model.build):
-            return str(run["experiment"])
-    return None
+    return next((str(run["experiment"]) for run in runs_that_kept(store, model)), None)
+
+
+def runs_that_kept(store: Store, model: Ref) -> Iterator[dict[str, Any]]:
+    """The records of the runs that kept this model, newest first."""
+    trained = ((run, run["steps"].get(run.get("kept", {}).get("model"))) for run in store.runs.all())
+    return (run for run, step in trained if step and (step["key"], step["build"]) == (model.key, model.build))
 
 
 @dataclass(frozen=True)
@@ -224,9 +234,9 @@ def finished_runs(store: Store, name: str, result: str) -> Iterator[Finished]:
 def finished_comparison(store: Store, name: str) -> Finished:
     """The experiment's newest finished run that compared systems.  StoreError where there is none."""
     if (run := finished_run(store, name, "comparison")) is None:
-        raise StoreError(
-            f"{name!r} has no run in {store.url} that compared systems{runs_of(store, name)}: noisyir run {name}"
-        )
+        hint, command = runs_of(store, name, "comparison"), whole_command(store, name)
+        cure = "" if command in hint else f": {command}"
+        raise StoreError(f"{name!r} has no run in {store.url} that compared systems{hint}{cure}")
     return run
 
 

@@ -68,12 +68,13 @@ def _print_next(console: Console, best: Recommendation | None, outcome: Outcome,
     """The commands to type next."""
     asked = outcome.experiment if best is None or best.best == exp.kept else f"{outcome.experiment}:{best.best}"
     name = shlex.quote(outcome.experiment)
-    if "model" in outcome.kept:
-        console.print(f"\nnext        noisyir search {shlex.quote(asked)} 'your question'", markup=False)
-        if best is None or best.is_usable(exp.kept) or exp.register_if == "always":
-            console.print(f"            noisyir export {name} --to my-model", markup=False)
+    commands = [f"noisyir search {shlex.quote(asked)} 'your question'"] if "index" in outcome.kept else []
+    if "model" in outcome.kept and (best is None or best.is_usable(exp.kept) or exp.register_if == "always"):
+        commands.append(f"noisyir export {name} --to my-model")
     if "report" in outcome.kept:
-        console.print(f"            noisyir open {name}", markup=False)
+        commands.append(f"noisyir open {name}")
+    for head, command in zip(["\nnext", *["    "] * 2], commands, strict=False):
+        console.print(f"{head}        {command}", markup=False)
 
 
 def _print_tables(console: Console, outcome: Outcome, store: Store, published: Sequence[PublishedParams]) -> None:

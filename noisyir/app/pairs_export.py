@@ -240,6 +240,5 @@ def _finished_outcome(store: Store, name: str, result: str) -> tuple[Experiment,
         if settings and result in kept:
             results = {step: Result(meta, cached=True) for step, meta in builds.items()}
             return settings, Outcome(experiment, results, kept, {})
-    raise StoreError(
-        f"{name!r} has no run in {store.url} that made an {result}{runs_of(store, name)}: noisyir {result} {name}"
-    )
+    hint = runs_of(store, name, result)
+    raise StoreError(f"{name!r} has no run in {store.url} that made an {result}{hint}: noisyir {result} {name}")

@@ -13,6 +13,7 @@ from noisyir.app.lookup import (
     finished_run,
     indexes,
     newest_index,
+    runs_that_kept,
     terms_of,
 )
 from noisyir.engine.meta import Meta, Ref
@@ -140,11 +141,9 @@ def _against(
 
 def _run_that_kept(store: Store, model: Ref) -> tuple[str, Finished] | None:
     """The newest finished run that kept this model and recommended a system."""
-    for run in store.runs.all():
-        step = run["steps"].get(run.get("kept", {}).get("model"))
-        if run["status"] == "done" and step and (step["key"], step["build"]) == (model.key, model.build):
-            if (made := built(store, run["steps"].get(run["kept"].get("standings")))) is not None:
-                return str(run["experiment"]), Finished(run["settings"], {"standings": made.ref("standings")})
+    for run in runs_that_kept(store, model):
+        if run["status"] == "done" and (made := built(store, run["steps"].get(run["kept"].get("standings")))):
+            return str(run["experiment"]), Finished(run["settings"], {"standings": made.ref("standings")})
     return None
 
 

@@ -46,7 +46,9 @@ def run(
         made = meta.created[:16].replace("T", " ")
         cells = [meta.stage, meta.key[:_KEY], used.get(meta.folder, ""), made, size, seconds, rows]
         table.add_row(*cells[: len(table.columns)])
-    console.print(table if builds else f"nothing in {opened.url} yet: noisyir run demo")
+    stages = ", ".join(sorted({meta.stage for meta in opened.builds.all()}))
+    none = f"no build of {stage!r} in {opened.url}; there are builds of {stages}"
+    console.print(table if builds else none if stages else f"nothing in {opened.url} yet: noisyir run demo")
     return 0
 
 
@@ -66,11 +68,6 @@ def _as_json(meta: Meta) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _told(facts: dict[str, str]) -> list[str]:
-    """The facts that a line has room for: of a failure its error, whose traceback --json has."""
-    return ["error"] if "error" in facts else list(facts)
-
-
 def _print_runs(store: Store, *, as_json: bool) -> int:
     runs = store.runs.all()
     if as_json:
@@ -79,7 +76,8 @@ def _print_runs(store: Store, *, as_json: bool) -> int:
 
     table = plain_table("began", "experiment", "status", "stages", "took", "facts")
     for run in runs:
-        facts = ", ".join(f"{name} {' '.join(str(run['facts'][name]).split()):.80}" for name in _told(run["facts"]))
+        told = ["error"] if "error" in run["facts"] else run["facts"]  # of a failure --json has the traceback
+        facts = ", ".join(f"{name} {' '.join(str(run['facts'][name]).split()):.80}" for name in told)
         steps = run["steps"].values()
         done = f"{sum(s['cached'] is False for s in steps)} run, {sum(bool(s['cached']) for s in steps)} cached"
         began = run["began"][:19].replace("T", " ")

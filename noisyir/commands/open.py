@@ -31,7 +31,7 @@ def run(
             if has_display():
                 webbrowser.open(page.as_uri())
             return 0
-    raise StoreError(f"no run of {name!r} kept a page in {opened.url}{runs_of(opened, name)}")
+    raise StoreError(f"no page of {name!r} in {opened.url}{runs_of(opened, name, 'audit' if audit else 'report')}")
 
 
 _PAGES = [("report", "report.html"), ("audit_files", "audit.html")]

@@ -119,6 +119,8 @@ def _read(name_or_path: str, folder: str = "") -> dict[str, Any]:
         raise ConfigError(f"{path} is data and no experiment: `noisyir init {path}` writes one to run")
     else:
         what, known = (folder.removesuffix("s") or "experiment"), names(folder)
+        if here := file_here(name_or_path):
+            raise ConfigError(f"no {what} {name_or_path!r} ships with noisyir, but {here} lies here: give {here}")
         hint = did_you_mean(name_or_path, known) or f"; there are {', '.join(known)}"
         raise ConfigError(f"no {what} {name_or_path!r}{hint}, or give a .yaml file")
     settings = parse_yaml(text, name_or_path)
@@ -138,6 +140,11 @@ def _placed(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {**settings, "data": {**data, **moved}} if moved else settings
 
 
+def file_here(name: str) -> str | None:
+    """The experiment's file that is called so but for its ending; None without one, and for a name that ships."""
+    return next((name + end for end in ENDINGS if name not in names() and Path(name + end).is_file()), None)
+
+
 def name_of(name_or_path: str) -> str:
     """The name of an experiment's runs: by its file, or the file of data that it was made for, or by its name."""
     path = Path(name_or_path)
@@ -154,15 +161,10 @@ def _with(settings: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
         path, equals, value = override.partition("=")
         if not equals:
             raise ConfigError(f"write an override as key=value, such as train.epochs=3; got {override!r:.80}")
-        _set(settings, _names_in(path, override), parse_yaml(value, f"the value of {override!r:.80}"), override)
+        if not all(path.split(".")):
+            raise ConfigError(f"{override!r:.80}: name a setting before the =, such as train.epochs=3")
+        _set(settings, path.split("."), parse_yaml(value, f"the value of {override!r:.80}"), override)
     return settings
-
-
-def _names_in(path: str, override: str) -> list[str]:
-    names = path.split(".")
-    if not all(names):
-        raise ConfigError(f"{override!r:.80}: name a setting before the =, such as train.epochs=3")
-    return names
 
 
 def _validated(model: type[P], settings: dict[str, Any], source: str) -> P:

@@ -146,10 +146,10 @@ def find_version(backend: Backend, uri: str) -> "ModelVersion":
             name, _, number = path.rpartition("/")
             found = backend.client.get_model_version(name, number)
     except MlflowException as error:
-        raise StoreError(
-            f"no registered model {uri} at {without_password(backend.uri)}, noisyir status lists those with an alias: "
-            f"{one_line(error)}"
-        ) from error
+        cure = f"noisyir status lists those with an alias: {one_line(error)}"
+        if any(f"Registered Model with name={kind.name} not found" in str(error) for kind in kinds()):
+            cure = "nothing has that name yet: noisyir run EXPERIMENT registers a model worth using, with --force any"
+        raise StoreError(f"no registered model {uri} at {without_password(backend.uri)}, {cure}") from error
     if "artifact_digest" not in found.tags:
         raise StoreError(f"{uri} has no tag artifact_digest: noisyir did not register it, or not to the end")
     return found
@@ -202,7 +202,8 @@ def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, 
             packed,
             python_model=str(kind.code),
             artifacts={kind.folder: str(folder), **({hybrid.stem: str(hybrid)} if card.hybrid else {})},
-            pip_requirements=_requirements(kind),
+            # besides MLflow, as installed here, without local labels such as +cpu
+            pip_requirements=[f"{name}=={version_installed(name).split('+')[0]}" for name in kind.requirements],
             input_example=rows if settings is None else (rows, dict(settings)),
             mlflow_model=Model(
                 artifact_path=logged.artifact_location,
@@ -219,8 +220,3 @@ def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, 
     client.finalize_logged_model(logged.model_id, LoggedModelStatus.READY)
     made = client.create_model_version(kind.name, logged.model_uri, run_id, model_id=logged.model_id)
     return str(made.version)
-
-
-def _requirements(kind: Kind) -> list[str]:
-    """Packages that the model needs besides MLflow, as installed here; without local labels such as +cpu."""
-    return [f"{name}=={version_installed(name).split('+')[0]}" for name in kind.requirements]

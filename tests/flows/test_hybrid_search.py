@@ -1,6 +1,9 @@
 """BM25, a model and both together, asked by the names of the run's tables, before and after a refresh."""
 
 import json
+import re
+import shlex
+from pathlib import Path
 
 import pytest
 
@@ -107,3 +110,48 @@ def test_without_dev_queries_the_weight_is_one_half_and_a_line_says_so(noisyir, 
     code, _, _ = noisyir("export", "undev", "--to", tmp_path / "model")
     how = json.loads((tmp_path / "model" / "hybrid.json").read_text())
     assert code == 0 and (how["weight"], how["low"], how["queries"]) == (0.5, None, 0)
+
+
+def test_of_an_experiment_that_stopped_on_the_way_it_is_told_what_completes_it(noisyir, data, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text(f"data: {{kind: beir, path: {data}}}\n")
+    for command in (["search", "mine:best", "oven"], ["compare", "mine:dpr", "mine:bm25"], ["serve", "mine:best"]):
+        code, _, err = noisyir(*command)
+        assert code == 1 and err.endswith(": noisyir run mine.yaml\n") and "mine.yaml makes" not in err
+    assert noisyir("run", "mine.yaml", "--dry-run")[0] == 0  # as advised
+    code, _, err = noisyir("run", "mine", "--dry-run")
+    assert code == 1 and err.endswith("but mine.yaml lies here: give mine.yaml\n")
+    code, out, err = noisyir("run", "mine.yaml", "--to", "train_dpr", *settings(data), "seed=1")
+    assert code == 0 and out.count("next ") == 1, err
+    assert "noisyir search" not in out, "there is no index yet"
+    assert out.splitlines()[-1] == "next        noisyir export mine --to my-model"
+    assert noisyir("export", "mine", "--to", "my-model")[0] == 0  # as advised
+    for command in (["search", "mine:best", "oven"], ["open", "mine"]):
+        code, _, err = noisyir(*command)
+        assert code == 1 and "stopped before the step that makes its" in err and "damaged" not in err
+        assert err.count("noisyir run") == 1
+    code, out, err = noisyir(*shlex.split(re.search(r"noisyir (run .*) makes it", err)[1]))
+    assert code == 0 and re.search(r"train_dpr@dpr +cached", err), "the settings are those of the part that ran"
+    assert noisyir(*shlex.split(re.search(r"next +noisyir (.*)", out)[1]))[0] == 0
+    assert noisyir("search", "mine:best", "oven")[0] == noisyir("open", "mine")[0] == 0
+
+
+def test_of_a_stage_without_builds_it_is_told_which_have_some(noisyir, tmp_path):
+    code, out, _ = noisyir("ls", "nope")
+    assert code == 0 and "no build of 'nope' in" in out and "noisyir run demo" not in out
+    stages = " ".join(out.split("there are builds of ")[1].split()).split(", ")
+    assert {"ingest", "train_dpr"} <= set(stages) and "no build" not in noisyir("ls", stages[-1])[1]
+    assert "yet: noisyir run demo" in noisyir("ls", "nope", "--store", tmp_path / "empty")[1]
+
+
+def test_where_no_model_is_registered_yet_it_is_told_what_registers_one(noisyir, data, monkeypatch, tmp_path):
+    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
+    uri = "models:/noisyir-retriever@champion"
+    for command in (["promote"], ["serve", "noisyir-retriever", "--follow-champion"], ["export", uri, "--to", "it"]):
+        code, _, err = noisyir(*command)
+        assert code == 1 and "Exception" not in err and "noisyir run EXPERIMENT registers a model" in err, err
+    given = [word for word in settings(data) if word not in ("--no-track", "register_if=always")]
+    code, out, err = noisyir("run", "demo", *given, "--force")  # as advised
+    assert code == 0 and "noisyir-retriever v1" in out, err
+    code, out, err = noisyir("promote")
+    assert "no registered model" not in err and "noisyir-retriever v1" in out + err
