@@ -75,7 +75,7 @@ def run(
     judge_budget: Annotated[str | None, option("N", "most calls, or tokens (default: 200 calls)")] = None,
     apply: _Apply = False,
     drop: Annotated[bool, flag("--drop", "with --apply: leave wrong pairs out")] = False,
-    force: Annotated[bool, flag("--force", "with --apply: also with a small sample, or none and --assume")] = False,
+    force: Annotated[bool, flag("--force", "with --apply: by few judged pairs or --assume, too")] = False,
     verbose: Verbose = False,
     store: StoreUrl = None,
 ) -> int:
