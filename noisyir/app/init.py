@@ -44,8 +44,8 @@ data:
 #   dpr       believes every pair
 #   auto      tries on held-out queries whether it helps to weigh the pairs by their chance to be right, and to give
 #             wrong ones another document too, and is dpr where it does not: 18 trainings, minutes of a static model
-#   reweight  weighs them in any case: one training, for transformers; reweight_relabel also gives the most suspicious
-#             ones another document
+#   reweight  weighs them where made-up pairs agree, or detect.assume is set: one training, for transformers;
+#             reweight_relabel also gives the most suspicious ones another document
 # Chosen: {why_methods}.
 methods: [{methods}]
 {assumed}

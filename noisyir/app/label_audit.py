@@ -1,6 +1,5 @@
 """Detect wrong training pairs, audit them and clean them: of an experiment, a data set or a file of pairs."""
 
-import csv
 import json
 import re
 import shlex
@@ -23,7 +22,7 @@ from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.auditing.apply import Applied, apply_audit
 from noisyir.auditing.by_hand import how_many
 from noisyir.auditing.columns import FLAGGED
-from noisyir.auditing.judgements import drawn_at_random, given_judgements
+from noisyir.auditing.judgements import drawn_at_random, given_judgements, has_verdicts
 from noisyir.auditing.keeping import Keeping, kept_if_assumed
 from noisyir.auditing.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
 from noisyir.auditing.rates import NOT_SAID, by_each_null, in_terminal, why_none_is_flagged
@@ -353,21 +352,12 @@ def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
     for given in exp.audit.judgement_files if exp.audit else ():
         if Path(given).resolve() in written:
             raise ConfigError(f"the judgements in {given} would be overwritten: choose another --out, or move them")
-    if exp.audit and exp.audit.sample and has_verdicts(sample := folder / "sample.csv"):
+    sample = folder / "sample.csv"
+    if exp.audit and exp.audit.sample and sample.is_file() and has_verdicts(sample):
         raise ConfigError(
             f"{sample} has verdicts, and a new sample would be written over them: give --judgements "
             f"{shlex.quote(str(sample))} instead of --sample, or choose another --out"
         )
-
-
-def has_verdicts(sample: Path) -> bool:
-    """Whether somebody has filled in this file of a sample, whatever separates its columns by now."""
-    if not sample.is_file():
-        return False
-    with sample.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        by = max(",;\t", key=file.readline().count)
-        file.seek(0)
-        return any((row.get("verdict") or "").strip() for row in csv.DictReader(file, delimiter=by))
 
 
 def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experiment:

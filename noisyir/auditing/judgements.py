@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
@@ -217,6 +218,13 @@ def _all_said(paths: Sequence[str]) -> _ByPair:
                 f"{file.path} holds no verdict of a person: put one of {', '.join(_VERDICTS)} into the column verdict"
             )
     return found
+
+
+def has_verdicts(path: Path) -> bool:
+    """Whether somebody has filled in any row of this file.  DataError where it cannot be read."""
+    file = RowFile.open(str(path), _SETTING)
+    rows = file.rows(["verdict"], ["verdict"]) if "verdict" in file.columns else ()
+    return any(str(row["verdict"] or "").strip() for _, row in rows)
 
 
 def _rows(file: RowFile) -> Iterator[tuple[Pair, _Said]]:

@@ -11,7 +11,7 @@ import pytest
 from tests.sources import ROOT, arrows, module_of, place, trees
 
 # Figures that may fall and not rise; docs/decisions/0016 tells what they were and what they should become.
-MOST_LINES, LEAST_MEDIAN, MOST_IMPORTS, MOST_WITH_ONE_IMPORTER = 61_510, 110, 0.089, 60
+MOST_LINES, LEAST_MEDIAN, MOST_IMPORTS, MOST_WITH_ONE_IMPORTER = 61_508, 110, 0.089, 60
 
 # Where the code of a method from a paper lies: the folder or module, and the words that only it may use in names.
 ROOMS = {

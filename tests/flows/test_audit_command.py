@@ -358,6 +358,10 @@ def test_a_filled_in_sample_is_not_overwritten(noisyir, owner, file, tmp_path):
         code, _, err = noisyir("audit", file, "--sample", 30, "--out", "made")
         assert code == 1 and "give --judgements made/sample.csv instead of --sample" in err
         assert path.read_bytes() == saved
+        code, out, err = noisyir(
+            "audit", file, *re.search("give (--judgements .*) instead", err)[1].split(), "--out", "made"
+        )
+        assert code == 0 and "judged      30 pairs" in out and path.read_bytes() == saved, err
     path.write_bytes(before)
     code, out, err = noisyir("audit", file, "--judgements", "made/sample.csv", "--out", "made")
     assert code == 0 and "judged      30 pairs" in out, err
