@@ -23,21 +23,21 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from noisyir.base.settings import Params
+from noisyir.data.artifacts import CORPUS, QUERIES
 from noisyir.engine.build_stage import run_stage
 from noisyir.engine.meta import Meta
 from noisyir.engine.plan import Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage, Step
 from noisyir.engine.store import Store
+from noisyir.models.artifacts import MODEL
 from noisyir.retrieval import index
+from noisyir.retrieval.artifacts import DOC_VECTORS, QUERY_VECTORS
 from noisyir.retrieval.settings import EncodeParams, IndexParams, SearchParams
-from noisyir.schemas.data import CORPUS, QUERIES
-from noisyir.schemas.retrieval import DOC_VECTORS, QUERY_VECTORS
-from noisyir.schemas.training import MODEL
-from noisyir.settings import Params
-from noisyir.stages.retrieval.encode import ENCODE
-from noisyir.stages.retrieval.index import INDEX
-from noisyir.stages.retrieval.search import SEARCH
+from noisyir.retrieval.stages.encode import ENCODE
+from noisyir.retrieval.stages.index import INDEX
+from noisyir.retrieval.stages.search import SEARCH
 
 _AT_ONCE, _ASKED, _WORDS = 65536, 1000, 20000
 

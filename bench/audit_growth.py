@@ -51,7 +51,7 @@ def audited(count: int, folder: Path, options: list[str]) -> tuple[float, float,
     command = [
         sys.executable,
         "-m",
-        "noisyir.cli",
+        "noisyir.front.cli",
         "audit",
         str(file),
         "--out",

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from noisyir.app.lookup import find_build
 from noisyir.engine.runtime import default_home
 from noisyir.engine.store import Store
-from noisyir.eval.significance import crossed_t_test, verdict
+from noisyir.evaluation.significance import crossed_t_test, verdict
 
 PLAIN = "beta_0"
 

@@ -22,15 +22,15 @@ from bench.real_noise_training import MEASURE, SMALL
 from bench.scored_sets import ScoredPairs, scored
 from bench.tables import record
 from noisyir.app.runs import Execution, run_experiment
-from noisyir.auditing.judgements import Pair
-from noisyir.auditing.pairs_to_clean import Fate
+from noisyir.audits.judgements import Pair
+from noisyir.audits.pairs_to_clean import Fate
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
-from noisyir.eval.significance import crossed_t_test
-from noisyir.experiments import from_settings
-from noisyir.tracking.evaluation import read_evaluation
+from noisyir.evaluation.significance import crossed_t_test
+from noisyir.methods.experiments import from_settings
+from noisyir.registry.evaluation import read_evaluation
 
 Texts = tuple[str, str]  # of a query and a document
 HEADINGS = ["set", "judged", "weight of wrong pairs", "of right ones", MEASURE, "plain", "less plain, 95 %"]

@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from bench.scored_sets import SETS, ScoredPairs, scored
 from bench.tables import record
-from noisyir.app.judging.session import random_order
-from noisyir.auditing.apply import decide
-from noisyir.auditing.by_hand import judged_by_hand
-from noisyir.auditing.judgements import HumanJudgement, Judgements, Pair
-from noisyir.auditing.pairs_to_clean import Fate
+from noisyir.audits.apply import decide
+from noisyir.audits.by_hand import judged_by_hand
+from noisyir.audits.judgements import HumanJudgement, Judgements, Pair
+from noisyir.audits.judging.session import random_order
+from noisyir.audits.pairs_to_clean import Fate
 
 _CONFIDENCE, _THRESHOLD = 0.95, 0.5
 

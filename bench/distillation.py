@@ -28,16 +28,16 @@ from bench.labelled_sets import READERS, write_beir
 from bench.real_noise_training import LARGE, SMALL
 from bench.tables import record
 from noisyir.app.runs import Execution, Outcome, run_suite
+from noisyir.base.settings import merged
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
-from noisyir.eval.bench import CellBlock, by_cell, read_blocks
-from noisyir.eval.significance import crossed_t_test, holm
-from noisyir.pipelines.retrievers import noise_bench
-from noisyir.pipelines.suite import Suite
-from noisyir.settings import merged
-from noisyir.tracking import open_tracker
+from noisyir.evaluation.bench import CellBlock, by_cell, read_blocks
+from noisyir.evaluation.significance import crossed_t_test, holm
+from noisyir.methods.plans.retrievers import noise_bench
+from noisyir.methods.plans.suite import Suite
+from noisyir.registry import open_tracker
 
 LABELS = {"plain": "dpr", "plain_long": "dpr", "npc": "npc", "npc_relabel": "npc_relabel",
           "npc_cross_fitted": "npc_flags", "auto": "auto"}  # fmt: skip

@@ -21,14 +21,14 @@ from noisyir.data.recognise import recognise
 from noisyir.data.records import RecordsByKind
 from noisyir.engine.plan import Plan
 from noisyir.engine.store import Store
-from noisyir.eval.comparison import difference
-from noisyir.eval.measures import judged, per_query, ranked
+from noisyir.evaluation.comparison import difference
 from noisyir.models.settings import InitModelParams
+from noisyir.retrieval.artifacts import DENSE_RUN
+from noisyir.retrieval.measures import judged, per_query, ranked
 from noisyir.retrieval.settings import EncodeParams, IndexParams, SearchParams
-from noisyir.schemas.retrieval import DENSE_RUN
-from noisyir.stages.retrieval.encode import ENCODE
-from noisyir.stages.retrieval.index import INDEX
-from noisyir.stages.retrieval.search import SEARCH
+from noisyir.retrieval.stages.encode import ENCODE
+from noisyir.retrieval.stages.index import INDEX
+from noisyir.retrieval.stages.search import SEARCH
 
 MEASURE, MOST_QUERIES = "nDCG@10", 2000
 WAYS: Mapping[str, Mapping[str, str]] = {

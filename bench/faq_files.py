@@ -30,11 +30,11 @@ import numpy as np
 
 from noisyir.app.label_audit import Audited, experiment_to_audit, run_audit
 from noisyir.app.runs import Execution
+from noisyir.base.errors import DataError
 from noisyir.data.answers import answer_lines, token_line
 from noisyir.engine.store import Store
-from noisyir.errors import DataError
-from noisyir.eval.detection import detection_quality
-from noisyir.tracking import open_tracker
+from noisyir.evaluation.detection import detection_quality
+from noisyir.registry import open_tracker
 
 RATE, PAIRS, QUESTIONS = 0.24, 4000, 4
 

@@ -22,8 +22,8 @@ from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
-from noisyir.eval.significance import crossed_t_test
-from noisyir.experiments import from_settings
+from noisyir.evaluation.significance import crossed_t_test
+from noisyir.methods.experiments import from_settings
 
 _STATIC = {"epochs": 6, "batch_size": 256, "learning_rate": 3e-3, "patience": 2}
 MODELS = {"zero_shot": "untrained", "dpr": "trained"}

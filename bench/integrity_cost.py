@@ -22,12 +22,12 @@ from typing import Any, TypeVar
 import pyarrow.parquet as pq
 
 from bench.machine import machine
-from noisyir import experiments
 from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.integrity import Integrity
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
+from noisyir.methods import experiments
 
 T = TypeVar("T")
 

@@ -19,9 +19,9 @@ import numpy as np
 
 from bench.scored_sets import SETS, ScoredPairs, scored
 from bench.tables import record
-from noisyir.app.judging.session import random_order
-from noisyir.detection.judged import JudgedPairs, auroc
-from noisyir.detection.judging import judge_all
+from noisyir.audits.judging.session import random_order
+from noisyir.detection.calibration.fit import judge_all
+from noisyir.detection.calibration.logistic import JudgedPairs, auroc
 from noisyir.detection.posterior import calibration_error
 
 _HEADINGS = ["set", "judged", "AUROC without", "AUROC", "improves", "error of the rate", "covered", "width", "broken",

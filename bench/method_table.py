@@ -20,8 +20,8 @@ import numpy as np
 from bench.real_noise_training import MEASURE, arguments, measured
 from bench.real_noise_training import METHODS as MEASURED
 from bench.tables import RECORDS, read, record
-from noisyir.eval.bench import CellBlock
-from noisyir.eval.significance import crossed_t_test, holm
+from noisyir.evaluation.bench import CellBlock
+from noisyir.evaluation.significance import crossed_t_test, holm
 
 NAME = "real_noise"
 CLAIM = f"{MEASURE} of plain training, and what other methods add to it, on real and injected noise."

@@ -28,15 +28,15 @@ import pyarrow.compute as pc
 from bench.tables import read, record
 from noisyir.app.own_data import experiment_for
 from noisyir.app.runs import Execution, Outcome, run_experiment
+from noisyir.base.pages.cells import NONE
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
-from noisyir.eval.recommendation import hybrid_of
-from noisyir.eval.significance import crossed_t_test
-from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.left_out import MANY, trials_pay
-from noisyir.report.cells import NONE
-from noisyir.tracking.evaluation import read_evaluation, read_recommendation
+from noisyir.evaluation.recommendation import hybrid_of
+from noisyir.evaluation.significance import crossed_t_test
+from noisyir.methods.plans.experiment import Experiment
+from noisyir.methods.plans.left_out import MANY, trials_pay
+from noisyir.registry.evaluation import read_evaluation, read_recommendation
 
 DRAWN, KEPT_APART = ("data.hold_out={dev: 0.2, test: 0.1}",), ("data.promotion_share=0.5", "train.patience=2")
 Pairs = list[tuple[str, str, bool]]  # query, document, whether it is right

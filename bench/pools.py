@@ -92,7 +92,7 @@ def _tell(how: str, seconds: Sequence[float]) -> None:
 def _local(home: Path, overrides: Sequence[str]) -> float:
     """Seconds of `noisyir run demo`, with the start of Python."""
     began = time.monotonic()
-    command = [sys.executable, "-m", "noisyir.cli", "run", "demo", *overrides]
+    command = [sys.executable, "-m", "noisyir.front.cli", "run", "demo", *overrides]
     subprocess.run(command, cwd=ROOT, env={**os.environ, "NOISYIR_HOME": str(home)}, capture_output=True, check=True)
     return time.monotonic() - began
 

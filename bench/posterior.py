@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from noisyir.detection.posterior import calibration_error, curve, evidence, likely_weights
-from noisyir.eval.negatives import ranking_quality
+from noisyir.evaluation.negatives import ranking_quality
 from noisyir.models.bi_encoder import initial_bi_encoder
 from noisyir.models.settings import InitModelParams
 from noisyir.models.weights import locate_weights

@@ -25,21 +25,21 @@ from typing import Any
 import pyarrow as pa
 
 from bench.remembered import remember_texts
-from noisyir import experiments
 from noisyir.app.runs import Execution, run_experiment
-from noisyir.auditing.rates import cannot_be_known
-from noisyir.data.corruptions import Corruption
+from noisyir.base.errors import DataError
+from noisyir.corruption.kinds import Corruption
 from noisyir.detection.detect import nulls_in
-from noisyir.detection.flags import last_estimate
 from noisyir.detection.null import NULLS, Null
 from noisyir.detection.rate import RateByNull, rate_range
+from noisyir.detection.rates import cannot_be_known
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
-from noisyir.errors import DataError
-from noisyir.eval.detection import detection_quality
-from noisyir.pipelines.retrievers import audit_pairs
-from noisyir.tracking import open_tracker
+from noisyir.evaluation.detection import detection_quality
+from noisyir.methods import experiments
+from noisyir.methods.plans.retrievers import audit_pairs
+from noisyir.registry import open_tracker
+from noisyir.training.flags import last_estimate
 
 
 def main() -> None:

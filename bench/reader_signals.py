@@ -22,17 +22,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from noisyir import experiments
+from noisyir.base.errors import NoisyirError, StoreError
 from noisyir.engine.build_stage import recorded
 from noisyir.engine.plan import Plan, resolve
 from noisyir.engine.stage import Step
 from noisyir.engine.store import Store, open_store
 from noisyir.engine.tables import semi_join
-from noisyir.errors import NoisyirError, StoreError
-from noisyir.eval.detection import within_questions
-from noisyir.eval.significance import crossed_t_test
+from noisyir.evaluation.detection import within_questions
+from noisyir.evaluation.significance import crossed_t_test
+from noisyir.methods import experiments
+from noisyir.methods.plans.planning import bench_of
 from noisyir.models.at_once import attend_plainly
-from noisyir.pipelines.planning import bench_of
 from noisyir.readers.artifacts import CONFUSING
 from noisyir.readers.learning import Instances, training_instances, windows_and_spans
 from noisyir.readers.model import load_reader

@@ -12,7 +12,7 @@ squad, pydocs: noise of the kind and rate asked for is put into the training pai
 The truth is read for two rows alone, `human` (trained on the pairs that people call right) and `true_labels` (trained
 on the pairs that no noise was put into), and for the tests.  `random` leaves out as many pairs as the detectors flag,
 drawn at random.  Static model; each method is compared with plain training (dpr) by a t-test over queries and seeds
-(`noisyir.eval.significance.crossed_t_test`), corrected by Holm for all the table's rows.  Below the table stands what
+(`noisyir.evaluation.significance.crossed_t_test`), corrected by Holm for all rows of the table.  Below it stands what
 NPC and `auto` did.  Methods by name act on the kind of made-up pairs that fits best (`detect.assume=best`).
 """
 
@@ -31,18 +31,18 @@ import pyarrow.compute as pc
 from bench.labelled_sets import READERS, write_beir, write_folder
 from bench.remembered import remember_texts
 from noisyir.app.runs import Execution, Outcome, run_suite
+from noisyir.base.settings import merged
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Step
 from noisyir.engine.store import Store
 from noisyir.engine.tables import pair_ids
-from noisyir.eval.bench import Cell, CellBlock, by_cell, read_blocks
-from noisyir.eval.significance import Difference, crossed_t_test, holm
-from noisyir.pipelines.retrievers import noise_bench
-from noisyir.pipelines.suite import Suite
-from noisyir.settings import merged
-from noisyir.tracking import open_tracker
+from noisyir.evaluation.bench import Cell, CellBlock, by_cell, read_blocks
+from noisyir.evaluation.significance import Difference, crossed_t_test, holm
+from noisyir.methods.plans.retrievers import noise_bench
+from noisyir.methods.plans.suite import Suite
+from noisyir.registry import open_tracker
 
 METHODS = ["dpr", "reweight", "relabel", "reweight_relabel", "drop", "npc", "npc_flags", "npc_relabel", "co_teaching",
            "auto", "random", "true_labels"]  # fmt: skip

@@ -24,10 +24,10 @@ from noisyir.app.protocol import write_tasks
 from noisyir.app.recommending import KnownSet, Profile, advise, known_sets, profile_of
 from noisyir.app.runs import Execution
 from noisyir.engine.runtime import Runtime
-from noisyir.pipelines.suite import Suite
-from noisyir.tracking import open_tracker
+from noisyir.methods.plans.suite import Suite
+from noisyir.registry import open_tracker
 
-TARGET = Path(__file__).parents[1] / "noisyir/experiments/known_sets.json"
+TARGET = Path(__file__).parents[1] / "noisyir/methods/experiments/known_sets.json"
 NAME = "recommended"
 _TRUTH = ("human", "oracle", "random")
 

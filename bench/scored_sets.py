@@ -19,15 +19,15 @@ import pyarrow as pa
 
 from bench.rate_matrix import slice_of
 from bench.remembered import remember_texts
-from noisyir import experiments
 from noisyir.app.runs import Execution, Outcome, run_experiment
-from noisyir.data.corruptions import Corruption
+from noisyir.corruption.kinds import Corruption
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.engine.tables import aligned, matrix, pair_ids
-from noisyir.pipelines.retrievers import audit_pairs
-from noisyir.tracking import open_tracker
+from noisyir.methods import experiments
+from noisyir.methods.plans.retrievers import audit_pairs
+from noisyir.registry import open_tracker
 
 RATE, MOST = 0.3, 2000
 _PAIR = ["query_id", "doc_id"]

@@ -23,8 +23,8 @@ from sentence_transformers import SentenceTransformer, SentenceTransformerTraine
 import noisyir
 from noisyir.data.formats.squad import Squad
 from noisyir.data.records import RecordsByKind
-from noisyir.detection.judged import auroc
-from noisyir.experiments import from_settings
+from noisyir.detection.calibration.logistic import auroc
+from noisyir.methods.experiments import from_settings
 from noisyir.methods.npc.objective import Detected, NoisyPairCorrection
 from noisyir.models.bi_encoder import BiEncoder, initial_bi_encoder, load_bi_encoder
 from noisyir.models.settings import InitModelParams

@@ -20,13 +20,13 @@ import numpy as np
 
 from bench.scored_sets import SETS, ScoredPairs, scored
 from bench.tables import read, record
-from noisyir.app.judging.session import random_order
-from noisyir.auditing.asking.judge_quality import check_judge
-from noisyir.auditing.judgements import HumanJudgement, MachineAnswers
-from noisyir.detection import judged
-from noisyir.detection.judged import GAIN_CONFIDENCE, JudgedPairs, Lesson, auroc
-from noisyir.detection.judgement import draw_sample, rate_of_sample
-from noisyir.detection.judging import judge_all
+from noisyir.audits.judgements import HumanJudgement, MachineAnswers
+from noisyir.audits.judging.session import random_order
+from noisyir.audits.model_judges.judge_quality import check_judge
+from noisyir.detection.calibration import logistic as judged
+from noisyir.detection.calibration.fit import judge_all
+from noisyir.detection.calibration.logistic import GAIN_CONFIDENCE, JudgedPairs, Lesson, auroc
+from noisyir.detection.calibration.sample import draw_sample, rate_of_sample
 from noisyir.detection.rate import pairs_to_judge
 
 LEVELS = {"rate while judging": 0.95, "rate by --judgements": 0.95, "order": 0.95, "gain": GAIN_CONFIDENCE, "kept": 0.9,
@@ -97,7 +97,7 @@ class RememberedFits:
     def __call__(
         self, columns: np.ndarray, fold: np.ndarray, answers: JudgedPairs, variance: float = 1.0
     ) -> np.ndarray:
-        """As `noisyir.detection.judged._cross_fitted`."""
+        """As `noisyir.detection.calibration.logistic._cross_fitted`."""
         if answers is not self._answers:
             self._answers, self._known = answers, {}
         name = columns.shape[1], variance

@@ -19,7 +19,7 @@ from bench.remembered import remember_texts
 from bench.scored_sets import audited, detected
 from bench.tables import read, record
 from noisyir.engine.store import Store
-from noisyir.eval.detection import detection_quality
+from noisyir.evaluation.detection import detection_quality
 
 ENSEMBLE, RANKER, CONSISTENCY = ({"kind": kind} for kind in ("ensemble", "ranker", "consistency"))
 LOSSES = {"kind": "pair_nll", "folds": 2}

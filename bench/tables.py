@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import machine
-from noisyir.report.cells import markdown_table
+from noisyir.base.pages.cells import markdown_table
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "benchmarks"
@@ -78,10 +78,10 @@ def names(text: str) -> list[str]:
 def record_bench(name: str, build: str, claim: str = "") -> Path:
     """Record the summary of a noise bench in the store: every method, and its tests; a page shows the baseline's."""
     from noisyir.app.lookup import find_build
+    from noisyir.base.pages.cells import difference_cells, rate_as_set
     from noisyir.engine.runtime import default_home
     from noisyir.engine.store import Store
-    from noisyir.report.bench import starred, word
-    from noisyir.report.cells import difference_cells, rate_as_set
+    from noisyir.evaluation.pages.bench import starred, word
 
     store = Store(default_home() / "store", home=default_home())
     meta = find_build(store, build)

@@ -18,13 +18,13 @@ import pyarrow.compute as pc
 
 from bench.speed.rows.transformer_recipe import BUCKETS, FROZEN
 from bench.tables import record
-from noisyir import experiments
 from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
-from noisyir.eval.significance import crossed_t_test
-from noisyir.tracking.evaluation import read_evaluation
+from noisyir.evaluation.significance import crossed_t_test
+from noisyir.methods import experiments
+from noisyir.registry.evaluation import read_evaluation
 
 WHOLE = "all layers"
 WAYS: dict[str, dict[str, Any]] = {

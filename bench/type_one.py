@@ -14,10 +14,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bench.tables import record
-from noisyir.eval.bench import CellBlock, summarise
-from noisyir.eval.promotion import VersionMetrics, rule
-from noisyir.eval.settings import PromoteParams
-from noisyir.eval.significance import crossed_t_test
+from noisyir.evaluation.bench import CellBlock, summarise
+from noisyir.evaluation.promotion import VersionMetrics, rule
+from noisyir.evaluation.settings import PromoteParams
+from noisyir.evaluation.significance import crossed_t_test
 
 SEED_SPREAD = 0.005
 GATE = PromoteParams(min_gain=0.0)

@@ -13,8 +13,8 @@ from typing import Any, get_args
 from griffe import Alias, Extension, Object
 from pydantic.fields import FieldInfo
 
-from noisyir.settings import Params
-from noisyir.variants import Variant
+from noisyir.base.settings import Params
+from noisyir.base.variants import Variant
 
 ROOT = Path(__file__).parents[1]
 CODE = "https://github.com/noisyir/noisyir/blob/main/"
@@ -84,7 +84,7 @@ class Docstrings(Extension):
 
 def commands() -> str:
     """Each verb with its help, its arguments and its options."""
-    from noisyir.cli import _group
+    from noisyir.front.cli import _group
 
     return "\n".join(_verbs(_group(), "noisyir"))
 
@@ -110,7 +110,7 @@ def _verbs(group: Any, path: str) -> Iterator[str]:
 def settings() -> str:
     """Each setting of an experiment and of the machine, with its default and its meaning."""
     from noisyir.engine.runtime import Runtime
-    from noisyir.pipelines.experiment import Experiment
+    from noisyir.methods.plans.experiment import Experiment
 
     told: set[tuple[type[Params], str]] = set()  # each group once at a place, and not within itself
     groups = ((Experiment, "An experiment", ""), (Runtime, "The machine", "runtime."))

@@ -4,9 +4,9 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact, cr
 from prefect.events import emit_event
 
 from noisyir.app.runs import Outcome
+from noisyir.base.pages.cells import markdown_table
 from noisyir.engine.store import Store
-from noisyir.report.cells import markdown_table
-from noisyir.report.summary import summary_rows
+from noisyir.evaluation.pages.summary import summary_rows
 
 REGISTERED = "noisyir.version.registered"
 

@@ -5,15 +5,15 @@ from prefect.runtime import flow_run
 
 from flows.artifacts import show
 from flows.experiment import stages_as_tasks, watched, watchers, writable_store
-from noisyir import experiments
 from noisyir.app import runs
 from noisyir.app.runs import Execution, Outcome
 from noisyir.engine.observe import Silent
-from noisyir.engine.parallel import at_once
 from noisyir.engine.plan import Choice
+from noisyir.engine.remote.parallel import at_once
 from noisyir.engine.runtime import Runtime
-from noisyir.pipelines.suite import Suite
-from noisyir.tracking.tracker import Tracker
+from noisyir.methods import experiments
+from noisyir.methods.plans.suite import Suite
+from noisyir.registry.tracker import Tracker
 from tasks.dispatch import Pools
 
 

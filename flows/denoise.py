@@ -10,9 +10,9 @@ from flows.experiment import stages_as_tasks, writable_store
 from noisyir.app.label_audit import Audited, experiment_to_audit, refuse_to_overwrite, run_audit
 from noisyir.app.label_cleaning import how_to_measure, refuse_too_much, refuse_unjudged
 from noisyir.app.runs import Execution, Outcome
-from noisyir.auditing.apply import Applied
+from noisyir.audits.apply import Applied
 from noisyir.engine.runtime import Runtime, default_home
-from noisyir.tracking import open_tracker
+from noisyir.registry import open_tracker
 from tasks.dispatch import Pools
 
 

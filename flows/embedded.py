@@ -14,7 +14,7 @@ from prefect.settings import (
     temporary_settings,
 )
 
-from noisyir.errors import ConfigError
+from noisyir.base.errors import ConfigError
 
 STARTUP_SECONDS = 120  # a new database is migrated first: 12 s on an idle laptop
 

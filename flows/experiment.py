@@ -11,18 +11,18 @@ from prefect.runtime import flow_run
 
 from flows.artifacts import show, tell_of_versions
 from flows.embedded import embedded
-from noisyir import experiments
 from noisyir.app import runs
 from noisyir.app.runs import Execution, Outcome, ProgressFile
+from noisyir.base.errors import ConfigError, NoisyirError
 from noisyir.engine.observe import ObserverGroup, Silent
 from noisyir.engine.plan import Choice, RunStep
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Observer
 from noisyir.engine.store import Store, open_store
-from noisyir.errors import ConfigError, NoisyirError
-from noisyir.pipelines.experiment import Experiment
-from noisyir.tracking import open_tracker
-from noisyir.tracking.tracker import Tracker
+from noisyir.methods import experiments
+from noisyir.methods.plans.experiment import Experiment
+from noisyir.registry import open_tracker
+from noisyir.registry.tracker import Tracker
 from tasks.dispatch import Dispatch, Pools
 from tasks.log_context import log_context
 from tasks.pages import flow_run_page

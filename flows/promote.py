@@ -8,8 +8,8 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from noisyir.engine.store import open_store
-from noisyir.eval.settings import PromoteParams
-from noisyir.tracking import promote as registry
+from noisyir.evaluation.settings import PromoteParams
+from noisyir.registry import promote as registry
 
 
 @flow(name="promote", flow_run_name="{model}", persist_result=False)

@@ -4,11 +4,11 @@ from prefect import flow
 from prefect.artifacts import create_table_artifact
 
 from flows.experiment import stages_as_tasks, writable_store
-from noisyir import experiments
 from noisyir.app.refresh import refresh_corpus as refresh
 from noisyir.app.runs import Execution, Outcome
 from noisyir.engine.runtime import Runtime
-from noisyir.tracking.tracker import Tracker
+from noisyir.methods import experiments
+from noisyir.registry.tracker import Tracker
 from tasks.dispatch import Pools
 
 

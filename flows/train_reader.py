@@ -8,7 +8,7 @@ from flows.experiment import load, run_in_flow, run_name, run_watched
 from noisyir.app.runs import Outcome
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
-from noisyir.pipelines.experiment import Experiment
+from noisyir.methods.plans.experiment import Experiment
 from tasks.dispatch import Pools
 
 

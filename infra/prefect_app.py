@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
-from noisyir.serving.own_pages import foreign, name_in
+from noisyir.audits.own_pages import foreign, name_in
 
 _REFUSED = "noisyir: this server answers its own pages and programs alone (NOISYIR_ALLOWED_HOSTS names more hosts)\n"
 

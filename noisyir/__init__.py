@@ -30,26 +30,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from noisyir import losses
-    from noisyir.api.check import check
-    from noisyir.api.detector import NoiseDetector
-    from noisyir.api.label_audit import Audit, audit
-    from noisyir.api.mine import mine
-    from noisyir.api.train import Trained, train
-    from noisyir.errors import NoisyirError
+    from noisyir.base.errors import NoisyirError
+    from noisyir.detection.noise_detector import NoiseDetector
+    from noisyir.front.api.check import check
+    from noisyir.front.api.label_audit import Audit, audit
+    from noisyir.front.api.mine import mine
+    from noisyir.front.api.train import Trained, train
 
 __version__ = "0.2.0"
 __all__ = ["Audit", "NoiseDetector", "NoisyirError", "Trained", "__version__", "audit", "check", "losses", "mine",
            "train"]  # fmt: skip
 
 _LIVES_IN = {
-    "audit": "noisyir.api.label_audit",
-    "Audit": "noisyir.api.label_audit",
-    "check": "noisyir.api.check",
-    "train": "noisyir.api.train",
-    "Trained": "noisyir.api.train",
-    "mine": "noisyir.api.mine",
-    "NoiseDetector": "noisyir.api.detector",
-    "NoisyirError": "noisyir.errors",
+    "audit": "noisyir.front.api.label_audit",
+    "Audit": "noisyir.front.api.label_audit",
+    "check": "noisyir.front.api.check",
+    "train": "noisyir.front.api.train",
+    "Trained": "noisyir.front.api.train",
+    "mine": "noisyir.front.api.mine",
+    "NoiseDetector": "noisyir.detection.noise_detector",
+    "NoisyirError": "noisyir.base.errors",
 }
 
 

@@ -24,15 +24,15 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelling
 from pydantic import Field, PositiveFloat
 
+from noisyir.base.errors import ConfigError, NoisyirError, StoreError
+from noisyir.base.settings import Params
 from noisyir.engine.build_stage import Result, recorded
 from noisyir.engine.locks import current_run
 from noisyir.engine.plan import Ahead, RunStep, ahead, filled, resolved
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Inputs, Output, PlannedInputs, Step
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, NoisyirError, StoreError
-from noisyir.settings import Params
-from noisyir.tracking.tracker import Tracker
+from noisyir.registry.tracker import Tracker
 from noisyir.training.launch import SerializedStep
 from tasks.pages import flow_run_page
 

@@ -7,14 +7,14 @@ from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 
+from noisyir.base.errors import NoisyirError
 from noisyir.engine.build_stage import Result
 from noisyir.engine.observe import ObserverGroup
-from noisyir.engine.parallel import stage_runner
 from noisyir.engine.plan import RunStep
+from noisyir.engine.remote.parallel import stage_runner
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Inputs, Observer, Step
 from noisyir.engine.store import Store
-from noisyir.errors import NoisyirError
 from tasks.log_context import log_context
 from tasks.observer import PrefectObserver
 

@@ -11,7 +11,8 @@ import hypothesis
 import pyarrow as pa
 import pytest
 
-from noisyir.cli import main
+from noisyir.base.artifact import Artifact
+from noisyir.base.settings import Params
 from noisyir.engine.build_stage import run_stage
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.plan import Plan
@@ -19,8 +20,7 @@ from noisyir.engine.provenance import files_digest
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage, Step
 from noisyir.engine.store import Store
-from noisyir.schemas.artifact import Artifact
-from noisyir.settings import Params
+from noisyir.front.cli import main
 from tests.s3_server import s3_server
 
 # A deadline would time the first call's imports.  Examples are the same each time; `make test-slow` draws fresh ones.

@@ -5,18 +5,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from noisyir.base.settings import Params
+from noisyir.base.variants import Variant
+from noisyir.engine.known_stages import known_stages
 from noisyir.engine.stage import Stage
-from noisyir.settings import Params
-from noisyir.stages import known_stages
-from noisyir.variants import Variant
 
 SNAPSHOT = Path(__file__).with_name("defaults.json")
 
 
 def defaults_now(stages: Mapping[str, Stage] | None = None) -> dict[str, dict[str, Any]]:
     """`stage NAME` and `FAMILY KIND` to the version and the defaults, as JSON."""
-    import noisyir.auditing.asking.judges
-    import noisyir.pipelines.planning  # noqa: F401 - the two load every family
+    import noisyir.audits.model_judges.judges
+    import noisyir.methods.plans.planning  # noqa: F401 - the two load every family
 
     found = {
         f"stage {name}": {"version": stage.version, "defaults": _defaults(stage.params)}

@@ -13,21 +13,21 @@ import torch
 import uvicorn
 
 from noisyir.app.runs import Execution, run_experiment
+from noisyir.base.settings import Params
+from noisyir.data.artifacts import CORPUS, QUERIES
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
+from noisyir.methods.plans.experiment import Experiment
+from noisyir.models.artifacts import MODEL, RANKER
 from noisyir.models.bi_encoder import BiEncoder
-from noisyir.pipelines.experiment import Experiment
+from noisyir.retrieval.artifacts import LEXICAL_INDEX
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams
-from noisyir.schemas.data import CORPUS, QUERIES
-from noisyir.schemas.retrieval import LEXICAL_INDEX
-from noisyir.schemas.training import MODEL, RANKER
+from noisyir.retrieval.stages.bm25 import BM25, BM25_INDEX
+from noisyir.retrieval.stages.encode import ENCODE
+from noisyir.retrieval.stages.index import INDEX
 from noisyir.serving.loading import ServeOptions
 from noisyir.serving.server import application
-from noisyir.settings import Params
-from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
-from noisyir.stages.retrieval.encode import ENCODE
-from noisyir.stages.retrieval.index import INDEX
 from tests.tiny_models import static_encoder
 
 DOCUMENTS = 200

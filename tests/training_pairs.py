@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from noisyir.data.corruptions import PairsToCorrupt
+from noisyir.corruption.kinds import PairsToCorrupt
 from noisyir.data.id_texts import text_key
 
 

@@ -8,7 +8,7 @@ import shlex
 import sys
 
 from bench.speed import command
-from noisyir.errors import NoisyirError
+from noisyir.base.errors import NoisyirError
 
 
 def main() -> int:

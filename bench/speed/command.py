@@ -16,8 +16,8 @@ from bench.speed.row import Row, Work, rows
 from bench.speed.texts import collect
 from bench.speed.turns import BEFORE, Caller, SideError, compare, noisyir_before, take_turns
 from bench.tables import circumstances
-from noisyir.errors import ConfigError, did_you_mean
-from noisyir.report.cells import markdown_table
+from noisyir.base.errors import ConfigError, did_you_mean
+from noisyir.base.pages.cells import markdown_table
 
 _QUICK = 8  # so many times less, and two turns
 _GROWTH = (16, 4, 1)  # a row's size by these

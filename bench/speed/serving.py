@@ -42,7 +42,7 @@ def served(*command: str, **environment: str) -> Iterator[tuple[str, int]]:
 
 def ours(folder: Path, *more: str) -> Any:
     """noisyir's server of a model in a folder, or an experiment in a store."""
-    return served("noisyir.cli", "serve", str(folder), "--port", "{port}", *more)
+    return served("noisyir.front.cli", "serve", str(folder), "--port", "{port}", *more)
 
 
 def theirs(folder: Path) -> Any:

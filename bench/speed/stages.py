@@ -8,22 +8,22 @@ from typing import Any
 import pyarrow as pa
 
 from bench.speed.texts import Texts
+from noisyir.base.settings import Params
+from noisyir.data.artifacts import ANSWERS, CORPUS, PAIRS, QRELS, QUERIES
 from noisyir.engine.build_stage import Result, run_stage
 from noisyir.engine.plan import Plan, resolve
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
 from noisyir.mining.settings import MineParams
+from noisyir.mining.stages.candidates import CANDIDATES
+from noisyir.mining.stages.hard_negatives import MINE
+from noisyir.models.artifacts import MODEL
 from noisyir.models.settings import InitModelParams
 from noisyir.retrieval.settings import EncodeParams, IndexParams, SearchParams
-from noisyir.schemas.data import ANSWERS, CORPUS, PAIRS, QRELS, QUERIES
-from noisyir.schemas.training import MODEL
-from noisyir.settings import Params
-from noisyir.stages.mining.candidates import CANDIDATES
-from noisyir.stages.mining.hard_negatives import MINE
-from noisyir.stages.retrieval.encode import ENCODE
-from noisyir.stages.retrieval.index import INDEX
-from noisyir.stages.retrieval.search import SEARCH
+from noisyir.retrieval.stages.encode import ENCODE
+from noisyir.retrieval.stages.index import INDEX
+from noisyir.retrieval.stages.search import SEARCH
 
 READS = {"corpus": CORPUS, "queries": QUERIES, "pairs": PAIRS, "answers": ANSWERS, "qrels": QRELS}
 RUNTIME = Runtime()

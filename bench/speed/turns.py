@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from bench.speed.row import Line, Row, Taken, Work
-from noisyir.errors import NoisyirError
+from noisyir.base.errors import NoisyirError
 
 ROOT = Path(__file__).parents[2]
 BEFORE = "027cdac"

@@ -9,19 +9,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir import experiments
 from noisyir.app.label_audit import Audited
-from noisyir.auditing.asking.account import AskedPair, AskedReport, account
-from noisyir.auditing.asking.address import takes_decisions
-from noisyir.auditing.asking.answer_records import MODEL_JUDGEMENTS, ByPeople, ModelJudgement, write_judgements
-from noisyir.auditing.asking.budget import Budget
-from noisyir.auditing.asking.judges import Question, QuestionQueue
-from noisyir.auditing.asking.settings import AskParams
-from noisyir.auditing.judgements import Pair, given_judgements
-from noisyir.detection.questions import Questions, choose_questions, doubt, harm
+from noisyir.audits.judgements import Pair, given_judgements
+from noisyir.audits.model_judges.account import AskedPair, AskedReport, account
+from noisyir.audits.model_judges.address import takes_decisions
+from noisyir.audits.model_judges.answer_records import MODEL_JUDGEMENTS, ByPeople, ModelJudgement, write_judgements
+from noisyir.audits.model_judges.budget import Budget
+from noisyir.audits.model_judges.judges import Question, QuestionQueue
+from noisyir.audits.model_judges.settings import AskParams
+from noisyir.base.errors import ConfigError
+from noisyir.detection.calibration.queue import Questions, choose_questions, doubt, harm
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import pair_ids
-from noisyir.errors import ConfigError
+from noisyir.methods import experiments
 
 _PREFIX = "ask."
 _MEASURED = 1000  # pairs whose length tells how many a budget of tokens is enough for

@@ -9,21 +9,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir import experiments
 from noisyir.app.lookup import Finished, finished_comparison, finished_run, finished_runs
 from noisyir.app.systems import BEST, system_called
+from noisyir.base.errors import ConfigError, DataError, StoreError, did_you_mean
+from noisyir.data.dataset_page import snippet
 from noisyir.engine.meta import Ref
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, DataError, StoreError, did_you_mean
-from noisyir.eval.comparison import without_promotion
-from noisyir.eval.recommendation import HYBRID
-from noisyir.eval.significance import crossed_t_test, holm
-from noisyir.pipelines.experiment import recorded_experiment
-from noisyir.report.dataset import snippet
-from noisyir.report.duel import Duel, MeasureDifference, RankedDocument, Shift
-from noisyir.report.queries import Change, largest_changes
+from noisyir.evaluation.comparison import without_promotion
+from noisyir.evaluation.pages.duel import Duel, MeasureDifference, RankedDocument, Shift
+from noisyir.evaluation.pages.queries import Change, largest_changes
+from noisyir.evaluation.recommendation import HYBRID
+from noisyir.evaluation.significance import crossed_t_test, holm
+from noisyir.methods import experiments
+from noisyir.methods.plans.experiment import recorded_experiment
+from noisyir.registry.evaluation import Evaluation, eval_digest, read_evaluation, recipe, system_of
 from noisyir.retrieval.texts import passages_of
-from noisyir.tracking.evaluation import Evaluation, eval_digest, read_evaluation, recipe, system_of
 
 
 @dataclass(frozen=True)

@@ -131,21 +131,24 @@ class Live(Lines):
 
 
 _HYBRIDS = "hybrids"
-_OF_ROOM = {"data": "data", "detection": "suspicion", "results": "report", "mining": "mining"}
-_OF_STAGE = {"bm25_index": "BM25", "bm25": "BM25", "fuse": _HYBRIDS, "audit": "report", "score_detection": "report"}
+_OF_ROOM = {"data": "data", "corruption": "data", "detection": "suspicion", "audits": "suspicion",
+            "evaluation": "report", "mining": "mining"}  # fmt: skip
+_OF_STAGE = {"bm25_index": "BM25", "bm25": "BM25", "fuse": _HYBRIDS, "audit": "report", "score_negatives": "mining",
+             "score_loss_groups": "mining"}  # fmt: skip
 _MANY = 100  # steps: a plan of more, such as a bench's, has a bar for all of them
 
 
 def phase_of(step: Step) -> str:
     """The part of a run that a step belongs to, in a person's words: by its stage, its room, or its model's label."""
-    stage, room = step.stage.name, getattr(step.stage.run, "__module__", "").split(".")[2:3]
-    if known := _OF_STAGE.get(stage) or (stage != "score" and _OF_ROOM.get(*room or [""])):
+    _, room, method, *_ = f"{step.stage.run.__module__}...".split(".")
+    stage = step.stage.name
+    if known := _OF_STAGE.get(stage) or (stage != "score" and _OF_ROOM.get(room)):
         return known
     label = (re.split("[@:]", step.name)[1:2] or [""])[0]
     if label.startswith("trial"):
         return "trials"
     if label.isdigit() or label in ("", "train", "warm_up"):  # of a model that several share, or a round
-        return room[0] if room and room[0] not in ("training", "retrieval") else "start"
+        return method if room == "methods" else "start"
     return _HYBRIDS if label.endswith("_hybrid") else {"zero_shot": "untrained", "bm25": "BM25"}.get(label, label)
 
 

@@ -8,8 +8,8 @@ from textwrap import wrap
 from typing import Any
 
 from noisyir.app.data_import import opened, settings_for
+from noisyir.base.errors import ConfigError
 from noisyir.data.checking import FAULTS, CheckedRecords, FoundFault, check
-from noisyir.errors import ConfigError
 
 _WIDTH, _NAME = 80, 22  # columns of a line, and of the names before it
 _GROUPS = list(dict.fromkeys(name.partition(".")[0] for name in FAULTS))

@@ -11,6 +11,7 @@ from typing import Any, get_args
 import numpy as np
 from pydantic import ValidationError
 
+from noisyir.base.errors import ConfigError, DataError, StoreError
 from noisyir.data.columns import PairColumn
 from noisyir.data.formats import Format
 from noisyir.data.formats.tables import is_import
@@ -18,7 +19,6 @@ from noisyir.data.importing import ImportCounts, take_in
 from noisyir.data.leniency import FileAccount, Tally, lenient
 from noisyir.data.recognise import recognise
 from noisyir.data.records import Source
-from noisyir.errors import ConfigError, DataError, StoreError
 
 _SHARES = (50, 95, 100)
 

@@ -14,16 +14,16 @@ from rich.table import Table
 
 from noisyir.app.console import NEVER_FOLDS, stdout_console
 from noisyir.app.fetching import MissingInput
-from noisyir.engine.fetched import located
+from noisyir.base.errors import DataError
+from noisyir.base.settings import flat
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.plan import Forecast
 from noisyir.engine.provenance import ABSENT
+from noisyir.engine.remote.fetched import located
 from noisyir.engine.stage import Output, Step
 from noisyir.engine.store import Store
-from noisyir.errors import DataError
+from noisyir.methods.plans.experiment import Experiment
 from noisyir.models.settings import HeadedParams, InitModelParams
-from noisyir.pipelines.experiment import Experiment
-from noisyir.settings import flat
 
 if TYPE_CHECKING:
     from noisyir.training.full_size import StepCost

@@ -8,14 +8,14 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, Protocol
 
+from noisyir.base.errors import DataError, MissingPackageError
+from noisyir.base.settings import places_of
 from noisyir.data.limits import refuse_special
-from noisyir.engine.copies import patient_options
-from noisyir.engine.fetched import FetchedSet
 from noisyir.engine.outside_errors import one_line
+from noisyir.engine.remote.copies import patient_options
+from noisyir.engine.remote.fetched import FetchedSet
 from noisyir.engine.store import Store
-from noisyir.errors import DataError, MissingPackageError
-from noisyir.pipelines.experiment import Experiment
-from noisyir.settings import places_of
+from noisyir.methods.plans.experiment import Experiment
 
 Kind = Literal["model", "dataset"]
 Tell = Callable[[str, int, int], None]

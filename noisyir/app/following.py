@@ -5,12 +5,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from noisyir.engine.build_stage import recorded
-from noisyir.engine.nodes import Launched
-from noisyir.engine.parallel import PortableJob
+from noisyir.engine.known_stages import stage_named
 from noisyir.engine.processes import PeerLostError
+from noisyir.engine.remote.nodes import Launched
+from noisyir.engine.remote.parallel import PortableJob
 from noisyir.engine.runtime import default_home
 from noisyir.engine.store import Store
-from noisyir.stages import stage_named
 from noisyir.training.launch import Call, ProcessPart, take_part
 
 log = logging.getLogger("noisyir")

@@ -11,16 +11,16 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from noisyir import experiments
 from noisyir.app.lookup import kept_by_run
 from noisyir.app.own_data import experiment_for
 from noisyir.app.recommending import Advice, Profile, advise, known_sets, profile_of_data
+from noisyir.base.errors import ConfigError
 from noisyir.data.formats.pairs import Pairs
 from noisyir.data.limits import is_on_hub
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError
-from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.left_out import MANY, RULES
+from noisyir.methods import experiments
+from noisyir.methods.plans.experiment import Experiment
+from noisyir.methods.plans.left_out import MANY, RULES
 
 STATIC_PAIRS = 5_000  # a second, of a static model on a core: read and trained on
 _AROUND = 30.0  # seconds of a run for reading data, BM25, measuring and tracking

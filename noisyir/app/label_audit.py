@@ -16,36 +16,36 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from noisyir import experiments
 from noisyir.app.console import time_in_words
 from noisyir.app.runs import Execution, Outcome, run_experiment
-from noisyir.auditing.apply import Applied, apply_audit
-from noisyir.auditing.by_hand import how_many
-from noisyir.auditing.columns import FLAGGED
-from noisyir.auditing.judgements import drawn_at_random, given_judgements, has_verdicts
-from noisyir.auditing.keeping import Keeping, kept_if_assumed
-from noisyir.auditing.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
-from noisyir.auditing.rates import NOT_SAID, by_each_null, in_terminal, why_none_is_flagged
-from noisyir.auditing.settings import AuditParams
-from noisyir.auditing.texts import opening
+from noisyir.audits.apply import Applied, apply_audit
+from noisyir.audits.by_hand import how_many
+from noisyir.audits.columns import FLAGGED
+from noisyir.audits.judgements import drawn_at_random, given_judgements, has_verdicts
+from noisyir.audits.keeping import Keeping, kept_if_assumed
+from noisyir.audits.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
+from noisyir.audits.settings import AuditParams
+from noisyir.audits.texts import opening
+from noisyir.base.errors import ConfigError, StoreError, did_you_mean
+from noisyir.base.settings import HELD_OUT
 from noisyir.data.formats.pairs import PairsFile
 from noisyir.data.limits import SCHEME
 from noisyir.data.recognise import IR_DATASETS, recognise
+from noisyir.data.stages.chunk import CHUNK
 from noisyir.detection.detectors import Detector
 from noisyir.detection.detectors.ensemble import Ensemble
-from noisyir.detection.flags import last_estimate
 from noisyir.detection.null import named_null
-from noisyir.engine.fetched import here, located
+from noisyir.detection.rates import NOT_SAID, by_each_null, in_terminal, why_none_is_flagged
 from noisyir.engine.meta import Ref
 from noisyir.engine.plan import Choice
 from noisyir.engine.provenance import lineage
+from noisyir.engine.remote.fetched import here, located
 from noisyir.engine.store import Store
 from noisyir.engine.tables import aligned
-from noisyir.errors import ConfigError, StoreError, did_you_mean
-from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.retrievers import audit_pairs
-from noisyir.settings import HELD_OUT
-from noisyir.stages.data.chunk import CHUNK
+from noisyir.methods import experiments
+from noisyir.methods.plans.experiment import Experiment
+from noisyir.methods.plans.retrievers import audit_pairs
+from noisyir.training.flags import last_estimate
 
 _TOLD = 2  # pairs that the terminal shows
 KEPT = "kept.jsonl"  # written by whoever is asked for a guarantee

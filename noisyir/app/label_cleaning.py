@@ -10,13 +10,13 @@ from typing import Any
 import yaml
 
 from noisyir.app.label_audit import Audited
-from noisyir.auditing.apply import Applied, changed
-from noisyir.auditing.judgements import drawn_at_random, given_judgements
+from noisyir.audits.apply import Applied, changed
+from noisyir.audits.judgements import drawn_at_random, given_judgements
+from noisyir.base.errors import ConfigError
 from noisyir.data.formats.pairs import Pairs
-from noisyir.detection.judged import FEWEST
-from noisyir.engine.fetched import here
-from noisyir.errors import ConfigError
-from noisyir.pipelines.experiment import Experiment
+from noisyir.detection.calibration.logistic import FEWEST
+from noisyir.engine.remote.fetched import here
+from noisyir.methods.plans.experiment import Experiment
 
 _MOST = 2.0  # times the upper end of the noise rate's interval: how many pairs may be changed
 _TREATMENTS = ("dpr", "reweight", "relabel", "drop")

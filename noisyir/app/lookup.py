@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from noisyir import experiments
+from noisyir.base.errors import StoreError
+from noisyir.data.stages.join_corpus import JOIN_CORPUS
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.store import Store
-from noisyir.errors import StoreError
-from noisyir.stages.data.join_corpus import JOIN_CORPUS
+from noisyir.methods import experiments
 
 log = logging.getLogger("noisyir")
 
@@ -65,8 +65,8 @@ def find_model(store: Store, name: str) -> Ref:
 
 def _registered_model(store: Store, uri: str) -> Ref:
     """The artifact that a registered retriever was made from, with the very bytes that were registered."""
-    from noisyir.tracking.backend import connect
-    from noisyir.tracking.registry import find_version
+    from noisyir.registry.backend import connect
+    from noisyir.registry.registry import find_version
 
     found = find_version(connect(store.home), uri)
     tags = found.tags

@@ -9,18 +9,18 @@ import yaml
 
 from noisyir import __version__
 from noisyir.app.lookup import Finished
+from noisyir.data.stages.ingest import INGEST
+from noisyir.engine.known_stages import known_stages
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
+from noisyir.methods.plans.experiment import Experiment, recorded_experiment
 from noisyir.models.layout import read_layout
+from noisyir.models.stages.init_model import INIT_MODEL
 from noisyir.models.weights import MINILM
-from noisyir.pipelines.experiment import Experiment, recorded_experiment
-from noisyir.stages import known_stages
-from noisyir.stages.data.ingest import INGEST
-from noisyir.stages.training.init_model import INIT_MODEL
-from noisyir.tracking.card import write_card
-from noisyir.tracking.evaluation import Evaluation, read_evaluation, system_of
-from noisyir.tracking.kinds import RETRIEVER
+from noisyir.registry.card import write_card
+from noisyir.registry.evaluation import Evaluation, read_evaluation, system_of
+from noisyir.registry.kinds import RETRIEVER
 
 _MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # what the packaged weights are, on the Hugging Face Hub
 _USE = """## Use

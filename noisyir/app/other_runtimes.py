@@ -9,15 +9,15 @@ import numpy as np
 from jaxtyping import Float
 
 from noisyir.app.exports.sentence_transformers import write_model
+from noisyir.base.errors import MissingPackageError, install_hint
+from noisyir.base.pages.cells import markdown_table
+from noisyir.data.stages.ingest import INGEST
 from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
-from noisyir.errors import MissingPackageError, install_hint
 from noisyir.models.bi_encoder import BiEncoder, load_bi_encoder
 from noisyir.models.portable import Padded, padded
 from noisyir.models.text_tokenizer import SIDES, Side, passage_text
-from noisyir.report.cells import markdown_table
-from noisyir.stages.data.ingest import INGEST
 
 Array = np.ndarray
 Embed = Callable[[Padded], Array]

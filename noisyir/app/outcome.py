@@ -9,15 +9,15 @@ from rich.console import Console
 from noisyir.app.console import print_text, results_table, stdout_console
 from noisyir.app.own_data import doubt_of, ingest_facts, recommended
 from noisyir.app.runs import Outcome
+from noisyir.base.pages.cells import NONE
 from noisyir.engine.store import Store
-from noisyir.eval.recommendation import Recommendation
-from noisyir.pipelines.experiment import Experiment
-from noisyir.report.advice import best_lines
-from noisyir.report.cells import NONE
-from noisyir.report.detection import detection_rows, flag_warnings
-from noisyir.report.page import conclusion, verdicts
-from noisyir.report.settings import PublishedParams
-from noisyir.report.summary import published_rows, summary_rows, trial_rows
+from noisyir.evaluation.pages.advice import best_lines
+from noisyir.evaluation.pages.detection import detection_rows, flag_warnings
+from noisyir.evaluation.pages.report import conclusion, verdicts
+from noisyir.evaluation.pages.settings import PublishedParams
+from noisyir.evaluation.pages.summary import published_rows, summary_rows, trial_rows
+from noisyir.evaluation.recommendation import Recommendation
+from noisyir.methods.plans.experiment import Experiment
 
 _WITH_INTERVALS = 110  # columns: in a narrower terminal only the first measure has its interval
 _REFUSED = ": not registered, see the warning (noisyir run ... --force registers it)"

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from noisyir import experiments
 from noisyir.app.label_audit import named_after, settings_of_data
 from noisyir.app.lookup import finished_runs
 from noisyir.app.runs import Outcome
+from noisyir.base.errors import StoreError
+from noisyir.data.stages.ingest import INGEST
 from noisyir.engine.store import Store
-from noisyir.errors import StoreError
-from noisyir.eval.recommendation import Recommendation, recommendation
-from noisyir.pipelines.experiment import Experiment, recorded_experiment
-from noisyir.pipelines.left_out import filled_in
-from noisyir.report.advice import against
-from noisyir.stages.data.ingest import INGEST
-from noisyir.tracking.evaluation import read_recommendation, recipe
+from noisyir.evaluation.pages.advice import against
+from noisyir.evaluation.recommendation import Recommendation, recommendation
+from noisyir.methods import experiments
+from noisyir.methods.plans.experiment import Experiment, recorded_experiment
+from noisyir.methods.plans.left_out import filled_in
+from noisyir.registry.evaluation import read_recommendation, recipe
 
 
 def experiment_for(path: str, *, corpus: str | None = None, overrides: Sequence[str] = ()) -> Experiment:

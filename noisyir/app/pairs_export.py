@@ -8,22 +8,22 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir import experiments
 from noisyir.app.data_import import FORMAT_ALIASES, import_data
 from noisyir.app.label_audit import Audited
 from noisyir.app.label_cleaning import CleaningWords, refuse_too_much, refuse_unjudged
 from noisyir.app.lookup import built, runs_of
 from noisyir.app.runs import Outcome
-from noisyir.auditing.apply import HALF, decide
-from noisyir.auditing.pairs_to_clean import Fate
+from noisyir.audits.apply import HALF, decide
+from noisyir.audits.pairs_to_clean import Fate
+from noisyir.base.errors import ConfigError, DataError, NoisyirError, StoreError, did_you_mean
+from noisyir.base.settings import PROMOTION
 from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.formats import Format
 from noisyir.data.formats.trainers import SentenceTransformers
 from noisyir.engine.build_stage import Result
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, DataError, NoisyirError, StoreError, did_you_mean
-from noisyir.pipelines.experiment import Experiment, recorded_experiment
-from noisyir.settings import PROMOTION
+from noisyir.methods import experiments
+from noisyir.methods.plans.experiment import Experiment, recorded_experiment
 
 _WORDS = CleaningWords(
     apply="export --as",

@@ -9,13 +9,13 @@ import pyarrow.compute as pc
 
 from noisyir.app.label_audit import named_after, settings_of_data
 from noisyir.app.runs import Execution, run
+from noisyir.base.errors import ConfigError, DataError, StoreError
 from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.formats.beir import Beir
 from noisyir.data.settings import HeldOutParams
 from noisyir.engine.plan import Choice, Plan
-from noisyir.errors import ConfigError, DataError, StoreError
-from noisyir.pipelines.retrievers import context_of, data_of
-from noisyir.pipelines.suite import BenchSet, Suite
+from noisyir.methods.plans.retrievers import context_of, data_of
+from noisyir.methods.plans.suite import BenchSet, Suite
 
 TASK_FILES = ("corpus.jsonl", "queries.jsonl", "qrels/train.tsv")
 

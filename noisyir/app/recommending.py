@@ -13,8 +13,8 @@ from jaxtyping import Float
 
 from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import Pairs
-from noisyir.engine.fetched import located
-from noisyir.pipelines.left_out import MANY, trials_pay
+from noisyir.engine.remote.fetched import located
+from noisyir.methods.plans.left_out import MANY, trials_pay
 
 Array = np.ndarray
 NEAREST, LEAST_NEAR, MOST_LOSS = 5, 3, 0.005
@@ -114,7 +114,7 @@ def profile_of_data(data: Format) -> Profile | None:
 @cache
 def known_sets() -> tuple[KnownSet, ...]:
     """The protocol's sets as `python -m bench.recommended` measured them."""
-    text = files("noisyir.experiments").joinpath("known_sets.json").read_text(encoding="utf-8")
+    text = files("noisyir.methods.experiments").joinpath("known_sets.json").read_text(encoding="utf-8")
     return tuple(
         KnownSet(row["name"], row["family"], Profile(**row["profile"]), row["gains"], row["lows"])
         for row in json.loads(text)["sets"]

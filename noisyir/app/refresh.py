@@ -8,20 +8,20 @@ from pydantic import ValidationError
 
 from noisyir.app.lookup import Indexed, experiment_that_kept, find_model, newest_index, terms_of
 from noisyir.app.runs import Execution, Outcome, run
+from noisyir.base.errors import ConfigError, DataError, StoreError
+from noisyir.base.settings import Params
+from noisyir.data.stages.chunk import CHUNK
+from noisyir.data.stages.join_corpus import JOIN_CORPUS
 from noisyir.engine.meta import Meta
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Stage
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, DataError, StoreError
-from noisyir.pipelines.settings import RefreshCorpusParams
+from noisyir.methods.plans.settings import RefreshCorpusParams
 from noisyir.retrieval.settings import Bm25IndexParams, EncodeParams, ExtendIndexParams, IndexParams
-from noisyir.settings import Params
-from noisyir.stages.data.chunk import CHUNK
-from noisyir.stages.data.join_corpus import JOIN_CORPUS
-from noisyir.stages.retrieval.bm25 import BM25_INDEX
-from noisyir.stages.retrieval.encode import ENCODE, ENCODE_NEW
-from noisyir.stages.retrieval.index import EXTEND_INDEX, INDEX
+from noisyir.retrieval.stages.bm25 import BM25_INDEX
+from noisyir.retrieval.stages.encode import ENCODE, ENCODE_NEW
+from noisyir.retrieval.stages.index import EXTEND_INDEX, INDEX
 
 P = TypeVar("P", bound=Params)
 

@@ -6,15 +6,15 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from noisyir.app.lookup import indexes, terms_of
+from noisyir.base.errors import ConfigError, StoreError
 from noisyir.engine.meta import Meta
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
 from noisyir.engine.store_locks import RUN_LOCK
-from noisyir.errors import ConfigError, StoreError
-from noisyir.tracking import registered_copies, registered_digests
+from noisyir.registry import registered_copies, registered_digests
 
 if TYPE_CHECKING:
-    from noisyir.tracking.registry import RegisteredCopy
+    from noisyir.registry.registry import RegisteredCopy
 
 _GIVEN_UP = timedelta(days=7)  # after which a run of another machine that never ended is taken for dead
 

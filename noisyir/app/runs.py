@@ -15,24 +15,24 @@ from typing import Any
 import pyarrow.compute as pc
 
 from noisyir.app.dry_run import estimates
+from noisyir.base.errors import NoisyirError, StoreError
+from noisyir.base.settings import Params
+from noisyir.data.stages.ingest import INGEST
 from noisyir.engine.build_stage import Result
 from noisyir.engine.locks import current_run, typed_words
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.observe import ObserverGroup, Silent
 from noisyir.engine.outside_errors import keep_traceback, one_line, traceback_of, without_password
-from noisyir.engine.parallel import stage_runner
 from noisyir.engine.plan import Choice, Forecast, Plan, RunStep, execute, failed_step, forecast
+from noisyir.engine.remote.parallel import stage_runner
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Observer, Pool, SplitCounts, Step
 from noisyir.engine.store import Store
 from noisyir.engine.store_locks import RUN_LOCK
-from noisyir.errors import NoisyirError, StoreError
-from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.planning import bench_of, pipeline_of
-from noisyir.pipelines.suite import Suite
-from noisyir.settings import Params
-from noisyir.stages.data.ingest import INGEST
-from noisyir.tracking.tracker import Tracker
+from noisyir.methods.plans.experiment import Experiment
+from noisyir.methods.plans.planning import bench_of, pipeline_of
+from noisyir.methods.plans.suite import Suite
+from noisyir.registry.tracker import Tracker
 
 
 @dataclass(frozen=True)

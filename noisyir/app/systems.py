@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from noisyir import experiments
 from noisyir.app.lookup import (
     Finished,
     Indexed,
@@ -16,11 +15,12 @@ from noisyir.app.lookup import (
     runs_that_kept,
     terms_of,
 )
+from noisyir.base.errors import ConfigError, StoreError, did_you_mean
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, StoreError, did_you_mean
-from noisyir.eval.recommendation import HYBRID, Recommendation, hybrid_of, model_of, recommendation
-from noisyir.report.advice import against, unusable
+from noisyir.evaluation.pages.advice import against, unusable
+from noisyir.evaluation.recommendation import HYBRID, Recommendation, hybrid_of, model_of, recommendation
+from noisyir.methods import experiments
 
 BEST = "best"
 

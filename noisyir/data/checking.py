@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from noisyir.base.settings import Split
 from noisyir.data.held_out import near_duplicates, words_of
 from noisyir.data.id_texts import text_key
 from noisyir.data.leniency import Exclusions, lenient
 from noisyir.data.records import Document, Documents, Judgement, Negative, Query, Source
 from noisyir.data.settings import HeldOutParams
-from noisyir.settings import Split
 
 NEAR = HeldOutParams().near  # share of words from which on two texts are near-duplicates
 SHORTEST = {"documents": 10, "queries": 3}  # characters of a text that is not too short, spaces aside

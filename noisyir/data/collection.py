@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from noisyir.base.errors import DataError
+from noisyir.base.settings import Split
 from noisyir.data.examples import Example, Passage
-from noisyir.errors import DataError
-from noisyir.settings import Split
 
 SCHEMAS = {
     "documents": pa.schema([("doc_id", pa.string()), ("title", pa.string()), ("text", pa.string())]),

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from noisyir.base.errors import DataError
 from noisyir.data import leniency
 from noisyir.data.records import Document
 from noisyir.data.row_files import RowFile, plain_name
-from noisyir.errors import DataError
 
 PairColumn = Literal[
     "query", "document", "query_id", "doc_id", "title", "source", "split", "weight", "score",

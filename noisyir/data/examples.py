@@ -8,13 +8,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, get_args
 
+from noisyir.base.errors import DataError
+from noisyir.base.settings import Split
 from noisyir.data.columns import corpus_documents
 from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Negative, Query, Record
 from noisyir.data.row_files import RowFile
 from noisyir.engine.provenance import files_digest
-from noisyir.errors import DataError
-from noisyir.settings import Split
 
 _FIRST = 100  # rows that tell whether there are negatives
 SPLITS: Mapping[str, Split] = {

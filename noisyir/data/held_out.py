@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.errors import DataError
+from noisyir.base.settings import HELD_OUT, PROMOTION, Split
 from noisyir.data.settings import HeldOutParams
-from noisyir.errors import DataError
-from noisyir.settings import HELD_OUT, PROMOTION, Split
 
 Tables = dict[str, pa.Table]
 Groups = list[list[int]]  # rows of queries that belong in one split

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
+from noisyir.base.errors import DataError
 from noisyir.data.columns import Cells, PairColumn, choose_columns, corpus_documents
 from noisyir.data.leniency import glance, row
 from noisyir.data.limits import LINE
 from noisyir.data.records import Document, Documents
 from noisyir.data.row_files import RowFile
 from noisyir.data.text_files import WHOLE, FilePart, open_bytes, utf8_lines
-from noisyir.errors import DataError
 
 _IDS = ("_id", "id", "query_id", "qid", "doc_id", "docid", "pid", "passage_id")
 _TEXTS = ("text", "query", "question", "title", "document", "passage", "contents")

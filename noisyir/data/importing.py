@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from noisyir.base.settings import Split
 from noisyir.data.collection import SCHEMAS
 from noisyir.data.id_texts import text_key
 from noisyir.data.leniency import Exclusions, Tally, lenient
 from noisyir.data.records import Document, Documents, Judgement, Negative, Query, Record, Source
 from noisyir.data.validate import MAX_CHARACTERS
-from noisyir.settings import Split
 
 _AT_ONCE = 10_000  # rows of a table that are written together
 _LOST, _OF_LOST = "\N{REPLACEMENT CHARACTER}", "documents with the mark of a lost character (U+FFFD)"

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from noisyir.base.errors import DataError
 from noisyir.data.leniency import bad_row
 from noisyir.data.limits import LINE, said_of
 from noisyir.data.text_files import DAMAGED, each_key_once, open_bytes, refuse_half_surrogates
 from noisyir.engine.outside_errors import one_line
-from noisyir.errors import DataError
 
 _READ_AT_ONCE = 1 << 20
 _CUT_WORD = 16  # a word, number or escape that the end of the buffer cuts short fails within so many characters of it

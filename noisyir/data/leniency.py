@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from types import TracebackType
 from typing import Any
 
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
 
 _SHOWN = 10  # numbers of rows that are kept for each reason
 _REASONS = 50  # told apart in one file; what comes after is "for other reasons"

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from noisyir.errors import ConfigError, DataError, MissingPackageError, install_hint
+from noisyir.base.errors import ConfigError, DataError, MissingPackageError, install_hint
 
 
 @dataclass(frozen=True)

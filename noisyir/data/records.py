@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from noisyir.errors import DataError
-from noisyir.settings import Split
+from noisyir.base.errors import DataError
+from noisyir.base.settings import Split
 
 _INTEGER = re.compile(r"-?[0-9]{1,9}")
 

@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from noisyir.base.errors import DataError
 from noisyir.data.containers import FIRST_ROWS, FOLDER, PLAIN, SUFFIXES, Row, container, suffix_of
 from noisyir.data.containers.split_folder import is_split_folder, parts_of
 from noisyir.data.leniency import glance, strict
 from noisyir.data.limits import COLUMNS
-from noisyir.errors import DataError
 
 __all__ = ["SUFFIXES", "Row", "RowFile"]
 

@@ -12,13 +12,13 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from noisyir.base.errors import DataError
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import Passage
 from noisyir.data.formats.trec import trec_role
 from noisyir.data.row_files import RowFile
 from noisyir.data.shapes import identity, joined, number, objects, text
 from noisyir.data.text_files import open_to_write, utf8_lines
-from noisyir.errors import DataError
 
 _PADDING = (100.0, 0.0)
 

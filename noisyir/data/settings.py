@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from noisyir.settings import Fraction, Location, Params, Split
+from noisyir.base.settings import Fraction, Location, Params, Split
 
 
 class HeldOutParams(Params):

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from noisyir.base.errors import DataError
 from noisyir.data.columns import NAMES, PairColumn, found_in, open_corpus
 from noisyir.data.examples import Example, Passage
 from noisyir.data.row_files import RowFile
-from noisyir.errors import DataError
 
 
 def open_rows(kind: str, path: str | None, needed: Sequence[str]) -> RowFile:

@@ -13,10 +13,10 @@ from typing import IO, Any, NamedTuple, cast
 
 import pyarrow as pa
 
+from noisyir.base.errors import DataError
 from noisyir.data.leniency import bad_row
 from noisyir.data.limits import DOCUMENT, LINE, refuse_special, said_of
 from noisyir.engine.outside_errors import one_line
-from noisyir.errors import DataError
 
 PACKED = (".gz", ".zst")
 

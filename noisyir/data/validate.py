@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from noisyir.base.artifact import Artifact
+from noisyir.base.errors import DataError
+from noisyir.base.settings import PROMOTION, Split
+from noisyir.data.artifacts import ANSWERS, CORPUS, EXCLUDED, GIVEN_NEGATIVES, PAIRS, QRELS, QUERIES
 from noisyir.data.records import Document, Judgement, Negative, Query
 from noisyir.data.settings import RecordParams
-from noisyir.errors import DataError
-from noisyir.schemas.artifact import Artifact
-from noisyir.schemas.data import ANSWERS, CORPUS, EXCLUDED, GIVEN_NEGATIVES, PAIRS, QRELS, QUERIES
-from noisyir.settings import PROMOTION, Split
 
 MAX_CHARACTERS = 1_000_000
 PART_DOCUMENTS = 50_000

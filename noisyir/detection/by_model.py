@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float, Int
 
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
 from noisyir.models.at_once import Auto
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.cross_encoder import CrossEncoder, TextPairs

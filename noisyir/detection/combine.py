@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from noisyir.base.errors import DataError
 from noisyir.detection.mixture import check_finite
 from noisyir.detection.null import Null, rank_shares
 from noisyir.detection.rate import RateByNull, best_fit, rate_by_null
-from noisyir.errors import DataError
 
 Array = np.ndarray
 

@@ -30,9 +30,9 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from noisyir.base.errors import DataError
 from noisyir.detection.combine import Scores, by_null
 from noisyir.detection.null import Null, upper_half
-from noisyir.errors import DataError
 
 Array = np.ndarray
 

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
 
 Family = Literal["gaussian", "beta"]
 Components = Literal["dip", "bic", "two"]

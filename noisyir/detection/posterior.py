@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from noisyir.detection.judged import Prior, most_likely_weights
+from noisyir.detection.calibration.logistic import Prior, most_likely_weights
 
 Array = np.ndarray
 _PRECISION = 0.01  # of a weight's prior: columns have a spread of one, and weights of ten are nothing unusual

@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from noisyir.base.errors import ConfigError, DataError
 from noisyir.detection.null import Null, RankShares
-from noisyir.errors import ConfigError, DataError
 
 Array = np.ndarray
 

@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
+from noisyir.base.settings import Fraction, Params
 from noisyir.detection.null import Assumed, Null
-from noisyir.settings import Fraction, Params
 from noisyir.training.settings import TrainDprParams
 
 Components = Literal["dip", "made_up", "bic", "two"]

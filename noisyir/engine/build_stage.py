@@ -11,15 +11,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from noisyir.engine.leases import LeaseLostError
+from noisyir.base.errors import DataError, MissingPackageError, NoisyirError, install_hint
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.observe import Silent
 from noisyir.engine.outside_errors import in_our_words, is_from_outside
 from noisyir.engine.provenance import git_commit, package_versions
+from noisyir.engine.remote.leases import LeaseLostError
 from noisyir.engine.runtime import Runtime, own_device
 from noisyir.engine.stage import Inputs, Job, Observer, Spread, Step
 from noisyir.engine.store import Store
-from noisyir.errors import DataError, MissingPackageError, NoisyirError, install_hint
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from noisyir.engine.copies import CopiedPart, Copies
+from noisyir.base.errors import StoreError
 from noisyir.engine.integrity import Integrity
-from noisyir.engine.leases import BARRED, LeaseLostError
 from noisyir.engine.meta import META, Contents, Meta, Ref, canonical_json, contents_of, input_digests, sha256_file
 from noisyir.engine.records import stamp
+from noisyir.engine.remote.copies import CopiedPart, Copies
+from noisyir.engine.remote.leases import BARRED, LeaseLostError
 from noisyir.engine.root import Root, flush_to_disk
 from noisyir.engine.store_locks import StoreLocks
 from noisyir.engine.tables import read_parts, stream_parts
-from noisyir.errors import StoreError
 
 log = logging.getLogger("noisyir")
 

@@ -1,6 +1,6 @@
 """Locks between processes of one machine: flock on a file, which the kernel frees however the holder dies.
 
-Those between machines, on an object store, are leases (`noisyir.engine.leases`).
+Those between machines, on an object store, are leases (`noisyir.engine.remote.leases`).
 
 Waiting for what another process holds: who holds it is told after five seconds and every minute.
 
@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from noisyir.errors import ConfigError, StoreError
+from noisyir.base.errors import ConfigError, StoreError
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from noisyir.errors import ConfigError, DataError, NoisyirError, StoreError
+from noisyir.base.errors import ConfigError, DataError, NoisyirError, StoreError
 
 _LONGEST = 300  # characters of a stranger's message that are shown
 _GOES_ON = "then the same command goes on where it stopped"

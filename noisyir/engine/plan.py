@@ -15,12 +15,12 @@ from threading import Thread
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from noisyir.base.errors import ConfigError, StoreError, did_you_mean
+from noisyir.base.settings import Params
 from noisyir.engine.build_stage import Result, recorded
 from noisyir.engine.meta import Meta, Ref, canonical_json
 from noisyir.engine.stage import Inputs, Output, Outputs, PlannedInputs, Stage, Step
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, StoreError, did_you_mean
-from noisyir.settings import Params
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import Any, Self
 
-from noisyir.errors import NoisyirError
+from noisyir.base.errors import NoisyirError
 
 Tell = Callable[[Any], None]
 

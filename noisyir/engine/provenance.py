@@ -11,9 +11,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import ParamSpec
 
+from noisyir.base.errors import DataError, MissingPackageError, StoreError
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.store import Store
-from noisyir.errors import DataError, MissingPackageError, StoreError
 
 P = ParamSpec("P")
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 from uuid import uuid4
 
+from noisyir.base.errors import StoreError
 from noisyir.engine.meta import sealed, unsealed
 from noisyir.engine.outside_errors import is_from_outside
 from noisyir.engine.root import Root, flush_to_disk
-from noisyir.errors import StoreError
 
 _STAMP, _STAMP_LENGTH = "%Y%m%dT%H%M%S%f", 21
 

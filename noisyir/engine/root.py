@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from noisyir.engine.copies import limit_attempts, patient_options
-from noisyir.errors import StoreError
+from noisyir.base.errors import StoreError
+from noisyir.engine.remote.copies import limit_attempts, patient_options
 
 _LOCAL = ("file://", "local://")
 

@@ -9,8 +9,8 @@ from typing import Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
+from noisyir.base.settings import Params
 from noisyir.engine.locks import held_one_of
-from noisyir.settings import Params
 
 
 class FanOut(Params):

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from noisyir.engine.fetched import located
+from noisyir.base.artifact import Artifact, Read
+from noisyir.base.settings import Params
 from noisyir.engine.meta import Meta, Ref
+from noisyir.engine.remote.fetched import located
+from noisyir.engine.remote.shards import Made, Shards
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.shards import Made, Shards
 from noisyir.engine.store import Store
 from noisyir.engine.tables import TableWriter, batches_in
-from noisyir.schemas.artifact import Artifact, Read
-from noisyir.settings import Params
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,15 +14,15 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
+from noisyir.base.errors import StoreError
 from noisyir.engine.builds import Builds
-from noisyir.engine.copies import check_answers
-from noisyir.engine.fetched import FetchedSets
 from noisyir.engine.records import PromotionLog, RunRecords
+from noisyir.engine.remote.copies import check_answers
+from noisyir.engine.remote.fetched import FetchedSets
 from noisyir.engine.root import Root
 from noisyir.engine.runtime import default_home
 from noisyir.engine.store_locks import StoreLocks
 from noisyir.engine.work import WorkFolders
-from noisyir.errors import StoreError
 
 
 class Store:

@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from noisyir.engine.leases import Lease, Leases, conditional_files
 from noisyir.engine.locks import WAIT, held_if_free
 from noisyir.engine.locks import held as file_held
 from noisyir.engine.locks import is_held as is_file_held
+from noisyir.engine.remote.leases import Lease, Leases, conditional_files
 from noisyir.engine.root import Root
 
 log = logging.getLogger("noisyir")

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from noisyir.engine.copies import CopiedPart
-from noisyir.errors import SchemaError, StoreError
-from noisyir.schemas.artifact import PAIR_KEY, Artifact
+from noisyir.base.artifact import PAIR_KEY, Artifact
+from noisyir.base.errors import SchemaError, StoreError
+from noisyir.engine.remote.copies import CopiedPart
 
 ROW_GROUP = 65536
 FLOAT = pa.float32()

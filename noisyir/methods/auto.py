@@ -10,19 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, PositiveInt, model_validator
 
+from noisyir.base.errors import DataError
+from noisyir.data.artifacts import CORPUS, NOISY_PAIRS, QRELS, QUERIES
 from noisyir.engine.meta import Meta
 from noisyir.engine.stage import Job, Output, Outputs, Stage
 from noisyir.engine.store import Store
-from noisyir.errors import DataError
-from noisyir.eval.comparison import choose
-from noisyir.pipelines.method import Method
-from noisyir.report.summary import told_trials
-from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
-from noisyir.schemas.training import CURVES, MODEL, TRIAL, TRIALS
+from noisyir.evaluation.artifacts import TRIALS
+from noisyir.evaluation.comparison import choose
+from noisyir.evaluation.pages.summary import told_trials
+from noisyir.methods.plans.method import Method
+from noisyir.models.artifacts import MODEL
+from noisyir.training.artifacts import CURVES, TRIAL
 from noisyir.training.settings import ChooseModelParams, HoldOutFoldParams, HoldOutParams
 
 if TYPE_CHECKING:
-    from noisyir.pipelines.context import Context
+    from noisyir.methods.plans.context import Context
 
 
 PLAIN = "dpr"
@@ -52,7 +54,7 @@ def _gains(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":
     import torch
 
     from noisyir.models.bi_encoder import load_bi_encoder
-    from noisyir.stages.training.inputs import held_out, held_relevance, searched_documents
+    from noisyir.training.stages.inputs import held_out, held_relevance, searched_documents
     from noisyir.training.validation import dev_ranks, discounted_gains
 
     torch.set_num_threads(job.runtime.cpu_threads)

@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING, Literal
 
 from noisyir.engine.stage import Outputs
-from noisyir.pipelines.method import Method
-from noisyir.stages.training.train_dpr import TRAIN_DPR
+from noisyir.methods.plans.method import Method
+from noisyir.training.stages.train_dpr import TRAIN_DPR
 
 if TYPE_CHECKING:
-    from noisyir.pipelines.context import Context
+    from noisyir.methods.plans.context import Context
 
 
 class Drop(Method):

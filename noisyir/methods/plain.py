@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from noisyir.base.errors import ConfigError
 from noisyir.engine.stage import Outputs
-from noisyir.errors import ConfigError
-from noisyir.pipelines.method import Method
-from noisyir.stages.training.train_dpr import TRAIN_DPR
+from noisyir.methods.plans.method import Method
+from noisyir.training.stages.train_dpr import TRAIN_DPR
 
 if TYPE_CHECKING:
-    from noisyir.pipelines.context import Context
+    from noisyir.methods.plans.context import Context
 
 
 class Dpr(Method):

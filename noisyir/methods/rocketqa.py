@@ -6,21 +6,21 @@ model, as in the official code.
 
 from typing import TYPE_CHECKING, Literal
 
+from noisyir.base.errors import ConfigError
 from noisyir.engine.stage import Output, Outputs
-from noisyir.errors import ConfigError
 from noisyir.methods.ar2 import initial_ranker
+from noisyir.methods.plans.method import Method
+from noisyir.methods.plans.mining import TrainedJudge, retrieved
+from noisyir.methods.plans.settings import AugmentParams
 from noisyir.mining.judges import RankerJudge
 from noisyir.mining.samplers import Uniform
-from noisyir.pipelines.method import Method
-from noisyir.pipelines.mining import TrainedJudge, retrieved
-from noisyir.pipelines.settings import AugmentParams
-from noisyir.stages.mining.hard_negatives import PSEUDO_LABEL
-from noisyir.stages.training.train_dpr import TRAIN_DPR
-from noisyir.stages.training.warm_up_ranker import WARM_UP_RANKER
+from noisyir.mining.stages.hard_negatives import PSEUDO_LABEL
+from noisyir.training.stages.train_dpr import TRAIN_DPR
+from noisyir.training.stages.warm_up_ranker import WARM_UP_RANKER
 
 if TYPE_CHECKING:
-    from noisyir.pipelines.context import Context
-    from noisyir.pipelines.experiment import Experiment
+    from noisyir.methods.plans.context import Context
+    from noisyir.methods.plans.experiment import Experiment
 
 
 class Rocketqa(Method):

@@ -13,8 +13,8 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field, NonNegativeFloat
 
+from noisyir.base.variants import Variant, by_kind
 from noisyir.mining.candidates import Candidates, Mask, Scores
-from noisyir.variants import Variant, by_kind
 
 
 class Filter(Variant):

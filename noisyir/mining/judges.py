@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import Float
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from noisyir.base.settings import Fraction, Location
+from noisyir.base.variants import Variant, by_kind
 from noisyir.mining.candidates import Mask, Rows, Scores
-from noisyir.settings import Fraction, Location
 from noisyir.training.settings import CcrParams, TrainDprParams
-from noisyir.variants import Variant, by_kind
 
 
 class Judge(Variant):

@@ -13,9 +13,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
 
+from noisyir.base.variants import Variant
 from noisyir.mining.candidates import Candidates, LogWeights, Rows, Scores, gap
 from noisyir.mining.draw import drawn_first
-from noisyir.variants import Variant
 
 
 class Sampler(Variant):

@@ -5,10 +5,10 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
+from noisyir.base.settings import Fraction, Params
 from noisyir.mining.filters import Filters
 from noisyir.mining.judges import Judge
 from noisyir.mining.samplers import Sampler, Uniform
-from noisyir.settings import Fraction, Params
 
 
 class RetrievedParams(Params):

@@ -9,11 +9,11 @@ from typing import Annotated, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
+from noisyir.base.settings import Fraction, Location, Params
+from noisyir.base.variants import Variant
 from noisyir.mining.candidates import Mask, Rows, Scores
 from noisyir.retrieval.fusion import min_max
-from noisyir.settings import Fraction, Location, Params
 from noisyir.training.settings import CrossFittedRankerParams
-from noisyir.variants import Variant
 
 
 class Teacher(Variant):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from noisyir.errors import ConfigError
+from noisyir.base.errors import ConfigError
 
 Auto = Literal["auto"]
 

@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 from typing import Literal
 
-from noisyir.errors import MissingPackageError, install_hint
+from noisyir.base.errors import MissingPackageError, install_hint
 
 Backend = Literal["torch", "openvino", "openvino-qint8"]
 

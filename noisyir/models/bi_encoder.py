@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from noisyir.errors import ConfigError, DataError
+from noisyir.base.errors import ConfigError, DataError
 from noisyir.models.at_once import Auto, inference_tokens
 from noisyir.models.layout import NO_POOLING, Layout, Shape, read_layout, write_layout
 from noisyir.models.settings import InitModelParams, LoraParams

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
 from noisyir.models.at_once import Auto, inference_tokens
 from noisyir.models.bi_encoder import choose_device
 from noisyir.models.soundness import opening, refuse_broken, refuse_missing

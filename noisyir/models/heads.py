@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
 from noisyir.models.layout import read_layout
 from noisyir.models.settings import HeadedParams
 from noisyir.models.soundness import opening, refuse_broken, refuse_missing

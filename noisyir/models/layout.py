@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
+from noisyir.base.errors import DataError
 from noisyir.engine.outside_errors import in_our_words, is_lack_of_memory, one_line
-from noisyir.errors import DataError
 from noisyir.models.text_tokenizer import SIDES, Side
 
 _LONGEST = 1 << 20  # tokens of a text

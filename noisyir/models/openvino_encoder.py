@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from noisyir.errors import ConfigError
+from noisyir.base.errors import ConfigError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.layout import INPUTS, OUTPUT
 from noisyir.models.portable import Padded, Portable, padded

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
 from noisyir.models.cross_encoder import load_cross_encoder, relevance
 from noisyir.models.heads import with_head
 from noisyir.models.layout import checked_length, write_json

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from noisyir.settings import Fraction, Location, Params, ReadWhen
+from noisyir.base.settings import Fraction, Location, Params, ReadWhen
 
 
 class InitModelParams(Params):

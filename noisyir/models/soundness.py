@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
+from noisyir.base.errors import DataError, NoisyirError
 from noisyir.engine.outside_errors import in_our_words, is_lack_of_memory, one_line
-from noisyir.errors import DataError, NoisyirError
 from noisyir.models.layout import broken_json
 
 _LAYERS, _DEEPEST = re.compile(r"(^|_)layers?$"), 1000

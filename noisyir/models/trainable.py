@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from noisyir.errors import ConfigError, DataError, MissingPackageError, install_hint
+from noisyir.base.errors import ConfigError, DataError, MissingPackageError, install_hint
 from noisyir.models.layout import write_json
 from noisyir.models.settings import LoraParams
 from noisyir.models.weights import refuse_targets

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
 from noisyir.models.layout import write_json
 from noisyir.models.soundness import refuse_missing
 from noisyir.models.text_tokenizer import Tokens

@@ -8,8 +8,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from noisyir.base.errors import ConfigError, DataError, MissingPackageError
 from noisyir.engine.provenance import files_digest, may_be_absent
-from noisyir.errors import ConfigError, DataError, MissingPackageError
 from noisyir.models.layout import NO_POOLING, read_layout
 from noisyir.models.settings import InitModelParams, LoraParams
 

@@ -3,7 +3,7 @@
 Offsets count characters of the passage's `text`, the end exclusive; titles are not searched for answers.
 """
 
-from noisyir.schemas.artifact import BOOL, F32, F64, I32, PAIR, PAIR_KEY, RUN, STRING, Artifact
+from noisyir.base.artifact import BOOL, F32, F64, I32, PAIR, PAIR_KEY, RUN, STRING, Artifact
 
 _SPAN = {**PAIR, "start": I32, "end": I32}
 _SPAN_KEY = (*PAIR_KEY, "start", "end")

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.app.lookup import find_build, kept_by_run
-from noisyir.auditing.files import write_pairs
-from noisyir.auditing.texts import read_texts
+from noisyir.audits.files import write_pairs
+from noisyir.audits.texts import read_texts
+from noisyir.base.errors import StoreError
 from noisyir.engine.meta import Meta
 from noisyir.engine.store import Store
-from noisyir.errors import StoreError
 
 
 def most_believed(confidences: pa.Table) -> pa.Table:

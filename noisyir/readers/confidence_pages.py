@@ -10,9 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from markupsafe import Markup
 
-from noisyir.engine.tables import semi_join
-from noisyir.eval.bench import Cell
-from noisyir.report.cells import (
+from noisyir.base.pages.cells import (
     Figure,
     TextTable,
     mean_and_std,
@@ -23,8 +21,10 @@ from noisyir.report.cells import (
     signed,
     templates,
 )
-from noisyir.report.charts import line_chart, spark_line
-from noisyir.report.line_chart import Line, Point, epoch_chart
+from noisyir.base.pages.charts import line_chart, spark_line
+from noisyir.base.pages.line_chart import Line, Point, epoch_chart
+from noisyir.engine.tables import semi_join
+from noisyir.evaluation.bench import Cell
 
 _SPAN = ("query_id", "doc_id", "start", "end")
 _INSTANCES, _CONFUSING = 6, 3  # shown of a case
@@ -96,9 +96,7 @@ def bench_page(table: TextTable, figures: Sequence[Figure]) -> str:
 
 def _pages() -> jinja2.Environment:
     """The templates of this room, which use those of the report."""
-    pages = templates()
-    assert pages.loader
-    return pages.overlay(loader=jinja2.ChoiceLoader([jinja2.PackageLoader("noisyir.readers"), pages.loader]))
+    return templates("noisyir.readers")
 
 
 def quality_table(quality: pa.Table) -> TextTable:

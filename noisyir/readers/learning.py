@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
 from noisyir.models.at_once import keep_fewer_activations
 from noisyir.models.question_passage import OffsetTokens, PairTokenizer
 from noisyir.models.text_tokenizer import Tokens

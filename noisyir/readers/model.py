@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
 from noisyir.models.bi_encoder import choose_device
 from noisyir.models.heads import with_head
 from noisyir.models.layout import checked_length, write_json

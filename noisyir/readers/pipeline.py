@@ -4,13 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 
+from noisyir.base.settings import Split
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
-from noisyir.eval.bench import Cell
-from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.retrievers import context_of, data_of, report_of, table_of
-from noisyir.pipelines.searching import encoded, searched
-from noisyir.pipelines.suite import Suite
+from noisyir.evaluation.bench import Cell
+from noisyir.evaluation.stages.compare import COMPARE
+from noisyir.evaluation.stages.noise_table import NOISE_TABLE
+from noisyir.methods.plans.experiment import Experiment
+from noisyir.methods.plans.retrievers import context_of, data_of, report_of, table_of
+from noisyir.methods.plans.searching import encoded, searched
+from noisyir.methods.plans.suite import Suite
 from noisyir.readers.settings import (
     BenchSectionParams,
     EnsembleParams,
@@ -25,10 +28,7 @@ from noisyir.readers.stages.sections import BENCH_SECTION, LABEL_SECTION
 from noisyir.readers.stages.spans import CONFUSING, GOLD, SPANS
 from noisyir.readers.stages.train_reader import INIT_READER, TRAIN_READER
 from noisyir.readers.task import ReaderMethod, ReaderTask, reader_of
-from noisyir.settings import Split
-from noisyir.stages.results.compare import COMPARE
-from noisyir.stages.results.noise_table import NOISE_TABLE
-from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
+from noisyir.retrieval.stages.bm25 import BM25, BM25_INDEX
 
 ENSEMBLED = "ensemble"
 

@@ -1,7 +1,7 @@
 """The reader as a registered model."""
 
 from noisyir.readers.task import reader_of
-from noisyir.tracking.kinds import OF_TRANSFORMERS, Kind
+from noisyir.registry.kinds import OF_TRANSFORMERS, Kind
 
 _ASKED = {"question": "Who wrote Faust?", "passage": "Faust is a play by Goethe."}
 READER = Kind(

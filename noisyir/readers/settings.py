@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
+from noisyir.base.settings import Fraction, LearningRate, Params, Split
 from noisyir.models.settings import HeadedParams
-from noisyir.settings import Fraction, LearningRate, Params, Split
 from noisyir.training.settings import DescentParams
 
 Confidence = Literal["soft", "hard_max", "positive_average", "none"]

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from noisyir.pipelines.method import Method
-from noisyir.pipelines.task import Task
+from noisyir.base.variants import Variant
+from noisyir.methods.plans.method import Method
+from noisyir.methods.plans.task import Task
 from noisyir.readers.settings import (
     ConfusingParams,
     InitReaderParams,
@@ -16,10 +17,9 @@ from noisyir.readers.settings import (
     SpansParams,
     TrainReaderParams,
 )
-from noisyir.variants import Variant
 
 if TYPE_CHECKING:
-    from noisyir.pipelines.experiment import Experiment
+    from noisyir.methods.plans.experiment import Experiment
 
 
 class ReaderMethod(Variant):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.errors import MissingPackageError, install_hint
+from noisyir.base.errors import MissingPackageError, install_hint
 from noisyir.models.text_tokenizer import take_ragged
 
 STOP_WORDS = frozenset(

@@ -10,12 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import torch
 
+from noisyir.base.artifact import Artifact
+from noisyir.base.errors import DataError
 from noisyir.engine.ahead import done_ahead
 from noisyir.engine.tables import conform
-from noisyir.errors import DataError
 from noisyir.models.text_tokenizer import Side, Tokens, passage_text, token_batches
 from noisyir.retrieval.texts import shortened
-from noisyir.schemas.artifact import Artifact
 
 _NAMED = 5  # documents or queries that an error names
 

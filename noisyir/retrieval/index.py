@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.errors import ConfigError
+from noisyir.base.errors import ConfigError
 from noisyir.retrieval.texts import Vectors, check_rows, vectors_of
 
 # Vectors that a flat index multiplies with a block of queries at once: FAISS's 1024 takes up to twice the time.

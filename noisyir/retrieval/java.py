@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
-from noisyir.errors import ConfigError, MissingPackageError, NoisyirError, StoreError, install_hint
+from noisyir.base.errors import ConfigError, MissingPackageError, NoisyirError, StoreError, install_hint
 from noisyir.retrieval.texts import Hits, contents
 
 OLDEST = 21

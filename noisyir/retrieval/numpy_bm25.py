@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noisyir.errors import MissingPackageError, install_hint
+from noisyir.base.errors import MissingPackageError, install_hint
 from noisyir.retrieval.analysis import terms_of
 from noisyir.retrieval.texts import Hits, contents
 

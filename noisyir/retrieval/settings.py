@@ -4,8 +4,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
+from noisyir.base.settings import Fraction, Params, Split
 from noisyir.models.backends import Backend, in_key
-from noisyir.settings import Fraction, Params, Split
 
 
 class Bm25IndexParams(Params):
@@ -93,3 +93,10 @@ class BestPassagesParams(Params):
     """Rankings of documents that were cut into passages."""
 
     top_k: PositiveInt = Field(100, description="documents kept a query")
+
+
+class RerankParams(Params):
+    """A run ranked anew by the ranker."""
+
+    depth: PositiveInt = Field(100, description="documents of each query that are read again; the others stay below")
+    precision: Literal["fp32", "bf16"] = Field("fp32", description="of the ranker's forward pass")

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.errors import DataError
-from noisyir.settings import Split, with_promotion
+from noisyir.base.errors import DataError
+from noisyir.base.settings import Split, with_promotion
 
 
 def of_splits(queries: pa.Table, splits: Sequence[Split], setting: str) -> pa.Table:

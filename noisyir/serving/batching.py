@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, NamedTuple, TypeVar
 
-from noisyir.errors import NoisyirError
+from noisyir.base.errors import NoisyirError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -22,15 +22,15 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 from noisyir import __version__
-from noisyir.auditing.page import json_for_html
+from noisyir.audits.own_pages import inlined, page_headers
+from noisyir.audits.page import json_for_html
+from noisyir.base.pages.cells import templates
 from noisyir.models.text_tokenizer import Side
-from noisyir.report.cells import templates
 from noisyir.retrieval.texts import Vectors
 from noisyir.serving import protocols
 from noisyir.serving.batching import OverloadedError
 from noisyir.serving.live import LiveModel
 from noisyir.serving.loading import ServedIndex, ServedModel
-from noisyir.serving.own_pages import inlined, page_headers
 from noisyir.serving.protocols import RefusedError, listed
 from noisyir.serving.traffic import AccessGuard, Metrics, answer, read_body, refusal_of
 
@@ -38,9 +38,10 @@ log = logging.getLogger("noisyir")
 
 _WITHOUT_SIDE = "input_type is missing: embedded as a passage"
 _OF_AUDIT = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+_ROOM = "noisyir.serving"
 _SCRIPTS = ("texts.js", "search.js")
 _STYLES = ("report.css", "search.css")
-_PAGE_HEADERS = page_headers(_SCRIPTS, _STYLES)
+_PAGE_HEADERS = page_headers(_ROOM, _SCRIPTS, _STYLES)
 _DEPTH = 100  # ranks that are told
 _MOST_WORDS = 32  # of a query that are left out, one at a time
 Asked = TypeVar("Asked", bound=BaseModel)
@@ -367,10 +368,10 @@ def search_page(model: ServedModel, *, has_key: bool) -> str:
     """The page as HTML text, without a text of the data."""
     systems = model.index.systems if model.index else []
     known = {"store": model.id, "systems": systems, "has_key": has_key, "audit": model.facts["audit"], "common": []}
-    style, script = (Markup(inlined(names)) for names in (_STYLES, _SCRIPTS))
+    style, script = (Markup(inlined(_ROOM, names)) for names in (_STYLES, _SCRIPTS))
     told = {"model": model.id, "documents": len(model.index) if model.index else 0, "systems": systems}
     return (
-        templates()
+        templates(_ROOM)
         .get_template("search.html")
         .render(style=style, script=script, data=Markup(json_for_html(known)), **told)
     )

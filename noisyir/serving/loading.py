@@ -11,32 +11,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from noisyir import experiments
 from noisyir.app.lookup import Indexed, experiment_that_kept, finished_runs, newest_index, terms_of
 from noisyir.app.systems import System, find_system
+from noisyir.audits.stages.audit import AUDIT
+from noisyir.base.errors import ConfigError, StoreError
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.provenance import files_digest, lineage
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store, open_store
-from noisyir.errors import ConfigError, StoreError
-from noisyir.eval.recommendation import HYBRID
+from noisyir.evaluation.recommendation import HYBRID
+from noisyir.methods import experiments
 from noisyir.models.backends import CALIBRATED, Backend, check_backend
 from noisyir.models.bi_encoder import BiEncoder, load_bi_encoder
 from noisyir.models.cross_encoder import CrossEncoder, TextPairs, load_cross_encoder
 from noisyir.models.ranker import ranker_max_len
 from noisyir.models.text_tokenizer import SIDES, Side, Tokens, as_bags, passage_text
+from noisyir.registry.kinds import RETRIEVER
+from noisyir.registry.registry import CHAMPION
 from noisyir.retrieval.bm25 import LexicalSearcher, open_lexical_index
 from noisyir.retrieval.encode import Encoder, embed_all
 from noisyir.retrieval.fusion import candidates_of, fused_run, fused_scores
 from noisyir.retrieval.settings import Bm25Params, SearchParams
+from noisyir.retrieval.stages.bm25 import BM25
 from noisyir.retrieval.texts import Hits, Vectors, run_table, shortened
 from noisyir.retrieval.vector_search import Index, best, dimension_of, open_vectors
-from noisyir.stages.data.corrupt import CORRUPT
-from noisyir.stages.data.ingest import INGEST
-from noisyir.stages.detection.audit import AUDIT
-from noisyir.stages.retrieval.bm25 import BM25
-from noisyir.tracking.kinds import RETRIEVER
-from noisyir.tracking.registry import CHAMPION
 
 FOLLOWED = f"models:/{RETRIEVER.name}@{CHAMPION}"
 _ONE = pa.array(["query"])
@@ -417,7 +415,7 @@ def _data(made: Meta, behind: Sequence[Meta]) -> dict[str, Any]:
 
 def _source(behind: Sequence[Meta]) -> str | None:
     """The digest of the raw data."""
-    return next((meta.inputs.get("source") for meta in behind if meta.stage == INGEST.name), None)
+    return next((meta.inputs.get("source") for meta in behind if meta.stage == "ingest"), None)
 
 
 def audit_of(store: Store, behind: Sequence[Meta]) -> Meta | None:
@@ -433,7 +431,7 @@ def audit_of(store: Store, behind: Sequence[Meta]) -> Meta | None:
 
 
 def _put_in(behind: Sequence[Meta]) -> list[Any]:
-    return [dict(meta.in_key) for meta in behind if meta.stage == CORRUPT.name]
+    return [dict(meta.in_key) for meta in behind if meta.stage == "corrupt"]
 
 
 def rate_of(audit: Meta | None) -> dict[str, Any]:

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noisyir import __version__
+from noisyir.audits.own_pages import LOOPBACK
+from noisyir.base.errors import ConfigError, MissingPackageError, NoisyirError, install_hint
 from noisyir.engine.store import open_store
-from noisyir.errors import ConfigError, MissingPackageError, NoisyirError, install_hint
+from noisyir.registry.kinds import RETRIEVER
+from noisyir.registry.registry import CHAMPION
+from noisyir.registry.standing import standing
 from noisyir.serving.loading import FOLLOWED, ServedModel, ServeOptions
-from noisyir.serving.own_pages import LOOPBACK
-from noisyir.tracking.kinds import RETRIEVER
-from noisyir.tracking.registry import CHAMPION
-from noisyir.tracking.standing import standing
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

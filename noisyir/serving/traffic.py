@@ -15,9 +15,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from noisyir.audits.own_pages import LOOPBACK, foreign
 from noisyir.serving.batching import OverloadedError
 from noisyir.serving.loading import ServeOptions
-from noisyir.serving.own_pages import LOOPBACK, foreign
 from noisyir.serving.protocols import MALFORMED, Protocol, RefusedError, error_body, protocol_of
 
 log = logging.getLogger("noisyir")

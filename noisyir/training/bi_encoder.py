@@ -13,12 +13,12 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from noisyir.errors import ConfigError
-from noisyir.losses.dpr import ccr, masked_log_probs, robust_loss
+from noisyir.base.errors import ConfigError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.batches import Batch, PairBatches, Rng, TrainingPairs
 from noisyir.training.gradients import BatchGradient
 from noisyir.training.learner import Learner, Objective, Tensors, learning, load_weights, on_device
+from noisyir.training.losses.dpr import ccr, masked_log_probs, robust_loss
 from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.settings import TrainDprParams
 from noisyir.training.throughput import encoding

@@ -21,9 +21,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, distributed, nn
 from torch._C._distributed_c10d import FileStore
 
-from noisyir.engine.nodes import launched
+from noisyir.base.errors import ConfigError, NoisyirError
 from noisyir.engine.processes import PeerLostError
-from noisyir.errors import ConfigError, NoisyirError
+from noisyir.engine.remote.nodes import launched
 from noisyir.models.bi_encoder import choose_device
 from noisyir.models.text_tokenizer import Tokens
 from noisyir.training.batches import Rows

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.errors import DataError
 from noisyir.engine.tables import aligned
-from noisyir.errors import DataError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.text_tokenizer import Tokens, passage_text
 from noisyir.training.batches import Ragged, Rows, TrainingPairs

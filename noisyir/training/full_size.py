@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from noisyir.errors import DataError, MissingPackageError
+from noisyir.base.errors import DataError, MissingPackageError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.layout import Shape, read_layout
 from noisyir.models.ranker import Ranker

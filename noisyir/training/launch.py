@@ -11,17 +11,17 @@ from typing import Any, NoReturn, TypeAlias
 
 from pydantic import ValidationError
 
+from noisyir.base.errors import ConfigError
+from noisyir.base.settings import Params
 from noisyir.engine.build_stage import Result
 from noisyir.engine.meta import Ref
-from noisyir.engine.nodes import Launched, launched
 from noisyir.engine.observe import Relay, Silent
-from noisyir.engine.parallel import PortableJob
 from noisyir.engine.plan import key_of, resolved
 from noisyir.engine.processes import Tell, run_together
+from noisyir.engine.remote.nodes import Launched, launched
+from noisyir.engine.remote.parallel import PortableJob
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Inputs, Job, Output, PlannedInputs, Stage, Step
-from noisyir.errors import ConfigError
-from noisyir.settings import Params
 
 Run = Callable[[Job[Any]], None]
 

@@ -24,10 +24,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from noisyir.errors import ConfigError, DataError
-from noisyir.losses.dpr import pair_nll
-from noisyir.losses.npc import move_average
+from noisyir.base.errors import ConfigError, DataError
 from noisyir.training.batches import B, Batch, Batches, Rng
+from noisyir.training.losses.dpr import pair_nll
+from noisyir.training.losses.npc import move_average
 from noisyir.training.optimisers import learning_rate, optimiser_for
 from noisyir.training.settings import TrainDprParams
 from noisyir.training.throughput import Meter, Work

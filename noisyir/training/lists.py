@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.held_out import words_of
-from noisyir.errors import ConfigError, DataError
 from noisyir.training.batches import Batches, Ragged, Rng, Rows, is_known
 from noisyir.training.examples import Numbering, TrainingDocuments, document_texts
 

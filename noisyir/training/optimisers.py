@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
-from noisyir.errors import ConfigError
+from noisyir.base.errors import ConfigError
 from noisyir.models.static_tower import StaticTower
 from noisyir.training.settings import TrainDprParams
 

@@ -13,9 +13,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from noisyir.losses.ar2 import ranker_loss
-from noisyir.losses.dpr import pointwise_loss
-from noisyir.losses.npc import npc_loss
 from noisyir.models.at_once import AtOnce, keep_fewer_activations
 from noisyir.models.ranker import Ranker
 from noisyir.training.batches import Rng
@@ -23,6 +20,9 @@ from noisyir.training.distributed import world
 from noisyir.training.gradients import seeded
 from noisyir.training.learner import Learner, Tensors, follow, load_weights, teacher_of
 from noisyir.training.lists import ListBatch, ListBatches, Lists
+from noisyir.training.losses.ar2 import ranker_loss
+from noisyir.training.losses.dpr import pointwise_loss
+from noisyir.training.losses.npc import npc_loss
 from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.settings import RankingParams, TrainAr2Params, WarmUpRankerParams
 from noisyir.training.throughput import Work, judging

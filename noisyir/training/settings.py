@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from noisyir.base.settings import Fraction, LearningRate, Params
 from noisyir.models.settings import LoraParams
-from noisyir.settings import Fraction, LearningRate, Params
 
 
 class CcrParams(Params):
@@ -240,13 +240,6 @@ class CrossFittedRankerParams(WarmUpRankerParams):
     n: PositiveInt = Field(7, description="negatives in a list, drawn again each epoch from the documents found")
     batch_size: PositiveInt = Field(16, description="lists a step")
     learning_rate: LearningRate = Field(5e-5, description="the peak, after warm-up")
-
-
-class RerankParams(Params):
-    """A run ranked anew by the ranker."""
-
-    depth: PositiveInt = Field(100, description="documents of each query that are read again; the others stay below")
-    precision: Literal["fp32", "bf16"] = Field("fp32", description="of the ranker's forward pass")
 
 
 class RoundParams(RankingParams):

@@ -12,8 +12,8 @@ import pytest
 
 import noisyir
 from noisyir import training
-from noisyir.cli import main
-from noisyir.losses import dpr
+from noisyir.front.cli import main
+from noisyir.training.losses import dpr
 from tests.tiny import SETTINGS, tiny_data
 
 DEEPEST = 20
@@ -46,7 +46,7 @@ def test_the_dpr_loss_lies_few_calls_below_the_command(tiny, monkeypatch):
 
 SEARCHED = """
 import sys
-from noisyir.cli import main
+from noisyir.front.cli import main
 main(sys.argv[1:])
 print("LOADED", sum(name.split(".")[0] == "noisyir" for name in sys.modules), file=sys.stderr)
 """

@@ -15,12 +15,12 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
-from noisyir.cli import main
+from noisyir.base.errors import NoisyirError
 from noisyir.engine.meta import META
 from noisyir.engine.plan import Choice
 from noisyir.engine.stage import Observer, Step
 from noisyir.engine.store import Store
-from noisyir.errors import NoisyirError
+from noisyir.front.cli import main
 from tests.chaos.case import Case
 from tests.chaos.world import (
     TASKS,

@@ -17,18 +17,18 @@ import hypothesis
 from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 
-from noisyir import experiments
-from noisyir.app.judging.journal import Journal
-from noisyir.app.judging.server import Access, judging_app
-from noisyir.auditing.asking.answer import decided, in_words, usage_of, yes_or_no
-from noisyir.auditing.asking.judges.endpoint import KeptAnswers
-from noisyir.auditing.judgements import given_judgements
+from noisyir.audits.judgements import given_judgements
+from noisyir.audits.judging.journal import Journal
+from noisyir.audits.judging.server import Access, judging_app
+from noisyir.audits.model_judges.answer import decided, in_words, usage_of, yes_or_no
+from noisyir.audits.model_judges.judges.endpoint import KeptAnswers
+from noisyir.base.errors import NoisyirError
 from noisyir.data.formats import Format
 from noisyir.data.importing import take_in
 from noisyir.data.recognise import recognise
-from noisyir.engine.fetched import FetchedSet
+from noisyir.engine.remote.fetched import FetchedSet
 from noisyir.engine.store import Store
-from noisyir.errors import NoisyirError
+from noisyir.methods import experiments
 from tests.chaos.case import Case
 
 CORPUS = Path(__file__).parent / "corpus"

@@ -6,10 +6,10 @@ from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from noisyir.base.errors import StoreError
 from noisyir.engine.meta import Meta
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
-from noisyir.errors import StoreError
 from tests.chaos.case import Case
 from tests.chaos.kills import command
 from tests.chaos.processes import begin
@@ -49,7 +49,7 @@ def _loop(home: Path, before: Callable[[], None] | None) -> BaseProcess:
 
 def _many(words: tuple[str, ...], before: Callable[[], None] | None) -> None:
     """All turns of the loop but the last; what one says of a lock that it did not get is no fault."""
-    from noisyir.cli import main
+    from noisyir.front.cli import main
 
     if before:
         before()

@@ -21,15 +21,15 @@ import pytest
 
 from noisyir.app.retention import keys_to_go_on_with
 from noisyir.app.runs import Execution, Outcome, run_experiment
+from noisyir.base.errors import NoisyirError
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import FanOut, Runtime
 from noisyir.engine.stage import Observer, Step
 from noisyir.engine.store import Store
-from noisyir.errors import NoisyirError
+from noisyir.mining.stages import relevance_judges
 from noisyir.retrieval import index
-from noisyir.stages.mining import relevance_judges
-from noisyir.stages.retrieval import search
+from noisyir.retrieval.stages import search
 from tests.chaos.case import Case
 from tests.chaos.world import Digests, World
 from tests.s3_server import s3_server

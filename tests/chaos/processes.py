@@ -24,8 +24,8 @@ def _command(words: list[str], said: Path, home: Path, before: Callable[[], None
     os.dup2(handle, 1)
     os.dup2(handle, 2)
     os.environ["NOISYIR_HOME"] = str(home)
-    from noisyir.cli import main
     from noisyir.engine.processes import end_with_parent
+    from noisyir.front.cli import main
 
     end_with_parent()
     if before:

@@ -11,8 +11,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from noisyir.engine.copies import SECONDS
 from noisyir.engine.plan import Choice
+from noisyir.engine.remote.copies import SECONDS
 from noisyir.engine.store import Store
 from tests.chaos.case import Case
 from tests.chaos.damage import typed

@@ -58,7 +58,18 @@ def _server(store: Store, log: Path) -> Iterator[tuple[int, int]]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     limits = ["--max-items", "64", "--max-bytes", "20000", "--max-waiting", "256", "--threads", "1"]
-    command = [sys.executable, "-m", "noisyir.cli", "serve", NAME, "--store", store.url, "--port", str(port), *limits]
+    command = [
+        sys.executable,
+        "-m",
+        "noisyir.front.cli",
+        "serve",
+        NAME,
+        "--store",
+        store.url,
+        "--port",
+        str(port),
+        *limits,
+    ]
     with log.open("w") as out:
         process = subprocess.Popen(command, stderr=out, env={**os.environ, "OMP_NUM_THREADS": "1"})
     try:

@@ -109,7 +109,7 @@ class Soak:
             said, answers = self.site.home / "said", self.site.home / "answers"
             answers.write_text("".join(f"{key}\n" for key in self.draw.choices("rwu", k=_ANSWERS)) + "q\n")
             with said.open("w") as out, answers.open() as given:
-                command = [sys.executable, "-m", "noisyir.cli", *words]
+                command = [sys.executable, "-m", "noisyir.front.cli", *words]
                 process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=given, stdout=out, stderr=out)
                 code = self._ended(process, self.draw.uniform(0, 20) if self.draw.random() < 0.2 else 900)
             self.saved += said.read_text(errors="replace").count("Saved: ")

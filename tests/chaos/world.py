@@ -10,11 +10,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from noisyir import experiments
 from noisyir.app.lookup import find_model, newest_index
 from noisyir.app.refresh import plan_of
 from noisyir.app.runs import Execution, Outcome
 from noisyir.app.runs import run as run_plan
+from noisyir.base.settings import Params
 from noisyir.data.settings import JoinCorpusParams
 from noisyir.engine import integrity
 from noisyir.engine.observe import Silent
@@ -22,11 +22,11 @@ from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Observer
 from noisyir.engine.store import Store
-from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.planning import bench_of, pipeline_of
-from noisyir.pipelines.settings import RefreshCorpusParams
-from noisyir.pipelines.suite import Suite
-from noisyir.settings import Params
+from noisyir.methods import experiments
+from noisyir.methods.plans.experiment import Experiment
+from noisyir.methods.plans.planning import bench_of, pipeline_of
+from noisyir.methods.plans.settings import RefreshCorpusParams
+from noisyir.methods.plans.suite import Suite
 from tests import tiny, tiny_squad
 from tests.tiny_models import tiny_bert, tiny_classifier
 

@@ -64,7 +64,7 @@ class Site:
     def noisyir(self, *arguments: str) -> str:
         """What the command line prints, with the servers' addresses in its environment."""
         done = subprocess.run(
-            [sys.executable, "-m", "noisyir.cli", *arguments],
+            [sys.executable, "-m", "noisyir.front.cli", *arguments],
             cwd=ROOT, env=self.environment | self.client_environment(), capture_output=True, text=True, timeout=600,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from noisyir.cli import main
+from noisyir.front.cli import main
 from tests.tiny_models import WORDS, tiny_decoder
 
 pytestmark = pytest.mark.slow

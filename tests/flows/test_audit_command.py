@@ -12,8 +12,8 @@ from html import unescape
 import pyarrow.parquet as pq
 import pytest
 
-from noisyir.cli import main
 from noisyir.engine.store import Store
+from noisyir.front.cli import main
 from tests.flows.screens import check_fits, check_recorded, plain, terminal
 from tests.tiny import write_beir, write_words
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.cli import main
 from noisyir.engine.store import Store
+from noisyir.front.cli import main
 from tests.tiny import tiny_data
 
 SUITE = """
@@ -89,7 +89,7 @@ def forecast(stdout: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def killed(home: Path, suite: Path) -> set[str]:
     """A bench of two seeds, killed as soon as the noisy pairs are there; the names of the builds that it left."""
-    command = [sys.executable, "-m", "noisyir.cli", "bench", "noise", "--suite", str(suite), "--seeds", "2"]
+    command = [sys.executable, "-m", "noisyir.front.cli", "bench", "noise", "--suite", str(suite), "--seeds", "2"]
     environment = {**os.environ, "NOISYIR_HOME": str(home)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         assert soon(lambda: len(list(home.glob("store/corrupt/*/*/_meta.json"))) == 2)

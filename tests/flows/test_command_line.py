@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.cli import main
+from noisyir.base.errors import install_hint
 from noisyir.engine.store import Store
-from noisyir.errors import install_hint
+from noisyir.front.cli import main
 from tests.flows.screens import check_fits, check_recorded, plain, terminal
 from tests.tiny import SETTINGS, tiny_data
 
@@ -29,7 +29,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def command(home: Path, *args: str) -> list[str]:
-    return [sys.executable, "-m", "noisyir.cli", *args]
+    return [sys.executable, "-m", "noisyir.front.cli", *args]
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -267,7 +267,7 @@ def test_what_was_built_can_be_shown_traced_searched_and_exported(here, finished
 
 def test_doctor_names_the_extra_that_is_missing(monkeypatch, capsys):
     """What it advises stands there as it is typed: brackets are no markup."""
-    from noisyir.commands import doctor
+    from noisyir.front.commands import doctor
 
     monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "s3fs" else object())
     main(["doctor"])

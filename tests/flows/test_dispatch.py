@@ -5,11 +5,11 @@ from uuid import UUID
 
 import pytest
 
+from noisyir.base.errors import ConfigError, NoisyirError
+from noisyir.engine.known_stages import stage_named
 from noisyir.engine.plan import failed_step
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, NoisyirError
-from noisyir.stages import stage_named
-from noisyir.tracking.backend import connect
+from noisyir.registry.backend import connect
 from tests.flows.test_bench_command import SUITE
 from tests.flows.workers import deploy, worker
 from tests.tiny import SETTINGS, tiny_data

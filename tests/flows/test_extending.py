@@ -50,7 +50,7 @@ def noisyir(tmp_path_factory):
 
     def call(*arguments: str) -> str:
         done = subprocess.run(
-            [folder / "venv" / "bin" / "python", "-m", "noisyir.cli", *arguments],
+            [folder / "venv" / "bin" / "python", "-m", "noisyir.front.cli", *arguments],
             cwd=folder, env={**os.environ, "NOISYIR_HOME": str(folder / "home")}, capture_output=True, text=True,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

@@ -4,15 +4,15 @@ from uuid import UUID
 
 import pytest
 
-from noisyir import experiments
 from noisyir.app import runs
 from noisyir.app.runs import Execution
+from noisyir.base.errors import DataError
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, execute
 from noisyir.engine.runtime import FanOut, Runtime
 from noisyir.engine.store import Store
-from noisyir.errors import DataError
-from noisyir.tracking.tracker import Tracker
+from noisyir.methods import experiments
+from noisyir.registry.tracker import Tracker
 from tests.flows.recorded import read_flow_run, task_runs
 from tests.flows.test_bench_command import SUITE
 from tests.tiny import SETTINGS, tiny_data

@@ -24,7 +24,7 @@ def noisyir(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess
         "OMP_NUM_THREADS": "1",
     }
     return subprocess.run(
-        [sys.executable, "-m", "noisyir.cli", *words], env={**os.environ, **own, **more}, capture_output=True,
+        [sys.executable, "-m", "noisyir.front.cli", *words], env={**os.environ, **own, **more}, capture_output=True,
         text=True, cwd=home,
     )  # fmt: skip
 

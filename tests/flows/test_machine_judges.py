@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.auditing.asking.address import KEY
-from noisyir.auditing.asking.answer_records import ModelJudgement
-from noisyir.auditing.asking.judges.endpoint import KEPT
-from noisyir.cli import main
+from noisyir.audits.model_judges.address import KEY
+from noisyir.audits.model_judges.answer_records import ModelJudgement
+from noisyir.audits.model_judges.judges.endpoint import KEPT
+from noisyir.front.cli import main
 from tests.judge_server import Reaction, chances, decision, judge_server, says, verdict
 from tests.tiny_models import WORDS, tiny_classifier
 
@@ -312,7 +312,7 @@ def test_a_killed_command_goes_on_without_asking_again(noisyir, file, tmp_path, 
     with judge_server(honest) as (server, url):
         server.react = lambda call, before: honest(call, before) if len(server.calls) < 25 else Reaction(hang=120)
         asking = ["--judge-url", url, "--judge-name", "m", "--judge-budget", "60", WORDS_ALONE]
-        command = [sys.executable, "-m", "noisyir.cli", "audit", str(file), "--out", "asked", *asking, *QUICK]
+        command = [sys.executable, "-m", "noisyir.front.cli", "audit", str(file), "--out", "asked", *asking, *QUICK]
         environment = {**os.environ, "NOISYIR_HOME": str(home), "PYTHONPATH": str(Path(__file__).parents[2])}
         with subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
             for line in process.stderr:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.auditing.asking.judges import Question
-from noisyir.auditing.asking.judges.chat import Chat
-from noisyir.cli import main
+from noisyir.audits.model_judges.judges import Question
+from noisyir.audits.model_judges.judges.chat import Chat
+from noisyir.front.cli import main
 from tests.model_server import GGUF, INSTALL, served, smollm2, wheel
 
 pytestmark = [
@@ -131,8 +131,8 @@ def test_what_is_read_is_what_the_model_computes(folder, environment, tmp_path):
     words = {word: sum(c for token, c in listed.items() if token.strip().lower() == word) for word in ("yes", "no")}
     yes, no = (chance or min(listed.values()) for chance in words.values())
 
-    from noisyir.auditing.asking.budget import Budget
-    from noisyir.auditing.asking.judges import QuestionQueue
+    from noisyir.audits.model_judges.budget import Budget
+    from noisyir.audits.model_judges.judges import QuestionQueue
     from noisyir.engine.runtime import Runtime
 
     with served(

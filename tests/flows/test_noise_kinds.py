@@ -5,14 +5,14 @@ import json
 import pyarrow.compute as pc
 import pytest
 
-from noisyir import experiments
 from noisyir.app.label_audit import run_audit
 from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
-from noisyir.pipelines.retrievers import train_retriever
-from noisyir.tracking import open_tracker
+from noisyir.methods import experiments
+from noisyir.methods.plans.retrievers import train_retriever
+from noisyir.registry import open_tracker
 from tests.tiny import SETTINGS, tiny_data
 
 QUICK = ("methods=[dpr,oracle,reweight]", "detectors={bm25: bm25_margin, sim: similarity}")

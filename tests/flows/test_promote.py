@@ -2,11 +2,11 @@
 
 import pytest
 
+from noisyir.base.errors import StoreError
 from noisyir.engine.store import Store
-from noisyir.errors import StoreError
-from noisyir.eval.settings import PromoteParams
-from noisyir.tracking.backend import connect
-from noisyir.tracking.promote import decisions
+from noisyir.evaluation.settings import PromoteParams
+from noisyir.registry.backend import connect
+from noisyir.registry.promote import decisions
 
 pytestmark = pytest.mark.usefixtures("prefect_api")
 

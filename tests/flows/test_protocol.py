@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.cli import main
 from noisyir.engine.store import Store
+from noisyir.front.cli import main
 from tests.tiny import tiny_data
 
 SUITE = """

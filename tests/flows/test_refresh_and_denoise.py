@@ -7,8 +7,8 @@ from urllib.parse import urlparse
 
 import pytest
 
-from noisyir.cli import main
-from noisyir.errors import ConfigError, DataError, StoreError
+from noisyir.base.errors import ConfigError, DataError, StoreError
+from noisyir.front.cli import main
 from tests.flows.recorded import task_runs
 from tests.tiny import SETTINGS, tiny_data
 

@@ -1,11 +1,11 @@
 """The report, the bench and a comparison in a real browser: narrow and wide, light and dark, and by axe's rules."""
 
 from noisyir.engine.store import Store
-from noisyir.report.bench import render
+from noisyir.evaluation.pages.bench import render
 from tests.flows import test_audit_page
 from tests.flows.test_audit_page import browser, faults, look, page  # noqa: F401 - fixtures
-from tests.unit.report.test_bench_page import PARAMS, bench
-from tests.unit.report.world import report_folder
+from tests.unit.evaluation.test_bench_page import PARAMS, bench
+from tests.unit.evaluation.world import report_folder
 
 pytestmark = test_audit_page.pytestmark
 

@@ -16,12 +16,12 @@ import httpx
 import pyarrow.parquet as pq
 import pytest
 
-from noisyir.cli import main
+from noisyir.front.cli import main
 from tests.served import http
 from tests.tiny import SETTINGS, write_beir
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-CLI = [sys.executable, "-m", "noisyir.cli"]
+CLI = [sys.executable, "-m", "noisyir.front.cli"]
 
 
 @pytest.fixture(scope="module")

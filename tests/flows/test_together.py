@@ -5,15 +5,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from uuid import uuid4
 
-from noisyir import experiments
 from noisyir.engine.build_stage import Result, run_stage
+from noisyir.engine.known_stages import stage_named
 from noisyir.engine.plan import Choice, execute
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Inputs, Step
 from noisyir.engine.store import Store
-from noisyir.pipelines.retrievers import train_retriever
-from noisyir.stages import stage_named
-from noisyir.tracking.tracker import Tracker
+from noisyir.methods import experiments
+from noisyir.methods.plans.retrievers import train_retriever
+from noisyir.registry.tracker import Tracker
 from noisyir.training.launch import SerializedStep
 from tests.tiny import SETTINGS, tiny_data
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from noisyir import experiments
 from noisyir.app.runs import Execution
+from noisyir.base.errors import ConfigError
 from noisyir.engine.plan import Choice
-from noisyir.errors import ConfigError
+from noisyir.methods import experiments
 from tests.tiny_models import tiny_bert
 from tests.tiny_squad import SETTINGS, write_squad
 

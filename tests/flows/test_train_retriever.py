@@ -10,22 +10,22 @@ from uuid import UUID
 
 import pytest
 
-from noisyir import experiments
 from noisyir.app import runs
 from noisyir.app.runs import Execution, Outcome
-from noisyir.data.corruptions.other_documents import Group
+from noisyir.base.errors import ConfigError, DataError
+from noisyir.base.settings import Params
+from noisyir.corruption.kinds.other_documents import Group
 from noisyir.engine.meta import Meta
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage, Step
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, DataError
-from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.retrievers import train_retriever as plan_of
-from noisyir.schemas.results import REPORT
-from noisyir.settings import Params
-from noisyir.tracking.backend import connect
-from noisyir.tracking.tracker import Tracker
+from noisyir.evaluation.artifacts import REPORT
+from noisyir.methods import experiments
+from noisyir.methods.plans.experiment import Experiment
+from noisyir.methods.plans.retrievers import train_retriever as plan_of
+from noisyir.registry.backend import connect
+from noisyir.registry.tracker import Tracker
 from tests.flows.recorded import read_flow_run, task_runs
 from tests.tiny import SETTINGS, tiny_data
 
@@ -218,7 +218,7 @@ def test_the_command_line_needs_no_server_and_prints_only_its_own(exp: Experimen
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
     arguments = ["run", "demo", *SETTINGS, f"data.path={exp.data.path}", "--to", "corrupt", "--engine", "prefect"]
     done = subprocess.run(
-        [sys.executable, "-m", "noisyir.cli", *arguments, "--no-track", "--json"],
+        [sys.executable, "-m", "noisyir.front.cli", *arguments, "--no-track", "--json"],
         cwd=ROOT,
         env=environment | {"NOISYIR_HOME": str(tmp_path)},
         capture_output=True,

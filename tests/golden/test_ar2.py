@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.losses.ar2 import adversarial, distillation, ranker_loss, retriever_loss, rewards
+from noisyir.training.losses.ar2 import adversarial, distillation, ranker_loss, retriever_loss, rewards
 
 # two queries; the right passage is in column 0
 RETRIEVER, RANKER = [[1.0, 2.0, 0.5, -1.0], [0.0, -0.5, 3.0, 1.0]], [[2.0, 1.0, -0.5, 2.5], [-1.0, 0.5, 0.0, 0.25]]

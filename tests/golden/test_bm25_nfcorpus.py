@@ -7,9 +7,9 @@ import ir_measures
 import pyarrow as pa
 import pytest
 
+from noisyir.data.artifacts import CORPUS, QUERIES
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params
-from noisyir.schemas.data import CORPUS, QUERIES
-from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
+from noisyir.retrieval.stages.bm25 import BM25, BM25_INDEX
 
 NFCORPUS = Path(__file__).parents[2].parent / "shared" / "data" / "beir" / "nfcorpus"
 

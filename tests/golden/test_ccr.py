@@ -5,7 +5,7 @@ from math import exp, inf, log
 import pytest
 import torch
 
-from noisyir.losses.dpr import ccr, masked_log_probs, pair_nll, robust_loss
+from noisyir.training.losses.dpr import ccr, masked_log_probs, pair_nll, robust_loss
 
 NOBODY = torch.zeros(1, 4, dtype=torch.bool)
 FIRST = torch.tensor([0])

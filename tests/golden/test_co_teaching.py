@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.errors import DataError
-from noisyir.losses.dpr import pair_nll
+from noisyir.base.errors import DataError
 from noisyir.methods.co_teaching.learner import CoTeachingRun, keep_share, perturbed, small_loss, taught
 from noisyir.training.batches import PairBatches, Ragged, TrainingPairs
 from noisyir.training.bi_encoder import train
 from noisyir.training.learner import Contrastive
+from noisyir.training.losses.dpr import pair_nll
 from noisyir.training.optimisers import learning_rate, optimiser_for
 from noisyir.training.run import TrainingContext
 from noisyir.training.settings import TrainCoTeachingParams

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noisyir.eval.detection import confidence_quality
+from noisyir.evaluation.detection import confidence_quality
 
 VALUES = np.array([0.5, 0.3, 0.2, 0.9, 0.1, 0.5, 0.5])
 RIGHT = np.array([True, False, True, False, True, False, False])

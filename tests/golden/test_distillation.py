@@ -8,8 +8,8 @@ import torch
 from sentence_transformers.sentence_transformer.losses import DistillKLDivLoss, MarginMSELoss
 from torch.nn import functional
 
-from noisyir.losses.distillation import UNDERFLOW, listwise_kl, lse_pair, margin_mse, too_good, underflowing
-from noisyir.losses.dpr import pair_nll
+from noisyir.training.losses.distillation import UNDERFLOW, listwise_kl, lse_pair, margin_mse, too_good, underflowing
+from noisyir.training.losses.dpr import pair_nll
 
 STUDENT, TEACHER = [[2.0, 1.0, -1.0], [0.5, 0.0, 3.0]], [[1.0, 1.5, 0.0], [0.5, 2.0, -1.0]]
 ALL, NONE = torch.ones(2, 3, dtype=torch.bool), torch.zeros(2, 3, dtype=torch.bool)

@@ -5,7 +5,7 @@ from math import exp, log
 import pytest
 import torch
 
-from noisyir.losses.dpr import masked_log_probs, pair_nll
+from noisyir.training.losses.dpr import masked_log_probs, pair_nll
 
 NONE = torch.zeros(2, 3, dtype=torch.bool)
 

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.eval.measures import per_query, ranked
 from noisyir.retrieval.fusion import (
     WEIGHTS,
     candidates_of,
@@ -16,6 +15,7 @@ from noisyir.retrieval.fusion import (
     fused_scores,
     ndcg,
 )
+from noisyir.retrieval.measures import per_query, ranked
 
 LEXICAL = {"q1": {"a": 12.0, "b": 9.0, "c": 3.0}, "q2": {"a": 5.0}, "q3": {"x": 2.0, "y": 2.0}}
 DENSE = {"q1": {"b": 0.9, "d": 0.7, "a": -0.1}, "q3": {"z": 0.5}, "q4": {"m": 0.2, "n": 0.1}}

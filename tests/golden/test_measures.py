@@ -5,8 +5,8 @@ from math import log2
 import pyarrow as pa
 import pytest
 
-from noisyir.errors import ConfigError
-from noisyir.eval.measures import judged, parse, per_query, ranked
+from noisyir.base.errors import ConfigError
+from noisyir.retrieval.measures import judged, parse, per_query, ranked
 
 
 def run_of(**rankings: list[str]) -> pa.Table:

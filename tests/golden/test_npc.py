@@ -11,9 +11,9 @@ from noisyir.detection.detect import detect
 from noisyir.detection.in_batch import InBatch, log_rank, score_in_batch
 from noisyir.detection.mixture import fit_gaussians
 from noisyir.detection.settings import DetectParams
-from noisyir.losses.dpr import masked_log_probs, pair_nll
-from noisyir.losses.npc import consistency, move_average, npc_loss
 from noisyir.training.batches import Ragged, TrainingPairs
+from noisyir.training.losses.dpr import masked_log_probs, pair_nll
+from noisyir.training.losses.npc import consistency, move_average, npc_loss
 from tests.tiny_models import static_encoder
 
 NOTHING = torch.zeros(2, 3, dtype=torch.bool)

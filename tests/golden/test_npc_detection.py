@@ -7,11 +7,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.mixture import GaussianMixture
 
+from noisyir.base.errors import DataError
 from noisyir.detection.combine import Scores, combined, learnt_weights, robust_z, weights_of
 from noisyir.detection.mixture import Mixture, beta_parameters, fit_betas, fit_gaussians
 from noisyir.detection.null import rank_shares, wrong_by_null
 from noisyir.detection.rate import rate_by_null
-from noisyir.errors import DataError
 
 FITS = [fit_gaussians, fit_betas]
 

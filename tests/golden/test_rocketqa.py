@@ -5,7 +5,7 @@ from math import exp, log
 import pytest
 import torch
 
-from noisyir.losses.dpr import pointwise_loss
+from noisyir.training.losses.dpr import pointwise_loss
 
 # two queries; the right passage is in column 0
 RANKER = [[2.0, 1.0, -0.5, 2.5, 0.0], [-1.0, 0.5, 0.0, 0.25, -3.0]]

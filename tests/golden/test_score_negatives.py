@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
-from noisyir.eval.negatives import (
+from noisyir.evaluation.negatives import (
     BINS,
     below,
     describe,

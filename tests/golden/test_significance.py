@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from noisyir.eval.significance import crossed_t_test, guarded_interval, holm, variance_parts, verdict
+from noisyir.evaluation.significance import crossed_t_test, guarded_interval, holm, variance_parts, verdict
 
 
 def test_holm_multiplies_the_smallest_by_the_number_of_tests():  # Holm, 1979

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.losses.dpr import pair_nll
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw, shares
 from noisyir.mining.filters import angle
 from noisyir.mining.samplers import TriSampler, by_deviation, in_triangle, near_positive
+from noisyir.training.losses.dpr import pair_nll
 
 SCORES = np.array([9.0, 8.0, 6.0, 3.0])
 POSITIVE = np.full(4, 8.0)

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from noisyir.eval.comparison import compare
-from noisyir.eval.significance import crossed_t_test, holm
+from noisyir.evaluation.comparison import compare
+from noisyir.evaluation.significance import crossed_t_test, holm
 
 p_values = hnp.arrays(float, st.integers(0, 20), elements=st.floats(0, 1))
 unit = st.floats(0, 1, width=32)

@@ -10,7 +10,7 @@ from noisyir.detection.combine import Scores
 from noisyir.detection.detect import detect
 from noisyir.detection.mixture import Mixture
 from noisyir.detection.settings import DetectParams
-from noisyir.eval.detection import detection_quality
+from noisyir.evaluation.detection import detection_quality
 
 METHODS = ["gmm", "beta", "null"]
 methods = st.sampled_from(METHODS)

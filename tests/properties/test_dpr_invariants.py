@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from noisyir.losses.dpr import masked_log_probs, pair_nll
 from noisyir.models.text_tokenizer import Tokens
 from noisyir.training.batches import PairBatches, Ragged, TrainingPairs
+from noisyir.training.losses.dpr import masked_log_probs, pair_nll
 
 ROWS, COLUMNS = 4, 7
 scores = arrays.arrays(np.float32, (ROWS, COLUMNS), elements=st.floats(-30, 30, width=32)).map(torch.from_numpy)

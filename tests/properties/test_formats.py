@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from noisyir.base.errors import NoisyirError
 from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.formats import Format
 from noisyir.data.importing import take_in
 from noisyir.data.leniency import _account, lenient
 from noisyir.data.recognise import recognise
 from noisyir.data.records import RecordsByKind
-from noisyir.errors import NoisyirError
 
 # kind, and what is written; "/" at the end is a folder.
 WRITTEN = [

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from noisyir.base.errors import DataError
+from noisyir.data.artifacts import PAIRS, QRELS, QUERIES
 from noisyir.data.held_out import hold_out, near_duplicates
 from noisyir.data.settings import HeldOutParams
-from noisyir.errors import DataError
-from noisyir.schemas.data import PAIRS, QRELS, QUERIES
 
 TEXTS = st.lists(st.text("abcde ", max_size=12), min_size=1, max_size=30)
 

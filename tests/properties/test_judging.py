@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisyir.detection.judged import JudgedPairs
-from noisyir.detection.judging import judge_all
+from noisyir.detection.calibration.fit import judge_all
+from noisyir.detection.calibration.logistic import JudgedPairs
 
 
 @st.composite

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisyir.data.corruptions import ChosenPairs
-from noisyir.data.corruptions.other_documents import Group, Neighbour, draw_mismatches, nearest
+from noisyir.base.errors import DataError
+from noisyir.corruption.kinds import ChosenPairs
+from noisyir.corruption.kinds.other_documents import Group, Neighbour, draw_mismatches, nearest
 from noisyir.data.draws import choose_pairs, is_among
-from noisyir.errors import DataError
 
 seeds = st.integers(0, 2**32)
 

@@ -11,8 +11,8 @@ from noisyir.detection.detect import detect
 from noisyir.detection.in_batch import InBatch, log_rank, score_in_batch
 from noisyir.detection.settings import DetectParams
 from noisyir.detection.synthetic import passages_of_others
-from noisyir.losses.dpr import pair_nll
 from noisyir.training.batches import Ragged, TrainingPairs
+from noisyir.training.losses.dpr import pair_nll
 from tests.tiny_models import static_encoder
 
 WORDS = 40

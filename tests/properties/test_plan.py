@@ -2,12 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from noisyir.base.errors import ConfigError
+from noisyir.base.settings import Params
+from noisyir.data.artifacts import QUERIES
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.stage import Job, Stage
-from noisyir.errors import ConfigError
-from noisyir.schemas.data import QUERIES
-from noisyir.schemas.training import MODEL
-from noisyir.settings import Params
+from noisyir.models.artifacts import MODEL
 
 
 class Numbers(Params):

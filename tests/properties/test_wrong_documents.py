@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisyir.data.corruptions import Corruption
-from noisyir.data.corruptions.changed_texts import (
+from noisyir.base.errors import DataError
+from noisyir.corruption.kinds import Corruption
+from noisyir.corruption.kinds.changed_texts import (
     Vague,
     draw_by_weight,
     entities,
@@ -20,10 +21,9 @@ from noisyir.data.corruptions.changed_texts import (
     vagueness,
     without_words,
 )
-from noisyir.data.corruptions.other_documents import Absent, Confusable, SameSource, best_first
-from noisyir.errors import DataError
+from noisyir.corruption.kinds.other_documents import Absent, Confusable, SameSource, best_first
+from noisyir.corruption.stages.corrupt import named
 from noisyir.retrieval.analysis import STOP_WORDS
-from noisyir.stages.data.corrupt import named
 from tests.training_pairs import training_pairs
 
 WORDS = "Anna Bert 1999 12 the of cat dog bird fish tree".split()

@@ -4,9 +4,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from noisyir import experiments
-from noisyir.cli import main
-from noisyir.errors import ConfigError, DataError
+from noisyir.base.errors import ConfigError, DataError
+from noisyir.front.cli import main
+from noisyir.methods import experiments
 from noisyir.models.bi_encoder import initial_bi_encoder
 from noisyir.models.settings import InitModelParams
 from noisyir.models.weights import locate_weights

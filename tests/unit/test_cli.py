@@ -8,15 +8,16 @@ from pkgutil import iter_modules
 
 import pytest
 
-from noisyir import cli, commands, experiments
-from noisyir.commands import bench, protocol, verify
-from noisyir.errors import StoreError
+from noisyir.base.errors import StoreError
+from noisyir.front import cli, commands
+from noisyir.front.commands import bench, protocol, verify
+from noisyir.methods import experiments
 
 VERBS = [module.name.replace("_", "-") for module in iter_modules(commands.__path__)]
 SLOW = {"rich", "torch", "transformers", "numpy", "pyarrow", "pydantic", "mlflow", "prefect"}
 
 
-@pytest.mark.parametrize("code", ["import noisyir", "from noisyir.cli import main; main(['--help'])"])
+@pytest.mark.parametrize("code", ["import noisyir", "from noisyir.front.cli import main; main(['--help'])"])
 def test_nothing_that_takes_long_is_loaded_to_list_the_verbs(code: str):
     code += f"; import sys; print(sorted({SLOW!r} & set(sys.modules)), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -26,7 +27,7 @@ def test_nothing_that_takes_long_is_loaded_to_list_the_verbs(code: str):
 @pytest.mark.parametrize("given", [None, "active"])
 def test_threads_that_wait_do_not_spin_unless_the_environment_says_so(given: str | None):
     environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    code = "import noisyir.cli, os; print(os.environ['OMP_WAIT_POLICY'])"
+    code = "import noisyir.front.cli, os; print(os.environ['OMP_WAIT_POLICY'])"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment | ({"OMP_WAIT_POLICY": given} if given else {}),
         capture_output=True, text=True, check=True,
@@ -92,7 +93,7 @@ def completed(*words: str) -> list[str]:
     """What a shell offers for the last word, by typer's protocol for bash."""
     asked = {"_NOISYIR_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(["noisyir", *words])}
     done = subprocess.run(
-        [sys.executable, "-m", "noisyir.cli"],
+        [sys.executable, "-m", "noisyir.front.cli"],
         env={**asked, "COMP_CWORD": str(len(words)), "PATH": ""},
         cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True,
     )  # fmt: skip
@@ -150,7 +151,7 @@ def test_an_interrupted_command_says_how_to_go_on(monkeypatch, capsys):
 
 
 def test_a_reader_who_leaves_is_no_error():
-    program = "import sys; from noisyir.cli import main; sys.exit(main(['--help']))"
+    program = "import sys; from noisyir.front.cli import main; sys.exit(main(['--help']))"
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()
     assert process.wait() == 0 and process.stderr.read() == b""

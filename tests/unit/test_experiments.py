@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from noisyir import experiments
-from noisyir.data.corruptions.other_documents import AnyDocument
+from noisyir.base.errors import ConfigError
+from noisyir.corruption.kinds.other_documents import AnyDocument
 from noisyir.data.formats.beir import Beir
-from noisyir.errors import ConfigError
-from noisyir.pipelines.experiment import Experiment
+from noisyir.methods import experiments
+from noisyir.methods.plans.experiment import Experiment
 
 
 @pytest.mark.parametrize("name", experiments.names())

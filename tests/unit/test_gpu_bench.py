@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from noisyir.engine.store import Store
-from noisyir.pipelines.method import Method
+from noisyir.methods.plans.method import Method
 
 
 @pytest.fixture(scope="module")

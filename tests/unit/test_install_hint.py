@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.errors import install_hint
+from noisyir.base.errors import install_hint
 
 
 @pytest.fixture

@@ -7,19 +7,19 @@ from typing import Annotated, Any, ClassVar, Literal
 import pytest
 from pydantic import Field, create_model
 
-from noisyir import experiments
+from noisyir.base.settings import Location, Params, ReadWhen
+from noisyir.base.variants import Variant
 from noisyir.detection.detectors import Detector
+from noisyir.engine.known_stages import known_stages
 from noisyir.engine.plan import key_of
 from noisyir.engine.stage import Stage
-from noisyir.experiments import from_settings
+from noisyir.methods import experiments
+from noisyir.methods.experiments import from_settings
+from noisyir.methods.plans.planning import pipeline_of
 from noisyir.mining.samplers import Sampler
 from noisyir.mining.settings import MineParams
 from noisyir.models.settings import InitModelParams
-from noisyir.pipelines.planning import pipeline_of
-from noisyir.settings import Location, Params, ReadWhen
-from noisyir.stages import known_stages
 from noisyir.training.settings import TrainDprParams
-from noisyir.variants import Variant
 from tests.defaults import SNAPSHOT, changed_without_a_version, defaults_now, families
 
 

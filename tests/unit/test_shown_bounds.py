@@ -9,7 +9,7 @@ from bench import shown_bounds
 from bench.cleaning import cleaned
 from bench.scored_sets import ScoredPairs
 from bench.shown_bounds import Held, cell, is_below, of_draw, shares, true_gain
-from noisyir.detection.judged import JudgedPairs, learn
+from noisyir.detection.calibration.logistic import JudgedPairs, learn
 
 
 def pairs(wrong=0.3, count=600, seed=0):

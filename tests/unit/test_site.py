@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from noisyir import cli
+from noisyir.front import cli
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from noisyir import experiments
-from noisyir.errors import ConfigError
-from noisyir.experiments import parse_yaml
+from noisyir.base.errors import ConfigError
+from noisyir.methods import experiments
+from noisyir.methods.experiments import parse_yaml
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)

@@ -63,7 +63,7 @@ def _plan(tables: Any = None) -> Any:
     from bench.speed.stages import collection
     from noisyir.engine.plan import Plan
     from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params
-    from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
+    from noisyir.retrieval.stages.bm25 import BM25, BM25_INDEX
 
     plan = Plan(0)
     data = collection(plan, tables)

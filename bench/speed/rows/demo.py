@@ -29,7 +29,7 @@ class Demo(Row):
         with tempfile.TemporaryDirectory(dir=work.folder) as home:
             environment = os.environ | {"NOISYIR_HOME": home}
             began, cpu = time.perf_counter(), _of_children()
-            command = [sys.executable, "-m", "noisyir.cli", "run", "demo"]
+            command = [sys.executable, "-m", "noisyir.front.cli", "run", "demo"]
             with (Path(home) / "said").open("w") as said:
                 run = subprocess.Popen(command, env=environment, stdout=said, stderr=said, text=True)
                 peak = watched(run)

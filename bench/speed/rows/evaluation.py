@@ -41,7 +41,7 @@ class Evaluation(Row):
         import ir_measures  # noqa: F401 - loading packages is not evaluating
         import pyarrow.parquet as pq
 
-        from noisyir.eval.measures import judged, per_query, ranked
+        from noisyir.retrieval.measures import judged, per_query, ranked
 
         for _ in range(2):  # the first loads what is loaded at first use
             with Stopwatch() as watch:

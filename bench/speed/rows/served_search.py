@@ -59,6 +59,6 @@ class ServedSearch(Row):
         path = "/v1/vector_stores/world/search"
         requests = [serving.request(path, {"query": text, **body}) for text in serving.queries(work, work.size)]
         with serving.served(
-            "noisyir.cli", "serve", "world", "--store", str(work.folder / "store"), "--port", "{port}"
+            "noisyir.front.cli", "serve", "world", "--store", str(work.folder / "store"), "--port", "{port}"
         ) as address:
             return serving.asked(address, requests, clients)

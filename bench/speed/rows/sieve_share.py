@@ -46,8 +46,8 @@ class SieveShare(Row):
         from bench.speed.stages import build
         from noisyir.engine.plan import Plan
         from noisyir.engine.store import Store
-        from noisyir.experiments import load
-        from noisyir.pipelines.planning import pipeline_of
+        from noisyir.methods.experiments import load
+        from noisyir.methods.plans.planning import pipeline_of
 
         data = f"data={{kind: pairs, path: {work.folder / 'pairs.jsonl'}}}"
         plan = pipeline_of(load("ar2_small", [data, *_SETTINGS]))

@@ -14,11 +14,11 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import cast
 
-from noisyir import experiments
 from noisyir.app.systems import against_export
+from noisyir.base.errors import ConfigError, StoreError, did_you_mean
+from noisyir.base.variants import entries
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, StoreError, did_you_mean
-from noisyir.variants import entries
+from noisyir.methods import experiments
 
 GROUP = "noisyir.exports"
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from noisyir.app.exports.sentence_transformers import write_model
+from noisyir.base.errors import ConfigError
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError
 from noisyir.models.layout import read_layout
 
 SUFFIX = "-huggingface"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from noisyir.app.lookup import finished_comparison
 from noisyir.engine.store import Store
-from noisyir.report.summary import difference_rows, summary_rows
+from noisyir.evaluation.pages.summary import difference_rows, summary_rows
 
 SUFFIX = ".tex"
 _SPECIAL = re.compile(r"[&%$#_{}]")

@@ -6,13 +6,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from noisyir.app.exports.sentence_transformers import how_to_load, write_model
+from noisyir.base.errors import ConfigError
 from noisyir.engine.meta import Meta
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError
 from noisyir.models.layout import read_layout, write_json
+from noisyir.models.stages.init_model import INIT_MODEL
 from noisyir.models.trainable import ADAPTER
 from noisyir.models.weights import MINILM, locate_weights
-from noisyir.stages.training.init_model import INIT_MODEL
 
 SUFFIX, OF_MODEL = "-lora", True
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from noisyir.app.lookup import finished_comparison
+from noisyir.base.pages.cells import markdown_table
 from noisyir.engine.store import Store
-from noisyir.report.cells import markdown_table
-from noisyir.report.summary import difference_rows, summary_rows
+from noisyir.evaluation.pages.summary import difference_rows, summary_rows
 
 SUFFIX = ".md"
 

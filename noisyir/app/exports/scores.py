@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.app.lookup import kept_by_run
+from noisyir.base.errors import ConfigError, StoreError, did_you_mean
 from noisyir.data.examples import Passage
 from noisyir.data.scored_lists import SHAPES, ScoredList, write_scored_lists
 from noisyir.engine.meta import Meta
 from noisyir.engine.store import Store
 from noisyir.engine.tables import pair_ids
-from noisyir.errors import ConfigError, StoreError, did_you_mean
 
 SUFFIX = "-scores.jsonl"
 KNOWN = (*SHAPES, "trec")

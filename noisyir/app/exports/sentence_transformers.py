@@ -9,8 +9,8 @@ from noisyir.app.model_card import model_card
 from noisyir.app.systems import model_to_export
 from noisyir.engine.meta import Ref
 from noisyir.engine.store import Store
-from noisyir.pipelines.experiment import recorded_experiment
-from noisyir.tracking.card import HYBRID_FILE, combination
+from noisyir.methods.plans.experiment import recorded_experiment
+from noisyir.registry.card import HYBRID_FILE, combination
 
 SUFFIX, OF_MODEL = "-model", True
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from noisyir.app.lookup import finished_comparison
 from noisyir.engine.store import Store
-from noisyir.tracking.evaluation import read_evaluation
+from noisyir.registry.evaluation import read_evaluation
 
 SUFFIX = "-trec"
 

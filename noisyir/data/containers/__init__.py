@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+from noisyir.base.errors import DataError
 from noisyir.data.text_files import PACKED, first_bytes
-from noisyir.errors import DataError
 
 Row = tuple[int, dict[str, Any]]
 

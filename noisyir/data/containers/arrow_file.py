@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from noisyir.base.errors import DataError
 from noisyir.data.containers import Check, Row, accept
 from noisyir.data.containers.arrow_rows import as_table, numbered
 from noisyir.engine.outside_errors import one_line
-from noisyir.errors import DataError
 
 _FILE = b"ARROW1"
 

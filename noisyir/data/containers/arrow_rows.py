@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from noisyir.base.errors import DataError
 from noisyir.data.containers import Row
 from noisyir.data.leniency import bad_row
 from noisyir.engine.outside_errors import one_line
-from noisyir.errors import DataError
 
 _WRITTEN_AT_ONCE = 10_000
 _NO_TEXT = "UTF8"  # in what pyarrow says of a text that is none

@@ -7,11 +7,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from noisyir.base.errors import DataError
 from noisyir.data.containers import FIRST_ROWS, Check, Row, accept
 from noisyir.data.json_arrays import json_array
 from noisyir.data.leniency import bad_row
 from noisyir.data.text_files import open_to_write
-from noisyir.errors import DataError
 
 
 @dataclass(frozen=True)

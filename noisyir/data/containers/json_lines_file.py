@@ -7,10 +7,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from noisyir.base.errors import DataError
 from noisyir.data.containers import FIRST_ROWS, Check, Row, accept
 from noisyir.data.leniency import bad_row
 from noisyir.data.text_files import json_lines, open_to_write
-from noisyir.errors import DataError
 
 
 @dataclass(frozen=True)

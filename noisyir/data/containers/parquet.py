@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from noisyir.base.errors import DataError
 from noisyir.data.containers import Check, Row, accept
 from noisyir.data.containers.arrow_rows import as_table, numbered
 from noisyir.data.limits import LINE
 from noisyir.engine.outside_errors import one_line
-from noisyir.errors import DataError
 
 _BATCH_ROWS = 4096
 

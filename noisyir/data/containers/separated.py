@@ -9,11 +9,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from noisyir.base.errors import DataError
 from noisyir.data.containers import Check, Row, accept
 from noisyir.data.leniency import bad_row, glance
 from noisyir.data.limits import LINE
 from noisyir.data.text_files import open_to_write, utf8_lines
-from noisyir.errors import DataError
 
 _DELIMITERS = ",;\t|"
 _SAMPLE = 50  # records by which a delimiter is chosen

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
+from noisyir.base.errors import DataError, MissingPackageError, install_hint
 from noisyir.data.containers import Check, Row, accept
 from noisyir.data.limits import LINE
-from noisyir.errors import DataError, MissingPackageError, install_hint
 
 _LONGEST_CELL = 32_767  # characters; Excel's own limit
 _DENSEST = 200  # times that a large part of a workbook is larger than it is packed; people's are 5 to 50 times

@@ -10,15 +10,15 @@ from typing import Any, ClassVar, Protocol
 
 from pydantic import Field, PositiveInt, model_validator
 
+from noisyir.base.errors import DataError, NoisyirError
+from noisyir.base.settings import HELD_OUT, Location, Split
+from noisyir.base.variants import Variant
 from noisyir.data.collection import Collection
 from noisyir.data.examples import ExampleSource
 from noisyir.data.limits import fetched, is_on_hub
 from noisyir.data.records import Judgement, Negative, Source
 from noisyir.data.settings import RecordParams
 from noisyir.engine.provenance import may_be_absent
-from noisyir.errors import DataError, NoisyirError
-from noisyir.settings import HELD_OUT, Location, Split
-from noisyir.variants import Variant
 
 
 class Format(Variant, RecordParams):

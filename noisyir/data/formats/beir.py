@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import Field
 
+from noisyir.base.errors import DataError
+from noisyir.base.settings import Location, Split
 from noisyir.data import leniency
 from noisyir.data.collection import Collection
 from noisyir.data.containers import write_rows
@@ -16,8 +18,6 @@ from noisyir.data.id_texts import documents_in_batches
 from noisyir.data.records import Document, Judgement, Query, Record, relevance_of
 from noisyir.data.text_files import FilePart, folder_with, json_lines, open_to_write, text_of, utf8_lines
 from noisyir.engine.provenance import files_digest
-from noisyir.errors import DataError
-from noisyir.settings import Location, Split
 
 _HEADER = ["query-id", "corpus-id", "score"]
 

@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
+from noisyir.base.errors import DataError
+from noisyir.base.settings import Location, Split
 from noisyir.data.collection import Collection
 from noisyir.data.formats import Format
 from noisyir.data.formats.trainers import DprJson
@@ -20,8 +22,6 @@ from noisyir.data.limits import LINE
 from noisyir.data.records import Document, Judgement, Query, Record
 from noisyir.data.text_files import folder_with, list_of, one_of, open_to_write, text_of, utf8_lines
 from noisyir.engine.provenance import files_digest
-from noisyir.errors import DataError
-from noisyir.settings import Location, Split
 
 _COLLECTION = ("psgs_w100.tsv",)
 _CONTEXTS = ("biencoder-{subset}-{split}.json", "{subset}-{split}.json")

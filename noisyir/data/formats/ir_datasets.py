@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from noisyir.base.errors import DataError, MissingPackageError, install_hint
+from noisyir.base.settings import Split
 from noisyir.data.formats import Format
 from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Query, Record
-from noisyir.errors import DataError, MissingPackageError, install_hint
-from noisyir.settings import Split
 
 
 class IrDatasets(Format):

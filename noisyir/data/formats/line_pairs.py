@@ -7,14 +7,14 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from noisyir.base.errors import DataError
+from noisyir.base.settings import Location
 from noisyir.data.collection import Collection
 from noisyir.data.examples import Example, ExampleSource, Passage, Placed
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.row_files import RowFile
 from noisyir.data.shapes import joined
 from noisyir.data.text_files import open_to_write, utf8_lines
-from noisyir.errors import DataError
-from noisyir.settings import Location
 
 _SUFFIXES = ((".nl", ".cm"), (".src", ".tgt"))  # of queries and documents
 

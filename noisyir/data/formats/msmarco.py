@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import Field
 
+from noisyir.base.errors import DataError
+from noisyir.base.settings import Location, Split
 from noisyir.data.collection import Collection
 from noisyir.data.formats import Format
 from noisyir.data.leniency import bad_row, not_kept, row
 from noisyir.data.records import Document, Judgement, Query, Record, relevance_of
 from noisyir.data.text_files import folder_with, one_of, open_to_write, utf8_lines
 from noisyir.engine.provenance import files_digest
-from noisyir.errors import DataError
-from noisyir.settings import Location, Split
 
 _Read = Callable[[Path, Path | None], Iterator[Document]]
 

@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
+from noisyir.base.errors import DataError
+from noisyir.base.settings import HELD_OUT, Location, Split
 from noisyir.data.collection import Collection
 from noisyir.data.columns import (
     NAMES,
@@ -26,8 +28,6 @@ from noisyir.data.formats import Format
 from noisyir.data.leniency import strict
 from noisyir.data.row_files import RowFile
 from noisyir.data.shapes import joined
-from noisyir.errors import DataError
-from noisyir.settings import HELD_OUT, Location, Split
 
 _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title", "negative")
 _OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight", "score")

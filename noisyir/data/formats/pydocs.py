@@ -20,10 +20,10 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, NonNegativeInt
 
+from noisyir.base.errors import DataError
+from noisyir.base.settings import Split
 from noisyir.data.formats import Format
 from noisyir.data.records import Document, Judgement, Query, Record
-from noisyir.errors import DataError
-from noisyir.settings import Split
 
 # Distributions that noisyir's own extras install, in the order of their documents, with the package to mine.
 # transformers is left out: most of its functions are copies between model files, that is, unlabelled positives.

@@ -11,14 +11,14 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from noisyir.base.errors import DataError
+from noisyir.base.settings import Location, Split
 from noisyir.data.collection import Collection
 from noisyir.data.formats import Format
 from noisyir.data.leniency import not_kept, row
 from noisyir.data.records import Document, Judgement, Query, Record
 from noisyir.data.text_files import folder_with, list_of, open_to_write, read_object, text_of
 from noisyir.engine.provenance import files_digest
-from noisyir.errors import DataError
-from noisyir.settings import Location, Split
 
 # dev first: a limit on the number of documents then keeps the held-out questions' own
 _FILES: dict[Split, str] = {"dev": "dev-v1.1.json", "train": "train-v1.1.json"}

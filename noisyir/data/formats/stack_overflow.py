@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from noisyir.base.errors import DataError
+from noisyir.base.settings import Location, Split
 from noisyir.data.collection import Collection
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import Example, Passage, ShapedRows, content_id, split_of
@@ -17,8 +19,6 @@ from noisyir.data.records import Document, Judgement, Query, Record
 from noisyir.data.shapes import identities, identity, joined, number, open_rows, text
 from noisyir.data.text_files import json_lines
 from noisyir.engine.provenance import files_digest
-from noisyir.errors import DataError
-from noisyir.settings import Location, Split
 
 _SPLITS: Mapping[str, Split] = {"train": "train", "valid": "dev", "dev": "dev", "test": "test"}
 

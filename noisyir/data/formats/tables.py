@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field
 
+from noisyir.base.errors import DataError
+from noisyir.base.settings import Location, Split
 from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Negative, Query, Record
 from noisyir.engine.outside_errors import one_line
 from noisyir.engine.provenance import files_digest
-from noisyir.errors import DataError
-from noisyir.settings import Location, Split
 
 _BATCH_ROWS = 4096
 

@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from noisyir.base.errors import DataError
+from noisyir.base.settings import Location
 from noisyir.data.collection import Collection
 from noisyir.data.columns import PairColumn, found_in
 from noisyir.data.containers import write_rows
@@ -26,8 +28,6 @@ from noisyir.data.shapes import (
     text,
     texts,
 )
-from noisyir.errors import DataError
-from noisyir.settings import Location
 
 _COLUMNS: dict[PairColumn, str] = {
     "query": "query", "query_id": "query_id", "document": "pos", "doc_id": "pos_id", "score": "pos_scores",

@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from noisyir.base.errors import DataError
+from noisyir.base.settings import Location, Split
 from noisyir.data.collection import Collection
 from noisyir.data.columns import PairColumn, choose_columns
 from noisyir.data.containers import write_rows
@@ -22,8 +24,6 @@ from noisyir.data.row_files import RowFile
 from noisyir.data.shapes import identity, text, texts
 from noisyir.data.text_files import open_to_write, utf8_lines
 from noisyir.engine.provenance import files_digest
-from noisyir.errors import DataError
-from noisyir.settings import Location, Split
 
 _TAG = "noisyir"
 _FIRST_LINES = 20  # tell what a file is

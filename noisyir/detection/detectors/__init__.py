@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from pydantic import Field, PositiveInt
 
+from noisyir.base.variants import Variant
 from noisyir.detection.combine import Scores
-from noisyir.variants import Variant
 
 if TYPE_CHECKING:
     from noisyir.detection.collection import EncodedCollection

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
+from noisyir.base.errors import ConfigError
+from noisyir.base.settings import Fraction, LearningRate
 from noisyir.detection.combine import Scores
 from noisyir.detection.detectors import Detector, DetectorOutput, PairsToScore
-from noisyir.errors import ConfigError
-from noisyir.settings import Fraction, LearningRate
 from noisyir.training.batches import Rows
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class PairNll(InBatchDetector):
 
     def statistic(self) -> "Statistic":
         """The negative log-likelihood."""
-        from noisyir.losses.dpr import pair_nll
+        from noisyir.training.losses.dpr import pair_nll
 
         return pair_nll
 

@@ -5,9 +5,9 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from noisyir.base.settings import Location
 from noisyir.detection.combine import Scores
 from noisyir.detection.detectors import Detector, PairsToScore
-from noisyir.settings import Location
 
 _SETTING = "detectors.NAME.weights"
 

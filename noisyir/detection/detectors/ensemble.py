@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
+from noisyir.base.errors import ConfigError
+from noisyir.base.settings import Fraction
 from noisyir.detection.detectors import Detector, DetectorOutput, PairsToScore
-from noisyir.errors import ConfigError
 from noisyir.models.backends import CALIBRATED, Backend, check_backend, in_key
 from noisyir.models.settings import InitModelParams
-from noisyir.settings import Fraction
 
 if TYPE_CHECKING:
     from noisyir.detection.ensemble import EncodedTexts
@@ -131,7 +131,7 @@ class Ensemble(Detector):
 
 def _is_transformer(weights: str | None) -> bool:
     """Whether these weights are on this machine, are a transformer's, and can be run."""
-    from noisyir.errors import NoisyirError
+    from noisyir.base.errors import NoisyirError
     from noisyir.models.layout import read_layout
     from noisyir.models.weights import locate_weights
 

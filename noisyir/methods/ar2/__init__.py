@@ -6,13 +6,16 @@ Its methods and its stage are here; its equations are in losses, and nothing tha
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from noisyir.base.errors import ConfigError
+from noisyir.data.artifacts import QRELS
 from noisyir.engine.stage import Job, Output, Outputs, Stage
-from noisyir.errors import ConfigError
-from noisyir.pipelines.method import Method
-from noisyir.schemas.data import QRELS
-from noisyir.schemas.training import AR2_STATE, CURVES, MODEL, RANKER
-from noisyir.stages.training.init_model import INIT_RANKER
-from noisyir.stages.training.inputs import (
+from noisyir.methods.plans.method import Method
+from noisyir.models.artifacts import MODEL, RANKER
+from noisyir.models.stages.init_model import INIT_RANKER
+from noisyir.training.artifacts import AR2_STATE, CURVES
+from noisyir.training.launch import in_processes
+from noisyir.training.settings import Flagged, TrainAr2Params
+from noisyir.training.stages.inputs import (
     RANKING_READS,
     dev_relevance,
     held_out,
@@ -23,16 +26,14 @@ from noisyir.stages.training.inputs import (
     training_context,
     write_curves,
 )
-from noisyir.stages.training.train_dpr import TRAIN_DPR
-from noisyir.stages.training.warm_up_ranker import WARM_UP_RANKER
-from noisyir.training.launch import in_processes
-from noisyir.training.settings import Flagged, TrainAr2Params
+from noisyir.training.stages.train_dpr import TRAIN_DPR
+from noisyir.training.stages.warm_up_ranker import WARM_UP_RANKER
 
 if TYPE_CHECKING:
     from noisyir.methods.ar2.rounds import Material
+    from noisyir.methods.plans.context import Context
+    from noisyir.methods.plans.experiment import Experiment
     from noisyir.models.bi_encoder import BiEncoder
-    from noisyir.pipelines.context import Context
-    from noisyir.pipelines.experiment import Experiment
 
 
 class Ar2(Method):

@@ -12,8 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from noisyir.errors import ConfigError
-from noisyir.losses.ar2 import RetrieverLoss, retriever_loss
+from noisyir.base.errors import ConfigError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.ranker import Ranker
 from noisyir.models.text_tokenizer import Side, Tokens, token_batches
@@ -22,6 +21,7 @@ from noisyir.training.distributed import world
 from noisyir.training.gradients import BatchGradient
 from noisyir.training.learner import Checkpoint, Learner
 from noisyir.training.lists import ListBatch, ListBatches, Lists
+from noisyir.training.losses.ar2 import RetrieverLoss, retriever_loss
 from noisyir.training.ranker import CorrectedRankerLearner, RankerLearner, list_scores
 from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.settings import TrainAr2Params

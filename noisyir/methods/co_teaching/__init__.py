@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute
 
+from noisyir.base.errors import ConfigError, DataError
+from noisyir.detection.artifacts import NOISE_ESTIMATE
 from noisyir.engine.stage import Job, Outputs, Stage, told
-from noisyir.errors import ConfigError, DataError
-from noisyir.pipelines.method import Method
-from noisyir.schemas.noise import NOISE_ESTIMATE
-from noisyir.schemas.training import CURVES, MODEL
-from noisyir.stages.training.inputs import (
+from noisyir.methods.plans.method import Method
+from noisyir.models.artifacts import MODEL
+from noisyir.training.artifacts import CURVES
+from noisyir.training.launch import in_processes
+from noisyir.training.settings import TrainCoTeachingParams
+from noisyir.training.stages.inputs import (
     TRAINING_READS,
     pairs_are_there,
     read_examples,
@@ -24,11 +27,9 @@ from noisyir.stages.training.inputs import (
     training_pairs,
     write_model,
 )
-from noisyir.training.launch import in_processes
-from noisyir.training.settings import TrainCoTeachingParams
 
 if TYPE_CHECKING:
-    from noisyir.pipelines.context import Context
+    from noisyir.methods.plans.context import Context
 
 
 class CoTeaching(Method):

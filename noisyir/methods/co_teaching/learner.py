@@ -14,12 +14,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from noisyir.errors import DataError
-from noisyir.losses.dpr import pair_nll
+from noisyir.base.errors import DataError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.batches import Batch, Rng, TrainingPairs
 from noisyir.training.gradients import BatchGradient
 from noisyir.training.learner import Objective, Tensors, load_weights, on_device
+from noisyir.training.losses.dpr import pair_nll
 from noisyir.training.optimisers import learning_rate, optimiser_for
 from noisyir.training.settings import TrainCoTeachingParams
 

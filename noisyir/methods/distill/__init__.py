@@ -12,12 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.errors import DataError
 from noisyir.engine.stage import Job, Output, Outputs, Stage, told
 from noisyir.engine.tables import semi_join
-from noisyir.errors import DataError
-from noisyir.pipelines.method import Method
-from noisyir.schemas.training import CURVES, MODEL, TEACHER_SCORES
-from noisyir.stages.training.inputs import (
+from noisyir.methods.plans.method import Method
+from noisyir.models.artifacts import MODEL
+from noisyir.training.artifacts import CURVES, TEACHER_SCORES
+from noisyir.training.launch import in_processes
+from noisyir.training.settings import TrainDistillParams
+from noisyir.training.stages.inputs import (
     TRAINING_READS,
     join_examples,
     pairs_are_there,
@@ -27,12 +30,10 @@ from noisyir.stages.training.inputs import (
     training_pairs,
     write_model,
 )
-from noisyir.training.launch import in_processes
-from noisyir.training.settings import TrainDistillParams
 
 if TYPE_CHECKING:
     from noisyir.methods.distill.objective import Distillation
-    from noisyir.pipelines.context import Context
+    from noisyir.methods.plans.context import Context
 
 log = logging.getLogger("noisyir")
 
@@ -136,8 +137,8 @@ def _counts(job: Job[TrainDistillParams]) -> list[str]:
 
 def _tell(job: Job[TrainDistillParams], objective: "Distillation") -> None:
     """Note the temperatures, and warn where the teacher's softmax underflows."""
-    from noisyir.losses.distillation import underflowing
     from noisyir.methods.distill.objective import list_spreads
+    from noisyir.training.losses.distillation import underflowing
 
     spreads = list_spreads(objective.pairs)
     teacher, share = objective.teacher_temperature, underflowing(spreads, objective.teacher_temperature)

@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from noisyir.errors import DataError
-from noisyir.losses.distillation import listwise_kl, lse_pair, margin_mse, too_good
-from noisyir.losses.dpr import pair_nll
+from noisyir.base.errors import DataError
 from noisyir.training.batches import Batch, ListedPairs, Ragged, known_columns
 from noisyir.training.learner import Objective, on_device
+from noisyir.training.losses.distillation import listwise_kl, lse_pair, margin_mse, too_good
+from noisyir.training.losses.dpr import pair_nll
 from noisyir.training.settings import TrainDistillParams
 
 Array = np.ndarray

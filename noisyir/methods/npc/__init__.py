@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.errors import ConfigError
+from noisyir.detection.artifacts import NULL_SCORES, PAIR_SCORES
 from noisyir.detection.settings import TrainNpcParams
 from noisyir.engine.meta import Meta
 from noisyir.engine.stage import Job, Outputs, Stage
 from noisyir.engine.store import Store
 from noisyir.engine.tables import listed
-from noisyir.errors import ConfigError
-from noisyir.pipelines.method import Method
-from noisyir.schemas.noise import NOISE_FLAGS, NULL_SCORES, PAIR_SCORES
-from noisyir.schemas.training import CURVES, MODEL
-from noisyir.stages.training.inputs import (
+from noisyir.methods.plans.method import Method
+from noisyir.models.artifacts import MODEL
+from noisyir.training.artifacts import CURVES, NOISE_FLAGS
+from noisyir.training.launch import in_processes
+from noisyir.training.stages.inputs import (
     TRAINING_READS,
     pairs_are_there,
     product,
@@ -30,11 +32,10 @@ from noisyir.stages.training.inputs import (
     training_pairs,
     write_model,
 )
-from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:
     from noisyir.methods.npc.objective import Detected
-    from noisyir.pipelines.context import Context
+    from noisyir.methods.plans.context import Context
 
 
 class Npc(Method):

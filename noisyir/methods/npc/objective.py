@@ -23,13 +23,13 @@ from noisyir.detection.detect import detect
 from noisyir.detection.in_batch import InBatch, score_in_batch
 from noisyir.detection.settings import TrainNpcParams
 from noisyir.detection.synthetic import passages_of_others
-from noisyir.losses.dpr import pair_nll
-from noisyir.losses.npc import npc_loss
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.static_tower import StaticTower
 from noisyir.training.batches import Batch, TrainingPairs
 from noisyir.training.distributed import world
 from noisyir.training.learner import Contrastive, Objective, Tensors, follow, load_weights, on_device, teacher_of
+from noisyir.training.losses.dpr import pair_nll
+from noisyir.training.losses.npc import npc_loss
 from noisyir.training.optimisers import put_rows
 from noisyir.training.validation import embed_all
 

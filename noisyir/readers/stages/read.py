@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.errors import DataError
+from noisyir.data.artifacts import ANSWERS, CORPUS, QRELS, QUERIES
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import semi_join
-from noisyir.errors import DataError
-from noisyir.eval.measures import asked_splits, judged, query_groups, with_means
+from noisyir.evaluation.artifacts import METRICS
 from noisyir.readers.artifacts import CONFIDENCE_QUALITY, CONFIDENCES, GOLD_RUN, PASSAGES, READER, READINGS
 from noisyir.readers.settings import EnsembleParams, ReadParams, ScoreConfidenceParams, ScoreReadingParams
-from noisyir.schemas.data import ANSWERS, CORPUS, QRELS, QUERIES
-from noisyir.schemas.results import METRICS
+from noisyir.retrieval.measures import asked_splits, judged, query_groups, with_means
 
 if TYPE_CHECKING:
     from noisyir.readers.model import Reader, SpanChoice
@@ -230,7 +230,7 @@ def _values(
 ) -> pa.Table:
     """The values of a split's questions: measure, query_id, value."""
     from noisyir.data.answers import answer_lines
-    from noisyir.eval.measures import best_f1, exact_match
+    from noisyir.retrieval.measures import best_f1, exact_match
 
     usable = [query_id for query_id in asked if answer_lines(aliases.get(query_id, ()))]
     left_out[label] += len(asked) - len(usable)
@@ -262,7 +262,7 @@ SCORE_READING = Stage(
 
 def score_confidence(job: Job[ScoreConfidenceParams]) -> None:
     """An instance is right where its passage is given as relevant; questions that have none are left out."""
-    from noisyir.eval.detection import confidence_quality
+    from noisyir.evaluation.detection import confidence_quality
 
     relevant = job.table("given")
     rows = []

@@ -6,15 +6,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.pages.cells import markdown_table
+from noisyir.data.artifacts import CORPUS, QUERIES
+from noisyir.data.dataset_page import snippet
 from noisyir.engine.stage import Job, Stage
-from noisyir.eval.bench import by_cell
+from noisyir.evaluation.artifacts import SECTIONS
+from noisyir.evaluation.bench import by_cell
 from noisyir.readers.artifacts import CONFIDENCE_QUALITY, CONFIDENCES, CONFUSING, GOLD_RUN, SPANS
 from noisyir.readers.settings import BenchSectionParams, LabelSectionParams
-from noisyir.report.cells import markdown_table
-from noisyir.report.dataset import snippet
 from noisyir.retrieval.texts import texts_of
-from noisyir.schemas.data import CORPUS, QUERIES
-from noisyir.schemas.results import SECTIONS
 
 
 def label_section(job: Job[LabelSectionParams]) -> None:

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.errors import DataError
+from noisyir.data.artifacts import ANSWERS, CORPUS, PAIRS, QRELS, QUERIES
 from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.engine.tables import semi_join
-from noisyir.errors import DataError
 from noisyir.readers import artifacts
 from noisyir.readers.artifacts import GOLD_RUN, PASSAGES
 from noisyir.readers.settings import ConfusingParams, GoldRunParams, SpansParams
-from noisyir.schemas.data import ANSWERS, CORPUS, PAIRS, QRELS, QUERIES
-from noisyir.schemas.retrieval import BM25_RUN, LEXICAL_INDEX
+from noisyir.retrieval.artifacts import BM25_RUN, LEXICAL_INDEX
 
 Row = dict[str, Any]
 _QUESTIONS_AT_ONCE = 2048

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.errors import ConfigError, DataError
+from noisyir.data.artifacts import CORPUS, QUERIES
 from noisyir.engine.stage import Job, Stage, told
-from noisyir.errors import ConfigError, DataError
+from noisyir.models.stages.init_model import digest_of_encoder, init_with_head
 from noisyir.readers.artifacts import CONFIDENCES, CONFUSING, READER, SPANS
 from noisyir.readers.settings import InitReaderParams, TrainReaderParams
-from noisyir.schemas.data import CORPUS, QUERIES
-from noisyir.schemas.training import CURVES
-from noisyir.stages.training.init_model import digest_of_encoder, init_with_head
-from noisyir.stages.training.inputs import ready, training_context, write_curves
+from noisyir.training.artifacts import CURVES
+from noisyir.training.stages.inputs import ready, training_context, write_curves
 
 if TYPE_CHECKING:
     from noisyir.readers.learning import Confidences, Instances

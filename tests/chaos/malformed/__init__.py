@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from noisyir import experiments
-from noisyir.errors import NoisyirError
+from noisyir.base.errors import NoisyirError
+from noisyir.methods import experiments
 from tests.chaos.case import Case
 from tests.chaos.malformed import commands, data, formats, judgements, models, settings
 from tests.chaos.malformed.trial import Trial, tried

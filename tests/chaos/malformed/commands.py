@@ -8,8 +8,8 @@ from contextlib import closing, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
-from noisyir.cli import main
-from noisyir.errors import NoisyirError
+from noisyir.base.errors import NoisyirError
+from noisyir.front.cli import main
 from tests.chaos.malformed.trial import Make, Read, Trial
 from tests.tiny import SETTINGS, write_beir
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noisyir import experiments
 from noisyir.data.records import RecordsByKind
 from noisyir.data.validate import Validator
+from noisyir.methods import experiments
 from tests.chaos.malformed.trial import Make, Read, Trial
 from tests.tiny import write_beir, write_dpr
 from tests.tiny_squad import write_squad

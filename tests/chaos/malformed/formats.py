@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from noisyir.app.data_import import import_data, in_words
+from noisyir.base.errors import DataError
 from noisyir.data.collection import Collection
 from noisyir.data.containers import write_rows
 from noisyir.data.formats import Format
-from noisyir.errors import DataError
 from tests.chaos.malformed.data import (
     FILES,
     JSON_LINES,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from noisyir.auditing.judgements import given_judgements, read_judgements
+from noisyir.audits.judgements import given_judgements, read_judgements
 from tests.chaos.malformed.data import (
     FILES,
     GZIPPED,

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from noisyir import experiments
-from noisyir.pipelines.experiment import Experiment
-from noisyir.settings import Params
-from noisyir.variants import Variant
+from noisyir.base.settings import Params
+from noisyir.base.variants import Variant
+from noisyir.methods import experiments
+from noisyir.methods.plans.experiment import Experiment
 from tests.chaos.malformed.trial import Make, Read, Trial
 
 _OVERRIDES, _MISSPELT = 90, 30

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
-from noisyir.errors import NoisyirError
+from noisyir.base.errors import NoisyirError
 from tests.chaos.case import Case
 
 CPU_SECONDS, WALL_SECONDS = 10, 60  # the former is the promise; a busy machine may need more of the latter

@@ -3,11 +3,11 @@
 import numpy as np
 import pyarrow as pa
 
-from noisyir.app.judging.journal import Journal
-from noisyir.app.judging.learning import Kept, Knowledge
-from noisyir.app.judging.pairs_to_judge import PairsToJudge
-from noisyir.app.judging.session import JudgingSession
-from noisyir.detection.judged import Interval
+from noisyir.audits.judging.journal import Journal
+from noisyir.audits.judging.learning import Kept, Knowledge
+from noisyir.audits.judging.pairs_to_judge import PairsToJudge
+from noisyir.audits.judging.session import JudgingSession
+from noisyir.detection.calibration.logistic import Interval
 
 SPICE = "</script><script>alert(1)</script>"
 

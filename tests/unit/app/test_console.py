@@ -6,14 +6,14 @@ from io import StringIO
 from rich.console import Console
 from rich.progress import Progress
 
-from noisyir import experiments
 from noisyir.app.console import Phases, _HowFar, phase_of
+from noisyir.base.settings import Params
 from noisyir.engine.meta import Contents, Meta
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Stage
-from noisyir.pipelines.planning import pipeline_of
-from noisyir.schemas.results import REPORT
-from noisyir.settings import Params
+from noisyir.evaluation.artifacts import REPORT
+from noisyir.methods import experiments
+from noisyir.methods.plans.planning import pipeline_of
 from tests.flows.screens import plain
 
 

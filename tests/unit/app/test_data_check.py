@@ -9,11 +9,11 @@ import pytest
 import noisyir
 from noisyir.app.data_check import check_data
 from noisyir.app.data_import import import_data
-from noisyir.cli import main
+from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.checking import FAULTS
 from noisyir.data.collection import Collection
 from noisyir.data.formats import Format
-from noisyir.errors import ConfigError, DataError
+from noisyir.front.cli import main
 
 WORDS = np.array([f"{a}{b}{c}" for a in "bdfgk" for b in "aeiou" for c in "lmnrst"])
 

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from noisyir import experiments
 from noisyir.app.dry_run import StepEstimate, _rows, duration
-from noisyir.cli import main
+from noisyir.base.errors import DataError
 from noisyir.engine.provenance import ABSENT, may_be_absent, without_inputs
-from noisyir.errors import DataError
+from noisyir.front.cli import main
+from noisyir.methods import experiments
 from tests.tiny import SETTINGS, tiny_data
 
 
@@ -100,7 +100,7 @@ def test_every_recipe_that_ships_is_rehearsed_at_full_size(dry_run, name):
 
 @pytest.mark.slow
 def test_a_rehearsal_takes_little_memory(tmp_path):
-    code = "import resource, sys; from noisyir.cli import main; main(sys.argv[1:])\n"
+    code = "import resource, sys; from noisyir.front.cli import main; main(sys.argv[1:])\n"
     code += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
     command = [sys.executable, "-c", code, "run", "msmarco_rocketqa", "--dry-run", "--json", "--store", str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)

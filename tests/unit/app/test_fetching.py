@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from noisyir import cli, experiments
 from noisyir.app.fetching import fetch, source_of
 from noisyir.app.label_audit import experiment_to_audit
-from noisyir.engine.fetched import FetchedSet, here, located
+from noisyir.base.errors import DataError, StoreError
+from noisyir.base.settings import Location, Params, places_of
+from noisyir.engine.remote.fetched import FetchedSet, here, located
 from noisyir.engine.store import Store
-from noisyir.errors import DataError, StoreError
+from noisyir.front import cli
+from noisyir.methods import experiments
+from noisyir.methods.plans.left_out import filled_in
+from noisyir.methods.plans.planning import pipeline_of
+from noisyir.methods.plans.retrievers import audit_pairs
 from noisyir.models.settings import InitModelParams
-from noisyir.pipelines.left_out import filled_in
-from noisyir.pipelines.planning import pipeline_of
-from noisyir.pipelines.retrievers import audit_pairs
-from noisyir.settings import Location, Params, places_of
 
 
 class Data(Params):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from noisyir.app.exports import pushed
-from noisyir.cli import main
+from noisyir.front.cli import main
 from tests.hub_server import COMMIT, serving
 
 ROWS = "".join(

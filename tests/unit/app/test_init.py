@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from noisyir import experiments
 from noisyir.app import init
 from noisyir.app.init import TimedPairs, experiment_file, run_seconds
+from noisyir.base.errors import ConfigError
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError
-from noisyir.pipelines.left_out import TRIED_FROM, trials_pay
+from noisyir.methods import experiments
+from noisyir.methods.plans.left_out import TRIED_FROM, trials_pay
 
 
 def pairs_file(folder: Path, count: int) -> Path:
@@ -67,7 +67,7 @@ def test_a_time_that_is_too_small_or_none_is_refused_before_work_with_what_is_en
 
 
 def test_a_pair_is_timed_on_the_packaged_model(tmp_path):
-    from noisyir.experiments import from_settings
+    from noisyir.methods.experiments import from_settings
 
     exp = from_settings({"name": "x", "data": {"kind": "pairs", "path": str(pairs_file(tmp_path, 4))}}, [])
     timed = init.time_pairs(exp.data)

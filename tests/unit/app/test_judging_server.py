@@ -7,7 +7,7 @@ import stat
 import pytest
 from starlette.testclient import TestClient
 
-from noisyir.app.judging.server import Access, judging_app
+from noisyir.audits.judging.server import Access, judging_app
 from tests.unit.app.judging_world import SPICE, session
 
 TOKEN = "a-token"
@@ -120,7 +120,7 @@ def test_a_disk_that_takes_nothing_is_said_so_that_the_page_tries_again(client, 
     def full(handle):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("noisyir.app.judging.journal.os.fsync", full)
+    monkeypatch.setattr("noisyir.audits.judging.journal.os.fsync", full)
     answer = post(client, "answer", ids(asked(client, 1)[0]) | {"verdict": "wrong"})
     assert answer.status_code == 507 and "No space left" in answer.json()["error"]
 

@@ -9,11 +9,11 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from noisyir.app.judging import journal as journals
-from noisyir.app.judging.journal import Journal, JournalEntry
-from noisyir.app.judging.session import BATCH, Progress, random_order
-from noisyir.auditing.judgements import given_judgements
-from noisyir.errors import DataError, StoreError
+from noisyir.audits.judgements import given_judgements
+from noisyir.audits.judging import journal as journals
+from noisyir.audits.judging.journal import Journal, JournalEntry
+from noisyir.audits.judging.session import BATCH, Progress, random_order
+from noisyir.base.errors import DataError, StoreError
 from tests.unit.app.judging_world import Learner, pair_of, pairs, session
 
 

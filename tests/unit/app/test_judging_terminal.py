@@ -7,7 +7,7 @@ from threading import Thread
 
 from rich.console import Console
 
-from noisyir.app.judging.terminal import judge_in_terminal
+from noisyir.audits.judging.terminal import judge_in_terminal
 from tests.unit.app.judging_world import Learner, pair_of, pairs, session
 
 

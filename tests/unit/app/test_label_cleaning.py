@@ -9,9 +9,9 @@ import pytest
 
 from noisyir.app.label_audit import NoiseSummary, experiment_to_audit
 from noisyir.app.label_cleaning import refuse_too_much, refuse_unjudged
-from noisyir.auditing.apply import changed
-from noisyir.errors import ConfigError
-from tests.unit.auditing.world import audit_of
+from noisyir.audits.apply import changed
+from noisyir.base.errors import ConfigError
+from tests.unit.audits.world import audit_of
 from tests.unit.stages.audit_world import judged_as
 
 

@@ -4,13 +4,13 @@ import pytest
 
 from noisyir.app.lookup import find_build, find_model
 from noisyir.app.runs import Execution, run_experiment
+from noisyir.base.errors import StoreError
+from noisyir.base.settings import Params
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
-from noisyir.errors import StoreError
-from noisyir.pipelines.experiment import Experiment
-from noisyir.schemas.training import MODEL
-from noisyir.settings import Params
+from noisyir.methods.plans.experiment import Experiment
+from noisyir.models.artifacts import MODEL
 
 
 class Words(Params):

@@ -10,13 +10,13 @@ from noisyir.app.data_import import import_data
 from noisyir.app.label_audit import run_audit
 from noisyir.app.pairs_export import export_pairs
 from noisyir.app.runs import Execution
-from noisyir.cli import main
+from noisyir.base.errors import ConfigError, DataError, StoreError
 from noisyir.data.collection import Collection
 from noisyir.data.formats import Format
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, DataError, StoreError
-from noisyir.experiments import from_settings
+from noisyir.front.cli import main
+from noisyir.methods.experiments import from_settings
 from tests.tiny import tiny_data
 
 KINDS = sorted(kind for kind, variant in Format.variants().items() if variant.written is not None)

@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from bench.recommended import regrets
-from noisyir import experiments
 from noisyir.app.recommending import (
     Advice,
     Expected,
@@ -23,7 +22,8 @@ from noisyir.app.recommending import (
     profile_of,
     sentences,
 )
-from noisyir.cli import main
+from noisyir.front.cli import main
+from noisyir.methods import experiments
 
 HERE = Profile(2000, 0.5, 0.1, 10.0, 100.0, 0.5, 0.0, 1.0)
 

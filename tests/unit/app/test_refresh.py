@@ -10,28 +10,28 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from noisyir import experiments
 from noisyir.app.answering import answer
 from noisyir.app.lookup import find_model, newest_index
 from noisyir.app.refresh import refresh_corpus
 from noisyir.app.retention import unneeded
 from noisyir.app.runs import Execution, run_experiment
 from noisyir.app.systems import System, indexes_of
-from noisyir.cli import main
+from noisyir.base.errors import ConfigError, DataError, StoreError
 from noisyir.data.settings import JoinCorpusParams
 from noisyir.engine.meta import sealed, unsealed
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.provenance import lineage
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, DataError, StoreError
-from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.retrievers import data_of
-from noisyir.pipelines.settings import RefreshCorpusParams
-from noisyir.stages.retrieval.encode import ENCODE
-from noisyir.stages.retrieval.index import INDEX
-from noisyir.stages.training.init_model import INIT_MODEL
-from noisyir.tracking.tracker import Tracker
+from noisyir.front.cli import main
+from noisyir.methods import experiments
+from noisyir.methods.plans.experiment import Experiment
+from noisyir.methods.plans.retrievers import data_of
+from noisyir.methods.plans.settings import RefreshCorpusParams
+from noisyir.models.stages.init_model import INIT_MODEL
+from noisyir.registry.tracker import Tracker
+from noisyir.retrieval.stages.encode import ENCODE
+from noisyir.retrieval.stages.index import INDEX
 from tests.tiny_models import WORDS, tiny_bert
 
 RUNTIME = Runtime(device="cpu", threads=1)

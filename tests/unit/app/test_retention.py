@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 from noisyir.app import retention
 from noisyir.app.retention import deletable, unneeded
-from noisyir.cli import main
 from noisyir.engine.plan import Choice
 from noisyir.engine.store import Store
+from noisyir.front.cli import main
 from tests.run_records import run_record
 from tests.unit.engine.test_store import run, two_steps
 
@@ -111,7 +111,7 @@ def test_gc_asks_on_a_terminal_and_deletes_nothing_without_a_yes(store: Store):
     for number in range(2):
         plan = two_steps(count=number + 1)
         record(store, f"run{number}", plan, run(plan, store))
-    command = [sys.executable, "-m", "noisyir.cli", "gc", "--keep-runs", "1", "--store", str(store.root)]
+    command = [sys.executable, "-m", "noisyir.front.cli", "gc", "--keep-runs", "1", "--store", str(store.root)]
 
     def gc(answer: str, *more: str) -> str:
         leader, terminal = os.openpty()

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from noisyir import experiments
+from noisyir.base.errors import ConfigError
+from noisyir.engine.known_stages import stage_named
 from noisyir.engine.meta import Ref
 from noisyir.engine.plan import Plan
 from noisyir.engine.provenance import without_inputs
 from noisyir.engine.stage import Inputs, Output, Step
-from noisyir.errors import ConfigError
-from noisyir.pipelines.planning import bench_of, pipeline_of
-from noisyir.pipelines.retrievers import audit_pairs
-from noisyir.stages import stage_named
+from noisyir.methods import experiments
+from noisyir.methods.plans.planning import bench_of, pipeline_of
+from noisyir.methods.plans.retrievers import audit_pairs
 from noisyir.training.launch import SerializedStep
 
 

@@ -15,18 +15,18 @@ from threading import Thread
 
 import pytest
 
-from noisyir import cli
 from noisyir.app.runs import Execution, UnregisteredError, run_experiment
 from noisyir.app.status import hours_ago, run_states, stage_rates
-from noisyir.commands.status import run as status_command
+from noisyir.base.artifact import Artifact
+from noisyir.base.errors import DataError
+from noisyir.base.settings import Params
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
-from noisyir.errors import DataError
-from noisyir.schemas.artifact import Artifact
-from noisyir.schemas.results import REPORT
-from noisyir.settings import Params
-from noisyir.tracking.tracker import Tracker
+from noisyir.evaluation.artifacts import REPORT
+from noisyir.front import cli
+from noisyir.front.commands.status import run as status_command
+from noisyir.registry.tracker import Tracker
 from tests.run_records import run_record
 
 ROOT = Path(__file__).parents[3]
@@ -52,7 +52,7 @@ def plan_of(page: Callable[[Job[Params]], None], version: int = 9) -> Plan:
 def run(
     store: Store, *, fails: bool = False, tags: dict[str, str] | None = None, tracker: Tracker | None = None
 ) -> None:
-    from noisyir import experiments
+    from noisyir.methods import experiments
 
     tracker = tracker or Tracker()
     for name, value in (tags or {}).items():

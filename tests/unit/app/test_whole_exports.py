@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from noisyir.app import exports
-from noisyir.errors import StoreError
+from noisyir.base.errors import StoreError
 
 
 def exporter(fault=None):

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from noisyir.base.errors import DataError
 from noisyir.data.formats.beir import Beir
-from noisyir.errors import DataError
-from noisyir.stages.data.ingest import INGEST
+from noisyir.data.stages.ingest import INGEST
 
 HEADER = "query-id\tcorpus-id\tscore\n"
 GOOD = {

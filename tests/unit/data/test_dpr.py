@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from noisyir.base.errors import DataError
 from noisyir.data.formats.dpr import DprData
 from noisyir.data.records import Query
-from noisyir.errors import DataError
-from noisyir.stages.data.ingest import INGEST
+from noisyir.data.stages.ingest import INGEST
 
 PASSAGES = (
     "id\ttext\ttitle\n"

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.detection.flags import with_flags
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
+from noisyir.training.flags import with_flags
 
 PAIRS = pa.table({"query_id": ["b", "a", "c", "d"], "doc_id": ["x", "u", "w", "y"], "split": ["train"] * 3 + ["dev"]})
 FLAGS = pa.table(

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from noisyir import experiments
+from noisyir.base.errors import ConfigError
 from noisyir.data.formats import Format
 from noisyir.data.formats.beir import Beir
-from noisyir.errors import ConfigError
-from noisyir.stages.data.ingest import INGEST
+from noisyir.data.stages.ingest import INGEST
+from noisyir.methods import experiments
 
 OWN = {
     "pydocs": {"dev_queries", "test_queries"},
@@ -107,7 +107,7 @@ from typing import Literal
 
 from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import Pairs
-from noisyir.settings import Location
+from noisyir.base.settings import Location
 
 
 class Lines(Format):
@@ -124,8 +124,8 @@ class Lines(Format):
 '''
 RUN = """
 import sys
-from noisyir import experiments
-from noisyir.cli import main
+from noisyir.methods import experiments
+from noisyir.front.cli import main
 sys.exit(main(["run", "demo", "data.kind=lines", "data.path=" + sys.argv[1], "--to", "ingest", "--no-track"]))
 """
 

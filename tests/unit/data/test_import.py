@@ -11,12 +11,12 @@ import pytest
 
 from noisyir.app.data_import import import_data
 from noisyir.app.label_audit import settings_of_data
-from noisyir.cli import main
+from noisyir.base.errors import ConfigError, DataError, NoisyirError
 from noisyir.data.collection import Collection
 from noisyir.data.formats import Format
 from noisyir.data.recognise import recognise
-from noisyir.errors import ConfigError, DataError, NoisyirError
-from noisyir.stages.data.ingest import INGEST
+from noisyir.data.stages.ingest import INGEST
+from noisyir.front.cli import main
 
 
 def write(path: Path, *rows: object) -> str:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from noisyir.base.errors import DataError
 from noisyir.data import json_arrays
 from noisyir.data.limits import LINE
-from noisyir.errors import DataError
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),

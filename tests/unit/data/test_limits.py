@@ -13,12 +13,12 @@ from typing import IO
 import openpyxl
 import pytest
 
+from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.formats.pairs import Pairs
 from noisyir.data.limits import COLUMNS, DOCUMENT, LINE
 from noisyir.data.recognise import recognise
 from noisyir.data.row_files import RowFile
 from noisyir.data.text_files import read_object, utf8_lines
-from noisyir.errors import ConfigError, DataError
 
 
 def write(path: Path, rows: list[dict[str, object]]) -> Path:

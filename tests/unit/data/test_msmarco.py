@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from noisyir.base.errors import DataError
 from noisyir.data.formats.msmarco import Msmarco
 from noisyir.data.formats.pairs import Pairs
-from noisyir.errors import DataError
-from noisyir.stages.data.ingest import INGEST
+from noisyir.data.stages.ingest import INGEST
 
 GOOD = {
     "collection.tsv": "0\tA cat sat.\n1\tA dog ran.\n2\tGröße zählt nicht.\n3\tA cat slept.\n",

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from noisyir import experiments
-from noisyir.data.corruptions import Corruption
-from noisyir.data.corruptions.other_documents import AnyDocument, Group, Neighbour
-from noisyir.data.hiding import Hiding, NearDuplicates, Positives
-from noisyir.errors import ConfigError
+from noisyir.base.errors import ConfigError
+from noisyir.corruption.hiding import Hiding, NearDuplicates, Positives
+from noisyir.corruption.kinds import Corruption
+from noisyir.corruption.kinds.other_documents import AnyDocument, Group, Neighbour
+from noisyir.methods import experiments
 from tests.training_pairs import training_pairs
 
 

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from noisyir import experiments
+from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.formats.pairs import Pairs
+from noisyir.data.stages.ingest import INGEST
 from noisyir.engine.build_stage import run_stage
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Plan, resolve
 from noisyir.engine.runtime import Runtime
-from noisyir.errors import ConfigError, DataError
-from noisyir.stages.data.ingest import INGEST
+from noisyir.methods import experiments
 
 ROWS = [
     {"question": "who sat?", "answer": 'A cat, "the" cat\nsat.', "topic": "cats"},

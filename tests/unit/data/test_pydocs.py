@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from noisyir.base.errors import DataError
 from noisyir.data.formats.pydocs import Documented, Pydocs, collect, hold_out, mine_modules, package_of, query_id
-from noisyir.errors import DataError
-from noisyir.stages.data.ingest import INGEST
+from noisyir.data.stages.ingest import INGEST
 
 
 def test_equal_codes_are_one_document_and_equal_paragraphs_one_query():

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from noisyir.base.errors import DataError
 from noisyir.data.examples import Passage
 from noisyir.data.scored_lists import SHAPES, ScoredList, read_scored_lists, write_scored_lists
-from noisyir.errors import DataError
 
 DOCUMENTS = [Passage("title", "w1 w2", "d1", 2.5), Passage("", "w3", "d3", 7.25), Passage("", "w4 w5", "d4", -1.125)]
 LISTS = [

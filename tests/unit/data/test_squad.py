@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from noisyir.base.errors import DataError
 from noisyir.data.formats.squad import Squad
-from noisyir.errors import DataError
-from noisyir.stages.data.ingest import INGEST
+from noisyir.data.stages.ingest import INGEST
 
 
 def question(name, *answers):

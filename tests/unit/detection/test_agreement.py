@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from noisyir.auditing.judgements import cohens_kappa
-from noisyir.errors import DataError
+from noisyir.audits.judgements import cohens_kappa
+from noisyir.base.errors import DataError
 
 
 def two_judges(rng, count, truth=0.4, error=0.15):

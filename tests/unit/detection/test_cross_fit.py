@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from noisyir.base.errors import DataError
 from noisyir.detection import by_model as module
 from noisyir.detection.by_model import cross_fitted
 from noisyir.detection.detectors import PairsToScore
 from noisyir.detection.detectors.basic import PairNll
 from noisyir.detection.synthetic import References
-from noisyir.errors import DataError
 from noisyir.training.batches import Ragged, TrainingPairs
 from noisyir.training.settings import TrainDprParams
 from tests.tiny_models import static_encoder

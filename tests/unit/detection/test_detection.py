@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from noisyir.base.errors import DataError
 from noisyir.detection.combine import Scores
 from noisyir.detection.detect import detect
 from noisyir.detection.settings import DetectParams
-from noisyir.errors import DataError
 
 METHODS = ["gmm", "beta", "null"]
 MIXTURE = {f"{name}_{what}" for name in ("clean", "noisy") for what in ("weight", "mean", "std")}

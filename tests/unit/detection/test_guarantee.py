@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
+from noisyir.base.errors import DataError
+from noisyir.detection.calibration.fit import judge_all
+from noisyir.detection.calibration.logistic import JudgedPairs
+from noisyir.detection.calibration.sample import draw_sample
 from noisyir.detection.guarantee import guarantee, judgements_needed, upper_band
-from noisyir.detection.judged import JudgedPairs
-from noisyir.detection.judgement import draw_sample
-from noisyir.detection.judging import judge_all
-from noisyir.errors import DataError
 
 AUDITS = 1000
 

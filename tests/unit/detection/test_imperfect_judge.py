@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noisyir.detection.judge_error import JudgeError, judge_error, rate_behind
+from noisyir.detection.calibration.judge_error import JudgeError, judge_error, rate_behind
 from noisyir.detection.rate import powered_rate, wilson
 
 SEEDS = 2000

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from noisyir.detection.judge_error import (
+from noisyir.detection.calibration.judge_error import (
     JudgeError,
     calibration,
     calibration_split,

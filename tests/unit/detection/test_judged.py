@@ -7,8 +7,9 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from noisyir.detection import judged as judged_module
-from noisyir.detection.judged import (
+from noisyir.base.errors import DataError
+from noisyir.detection.calibration import logistic as judged_module
+from noisyir.detection.calibration.logistic import (
     GAIN_CONFIDENCE,
     Gain,
     Interval,
@@ -18,7 +19,6 @@ from noisyir.detection.judged import (
     learn,
     most_likely_weights,
 )
-from noisyir.errors import DataError
 
 
 def world(count=2000, seed=0, strength=1.5, columns=30):

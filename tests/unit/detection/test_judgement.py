@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from noisyir.detection.judgement import draw_sample, recalibrate, strata_by_score
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
+from noisyir.detection.calibration.sample import draw_sample, recalibrate, strata_by_score
 
 
 def pairs(count=20_000, seed=0):

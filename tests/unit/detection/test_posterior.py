@@ -14,7 +14,7 @@ from noisyir.detection.posterior import (
     curve,
     evidence,
 )
-from noisyir.eval.negatives import ranking_quality
+from noisyir.evaluation.negatives import ranking_quality
 
 QUERIES, DEPTH = 800, 30
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from noisyir.detection.judged import JudgedPairs
-from noisyir.detection.judging import judge_all
+from noisyir.base.errors import DataError
+from noisyir.detection.calibration.fit import judge_all
+from noisyir.detection.calibration.logistic import JudgedPairs
 from noisyir.detection.rate import half_width, powered_rate, wilson
-from noisyir.errors import DataError
 
 PAIRS = 3000
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisyir.detection.questions import choose_questions, doubt, harm
+from noisyir.detection.calibration.queue import choose_questions, doubt, harm
 
 
 def test_doubt_is_greatest_at_a_half():

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from noisyir.base.errors import ConfigError
 from noisyir.detection.null import RankShares
 from noisyir.detection.rate import RateByNull, best_fit, pairs_to_judge, rate_by_null, rate_from_judgements, rate_range
-from noisyir.errors import ConfigError
 
 
 def shares(values, counts, draws=9):

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from noisyir.engine.copies import GIGABYTES, Copies
-from noisyir.errors import ConfigError
+from noisyir.base.errors import ConfigError
+from noisyir.engine.remote.copies import GIGABYTES, Copies
 
 
 class Source:

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from noisyir.cli import main
+from noisyir.base.errors import StoreError
 from noisyir.engine import builds, integrity
 from noisyir.engine.meta import META, Meta
 from noisyir.engine.store import Store
-from noisyir.errors import StoreError
+from noisyir.front.cli import main
 from tests.run_records import run_record
 from tests.unit.engine.test_store import cached, run, two_steps
 

@@ -10,12 +10,12 @@ from threading import Barrier, Event, Thread
 
 import pytest
 
-from noisyir.engine.leases import BARRED, SECONDS, Lease, LeaseLostError
+from noisyir.base.errors import StoreError
 from noisyir.engine.locks import WAIT
 from noisyir.engine.meta import META
 from noisyir.engine.plan import Choice
+from noisyir.engine.remote.leases import BARRED, SECONDS, Lease, LeaseLostError
 from noisyir.engine.store import Store
-from noisyir.errors import StoreError
 
 from .test_store import cached, run, two_steps
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from noisyir.base.artifact import STRING, Artifact
+from noisyir.base.settings import Params
 from noisyir.engine.build_stage import run_stage
 from noisyir.engine.plan import Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Stage
-from noisyir.schemas.artifact import STRING, Artifact
-from noisyir.settings import Params
 
 ALWAYS, SOMETIMES = Artifact("always", 1, {"name": STRING}), Artifact("more", 1, {"name": STRING})
 ROWS = pa.table({"name": ["a"]})

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.cli import main
+from noisyir.base.errors import ConfigError, DataError, NoisyirError, StoreError
 from noisyir.engine.outside_errors import in_our_words, is_from_outside
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, DataError, NoisyirError, StoreError
+from noisyir.front.cli import main
 from tests.tiny import SETTINGS, write_beir
 
 

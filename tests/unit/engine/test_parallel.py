@@ -9,16 +9,16 @@ from contextvars import ContextVar
 import pytest
 
 from noisyir.app.runs import Execution
+from noisyir.base.artifact import Artifact
+from noisyir.base.errors import ConfigError, DataError, NoisyirError, StoreError
+from noisyir.base.settings import Params
 from noisyir.engine.build_stage import run_stage
 from noisyir.engine.observe import Silent
-from noisyir.engine.parallel import at_once
 from noisyir.engine.plan import Choice, Plan, execute
+from noisyir.engine.remote.parallel import at_once
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, DataError, NoisyirError, StoreError
-from noisyir.schemas.artifact import Artifact
-from noisyir.settings import Params
 
 NOTE = Artifact("note", 1)
 

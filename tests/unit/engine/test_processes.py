@@ -13,10 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from noisyir import cli, experiments
-from noisyir.engine.nodes import Launched, launched
+from noisyir.base.errors import DataError, NoisyirError
 from noisyir.engine.processes import PeerLostError, run_together
-from noisyir.errors import DataError, NoisyirError
+from noisyir.engine.remote.nodes import Launched, launched
+from noisyir.front import cli
+from noisyir.methods import experiments
 
 
 class AwkwardError(Exception):

@@ -3,15 +3,15 @@
 import pyarrow as pa
 import pytest
 
+from noisyir.base.artifact import Artifact
+from noisyir.base.errors import StoreError
 from noisyir.engine.build_stage import run_stage
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Plan
+from noisyir.engine.remote.shards import Shards
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.shards import Shards
 from noisyir.engine.stage import Stage
 from noisyir.engine.store import Store
-from noisyir.errors import StoreError
-from noisyir.schemas.artifact import Artifact
 from tests.conftest import NoParams
 
 SQUARES = Artifact("squares", 1, {"number": pa.int64(), "square": pa.int64()}, key=("number",))

@@ -10,17 +10,17 @@ from threading import Thread
 import pyarrow as pa
 import pytest
 
+from noisyir.base.errors import DataError, SchemaError, StoreError
+from noisyir.base.settings import Params
+from noisyir.data.artifacts import QUERIES
 from noisyir.engine.build_stage import run_stage
 from noisyir.engine.meta import Ref
 from noisyir.engine.plan import Choice, Plan, execute, forecast
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
-from noisyir.errors import DataError, SchemaError, StoreError
-from noisyir.schemas.data import QUERIES
-from noisyir.schemas.retrieval import BM25_RUN
-from noisyir.schemas.training import MODEL
-from noisyir.settings import Params
+from noisyir.models.artifacts import MODEL
+from noisyir.retrieval.artifacts import BM25_RUN
 from tests.run_records import run_record
 
 

@@ -9,8 +9,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from noisyir.engine.copies import SECONDS
 from noisyir.engine.outside_errors import in_our_words
+from noisyir.engine.remote.copies import SECONDS
 from noisyir.engine.store import Store
 from tests.s3_server import s3_server
 

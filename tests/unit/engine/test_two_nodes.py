@@ -6,11 +6,11 @@ from threading import Timer
 import pytest
 
 from noisyir.app.runs import Execution, run_experiment
-from noisyir.engine import parallel
+from noisyir.base.errors import NoisyirError
 from noisyir.engine.plan import Choice
+from noisyir.engine.remote import parallel
 from noisyir.engine.runtime import FanOut, Runtime
 from noisyir.engine.store import Store
-from noisyir.errors import NoisyirError
 from tests.chaos.nodes import TwoNodes, small_pieces
 from tests.chaos.world import SMALL, World
 from tests.unit.engine.test_parallel import Watched

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from noisyir import experiments
+from noisyir.base.errors import ConfigError, StoreError
 from noisyir.engine.locks import WAIT, held, held_one_of, seconds_of
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, StoreError
-from noisyir.pipelines.planning import pipeline_of
+from noisyir.methods import experiments
+from noisyir.methods.plans.planning import pipeline_of
 from tests.tiny import SETTINGS, write_beir
 
 HOLD = """
@@ -51,7 +51,7 @@ def test_a_run_gives_up_waiting_for_a_build_and_says_for_whom(hold, tmp_path: Pa
     step = pipeline_of(experiments.load("demo", settings)).steps[0]
     store = Store(tmp_path / "store", home=tmp_path)
     holder = hold(store.locks.file(step.stage.name, step.key))
-    command = [sys.executable, "-m", "noisyir.cli", "run", "demo", *settings, "--no-track", "--store", store.url]
+    command = [sys.executable, "-m", "noisyir.front.cli", "run", "demo", *settings, "--no-track", "--store", store.url]
     found = subprocess.run([*command, "--wait", "1s"], capture_output=True, text=True, cwd=tmp_path)
     assert found.returncode == 1 and "Traceback" not in found.stderr
     for said in (f"process {holder.pid} of {socket.gethostname()} since ", "for the run 20260131T090000000000-nightly",

@@ -4,7 +4,7 @@ import numpy as np
 
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.settings import MineParams
-from noisyir.stages.mining.hard_negatives import negatives
+from noisyir.mining.stages.hard_negatives import negatives
 
 RANDOM = np.random.default_rng(0)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.errors import ConfigError, DataError
+from noisyir.base.errors import ConfigError, DataError
 from noisyir.models.bi_encoder import choose_device, load_bi_encoder
 from tests.tiny_models import WORDS, tiny_encoder
 

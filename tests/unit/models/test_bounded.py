@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from noisyir.base.errors import DataError, NoisyirError
 from noisyir.engine.outside_errors import in_our_words
-from noisyir.errors import DataError, NoisyirError
 from noisyir.models.bi_encoder import initial_bi_encoder
 from noisyir.models.settings import InitModelParams
 from noisyir.models.soundness import opening

@@ -74,7 +74,7 @@ def test_a_compiled_reader_has_the_plain_one_s_gradient(bert):
 @pytest.mark.slow
 def test_without_a_compiler_it_says_what_to_install():
     code = (
-        "import torch\nfrom noisyir.errors import ConfigError\n"
+        "import torch\nfrom noisyir.base.errors import ConfigError\n"
         "from noisyir.models.at_once import compile_in_place\n"
         "try:\n    compile_in_place([torch.nn.Linear(1, 1)], torch.device('cpu'))\n"
         "except ConfigError as error:\n    print(error)\n"

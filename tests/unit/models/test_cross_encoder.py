@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from noisyir.errors import ConfigError, DataError
+from noisyir.base.errors import ConfigError, DataError
 from noisyir.models.cross_encoder import TextPairs, load_cross_encoder, relevance
 from tests.tiny_models import WORDS, tiny_bert, tiny_classifier
 

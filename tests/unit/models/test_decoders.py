@@ -7,7 +7,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
 from noisyir.models.bi_encoder import BiEncoder, initial_bi_encoder, load_bi_encoder
 from noisyir.models.portable import padded, write_onnx
 from noisyir.models.settings import InitModelParams

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
 from noisyir.models import transformer_tower
 from noisyir.models.bi_encoder import initial_bi_encoder, load_bi_encoder
 from noisyir.models.settings import InitModelParams

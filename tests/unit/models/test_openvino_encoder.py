@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.errors import ConfigError
+from noisyir.base.errors import ConfigError
 from noisyir.retrieval.encode import embed_all
 from tests.tiny_models import WORDS, tiny_bert, tiny_encoder
 

@@ -5,7 +5,7 @@ import shutil
 import pytest
 import torch
 
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
 from noisyir.models.cross_encoder import TextPairs, load_cross_encoder
 from noisyir.models.ranker import initial_ranker, load_ranker, ranker_max_len
 from noisyir.models.settings import InitRankerParams

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
 from noisyir.readers.model import Spans, initial_reader, load_reader
 from noisyir.readers.settings import InitReaderParams
 from tests.tiny_models import static_encoder

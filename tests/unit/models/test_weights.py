@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
 from noisyir.models.settings import InitModelParams
 from noisyir.models.weights import check_minilm, locate_weights, weights_digest
 

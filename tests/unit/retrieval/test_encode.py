@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 import torch
 
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
 from noisyir.models.text_tokenizer import Tokens
+from noisyir.retrieval.artifacts import DOC_VECTORS, QUERY_VECTORS
 from noisyir.retrieval.encode import ShardEncoder, VectorShard
-from noisyir.schemas.retrieval import DOC_VECTORS, QUERY_VECTORS
 
 
 class LetterModel:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
 from noisyir.retrieval import exact
 from noisyir.retrieval.settings import IndexParams
 from noisyir.retrieval.vector_search import open_vectors, search

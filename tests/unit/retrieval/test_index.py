@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.errors import ConfigError, DataError
+from noisyir.base.errors import ConfigError, DataError
 from noisyir.retrieval.index import fill_index, open_index, save_index, train_index
 from noisyir.retrieval.vector_search import ids_by_row, open_vectors, search
 

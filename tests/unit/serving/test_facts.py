@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import pytest
 
-from noisyir.auditing.by_hand import ByHand
+from noisyir.audits.by_hand import ByHand
 from noisyir.engine.meta import Meta
 from noisyir.serving.loading import rate_of
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from noisyir.errors import ConfigError
+from noisyir.base.errors import ConfigError
 from noisyir.serving import live, traffic
 from noisyir.serving.server import keys_of, serve
 from tests.served import http, options, serving

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from noisyir.schemas.artifact import Artifact
-from noisyir.schemas.data import CORPUS, PAIRS, QUERIES
-from noisyir.schemas.noise import COMPETITORS, NOISE_ESTIMATE, NOISE_FLAGS
+from noisyir.base.artifact import Artifact
+from noisyir.data.artifacts import CORPUS, PAIRS, QUERIES
+from noisyir.detection.artifacts import COMPETITORS, NOISE_ESTIMATE
+from noisyir.training.artifacts import NOISE_FLAGS
 
 
 def audit_tables(pairs: int, *, spice: str = "", sources: int = 5) -> dict[str, Any]:

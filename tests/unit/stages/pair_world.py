@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
+from noisyir.data.artifacts import CORPUS, NOISY_PAIRS, QRELS, QUERIES
 from tests.tiny_models import static_encoder
 from tests.unit.stages.audit_world import table
 

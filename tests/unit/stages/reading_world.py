@@ -1,7 +1,7 @@
 """Questions on capitals: passages that answer them, passages that only hold the answer, and passages without it."""
 
-from noisyir.schemas.data import ANSWERS, CORPUS, QRELS, QUERIES
-from noisyir.schemas.retrieval import BM25_RUN
+from noisyir.data.artifacts import ANSWERS, CORPUS, QRELS, QUERIES
+from noisyir.retrieval.artifacts import BM25_RUN
 from tests.unit.stages.audit_world import table
 
 LONG = "filler words go on " * 600 + "and end with Oslo"  # more than 10,000 characters

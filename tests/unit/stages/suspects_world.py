@@ -4,7 +4,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from noisyir.schemas.training import CANDIDATES, NEGATIVES, VERDICTS
+from noisyir.mining.artifacts import CANDIDATES, VERDICTS
+from noisyir.training.artifacts import NEGATIVES
 from tests.unit.stages.audit_world import audit_tables, table
 
 COPY = "copy"  # a document with the words of d0, but for one

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from noisyir.base.errors import NoisyirError
 from noisyir.detection.settings import NpcParams, TrainNpcParams
-from noisyir.errors import NoisyirError
 from noisyir.methods.ar2.rounds import RetrieverLearner
 from noisyir.methods.co_teaching.learner import CoTeachingRun
 from noisyir.methods.distill.objective import Distillation

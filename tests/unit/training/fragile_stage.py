@@ -5,16 +5,17 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
+from noisyir.base.errors import DataError
+from noisyir.base.settings import Params
 from noisyir.engine.stage import Job, Stage
-from noisyir.errors import DataError
-from noisyir.schemas.training import CURVES, MODEL
-from noisyir.settings import Params
-from noisyir.stages.training.inputs import training_context, write_curves
+from noisyir.models.artifacts import MODEL
+from noisyir.training.artifacts import CURVES
 from noisyir.training.bi_encoder import train
 from noisyir.training.distributed import world
 from noisyir.training.launch import in_processes
 from noisyir.training.learner import Contrastive
 from noisyir.training.settings import TrainDprParams
+from noisyir.training.stages.inputs import training_context, write_curves
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import toy_held, toy_pairs
 

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from noisyir.data.artifacts import CORPUS, QUERIES
 from noisyir.readers.artifacts import CONFUSING, SPANS
 from noisyir.readers.learning import Confidences, Instances, train_reader, training_instances
 from noisyir.readers.model import Reader, initial_reader
 from noisyir.readers.settings import InitReaderParams, TrainReaderParams
-from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.training.run import Point
 from tests.unit.training.toy import training_context
 

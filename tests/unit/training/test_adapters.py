@@ -6,8 +6,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch.nn import functional
 
-from noisyir.errors import ConfigError
-from noisyir.losses.dpr import pair_nll
+from noisyir.base.errors import ConfigError
 from noisyir.models.bi_encoder import initial_bi_encoder, load_bi_encoder
 from noisyir.models.settings import InitModelParams, LoraParams
 from noisyir.models.trainable import ADAPTER
@@ -16,6 +15,7 @@ from noisyir.retrieval.texts import shortened
 from noisyir.training.batches import assemble
 from noisyir.training.bi_encoder import BiEncoderLearner, train
 from noisyir.training.learner import Contrastive
+from noisyir.training.losses.dpr import pair_nll
 from noisyir.training.settings import TrainDprParams
 from tests.tiny_models import static_encoder, tiny_decoder, tiny_encoder
 from tests.unit.training.toy import toy_held, toy_pairs, toy_texts, training_context

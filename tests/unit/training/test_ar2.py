@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.errors import ConfigError, DataError
-from noisyir.losses.ar2 import ranker_loss, retriever_loss
+from noisyir.base.errors import ConfigError, DataError
 from noisyir.methods.ar2.rounds import RetrieverLearner
 from noisyir.training.learner import memory_advice
 from noisyir.training.lists import ListBatch
+from noisyir.training.losses.ar2 import ranker_loss, retriever_loss
 from noisyir.training.ranker import RankerLearner
 from noisyir.training.settings import TrainAr2Params
 from tests.tiny_models import tiny_encoder

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.losses.dpr import pair_nll
 from noisyir.training.batches import PairBatches, Ragged, assemble, draw_negatives, is_known, known_columns
+from noisyir.training.losses.dpr import pair_nll
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import SIZE, toy_pairs
 

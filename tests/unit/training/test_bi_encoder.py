@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from noisyir.errors import ConfigError, DataError
+from noisyir.base.errors import ConfigError, DataError
 from noisyir.training.bi_encoder import train
 from noisyir.training.learner import Contrastive
 from noisyir.training.settings import TrainDprParams

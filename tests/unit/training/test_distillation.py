@@ -5,12 +5,12 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from noisyir.errors import DataError
-from noisyir.losses.distillation import listwise_kl, lse_pair, margin_mse
-from noisyir.losses.dpr import pair_nll
+from noisyir.base.errors import DataError
 from noisyir.methods.distill.objective import list_spreads, own_columns, repeated, temperature_of
 from noisyir.training.batches import PairBatches, Ragged
 from noisyir.training.bi_encoder import BiEncoderLearner, train
+from noisyir.training.losses.distillation import listwise_kl, lse_pair, margin_mse
+from noisyir.training.losses.dpr import pair_nll
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.taught import BOTH, LISTED, distillation, listed_pairs, settings
 from tests.unit.training.toy import SIZE, toy_held, training_context

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from noisyir.base.errors import ConfigError
 from noisyir.engine.processes import PeerLostError, run_together
-from noisyir.errors import ConfigError
 from noisyir.training.distributed import World, device_of, world
 from tests.unit.training.crew import CASES, RUNS, compute, wait_in_vain
 

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
 from noisyir.training import examples
 from tests.tiny_models import tiny_encoder
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.errors import DataError
+from noisyir.base.errors import DataError
+from noisyir.engine.known_stages import known_stages
 from noisyir.models.bi_encoder import initial_bi_encoder
 from noisyir.models.settings import InitModelParams, InitRankerParams
-from noisyir.stages import known_stages
 from noisyir.training.bi_encoder import BiEncoderLearner
 from noisyir.training.full_size import (
     CountedWork,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.losses.dpr import pair_nll
 from noisyir.training import gradients
 from noisyir.training.batches import assemble
+from noisyir.training.losses.dpr import pair_nll
 from noisyir.training.settings import TrainDprParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import toy_pairs

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
+from noisyir.base.errors import DataError, NoisyirError
 from noisyir.engine.build_stage import run_stage
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
-from noisyir.errors import DataError, NoisyirError
 from noisyir.models.bi_encoder import load_bi_encoder
-from noisyir.stages.training.train_dpr import TRAIN_DPR
 from noisyir.training.settings import TrainDprParams
+from noisyir.training.stages.train_dpr import TRAIN_DPR
 from tests.tiny_models import tiny_encoder
-from tests.unit.stages.test_training_stages import CORPUS, NEGATIVES, TABLES
 from tests.unit.training.fragile_stage import FRAGILE, STEPS, FragileParams
+from tests.unit.training.test_training_stages import CORPUS, NEGATIVES, TABLES
 
 TWO = Runtime(device="cpu", threads=2, processes=2, peer_seconds=60)
 ONE = Runtime(device="cpu", threads=1)

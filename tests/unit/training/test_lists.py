@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.errors import ConfigError, DataError
-from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QUERIES
-from noisyir.schemas.training import NEGATIVES
+from noisyir.base.errors import ConfigError, DataError
+from noisyir.data.artifacts import CORPUS, NOISY_PAIRS, QUERIES
+from noisyir.training.artifacts import NEGATIVES
 from noisyir.training.batches import Ragged
 from noisyir.training.lists import ListBatches, Lists, ranking_lists, read_texts
 from tests.unit.stages.audit_world import table

@@ -35,7 +35,7 @@ def experiment(tmp_path_factory):
 @pytest.fixture(scope="module")
 def of_one_process(experiment, tmp_path_factory):
     home = tmp_path_factory.mktemp("one")
-    subprocess.run([sys.executable, "-m", "noisyir.cli", *experiment], env=_home(home), check=True)
+    subprocess.run([sys.executable, "-m", "noisyir.front.cli", *experiment], env=_home(home), check=True)
     return vectors(home)
 
 
@@ -50,7 +50,7 @@ def agents(homes: list[Path], arguments: list[str]) -> list[subprocess.Popen[byt
         port = probe.getsockname()[1]
     program = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={len(homes)}", "--nproc-per-node=1",
                "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--local-addr=127.0.0.1",
-               "-m", "noisyir.cli", *arguments]  # fmt: skip
+               "-m", "noisyir.front.cli", *arguments]  # fmt: skip
     started = []
     for number, home in enumerate(homes):
         home.mkdir(exist_ok=True)
@@ -123,8 +123,8 @@ def test_a_lost_agent_ends_the_run_soon_and_one_machine_goes_on_from_the_store(
         time.sleep(0.2)
 
     third, alone = tmp_path / "three", tmp_path / "alone"
-    subprocess.run([sys.executable, "-m", "noisyir.cli", *often], env=_home(third), check=True)
+    subprocess.run([sys.executable, "-m", "noisyir.front.cli", *often], env=_home(third), check=True)
     (trained,) = [meta for meta in Store(bucket, home=third).builds.all() if meta.stage == "train_dpr"]
     assert trained.notes["resumed_with_processes"] == {"before": 2, "now": 1}
-    subprocess.run([sys.executable, "-m", "noisyir.cli", *longer], env=_home(alone), check=True)
+    subprocess.run([sys.executable, "-m", "noisyir.front.cli", *longer], env=_home(alone), check=True)
     assert same(vectors(third, bucket), vectors(alone))

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from noisyir.detection.settings import TrainNpcParams
-from noisyir.losses.dpr import pair_nll
 from noisyir.methods.npc.objective import Detected, NoisyPairCorrection
 from noisyir.training.batches import Ragged, assemble
 from noisyir.training.bi_encoder import BiEncoderLearner, train
 from noisyir.training.learner import Contrastive
+from noisyir.training.losses.dpr import pair_nll
 from noisyir.training.run import TrainingRun
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import SIZE, toy_pairs, training_context

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from noisyir.errors import ConfigError
+from noisyir.base.errors import ConfigError
 from noisyir.training.optimisers import DenseAdamW, RowAdamW, learning_rate, optimiser_for
 from noisyir.training.settings import TrainDprParams
 from tests.tiny_models import tiny_encoder

@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from noisyir.detection.settings import TrainNpcParams
-from noisyir.losses.dpr import ccr, masked_log_probs
 from noisyir.methods.co_teaching.learner import CoTeachingRun
 from noisyir.methods.npc.objective import NoisyPairCorrection
 from noisyir.training.batches import assemble
 from noisyir.training.bi_encoder import BiEncoderLearner, train
 from noisyir.training.learner import Contrastive, on_device
+from noisyir.training.losses.dpr import ccr, masked_log_probs
 from noisyir.training.settings import CcrParams, TrainCoTeachingParams, TrainDprParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import SIZE, toy_pairs, training_context

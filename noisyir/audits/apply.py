@@ -1,0 +1,202 @@
+"""Apply an audit: pairs get weights, those that people vouch for another document, or are dropped; the source stays."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.audits.by_hand import BY_ID
+from noisyir.audits.files import write_jsonl
+from noisyir.audits.judgements import Pair
+from noisyir.audits.pairs_to_clean import Action, Fate, PairChanges, PairsToClean
+from noisyir.base.errors import DataError
+from noisyir.detection.relabel import gets_replacement
+
+Log: TypeAlias = list[tuple[Pair, Fate]]
+
+HALF = 0.5  # a pair of less weight counts as changed; one that the audit calls clean has no less
+_LEAST_LIKELY_FIRST = [("p_clean", "ascending"), ("score", "descending"), *BY_ID]
+_BY_MACHINE = {
+    "query_id": "query_id",
+    "doc_id": "doc_id",
+    "machine_verdict": "verdict",
+    "machine_p_clean": "p_clean",
+    "machine_replacement": "replacement",
+    "score": "score",
+}
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The cleaned pairs, the log of what was changed, and how many of the source's pairs met which fate.
+
+    kept: those not changed; unaudited: of these, pairs that the audit does not have: of dev and test, or left out when
+    the data was read.  doubted: those that stay with less than half of their weight.
+    """
+
+    pairs: Path
+    log: Path
+    kept: int
+    relabelled: int
+    dropped: int
+    doubted: int
+    unaudited: int
+
+    def summary(self) -> str:
+        """The changes, for a terminal."""
+        unaudited = f" ({self.unaudited:,} of them not audited)" if self.unaudited else ""
+        others = f"dropped {self.dropped:,}" if self.dropped or not self.doubted else ""
+        doubted = f"gave {self.doubted:,} less than half of their weight" if self.doubted else ""
+        return (
+            f"kept {self.kept:,} pairs{unaudited}, relabelled {self.relabelled:,}, "
+            f"{', '.join(filter(None, [others, doubted]))}\n"
+            f"pairs  {self.pairs}\n"
+            f"log    {self.log}"
+        )
+
+
+def apply_audit(audit: pa.Table, source: PairsToClean, folder: Path, *, drop: bool = False) -> Applied:
+    """Write the cleaned pairs, in the source's format, and a log of every change into `folder`.
+
+    drop: leave flagged pairs out that are not relabelled; else all pairs stay, each with its weight in a column
+    `weight`.  DataError when a file is there already, or the audit is not of these pairs; nothing is written then.
+    """
+    pairs, log = folder / f"{source.stem}.cleaned{source.suffix}", log_of(folder, source.stem)
+    refuse_existing(pairs, log)
+    changes, logged, total, unaudited = _by_row(source, decide(audit, drop=drop), weigh=not drop)
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder, prefix=".applying-") as name:
+        half = Path(name)
+        source.write(half / pairs.name, changes)
+        write_jsonl((_log_entry(pair, fate) for pair, fate in logged), half / log.name)
+        refuse_existing(pairs, log)
+        (half / log.name).rename(log)
+        (half / pairs.name).rename(pairs)
+    met = Counter(fate.action for _, fate in logged)
+    return Applied(pairs, log, total - len(logged), met["relabel"], met["drop"], met["weigh"], unaudited)
+
+
+def decide(audit: pa.Table, *, drop: bool = False) -> dict[Pair, Fate]:
+    """The fate of every audited pair.
+
+    A pair is relabelled where the column `relabel` says that people vouch for it.  Of the others the machine's chances
+    decide first, as if nobody had judged, and where there are none a pair stays whole.  Then people's verdicts decide
+    about their own pairs, and about no other: a pair judged clean stays whole, and one judged wrong gets its
+    replacement or goes.
+    """
+    by_machine = _by_machine(audit)
+    fates, said = {}, []
+    for row in audit.select(["query_id", "doc_id", "judged", "relabel", "replacement", "reason"]).to_pylist():
+        pair = row["query_id"], row["doc_id"]
+        fates[pair] = by_machine[pair]._replace(reason=f"{row['reason']}{by_machine[pair].reason}")
+        if row["judged"] in ("clean", "wrong"):
+            said.append((pair, row))
+            fates[pair] = Fate("keep", None, 1.0, 1.0, row["reason"])
+    given = {(pair[0], fate.new_doc_id) for pair, fate in fates.items() if fate.new_doc_id is not None}
+    taken = {*fates, *given}
+    for pair, row in said:
+        if row["judged"] == "wrong":
+            new = row["replacement"] if row["relabel"] else None
+            fates[pair] = _judged_wrong(pair, new, taken, row["reason"])
+            taken.add((pair[0], new))
+    return {pair: _dropped(fate) for pair, fate in fates.items()} if drop else fates
+
+
+def changed(audit: pa.Table, *, drop: bool = False) -> int:
+    """How many pairs would be dropped, relabelled, or left less than half of their weight: never more than flagged."""
+    return sum(fate.action != "keep" for fate in decide(audit, drop=drop).values())
+
+
+def _by_machine(audit: pa.Table) -> dict[Pair, Fate]:
+    """The fate of every pair by the machine's chances; `reason` is only what is to be added to the audit's."""
+    machine = audit.select([*_BY_MACHINE, "relabel", "judged"])
+    machine = machine.rename_columns([_BY_MACHINE.get(name, name) for name in machine.column_names])
+    # The order of a query's rows says which of them gets what several have found.
+    ordered = machine.sort_by(_LEAST_LIKELY_FIRST)
+    unseen = pc.and_(ordered["relabel"], pc.is_null(ordered["judged"])).to_numpy()
+    gets = gets_replacement(ordered, np.flatnonzero(unseen).tolist(), 1.0)
+    fates = {}
+    for number, row in enumerate(ordered.to_pylist()):
+        new = row["replacement"] if gets.get(number) else None
+        p_clean, flagged = 1.0 if row["p_clean"] is None else row["p_clean"], row["verdict"] in ("wrong", "suspect")
+        flagged = flagged and row["p_clean"] is not None
+        weight = 1.0 if new else p_clean if flagged else max(p_clean, HALF)
+        action: Action = "relabel" if new else "weigh" if weight < HALF else "keep"
+        aside = _taken(row["replacement"]) if gets.get(number) is False else ""
+        fates[row["query_id"], row["doc_id"]] = Fate(action, new, weight, p_clean, aside, flagged=flagged)
+    return fates
+
+
+def _judged_wrong(pair: Pair, new: str | None, taken: set[tuple[str, str | None]], reason: str) -> Fate:
+    if new is not None and (pair[0], new) not in taken:
+        return Fate("relabel", new, 1.0, 0.0, reason, flagged=True)
+    return Fate("weigh", None, 0.0, 0.0, reason if new is None else f"{reason}{_taken(new)}", flagged=True)
+
+
+def _taken(doc_id: str) -> str:
+    return f" Its replacement {doc_id} is a document of the query already."
+
+
+def _dropped(fate: Fate) -> Fate:
+    return fate._replace(action="drop", weight=0.0) if fate.flagged and fate.new_doc_id is None else fate
+
+
+def _by_row(source: PairsToClean, fates: Mapping[Pair, Fate], *, weigh: bool) -> tuple[PairChanges, Log, int, int]:
+    """Changes in the source's rows, the log, the number of pairs, and how many the audit does not have."""
+    unseen = dict.fromkeys(fates)
+    logged: Log = []
+    by_row: dict[int, list[Fate | None]] = {}
+    weights: dict[int, list[float]] = {}
+    total = unaudited = 0
+    for number, of_number in groupby(source.pairs(), key=itemgetter(0)):  # a row may list several documents
+        pairs = [pair for _, pair in of_number]
+        of_row = [fates.get(pair) for pair in pairs]
+        total += len(pairs)
+        unaudited += of_row.count(None)
+        for pair, fate in zip(pairs, of_row, strict=True):
+            unseen.pop(pair, None)
+            logged += [(pair, fate)] if fate and fate.action != "keep" else []
+        if any(fate and fate.action in ("relabel", "drop") for fate in of_row):
+            by_row[number] = [fate if fate and fate.action in ("relabel", "drop") else None for fate in of_row]
+        if weigh:
+            weights[number] = [round(fate.weight, 6) if fate else 1.0 for fate in of_row]
+    if unseen:
+        query_id, doc_id = next(iter(unseen))
+        raise DataError(
+            f"{len(unseen):,} of the {len(fates):,} audited pairs are not in {source.name}, for example query "
+            f"{query_id!r} with document {doc_id!r}: apply the audit to its own pairs"
+        )
+    return PairChanges(by_row, weights if weigh else None), logged, total, unaudited
+
+
+def _log_entry(pair: Pair, fate: Fate) -> dict[str, Any]:
+    return {
+        "query_id": pair[0],
+        "doc_id": pair[1],
+        "action": fate.action,
+        "new_doc_id": fate.new_doc_id,
+        "weight": round(fate.weight, 6),
+        "p_clean": round(fate.p_clean, 6),
+        "reason": fate.reason,
+    }
+
+
+def log_of(folder: Path, stem: str) -> Path:
+    """The file that lists what was changed."""
+    return folder / f"{stem}.changes.jsonl"
+
+
+def refuse_existing(*paths: Path) -> None:
+    """DataError for files that are there already."""
+    if existing := [str(path) for path in paths if path.exists()]:
+        raise DataError(
+            f"{' and '.join(existing)} exists already and is not overwritten: choose another folder (--out)"
+        )

@@ -1,0 +1,317 @@
+"""Verdicts of people in an audit: each stands for its own pair; a random sample sets the machine right."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Float
+
+from noisyir.audits.columns import FLAGGED
+from noisyir.audits.judgements import HumanJudgement, Judgements, drawn_at_random, rows_of
+from noisyir.base.errors import ConfigError, DataError
+from noisyir.detection.calibration.fit import guaranteed, judge_all
+from noisyir.detection.calibration.logistic import FEWEST, JudgedPairs
+from noisyir.detection.calibration.sample import rate_of_sample, recalibrate
+from noisyir.detection.rate import pairs_to_judge
+
+Array = np.ndarray
+Features: TypeAlias = Float[np.ndarray, "pair feature"]
+
+BY_ID = [("query_id", "ascending"), ("doc_id", "ascending")]
+MOST_SUSPECT_FIRST = [("suspicion", "descending"), *BY_ID]
+_WRONGLY_RELABELLED, _SURELY_RELABELLED = 0.1, 0.95  # at most this share of unseen pairs, with this confidence
+_LEAST_CHANCE = np.finfo(np.float32).tiny
+_LARGEST_CHANCE = np.nextafter(np.float32(1), np.float32(0))
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """Effects of judgements by hand on an audit.
+
+    judged: pairs judged wrong or clean; unclear: pairs about which the judges could not tell, which count for nothing;
+    agreed: share of those judged on which the machine had said the same; sampled: those judged that were drawn at
+    random.  interval: (rate, low, high), the share of wrong pairs by the sample and its interval at `confidence`; None
+    without a sample.
+    threshold: the highest score of a pair called clean, where the judgements set it; anew: whether they gave all other
+    pairs their chances; flagged, flagged_before: pairs called wrong.  notes: sentences on what else one must know.
+    """
+
+    judged: int
+    unclear: int
+    agreed: float
+    sampled: int
+    interval: tuple[float, float, float] | None
+    confidence: float
+    threshold: float | None
+    anew: bool
+    flagged: int
+    flagged_before: int
+    notes: tuple[str, ...]
+
+    def summary(self) -> str:
+        """The effects, for a terminal."""
+        unclear = f", {self.unclear:,} unclear" if self.unclear else ""
+        agreed = f"; the machine had said the same of {self.agreed:.0%}" if self.judged and self.flagged_before else ""
+        lines = [f"judged      {self.judged:,} pairs{unclear}{agreed}"]
+        if self.interval is not None:
+            rate, low, high = self.interval
+            lines.append(
+                f"noise rate  {rate:.1%} by the judgements [{low:.1%}, {high:.1%}] at {self.confidence:.0%}: "
+                f"{self.sampled:,} of them were drawn at random"
+            )
+        if self.threshold is not None:
+            lines.append(f"threshold   a pair is called wrong when its score is above {self.threshold:.3g}")
+        lines.append(f"flagged     {self.flagged_before:,} pairs before, {self.flagged:,} now")
+        return "\n".join([*lines, *self.notes])
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """Pairs judged wrong or clean: rows and verdicts; how many each stands for, nan for those not drawn."""
+
+    rows: Array
+    is_wrong: Array
+    weights: Array
+
+    def at_random(self) -> "_Decided":
+        drawn = ~np.isnan(self.weights)
+        return _Decided(self.rows[drawn], self.is_wrong[drawn], self.weights[drawn])
+
+
+def judged_by_hand(
+    pairs: pa.Table,
+    judgements: Judgements,
+    *,
+    threshold: float,
+    confidence: float,
+    refit: bool = False,
+    features: Features | None = None,
+) -> tuple[pa.Table, ByHand]:
+    """The pairs as people judged them; where they judged a random sample, the others as the sample sets the machine.
+
+    pairs: query_id, doc_id, score, verdict (`suspect` or null), p_clean, replacement, by_hand, rests_on, as the machine
+    has them.  Those judged get their verdict, p_clean 0 or 1 and, where a judge named it, the replacement.  All other
+    pairs stay to the bit as they are, unless at least FEWEST of those judged were drawn at random, or `refit` wants a
+    border by all verdicts.
+    Columns added: those of `as_the_machine_says`.
+    threshold: least probability of being clean that a clean pair has.  features: of each pair, where a detector gave
+    any: a model then learns from the sample, and not the border alone is set.
+    DataError where a refit is not possible.
+    """
+    place = rows_of(judgements, pairs)
+    decided = _decided({place[pair]: judged for pair, judged in judgements.items()})
+    sample = decided.at_random()
+    before = pc.is_valid(pairs["verdict"]).to_numpy()
+    anew = _set_right(pairs, decided, threshold, confidence, refit, features)
+    pairs = as_the_machine_says(anew.pairs)
+    by_row = {place[pair]: judged for pair, judged in judgements.items()}
+    if anew.by_judgements:
+        pairs = _replaced(pairs, {"relabel": pa.array(_may_be_relabelled(pairs, by_row))})
+    pairs = _with_hands(pairs, by_row)
+    return pairs, ByHand(
+        judged=len(decided.rows),
+        unclear=len(judgements) - len(decided.rows),
+        agreed=float((before[decided.rows] == decided.is_wrong).mean()) if len(decided.rows) else 0.0,
+        sampled=drawn_at_random(judgements),
+        interval=anew.interval or _rate(pairs, sample, confidence),
+        confidence=confidence,
+        threshold=anew.border,
+        anew=anew.by_judgements,
+        flagged=int(pc.sum(pc.is_in(pairs["verdict"], value_set=pa.array(FLAGGED))).as_py() or 0),
+        flagged_before=int(before.sum()),
+        notes=tuple(anew.notes),
+    )
+
+
+def as_the_machine_says(pairs: pa.Table) -> pa.Table:
+    """The pairs as they are where nobody judged, with six columns more.
+
+    judged (the people's verdict, null where there is none), accepted (whether a person named the replacement), relabel
+    (whether it may take the document's place), and machine_verdict, machine_p_clean and machine_replacement, as if
+    these very pairs had not been judged.
+    """
+    columns = {
+        "judged": pa.nulls(pairs.num_rows, pa.string()),
+        "accepted": pa.repeat(False, pairs.num_rows),
+        "relabel": pa.repeat(False, pairs.num_rows),
+        "machine_verdict": pairs["verdict"],
+        "machine_p_clean": pairs["p_clean"],
+        "machine_replacement": pairs["replacement"],
+    }
+    for name, column in columns.items():
+        pairs = pairs.append_column(name, column)
+    return pairs
+
+
+def with_suspicion(pairs: pa.Table) -> pa.Table:
+    """The pairs with `suspicion`: the share of the others that are less suspect, ties half.
+
+    Pairs judged wrong come before all, those judged clean after all; between them the chance decides where there is
+    one, and then the score.
+    """
+    by_hand = pairs["by_hand"].to_numpy(zero_copy_only=False)
+    chance = pc.fill_null(pairs["p_clean"], 0.5).to_numpy().astype(np.float64)
+    chance = np.where(by_hand, np.where(chance > 0.5, 2.0, -1.0), chance)  # by hand it is 0 or 1
+    ordered = np.stack([-chance, pairs["score"].to_numpy().astype(np.float64)], axis=1)
+    _, level, size = np.unique(ordered, axis=0, return_inverse=True, return_counts=True)
+    below = (np.cumsum(size) - size + (size - 1) / 2)[level.ravel()]
+    return pairs.append_column("suspicion", pa.array((below / max(1, len(below) - 1)).astype(np.float32)))
+
+
+def how_many(rate: float, error: float, confidence: float, pairs: int) -> str:
+    """How many of the pairs to judge by hand to know the noise rate, in words.  ConfigError for impossible wishes."""
+    if not 0 < confidence < 1:
+        raise ConfigError(f"the confidence of a noise rate lies between 0 and 1, such as 0.95, not {confidence}")
+    count = pairs_to_judge(rate, error, confidence, pairs)
+    number = f"all {pairs:,} pairs" if count >= pairs else f"{count:,} pairs"
+    return f"To know the rate within ± {100 * error:g} points at {100 * confidence:g} %: judge {number}"
+
+
+def _decided(by_row: dict[int, HumanJudgement]) -> _Decided:
+    said = {row: judged for row, judged in by_row.items() if judged.verdict != "unclear"}
+    weights = [np.nan if judged.weight is None else judged.weight for judged in said.values()]
+    is_wrong = [judged.verdict == "wrong" for judged in said.values()]
+    rows = np.array(list(said), np.int64)
+    return _Decided(rows, np.array(is_wrong, bool), np.array(weights, np.float64))
+
+
+def _rate(pairs: pa.Table, sample: _Decided, confidence: float) -> tuple[float, float, float] | None:
+    if not len(sample.rows):
+        return None
+    scores = pairs["score"].to_numpy().astype(np.float64)
+    return rate_of_sample(scores, sample.rows, sample.is_wrong, sample.weights, confidence)
+
+
+class _Anew(NamedTuple):
+    """The pairs as the judgements have the machine judge them.
+
+    border: a score, where one parts clean from wrong.  by_judgements: whether judgements changed more than own pairs.
+    interval: the rate with its interval, where the model that learnt helped to know it.
+    """
+
+    pairs: pa.Table
+    notes: list[str]
+    border: float | None = None
+    by_judgements: bool = False
+    interval: tuple[float, float, float] | None = None
+
+
+def _set_right(
+    pairs: pa.Table, decided: _Decided, threshold: float, confidence: float, refit: bool, features: Features | None
+) -> _Anew:
+    """The pairs with the chances and verdicts that the judgements give them, and what to know."""
+    sample, scores = decided.at_random(), pairs["score"].to_numpy().astype(np.float64)
+    chosen = len(decided.rows) - len(sample.rows)
+    if refit:
+        found = recalibrate(scores, decided.rows, decided.is_wrong, _probability(threshold), confidence)
+        notes = [_SELECTED.format(chosen)] if chosen else []
+        return _Anew(_with_chances(pairs, found.p_wrong(scores), threshold), notes, found.threshold, True)
+    notes = []
+    if chosen:
+        notes.append(_OWN.format(chosen) if len(sample.rows) else f"{_OWN.format(chosen)} {_UNKNOWN}")
+    least = min(FEWEST, pairs.num_rows)
+    if 0 < len(sample.rows) < least:
+        notes.append(_FEW.format(len(sample.rows), least))
+    if len(sample.rows) < least:
+        return _Anew(pairs, notes)
+    if features is not None and sample.is_wrong.any() and not sample.is_wrong.all():
+        return _taught(pairs, sample, _probability(threshold), confidence, features, notes)
+    try:
+        weighted = sample.is_wrong, _probability(threshold), confidence, sample.weights
+        found = recalibrate(scores, sample.rows, *weighted)
+    except DataError as error:
+        return _Anew(pairs, [*notes, f"The border stays as it was: {error}."])
+    return _Anew(_with_chances(pairs, found.p_wrong(scores), threshold), notes, found.threshold, True)
+
+
+def _taught(
+    pairs: pa.Table, decided: _Decided, threshold: float, confidence: float, features: Features, notes: list[str]
+) -> _Anew:
+    """By a model that learns from the judgements, where they improve the order without them."""
+    scores, query = pairs["score"].to_numpy().astype(np.float64), pairs["query_id"].combine_chunks()
+    numbers = query.dictionary_encode().indices.to_numpy()
+    answers = JudgedPairs(decided.rows, decided.is_wrong, decided.weights)
+    found = judge_all(scores, features, numbers, answers, confidence=confidence)
+    interval = found.rate and found.rate[:3]
+    told = [*notes, found.lesson.advice()]
+    return _Anew(_with_chances(pairs, found.lesson.p_wrong, threshold), told, None, True, interval)
+
+
+_OWN = "{:,} of the verdicts carry no weight, so they were not drawn at random: they count for their own pairs alone."
+_UNKNOWN = (
+    "The noise rate stays unknown; 50 pairs drawn at random and judged would tell it (--sample 50 or --judge). "
+    "--refit would judge all pairs again by these verdicts, which is biased by how the pairs were chosen."
+)
+_SELECTED = (
+    "All pairs were judged again, also by {:,} verdicts on pairs that were not drawn at random. The most suspicious "
+    "pairs are the hardest cases, so the border may lie far off. Compare the number flagged before and now."
+)
+_FEW = "{} judgements of a random sample tell the rate roughly and set no border: judge at least {}."
+
+
+def _probability(threshold: float) -> float:
+    if not 0 < threshold < 1:
+        raise ConfigError(f"detect.threshold is a probability between 0 and 1 when pairs are judged, not {threshold}")
+    return threshold
+
+
+def _may_be_relabelled(pairs: pa.Table, by_row: dict[int, HumanJudgement]) -> Array:
+    """The least likely right pairs of which at most a tenth would get a wrong document, or lose a right one.
+
+    By the pairs among them that were drawn at random: a replacement is right where a person named the same.  The place
+    of each is by a model that has not seen its own query's verdicts.
+    """
+    given = pairs["replacement"].to_pylist()
+    rows = np.flatnonzero(pc.and_(pc.equal(pairs["verdict"], "wrong"), pc.is_valid(pairs["replacement"])).to_numpy())
+    said = [(place, by_row[row], given[row]) for place, row in enumerate(rows.tolist()) if row in by_row]
+    drawn = [(place, judged, new) for place, judged, new in said if judged.tells_of_others]
+    chance = pairs["p_clean"].to_numpy().astype(np.float64)[rows]
+    bounds = guaranteed(
+        chance,
+        np.array([place for place, _, _ in drawn], np.int64),
+        np.array([judged.verdict == "clean" or judged.replacement != new for _, judged, new in drawn], bool),
+        np.array([judged.weight for _, judged, _ in drawn], np.float64),
+        _SURELY_RELABELLED,
+    )
+    relabel = np.zeros(pairs.num_rows, bool)
+    if bounds and (known := bounds.most(_WRONGLY_RELABELLED)):
+        relabel[rows[np.argsort(chance, kind="stable")[: known[0]]]] = True
+    return relabel
+
+
+def _with_chances(pairs: pa.Table, p_wrong: Array, threshold: float) -> pa.Table:
+    p_clean = np.clip((1 - p_wrong).astype(np.float32), _LEAST_CHANCE, _LARGEST_CHANCE)
+    verdict = pc.if_else(pa.array(p_clean < threshold), "wrong", "clean")
+    rests_on = pa.repeat("judgements", pairs.num_rows)
+    return _replaced(pairs, {"p_clean": pa.array(p_clean), "verdict": verdict, "rests_on": rests_on})
+
+
+def _with_hands(pairs: pa.Table, by_row: dict[int, HumanJudgement]) -> pa.Table:
+    """The verdicts of people above those of the machine, and the replacements that they named."""
+    names = ("verdict", "p_clean", "replacement", "by_hand", "judged", "accepted", "rests_on", "relabel")
+    rows = list(by_row)
+    columns = tuple(pairs[name].take(pa.array(rows, pa.int64())).to_pylist() for name in names)
+    verdict, p_clean, replacement, by_hand, said, accepted, rests_on, relabel = columns
+    for row, judged in enumerate(by_row.values()):
+        said[row] = judged.verdict
+        if judged.verdict != "unclear":
+            verdict[row], p_clean[row], by_hand[row] = judged.verdict, float(judged.verdict == "clean"), True
+            rests_on[row], relabel[row] = "hand", relabel[row] and judged.verdict == "wrong"
+        if judged.replacement is not None:
+            replacement[row], accepted[row], relabel[row] = judged.replacement, True, True
+    place = np.arange(pairs.num_rows)
+    place[rows] = pairs.num_rows + np.arange(len(rows))
+    new = {
+        name: pa.chunked_array([*pairs[name].chunks, pa.array(values, pairs[name].type)]).take(pa.array(place))
+        for name, values in zip(names, columns, strict=True)
+    }
+    return _replaced(pairs, new)
+
+
+def _replaced(pairs: pa.Table, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> pa.Table:
+    for name, column in columns.items():
+        pairs = pairs.set_column(pairs.schema.get_field_index(name), name, column)
+    return pairs

@@ -1,0 +1,352 @@
+"""Verdicts of people: read from files, settled into one verdict, and how far judges agree; those of models are left."""
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Bool
+
+from noisyir.audits.files import unguard
+from noisyir.audits.settings import AuditParams
+from noisyir.base.errors import DataError
+from noisyir.data.row_files import RowFile
+from noisyir.detection.rate import wilson
+from noisyir.engine.provenance import files_digest
+from noisyir.engine.tables import pair_ids
+
+Pair: TypeAlias = tuple[str, str]  # query_id, doc_id
+Verdict = Literal["wrong", "clean", "unclear"]
+T = TypeVar("T")
+
+_VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+_WORDS: Mapping[str, Verdict] = {**{word: word for word in _VERDICTS}, "right": "clean", "unsure": "unclear"}
+_COLUMNS = ("query_id", "doc_id", "verdict")
+_MORE = ("judge", "weight", "replacement", "at", "p_wrong")
+_SETTING = "audit.judgements"
+BY_MODEL = "model:"  # how the names of judges that are not people begin
+_SHOWN = 3  # examples in a message
+
+
+@dataclass(frozen=True)
+class HumanJudgement:
+    """A judgement of a pair.
+
+    weight: how many pairs it stands for, as one drawn at random; None where it was chosen in another way, by its rank
+    on the page for one: it then tells nothing of other pairs.
+    replacement: the document that the query gets instead, where a judge named one and the verdict is wrong.
+    """
+
+    verdict: Verdict
+    weight: float | None = None
+    replacement: str | None = None
+
+    @property
+    def tells_of_others(self) -> bool:
+        """Whether it counts towards the noise rate and the border: drawn at random, and decided."""
+        return self.weight is not None and self.verdict != "unclear"
+
+
+Judgements: TypeAlias = Mapping[Pair, HumanJudgement]
+
+
+class _Said(NamedTuple):
+    """One row: a judge's word about a pair, when it was said, where that is known, and where it stands.
+
+    verdict: None takes back what the judge said before.  p_wrong: of a judge that is no person, where it gave one.
+    """
+
+    judge: str
+    verdict: Verdict | None
+    weight: float | None
+    replacement: str | None
+    at: float | None
+    place: str
+    p_wrong: float | None = None
+
+
+_ByPair: TypeAlias = dict[Pair, list[_Said]]
+
+
+def judgements_digest(params: AuditParams) -> str | None:
+    """A hash of the files of judgements, for the key of the audit; None without one.
+
+    DataError for whatever can be told of bad files without the audit.
+    """
+    if not params.judgement_files:
+        return None
+    given_judgements(params.judgement_files)
+    paths = [RowFile.open(path, _SETTING).path for path in params.judgement_files]
+    return " ".join(sorted(files_digest(path.parent, [path]) for path in paths))
+
+
+def given_judgements(paths: Sequence[str]) -> Judgements:
+    """The verdicts in these files by pair, whatever pairs were audited.
+
+    Each has query_id, doc_id and verdict (wrong, clean, unclear; right and unsure are read as the last two; an empty
+    one is none), and perhaps judge, weight, replacement and at.  An empty verdict with a time takes back what the same
+    judge said before.  Of several judges the majority counts, and a tie is unclear.  DataError for a missing column,
+    another word, a judge who says both of a pair where `at` does not tell what she said last, and for a file without
+    any verdict.
+    """
+    return _all_settled(_all_said(paths))
+
+
+def read_judgements(paths: Sequence[str], pairs: pa.Table) -> Judgements:
+    """As `given_judgements`.  pairs: query_id and doc_id of the audited ones; DataError also for one that is not."""
+    said = _all_said(paths)
+    known = rows_of(said, pairs)
+    if unknown := {pair: rows[0].place for pair, rows in said.items() if pair not in known}:
+        raise DataError(_unknown_pairs(unknown, len(said), paths))
+    return _all_settled(said)
+
+
+def rows_of(judged: Collection[Pair], pairs: pa.Table) -> dict[Pair, int]:
+    """The row of each judged pair that is there; of the others only those of the judged queries are looked at."""
+    queries = pa.array({query for query, _ in judged}, pairs["query_id"].type)
+    rows = np.flatnonzero(pc.is_in(pairs["query_id"], value_set=queries).to_numpy())
+    place = dict(zip(pair_ids(pairs.select(["query_id", "doc_id"]).take(rows)), rows.tolist(), strict=True))
+    return {pair: place[pair] for pair in judged if pair in place}
+
+
+class MachineAnswers(NamedTuple):
+    """The answers of one judge that is no person.
+
+    p_wrong: its probability that a pair is wrong, where it gave one; weights: how many pairs each one stands for that
+    was drawn at random; verdicts: its words.
+    """
+
+    judge: str
+    verdicts: Mapping[Pair, Verdict]
+    p_wrong: Mapping[Pair, float]
+    weights: Mapping[Pair, float]
+
+
+def machine_answers(file: RowFile) -> MachineAnswers | None:
+    """The answers of a file whose judges are named `model:...`; None where it has none of these.
+
+    DataError as `given_judgements`, for a probability that is none, and for the answers of several judges.
+    """
+    said: _ByPair = {}
+    for pair, row in _rows(file):
+        if row.judge.startswith(BY_MODEL):
+            said.setdefault(pair, []).append(row)
+    judges = sorted({row.judge for rows in said.values() for row in rows})
+    if len(judges) > 1:
+        raise DataError(
+            f"{file.path} holds answers of {' and of '.join(judges[:_SHOWN])}: keep the lines of one of them"
+        )
+    last = {pair: _last_word(pair, rows) for pair, rows in said.items()}
+    words = {pair: row.verdict for pair, row in last.items() if row.verdict is not None}
+    chances = {pair: row.p_wrong for pair, row in last.items() if row.p_wrong is not None}
+    weights = {pair: row.weight for pair, row in last.items() if row.weight is not None}
+    return MachineAnswers(judges[0], words, chances, weights) if judges else None
+
+
+def drawn_at_random(judgements: Judgements) -> int:
+    """How many of the pairs were drawn at random and judged wrong or clean."""
+    return sum(judged.tells_of_others for judged in judgements.values())
+
+
+# Settling -------------------------------------------------------------------------------------------------------
+
+
+def _all_settled(said: _ByPair) -> Judgements:
+    found = {pair: _settled(pair, rows) for pair, rows in said.items()}
+    return {pair: judged for pair, judged in found.items() if judged is not None}
+
+
+def _settled(pair: Pair, said: Sequence[_Said]) -> HumanJudgement | None:
+    """One verdict: of each judge the last word, of these the most frequent, unclear where two are; None without any."""
+    by_judge: dict[str, list[_Said]] = {}
+    for row in said:
+        by_judge.setdefault(row.judge, []).append(row)
+    words = [_last_word(pair, rows) for rows in by_judge.values()]
+    verdicts = [word.verdict for word in words if word.verdict is not None]
+    if not verdicts:
+        return None
+    verdict = _most_frequent(verdicts) or "unclear"
+    named = [word.replacement for word in words if word.verdict == "wrong" and word.replacement]
+    weights = [row.weight for row in said if row.weight is not None]
+    replacement = _most_frequent(named) if verdict == "wrong" else None
+    return HumanJudgement(verdict, max(weights, default=None), replacement)
+
+
+def _last_word(pair: Pair, said: Sequence[_Said]) -> _Said:
+    """The last word of one judge.  DataError where she said two things and nothing tells the last of them."""
+    ordered = sorted(said, key=lambda row: -math.inf if row.at is None else row.at)
+    last = ordered[-1]
+    other = next((row for row in ordered if row.verdict != last.verdict and row.at in (None, last.at)), None)
+    if other is None:
+        return last
+    first, second = sorted((other, last), key=said.index)
+    who = f" by {last.judge}" if last.judge else ""
+    raise DataError(
+        f"{second.place}: query {pair[0]!r} with document {pair[1]!r} is judged {second.verdict}{who}, but "
+        f"{first.verdict} at {first.place}: keep one of the two, tell two judges apart in a column judge, or say in a "
+        "column at when each was said: the later one counts"
+    )
+
+
+def _most_frequent(values: Sequence[T]) -> T | None:
+    """None without values, and where several are the most frequent."""
+    found = Counter(values).most_common(2)
+    return found[0][0] if found and (len(found) == 1 or found[0][1] > found[1][1]) else None
+
+
+# Reading --------------------------------------------------------------------------------------------------------
+
+
+def _all_said(paths: Sequence[str]) -> _ByPair:
+    found: _ByPair = {}
+    for path in paths:
+        file = RowFile.open(path, _SETTING)
+        count = 0
+        for pair, said in _rows(file):
+            if not said.judge.startswith(BY_MODEL):
+                found.setdefault(pair, []).append(said)
+                count += 1
+        if not count:
+            raise DataError(
+                f"{file.path} holds no verdict of a person: put one of {', '.join(_VERDICTS)} into the column verdict"
+            )
+    return found
+
+
+def has_verdicts(path: Path) -> bool:
+    """Whether somebody has filled in any row of this file.  DataError where it cannot be read."""
+    file = RowFile.open(str(path), _SETTING)
+    rows = file.rows(["verdict"], ["verdict"]) if "verdict" in file.columns else ()
+    return any(str(row["verdict"] or "").strip() for _, row in rows)
+
+
+def _rows(file: RowFile) -> Iterator[tuple[Pair, _Said]]:
+    """The judgement of each row with a verdict."""
+    if missing := [name for name in _COLUMNS if name not in file.columns]:
+        raise DataError(
+            f"{file.path} lacks the column {', '.join(missing)}; it has {', '.join(file.columns)}: name its columns so"
+        )
+    columns = [*_COLUMNS, *(name for name in _MORE if name in file.columns)]
+    for number, row in file.rows(columns, (*_COLUMNS, *_MORE)):
+        place = f"{file.place} {number}"
+        pair = _id(row, "query_id", file, place), _id(row, "doc_id", file, place)
+        verdict, at = _verdict(row["verdict"], place), _time(row, place)
+        if verdict is not None or at is not None:
+            replacement = None if row.get("replacement") in (None, "") else _id(row, "replacement", file, place)
+            judge = str(row.get("judge") or "").strip()
+            p_wrong = _chance(row.get("p_wrong"), place) if judge.startswith(BY_MODEL) else None
+            yield pair, _Said(judge, verdict, _weight(row.get("weight"), place), replacement, at, place, p_wrong)
+
+
+def _id(row: Mapping[str, Any], column: str, file: RowFile, place: str) -> str:
+    value = row[column]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str) or not value:
+        raise DataError(f"{place}: {column} must be an id, found {value!r:.60}")
+    return unguard(value) if file.suffix == ".csv" else value
+
+
+def _verdict(value: object, place: str) -> Verdict | None:
+    word = "" if value is None else str(value).strip().lower()
+    if not word:
+        return None
+    if word not in _WORDS:
+        raise DataError(f"{place}: the verdict must be {', '.join(_VERDICTS)} or empty, found {value!r:.60}")
+    return _WORDS[word]
+
+
+def _number(value: object) -> float | None:
+    """A cell's number, NaN where it holds something else; None where it is empty."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    try:
+        return math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _chance(value: object, place: str) -> float | None:
+    chance = _number(value)
+    if chance is not None and not 0 <= chance <= 1:
+        raise DataError(f"{place}: p_wrong must be a probability from 0 to 1, or empty, found {value!r:.60}")
+    return chance
+
+
+def _weight(value: object, place: str) -> float | None:
+    weight = _number(value)
+    if weight is not None and not 0 < weight < math.inf:
+        raise DataError(
+            f"{place}: the weight must be the number of pairs that one drawn at random represents, and empty for one "
+            f"that was not; found {value!r:.60}"
+        )
+    return weight
+
+
+def _time(row: Mapping[str, Any], place: str) -> float | None:
+    """Seconds since 1970; a time without a zone is taken as UTC."""
+    value = row.get("at")
+    if value is None or value == "":
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    try:
+        time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
+    except ValueError as error:
+        raise DataError(f"{place}: at must be a time such as 2026-01-31T09:00:00Z, found {value!r:.60}") from error
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def _unknown_pairs(unknown: Mapping[Pair, str], judged: int, paths: Sequence[str]) -> str:
+    if len(unknown) == judged:
+        return (
+            f"{' and '.join(paths)}: these judgements are of other pairs, for none of the {judged:,} is in this audit: "
+            "give judgements of this audit"
+        )
+    examples = [f"{query!r} with {doc!r} ({place})" for (query, doc), place in list(unknown.items())[:_SHOWN]]
+    more = ", ..." if len(unknown) > _SHOWN else ""
+    return (
+        f"{len(unknown):,} of {judged:,} judged pairs are not in this audit: {', '.join(examples)}{more}; "
+        "give the audit that they were judged in, or remove them"
+    )
+
+
+class Kappa(NamedTuple):
+    """Cohen's kappa with its interval: 1 where two judges always agree, 0 where they do as often as chance brings."""
+
+    value: float
+    low: float
+    high: float
+
+
+def cohens_kappa(
+    one: Bool[np.ndarray, " pair"], other: Bool[np.ndarray, " pair"], confidence: float = 0.95
+) -> Kappa | None:
+    """Of two judges' verdicts on the same pairs; None where both only ever said one and the same, which tells nothing.
+
+    The interval is normal, with the large-sample error of kappa, and is cut at -1 and 1; where they always agree its
+    lower end is that of Wilson's interval of the agreement.  DataError without a pair.
+    Source: Cohen, Educational and Psychological Measurement, 1960; Fleiss, Cohen and Everitt, Psychological Bulletin,
+    1969, Eq. 13 (error).
+    """
+    if not len(one):
+        raise DataError("the judges have no pair in common: their agreement is not known")
+    joint = np.array([[np.mean((one == a) & (other == b)) for b in (False, True)] for a in (False, True)])
+    rows, columns = joint.sum(axis=1), joint.sum(axis=0)
+    observed, expected = float(np.trace(joint)), float(rows @ columns)
+    if expected == 1.0:
+        return None
+    value = (observed - expected) / (1 - expected)
+    on = sum(joint[k, k] * (1 - (rows[k] + columns[k]) * (1 - value)) ** 2 for k in range(2))
+    off = sum(joint[k, 1 - k] * (columns[k] + rows[1 - k]) ** 2 for k in range(2)) * (1 - value) ** 2
+    variance = (on + off - (value - expected * (1 - value)) ** 2) / (len(one) * (1 - expected) ** 2)
+    half = NormalDist().inv_cdf(0.5 + confidence / 2) * math.sqrt(max(variance, 0.0))
+    low = value - half if observed < 1 else (wilson(1.0, len(one), confidence)[0] - expected) / (1 - expected)
+    return Kappa(value, max(-1.0, low), min(1.0, value + half))

@@ -1,0 +1,126 @@
+"""The pairs to judge: their texts and what else was found for their queries, and nothing that the machine thinks."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float
+
+from noisyir.audits.judgements import Pair
+from noisyir.audits.texts import common_words, texts_of
+from noisyir.engine.meta import Ref
+from noisyir.engine.store import Store
+from noisyir.engine.tables import pair_ids
+
+Array = np.ndarray
+ReadTexts = Callable[[Iterable[str]], Mapping[str, str]]
+
+OTHERS = 3  # other documents that are shown with a pair
+TEXT_CHARS = 4000  # of a text, as it is shown
+_TEXTS_FOR_COMMON = 2000
+
+
+@dataclass(frozen=True)
+class ShownDocument:
+    """A document as it is shown: `cut` where the text goes on."""
+
+    doc_id: str
+    text: str
+    cut: bool
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A pair as a judge sees it.  others: found for the same query, whether they fit better or not."""
+
+    query_id: str
+    query: str
+    document: ShownDocument
+    others: tuple[ShownDocument, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """For the page."""
+        return asdict(self)
+
+
+@dataclass
+class PairsToJudge:
+    """The audited pairs, in an order that no verdict changes: by their ids.
+
+    audit: query_id, doc_id, query, document and score of each, sorted by the first two.
+    others: ids of other documents found for a pair's query, best first.  read_texts: full texts of documents by id.
+    """
+
+    audit: pa.Table
+    others: Mapping[Pair, Sequence[str]]
+    read_texts: ReadTexts
+    _texts: dict[str, str] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    @cached_property
+    def ids(self) -> list[Pair]:
+        """Query and document of each row."""
+        return pair_ids(self.audit)
+
+    @cached_property
+    def row_of(self) -> dict[Pair, int]:
+        """The row of each pair."""
+        return {pair: row for row, pair in enumerate(self.ids)}
+
+    @cached_property
+    def scores(self) -> Float[Array, " pair"]:
+        """The detectors' score of each pair: the higher, the likelier wrong."""
+        return np.asarray(self.audit["score"].to_numpy(), np.float64)
+
+    @cached_property
+    def common(self) -> list[str]:
+        """Words so frequent among queries and documents that sharing them says little."""
+        some = self.audit.slice(0, _TEXTS_FOR_COMMON)
+        return sorted(common_words([*some["query"].to_pylist(), *some["document"].to_pylist()]))
+
+    def prepare(self, rows: Iterable[int]) -> None:
+        """Read the texts that these pairs show, in one pass over the collection."""
+        wanted = {doc_id for row in rows for doc_id in self._others(row)}
+        with self._lock:
+            if missing := wanted - self._texts.keys():
+                self._texts |= self.read_texts(missing)
+
+    def shown(self, row: int) -> Shown:
+        """The pair as a judge sees it."""
+        self.prepare([row])
+        query_id, doc_id = self.ids[row]
+        others = [_document(other, self._texts[other]) for other in self._others(row) if other in self._texts]
+        own = _document(doc_id, self.audit["document"][row].as_py())
+        return Shown(query_id, self.audit["query"][row].as_py()[:TEXT_CHARS], own, tuple(others))
+
+    def offers(self, pair: Pair, doc_id: str) -> bool:
+        """Whether a document is among the others that a pair is shown with."""
+        return pair in self.row_of and doc_id in self._others(self.row_of[pair])
+
+    def _others(self, row: int) -> list[str]:
+        pair = self.ids[row]
+        return [other for other in self.others.get(pair, ()) if other != pair[1]][:OTHERS]
+
+
+def pairs_to_judge(audit: pa.Table, given: Iterable[tuple[str, Ref]], store: Store) -> PairsToJudge:
+    """The pairs of an audit.  given: what its stage read, of which the competitors and the corpus are read again."""
+    inputs = dict(given)
+    audit = audit.select(["query_id", "doc_id", "query", "document", "score", "better"])
+    audit = audit.sort_by([("query_id", "ascending"), ("doc_id", "ascending")]).combine_chunks()
+    others = audit.rename_columns([*audit.column_names[:-1], "competitors"])
+    if found := inputs.get("competitors"):
+        others = store.builds.table(found, ["query_id", "doc_id", "competitors"])
+    by_pair = dict(zip(pair_ids(others), (ids[: OTHERS + 1] for ids in others["competitors"].to_pylist()), strict=True))
+
+    def read_texts(wanted: Iterable[str]) -> Mapping[str, str]:
+        return texts_of(store.builds.batches(inputs["corpus"], ("doc_id", "title", "text")), wanted)
+
+    return PairsToJudge(audit, by_pair, read_texts)
+
+
+def _document(doc_id: str, text: str) -> ShownDocument:
+    return ShownDocument(doc_id, text[:TEXT_CHARS], len(text) > TEXT_CHARS)

@@ -1,0 +1,306 @@
+"""A session: which pair comes next, what was answered, and what is known; the page and the terminal share it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+from threading import Event, RLock, Thread
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from noisyir.audits.judgements import HumanJudgement, Pair, Verdict, cohens_kappa, given_judgements
+from noisyir.audits.judging.journal import Journal, JournalEntry
+from noisyir.audits.judging.learning import Knowledge, OrderLearner
+from noisyir.audits.judging.pairs_to_judge import PairsToJudge, Shown
+from noisyir.audits.keeping import Keeping
+from noisyir.base.errors import DataError, NoisyirError
+from noisyir.detection.calibration.sample import strata_by_score
+
+BATCH = 25  # answers after which everything is learnt anew
+_AHEAD = 12  # pairs that are chosen before they are asked about
+_READ_AHEAD = 100  # pairs drawn at random whose texts are read together
+
+
+@dataclass(frozen=True)
+class Progress:
+    """An answer to a pair, as the judge gives it."""
+
+    pair: Pair
+    verdict: Verdict
+    replacement: str | None = None
+
+
+class JudgingSession:
+    """One judge's session over a journal that may hold the answers of others, too.  Safe to call from many threads."""
+
+    def __init__(self, pairs: PairsToJudge, journal: Journal, judge: str, learner: OrderLearner, seed: int = 0) -> None:
+        """Go on where the journal ends.  DataError where it is about pairs that are not these."""
+        self.pairs, self.journal, self.judge, self.learner = pairs, journal, judge, learner
+        self.known = Knowledge()
+        self._lock, self._wanted, self._ended = RLock(), Event(), False
+        self._order = random_order(pairs.scores, np.random.default_rng(seed))
+        self._weight: dict[int, float] = {}  # of the rows that were drawn
+        self._drawn = 0  # how far the random order is used up
+        self._queue: list[int] = []
+        self._learning = True
+        self._answered_at_last_look = 0
+        self._own: dict[Pair, JournalEntry] = self._resume()
+        self._thread = Thread(target=self._learn_on, daemon=True)
+
+    def start(self) -> None:
+        """Read the first texts, and begin to learn from what is there."""
+        self._plan()
+        self.pairs.prepare(self._coming())
+        self._wanted.set()
+        self._thread.start()
+
+    # What is asked -------------------------------------------------------------------------------------------------
+
+    def next_pairs(self, count: int = 1) -> list[Shown]:
+        """The next pairs to judge; none when all are judged."""
+        with self._lock:
+            self._plan()
+            rows = self._queue[:count]
+        return [self.pairs.shown(row) for row in rows]
+
+    def skip(self, pair: Pair) -> None:
+        """Ask about the pair again after those that are chosen already."""
+        row = self._row(pair)
+        with self._lock:
+            if pair not in self._own:
+                self._forget(row)
+                self._plan()
+                self._queue.append(row)
+
+    # What is answered ----------------------------------------------------------------------------------------------
+
+    def answer(self, said: Progress) -> None:
+        """Take an answer; it is on the disk when this returns.  The same answer again changes nothing.
+
+        DataError for a pair that was not audited.  StoreError where the disk takes nothing; the pair is still open.
+        """
+        row = self._row(said.pair)
+        with self._lock:
+            weight = self._weight.get(row)
+            replacement = said.replacement if said.verdict == "wrong" else None
+            time = self.journal.time()
+            try:
+                answer = JournalEntry(*said.pair, said.verdict, self.judge, weight, replacement, time)
+            except ValueError as error:
+                raise DataError(f"no answer is taken: {error}") from error
+            if not answer.says_as(self._own.get(said.pair)):
+                self.journal.append(answer)
+            self._own.pop(said.pair, None)
+            self._own[said.pair] = answer
+            self._forget(row)
+            self._plan()
+            if abs(len(self._own) - self._answered_at_last_look) >= BATCH:
+                self._ask_to_learn()
+
+    def undo(self, expected: Pair | None = None) -> Shown | None:
+        """Take the judge's last answer back and ask about its pair next; None where there is none.
+
+        expected: the pair that the judge means; where another was answered last, nothing is taken back.
+        """
+        with self._lock:
+            last = next(reversed(self._own.values()), None)
+            if last is None or (expected is not None and last.pair != expected):
+                return None
+            self.journal.append(replace(last, verdict=None, replacement=None, at=self.journal.time()))
+            del self._own[last.pair]
+            row = self._row(last.pair)
+            self._forget(row)
+            self._queue.insert(0, row)
+        return self.pairs.shown(row)
+
+    def finish(self) -> None:
+        """Learn from all answers; the session is over.  A second call does nothing."""
+        if self._ended:
+            return
+        self._ended = True
+        self._wanted.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self.known = self._look()
+
+    # What is known -------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """For the page: progress, what is known, and whether that is about to change."""
+        with self._lock:
+            last = next(reversed(self._own.values()), None)
+            return {
+                "judge": self.judge,
+                "judged": len(self._own),
+                "pairs": len(self.pairs.ids),
+                "batch": BATCH,
+                "learning": self._learning,
+                "learnt_from": self._answered_at_last_look,
+                "last": last and {"query_id": last.query_id, "doc_id": last.doc_id, "verdict": last.verdict},
+                "known": self.known.as_json(),
+                "agreement": agreement(self.journal.latest()),
+            }
+
+    # Choosing ------------------------------------------------------------------------------------------------------
+
+    def _plan(self) -> None:
+        """Draw so many pairs that some are known before they are asked about."""
+        while len(self._queue) < _AHEAD and (row := self._draw()) is not None:
+            self._queue.append(row)
+
+    def _draw(self) -> int | None:
+        """The next pair of the random order.  One that was chosen and answered before counts as drawn from now on."""
+        while self._drawn < len(self._order.rows):
+            row, weight = (column[self._drawn].item() for column in self._order)
+            self._drawn += 1
+            self._weight[row] = weight
+            pair = self.pairs.ids[row]
+            if (known := self._own.get(pair)) is None:
+                if row not in self._queue:
+                    return int(row)
+            elif known.weight is None:
+                drawn = replace(known, weight=weight, at=self.journal.time())
+                self.journal.append(drawn)
+                self._own[pair] = drawn
+        return None
+
+    def _coming(self) -> list[int]:
+        """Rows whose texts will be shown soon."""
+        drawn = self._order.rows[self._drawn : self._drawn + _READ_AHEAD].tolist()
+        return [*self._queue, *drawn]
+
+    def _resume(self) -> dict[Pair, JournalEntry]:
+        said = self.journal.latest()
+        if unknown := [pair for own in said.values() for pair in own if pair not in self.pairs.row_of]:
+            raise DataError(
+                f"{self.journal.path} has judgements of {len(unknown):,} pairs that are not in this audit, such as "
+                f"{unknown[0]!r}: choose another --out, or move the file"
+            )
+        self._judged()  # what cannot be counted in the end is refused before anything is asked
+        return dict(said.get(self.judge, {}))
+
+    def _row(self, pair: Pair) -> int:
+        if pair not in self.pairs.row_of:
+            raise DataError(f"query {pair[0]!r} with document {pair[1]!r} is not among the audited pairs")
+        return self.pairs.row_of[pair]
+
+    def _forget(self, row: int) -> None:
+        if row in self._queue:
+            self._queue.remove(row)
+
+    # Learning ------------------------------------------------------------------------------------------------------
+
+    def _ask_to_learn(self) -> None:
+        self._learning = True
+        self._answered_at_last_look = len(self._own)
+        self._wanted.set()
+
+    def _learn_on(self) -> None:
+        while self._wanted.wait() and not self._ended:
+            self._wanted.clear()
+            try:
+                self.known = self._look()
+                self.pairs.prepare(self._coming())
+            except NoisyirError as error:
+                self.known = replace(self.known, advice=f"Nothing was learnt from the last answers: {error}.")
+            with self._lock:
+                self._learning = self._wanted.is_set()
+
+    def _look(self) -> Knowledge:
+        with self._lock:
+            judged = self._judged()
+            self._answered_at_last_look = len(self._own)
+        return self.learner.learn(judged)
+
+    def _judged(self) -> Mapping[int, HumanJudgement]:
+        """The word of all judges together, as `noisyir audit --judgements` reads it."""
+        if not any(self.journal.latest().values()):
+            return {}
+        return {self.pairs.row_of[pair]: said for pair, said in given_judgements([str(self.journal.path)]).items()}
+
+
+Array = np.ndarray
+
+_STRATA = 10
+_ROUNDS = 5  # a weight is how many pairs one stands for after so many rounds, which is fifty pairs
+
+
+class RandomOrder(NamedTuple):
+    """All pairs in random order, and how many pairs each stands for, up to a common factor."""
+
+    rows: Int[Array, " pair"]
+    weights: Float[Array, " pair"]
+
+
+def random_order(scores: Float[Array, " pair"], rng: np.random.Generator) -> RandomOrder:
+    """All pairs, in rounds: each takes one pair, at random, of every tenth of the pairs by score, in random order.
+
+    A judge may stop anywhere: of a part by score, those judged are always drawn at random from it.
+    Source: Cochran, Sampling Techniques, 1977, chapter 5 (stratified sampling).
+    """
+    count = len(scores)
+    stratum = strata_by_score(scores, min(_STRATA, count))
+    shuffled = rng.permutation(count)
+    by_stratum = shuffled[np.argsort(stratum[shuffled], kind="stable")]
+    sizes = np.bincount(stratum)
+    turn = np.arange(count) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # the round in which a pair's stratum gives it
+    order = np.lexsort((rng.random(count), turn))
+    return RandomOrder(by_stratum[order], sizes[stratum[by_stratum[order]]] / _ROUNDS)
+
+
+def summary(session: JudgingSession, command: str, wrong: float | None = None, *, cleans: bool = True) -> str:
+    """The file, what is known now, and the command that uses it.
+
+    command: audits the same pairs by the answers.  wrong: say how many pairs to keep so that at most this share of them
+    is wrong.  cleans: whether the pairs may be cleaned by the answers.
+    """
+    own = session.journal.latest().get(session.judge, {})
+    if not own:
+        return f"{session.judge} judged nothing."
+    known = session.known
+    lines = [f"{len(own):,} pairs judged by {session.judge}: {session.journal.path}", *told(known)]
+    if wrong is not None:
+        lines.append(told_guarantee(known.keeping(len(session.pairs.ids)), wrong))
+    cleaning = ["To clean the pairs by them, too:", f"  {command} --apply"] if cleans else []
+    return "\n".join([*lines, "", "To use the answers:", f"  {command}", *cleaning])
+
+
+def told(known: Knowledge) -> list[str]:
+    """The judgements' message, a line each."""
+    lines = []
+    if known.rate:
+        lines.append(f"wrong pairs    {known.rate} at 95 %, by {known.sampled:,} pairs drawn at random")
+    if known.narrower:
+        lines.append(f"               {known.narrower}")
+    if known.order:
+        lines.append(f"order          a wrong pair is above a right one in {known.order} of cases")
+    if known.advice:
+        lines.append(f"               {known.advice}")
+    return lines
+
+
+def told_guarantee(keeping: Keeping, wrong: float) -> str:
+    """How many pairs to keep so that at most the share `wrong` of them is wrong, a line."""
+    return f"guarantee      {keeping.told(wrong)}"
+
+
+def agreement(latest: Mapping[str, Mapping[Pair, JournalEntry]]) -> list[dict[str, Any]]:
+    """For every two judges with pairs in common: their names, how many pairs, and Cohen's kappa with its interval.
+
+    latest: what each judge said last of each pair.  Pairs about which one of the two was unsure count for nothing;
+    kappa is None where both only ever said one and the same.
+    """
+    found = []
+    for judges in combinations(sorted(latest), 2):
+        one, other = (_decided(latest[judge]) for judge in judges)
+        both = [pair for pair in one if pair in other]
+        if both:
+            kappa = cohens_kappa(np.array([one[pair] for pair in both]), np.array([other[pair] for pair in both]))
+            found.append({"judges": judges, "pairs": len(both), "kappa": kappa})
+    return found
+
+
+def _decided(said: Mapping[Pair, JournalEntry]) -> dict[Pair, bool]:
+    """Whether each pair was called wrong."""
+    return {pair: answer.verdict == "wrong" for pair, answer in said.items() if answer.verdict != "unclear"}

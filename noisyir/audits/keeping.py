@@ -1,0 +1,86 @@
+"""How many pairs may be kept so that few of them are wrong, in words: by judgements, or by an assumption."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from noisyir.audits.judgements import Judgements
+from noisyir.detection.calibration.fit import guaranteed
+from noisyir.detection.guarantee import Guarantee, judgements_needed
+from noisyir.detection.null import Null
+from noisyir.detection.rates import ASSUMED
+from noisyir.engine.tables import pair_ids
+from noisyir.training.flags import last_epoch
+
+SURENESS = 0.9
+_HALF = 0.5  # of the pairs
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """The part of so many pairs that may be kept.
+
+    bounds: None where nothing can be said.  assumed: the kind of made-up pairs that wrong ones are taken to be like;
+    None: the bounds rest on judgements.
+    """
+
+    bounds: Guarantee | None
+    pairs: int
+    assumed: Null | None = None
+
+    def most(self, wrong: float) -> int:
+        """The most pairs, those of the lowest score, of which at most this share is wrong; 0 where none are known."""
+        found = self.bounds and self.bounds.most(wrong)
+        return found[0] if found else 0
+
+    @property
+    def condition(self) -> str:
+        """On what the bounds rest, in a clause that begins a sentence; empty for judgements."""
+        return f"if wrong pairs have {ASSUMED[self.assumed]}, " if self.assumed else ""
+
+    def told(self, wrong: float) -> str:
+        """How many pairs to keep so that at most the share `wrong` of them is wrong, as a sentence without its end."""
+        if self.bounds is None:
+            return f"nothing can be said with {SURENESS:.0%} confidence: judge 50 pairs drawn at random (--judge)"
+        at = f"with {self.bounds.confidence:.0%} confidence"
+        if found := self.bounds.most(wrong):
+            return (
+                f"{self.condition}keep the {found[0]:,} of {self.pairs:,} pairs with the lowest score: "
+                f"at most {found[1]:.1%} of them are wrong, {at}"
+            )
+        least = int(np.argmin(self.bounds.bound))
+        said = (
+            f"{self.condition}no part of the pairs is known to have at most {wrong:.1%} wrong {at}; the least known: "
+            f"at most {self.bounds.bound[least]:.1%} of the {self.bounds.kept[least]:,} with the lowest score"
+        )
+        if self.assumed:
+            return said
+        needed = judgements_needed(wrong, _HALF, self.bounds.confidence)
+        return (
+            f"{said}. To keep half of all takes {needed:,} pairs drawn at random and judged, none of those kept being "
+            "wrong"
+        )
+
+
+def kept_by_judgements(pairs: pa.Table, judgements: Judgements) -> Keeping:
+    """By those judgements on pairs (query_id, doc_id, score) that were drawn at random."""
+    place = {pair: row for row, pair in enumerate(pair_ids(pairs))}
+    told = [(place[pair], said) for pair, said in judgements.items() if said.tells_of_others]
+    found = guaranteed(
+        pairs["score"].to_numpy().astype(np.float64),
+        np.array([row for row, _ in told], np.int64),
+        np.array([said.verdict == "wrong" for _, said in told], bool),
+        np.array([said.weight for _, said in told], np.float64),
+        SURENESS,
+    )
+    return Keeping(found, pairs.num_rows)
+
+
+def kept_if_assumed(bounds: pa.Table, pairs: int, assumed: Null | None) -> Keeping:
+    """Where nobody judged.  bounds: KEPT_BY_NULL, of which the last epoch counts; no rows without an assumption."""
+    if not bounds.num_rows:
+        return Keeping(None, pairs)
+    last = last_epoch(bounds)
+    found = Guarantee(last["kept"].to_numpy().astype(np.int64), last["bound"].to_numpy(), SURENESS, 0)
+    return Keeping(found, pairs, assumed)

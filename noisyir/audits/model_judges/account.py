@@ -1,0 +1,264 @@
+"""The account of asking a judge: the rate by its word, how often it errs, the rate set right, and the cost."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from noisyir.audits.model_judges.answer_records import ByPeople
+from noisyir.audits.model_judges.judges import Answer, JudgeUsage
+from noisyir.detection.calibration.judge_error import (
+    FEWEST_BY_PEOPLE,
+    FEWEST_OF_A_KIND,
+    JudgeCalibration,
+    JudgeError,
+    RateByJudge,
+    calibration,
+    judge_error,
+    rate_behind,
+)
+from noisyir.detection.calibration.queue import Draw
+from noisyir.detection.rate import powered_rate, rate_from_judgements
+
+_EVEN = 1.5  # a random sample's largest weight over its least, up to which its pairs count alike
+_FAULTS_SHOWN = 3
+_LEVEL = 0.05  # of the test that a judge's probabilities are what they say
+
+
+class AskedPair(NamedTuple):
+    """A pair that was asked about: how it was drawn, what the judge answered, and what people said of it."""
+
+    draw: Draw
+    answer: Answer | None
+    people: ByPeople | None
+
+
+class Corrected(NamedTuple):
+    """The rate with the judge's error taken out.  by: prediction-powered inference, or sensitivity and specificity."""
+
+    rate: RateByJudge
+    by: Literal["people and judge", "sensitivity and specificity"]
+
+
+class AskedReport(NamedTuple):
+    """The result of asking.
+
+    said: the share that the judge calls wrong in the random part, of `decided` pairs; None where it decided none.
+    error, calibration: on pairs that people judged, too; at_random: whether those were drawn at random.
+    """
+
+    judge: str
+    pairs: int
+    asked: int
+    answered: int
+    unclear: int
+    drawn: int
+    decided: int
+    said: RateByJudge | None
+    error: JudgeError
+    calibration: JudgeCalibration | None
+    at_random: bool
+    corrected: Corrected | None
+    spent: JudgeUsage
+    cost: float | None
+    confidence: float
+
+    def summary(self) -> str:
+        """The report for a terminal."""
+        lines = [self._asked(), *self._in_words(), self._said(), *self._errs(), self._took()]
+        if self.spent.faults:
+            most = self.spent.faults.most_common(_FAULTS_SHOWN)
+            lines.append(f"{'no answer':<12}{'; '.join(f'{count:,} x {said}' for said, count in most)}")
+        if self.spent.stopped is not None:
+            lines.append(f"{'stopped':<12}{self.spent.stopped}; the answers so far are kept")
+        return "\n".join(lines)
+
+    def _asked(self) -> str:
+        kept = f", {self.spent.kept:,} of them kept from before" if self.spent.kept else ""
+        unclear = f", {self.unclear:,} unclear" if self.unclear else ""
+        left = f"; {self.spent.left:,} more were not reached" if self.spent.left else ""
+        return f"{'judge':<12}{self.judge}: asked {self.asked:,} pairs, answered {self.answered:,}{unclear}{kept}{left}"
+
+    def _in_words(self) -> list[str]:
+        why = self.spent.in_words
+        return [f"{'in words':<12}its words were taken, for it gives no probability ({why})"] if why else []
+
+    def _said(self) -> str:
+        if self.said is None:
+            return f"{'it says':<12}nothing of the rate: none of the {self.drawn:,} pairs drawn at random was decided"
+        rate = _percent(self.said, self.confidence)
+        return (
+            f"{'it says':<12}{rate} wrong, by {self.decided:,} decided of {self.drawn:,} pairs drawn at random; "
+            "this does not count its own errors"
+        )
+
+    def _errs(self) -> list[str]:
+        error, both = self.error, self.error.wrong + self.error.clean
+        if not both:
+            return [f"{'its error':<12}unknown: people judged none of these pairs, so the rate cannot be corrected"]
+        shares = [
+            f"{does} {share:.0%} of the {count:,} that they call {kind}"
+            for does, share, count, kind in (
+                ("finds", error.sensitivity, error.wrong, "wrong"),
+                ("passes", error.specificity, error.clean, "clean"),
+            )
+            if count
+        ]
+        drawn = "" if self.at_random else "; these were not drawn at random, and on the rest it may err differently"
+        lines = [f"{'its error':<12}on {both:,} pairs that people judged, too, it {' and '.join(shares)}{drawn}"]
+        lines += [f"{'its chances':<12}{said}" for said in in_short(self.calibration)]
+        if self.corrected is None:
+            return [*lines, f"{'corrected':<12}{self._why_not()}"]
+        rate = _percent(self.corrected.rate, self.confidence)
+        return [*lines, f"{'corrected':<12}{rate} wrong, by {self.corrected.by}"]
+
+    def _why_not(self) -> str:
+        error = self.error
+        if self.said is None:
+            return "not possible: no pair that was drawn at random was decided"
+        if min(error.wrong, error.clean) >= FEWEST_OF_A_KIND:
+            return "not possible: the judge does no better than a coin"
+        return (
+            f"not possible: too few pairs that both judged; it takes {FEWEST_OF_A_KIND} wrong and {FEWEST_OF_A_KIND} "
+            f"clean ones, or {FEWEST_BY_PEOPLE} that were drawn at random"
+        )
+
+    def _took(self) -> str:
+        spent = self.spent
+        told = spent.prompt_tokens + spent.completion_tokens
+        tokens = (
+            f", {told:,} tokens ({spent.prompt_tokens:,} read, {spent.completion_tokens:,} written)" if told else ""
+        )
+        untold = f", {spent.unmetered:,} calls of unknown size" if told and spent.unmetered else ""
+        cost = "" if self.cost is None else f", cost {self.cost:,.4g}"
+        return f"{'took':<12}{spent.calls:,} calls{tokens}{untold}{cost}"
+
+
+def account(
+    judge: str, pairs: int, asked: Sequence[AskedPair], spent: JudgeUsage, cost: float | None, confidence: float = 0.95
+) -> AskedReport:
+    """The account of the answers; pairs: how many the audit has, of which the random ones were drawn.
+
+    Where people judged pairs drawn at random and the judge was asked about them, the rate is prediction-powered; else
+    the judge's sensitivity and specificity correct it, measured at random where that can be.
+    """
+    random = [one for one in asked if one.draw == "random"]
+    decided = [one.answer.verdict == "wrong" for one in random if one.answer and one.answer.verdict != "unclear"]
+    said = _rate(decided, pairs, confidence) if decided else None
+    drawn = [one for one in asked if one.people is not None and one.people.weight is not None]
+    both, by_chance = measured_on(asked)
+    error = _error(both)
+    answered = [one.answer for one in asked if one.answer is not None]
+    return AskedReport(
+        judge=judge,
+        pairs=pairs,
+        asked=len(asked) - spent.left,
+        answered=len(answered),
+        unclear=sum(answer.verdict == "unclear" for answer in answered),
+        drawn=len(random),
+        decided=len(decided),
+        said=said,
+        error=error,
+        calibration=_calibration(both),
+        at_random=by_chance,
+        corrected=_corrected(random, drawn, said, error, confidence),
+        spent=spent,
+        cost=cost,
+        confidence=confidence,
+    )
+
+
+def measured_on(asked: Sequence[AskedPair]) -> tuple[list[AskedPair], bool]:
+    """The pairs that tell how the judge errs, and whether people drew them at random: all, where those are few."""
+    both = [one for one in asked if one.people is not None]
+    drawn = [one for one in both if one.people and one.people.weight is not None]
+    enough = len(drawn) == len(both) or _error(drawn).can_be_corrected_for
+    return (drawn, True) if enough else (both, False)
+
+
+def _rate(wrong: Sequence[bool], pairs: int, confidence: float) -> RateByJudge:
+    one_stratum = np.zeros(len(wrong), int)
+    return RateByJudge(*rate_from_judgements(np.array(wrong), one_stratum, np.array([pairs]), confidence))
+
+
+def _error(both: Sequence[AskedPair]) -> JudgeError:
+    decided = [
+        (one.answer, one.people) for one in both if one.answer and one.answer.verdict != "unclear" and one.people
+    ]
+    says = np.array([answer.verdict == "wrong" for answer, _ in decided], bool)
+    return judge_error(says, np.array([people.wrong for _, people in decided], bool))
+
+
+def _calibration(both: Sequence[AskedPair]) -> JudgeCalibration | None:
+    """Of a judge that gives probabilities, on enough pairs that people judged, too."""
+    known = [
+        (one.answer.p_wrong, one.people.wrong)
+        for one in both
+        if one.people and one.answer and one.answer.p_wrong is not None
+    ]
+    if len(known) < FEWEST_BY_PEOPLE:
+        return None
+    p_wrong, is_wrong = zip(*known, strict=True)
+    return calibration(np.array(p_wrong), np.array(is_wrong, bool))
+
+
+def _corrected(
+    random: Sequence[AskedPair],
+    drawn: Sequence[AskedPair],
+    said: RateByJudge | None,
+    error: JudgeError,
+    confidence: float,
+) -> Corrected | None:
+    if said is not None and len(drawn) >= FEWEST_BY_PEOPLE and is_even(drawn):
+        people = np.array([one.people is not None and one.people.wrong for one in drawn])
+        ends = ends_of([*random, *drawn])
+        said_of_all, said_of_judged = surely_wrong(random, ends), surely_wrong(drawn, ends)
+        by_judge, unsure = np.full(len(people), said_of_all.mean()), said_of_all.var() / len(said_of_all)
+        alike = np.ones(len(people))
+        found = powered_rate(people, alike, said_of_judged, by_judge, math.inf, confidence, unsure=unsure)
+        return Corrected(RateByJudge(found.value, found.low, found.high), "people and judge")
+    if said is not None and error.can_be_corrected_for:
+        rate = rate_behind(said.rate, sum(_is_decided(one) for one in random), error, confidence)
+        return Corrected(rate, "sensitivity and specificity")
+    return None
+
+
+def in_short(found: JudgeCalibration | None) -> list[str]:
+    """How far the judge's probabilities are to be believed, as a sentence, if it gave any."""
+    if found is None:
+        return []
+    off = f"expected calibration error {found.error:.2f}, where chance alone brings {found.by_chance:.2f}"
+    holds = "nothing speaks against them" if found.p > _LEVEL else "they are not as stated"
+    return [f"mean {found.says:.1%} where people say {found.wrong:.1%}; {off}: {holds}"]
+
+
+def is_even(both: Sequence[AskedPair]) -> bool:
+    """Whether people drew all of these pairs at random, each about as likely as any other."""
+    weights = [one.people.weight for one in both if one.people and one.people.weight]
+    return len(weights) == len(both) > 0 and max(weights) <= _EVEN * min(weights)
+
+
+def _is_decided(one: AskedPair) -> bool:
+    return one.answer is not None and one.answer.verdict != "unclear"
+
+
+def surely_wrong(asked: Sequence[AskedPair], ends: tuple[float, float] = (0.0, 1.0)) -> np.ndarray:
+    """How surely the judge calls each wrong, from 0 at the first of `ends` to 1 at the second.
+
+    A half of the way where it did not answer, so that the samples stay as drawn.
+    """
+    low, high = ends
+    said = np.array([one.answer.surely_wrong if one.answer else (low + high) / 2 for one in asked])
+    return (said - low) / (high - low)
+
+
+def ends_of(asked: Sequence[AskedPair]) -> tuple[float, float]:
+    """The least and the most sure that the judge is: one that is never sure tells as much when this is stretched."""
+    said = [one.answer.surely_wrong for one in asked if one.answer]
+    low, high = min(said, default=0.0), max(said, default=1.0)
+    return (low, high) if low < high else (0.0, 1.0)
+
+
+def _percent(rate: RateByJudge, confidence: float) -> str:
+    return f"{rate.rate:.1%} [{rate.low:.1%}, {rate.high:.1%}] at {confidence:.0%}"

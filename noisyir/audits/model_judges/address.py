@@ -1,0 +1,100 @@
+"""Where questions are sent, and the key that goes with them: refused where either would tell a secret.
+
+The key comes from the environment alone, and leaves this module only as a header.
+"""
+
+import ipaddress
+import os
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from noisyir.base.errors import ConfigError
+
+KEY = "NOISYIR_JUDGE_KEY"
+_PATH = "/chat/completions"
+_DECISIONS = ("/decide", "/systemone", "/decisions")  # ends of addresses that take typed questions
+_SHORTEST = 8  # characters of a key that is one: servers without keys are given a word such as EMPTY
+
+
+@dataclass(frozen=True)
+class Address:
+    """An endpoint.  local: it is on this machine, so that nothing leaves it."""
+
+    url: str
+    local: bool
+    key: SecretStr | None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that go with each question."""
+        return {"Authorization": f"Bearer {self.key.get_secret_value()}"} if self.key else {}
+
+    def without_key(self, text: str) -> str:
+        """A text of the endpoint's without the key, should it send it back."""
+        if self.key is None or len(self.key) < _SHORTEST:
+            return text
+        return text.replace(self.key.get_secret_value(), "[key]")
+
+
+def takes_decisions(url: str) -> bool:
+    """Whether an address is that of typed questions, and not that of chats."""
+    return url.strip().rstrip("/").endswith(_DECISIONS)
+
+
+def address_of(url: str) -> Address:
+    """The endpoint that --judge-url names: its base (`https://HOST/v1`) or the whole of it.
+
+    ConfigError, which repeats neither a password nor the key, for what is no http address, for one that holds a user, a
+    query or a fragment, and for a key that would travel in plain text.
+    """
+    try:
+        parts = urlsplit(url.strip())
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise ConfigError("--judge-url is no address: give one such as https://HOST/v1") from error
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ConfigError(
+            f"--judge-url may hold no user, password or query, for addresses are shown and logged: give "
+            f"{parts.scheme or 'https'}://{host or 'HOST'}/... alone, and the key in ${KEY}"
+        )
+    if parts.scheme not in ("http", "https") or not host:
+        raise ConfigError("--judge-url must begin with http:// or https:// and a host, such as https://HOST/v1")
+    key, local = _key(), _is_local(host)
+    if key and parts.scheme == "http" and not local:
+        raise ConfigError(
+            f"--judge-url begins with http://, and ${KEY} would travel to {host} in plain text: use https://, or "
+            "unset it"
+        )
+    path = parts.path.rstrip("/")
+    whole = path if path.endswith((_PATH, *_DECISIONS)) else path + _PATH
+    return Address(f"{parts.scheme}://{parts.netloc}{whole}", local, key)
+
+
+def refuse_odd_host(address: Address) -> None:
+    """ConfigError for a host that no request can be sent to, such as `xn--`."""
+    import httpx
+
+    try:
+        httpx.Request("POST", address.url).url.raw_host.decode("ascii").encode("idna")
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise ConfigError(
+            f"--judge-url names a host that cannot be ({error}): give one such as https://HOST/v1"
+        ) from None
+
+
+def _key() -> SecretStr | None:
+    key = os.environ.get(KEY, "").strip()
+    if not key:
+        return None
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigError(f"${KEY} holds a character that no key has, such as a space or a line break within it")
+    return SecretStr(key)
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

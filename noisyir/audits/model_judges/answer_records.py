@@ -1,0 +1,53 @@
+"""Judgements as lines of a file, a judge's own: who said what of which pair, when, and how the pair was drawn."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from noisyir.base.errors import StoreError
+from noisyir.detection.calibration.queue import Draw
+
+MODEL_JUDGEMENTS = "model_judgements.jsonl"
+
+
+class ModelJudgement(BaseModel):
+    """One line.
+
+    p_wrong: the judge's probability that the pair is wrong; None: it gave a word alone.  weight: how many pairs a
+    randomly drawn one stands for; at: time of the answer, ISO 8601, UTC.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    query_id: str
+    doc_id: str
+    verdict: Literal["wrong", "clean", "unclear"]
+    p_wrong: float | None = None
+    judge: str
+    draw: Draw
+    weight: float | None
+    replacement: str | None
+    reason: str
+    at: str
+
+
+class ByPeople(NamedTuple):
+    """People's word on a pair: whether it is wrong, and how many pairs it stands for where it was drawn at random."""
+
+    wrong: bool
+    weight: float | None
+
+
+def write_judgements(judgements: Iterable[ModelJudgement], path: Path) -> None:
+    """Replace the file, whole or not at all.  StoreError where it cannot be written."""
+    lines = (json.dumps(one.model_dump(), ensure_ascii=False) + "\n" for one in judgements)
+    new = path.with_name(f".{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new.write_text("".join(lines), encoding="utf-8")
+        new.replace(path)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error}") from error

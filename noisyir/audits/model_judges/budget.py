@@ -1,0 +1,67 @@
+"""The budget of a judge: calls, or tokens; never more than the user said, whatever is sent again or at once."""
+
+import asyncio
+import re
+from typing import Literal, NamedTuple
+
+from noisyir.base.errors import ConfigError
+
+Unit = Literal["calls", "tokens"]
+
+_BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([kM]?)\s*(calls?|tokens?)?")
+_TIMES = {"": 1, "k": 1000, "M": 1_000_000}
+
+
+class Budget(NamedTuple):
+    """So many calls, or so many tokens read and written together."""
+
+    amount: int
+    unit: Unit
+
+    @classmethod
+    def parse(cls, text: str) -> "Budget":
+        """`200`, `2k calls`, `200k tokens`, `1.5M tokens`; a number alone means calls.  ConfigError for all else."""
+        found = _BUDGET.fullmatch(text.strip())
+        amount = round(float(found[1]) * _TIMES[found[2]]) if found else 0
+        if found is None or amount < 1:
+            raise ConfigError(f"a judge's budget is a number of calls or of tokens (200, 200k tokens), not {text!r}")
+        return cls(amount, "tokens" if (found[3] or "").startswith("token") else "calls")
+
+
+class BudgetLedger:
+    """A budget that is being spent: a call is reserved for before it is sent, and charged afterwards.
+
+    spent: what was sent and charged; of a call that is under way, and of one whose tokens nobody told, the most that it
+    may have cost counts.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.spent = 0
+        self._under_way = 0
+        self._charged = asyncio.Condition()
+
+    async def reserve(self, most_tokens: int) -> bool:
+        """Whether another call may be sent that costs at most so many tokens: then it counts from now on.
+
+        Waits while calls under way may yet turn out to be cheaper than they might have been.
+        """
+        most = self._price(most_tokens)
+        async with self._charged:
+            while self.spent + most > self.budget.amount:
+                if not self._under_way or self.budget.unit == "calls":
+                    return False
+                await self._charged.wait()
+            self.spent += most
+            self._under_way += 1
+            return True
+
+    async def charge(self, most_tokens: int, tokens: int) -> None:
+        """Charge a call that was reserved for: it took so many tokens."""
+        async with self._charged:
+            self.spent += self._price(tokens) - self._price(most_tokens)
+            self._under_way -= 1
+            self._charged.notify_all()
+
+    def _price(self, tokens: int) -> int:
+        return tokens if self.budget.unit == "tokens" else 1

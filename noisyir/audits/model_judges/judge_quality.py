@@ -1,0 +1,245 @@
+"""A judge that is no person beside people's verdicts, and how near a rate comes to the truth by its help."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from noisyir.audits.judgements import Judgements, Kappa, MachineAnswers, cohens_kappa
+from noisyir.audits.model_judges.account import (
+    AskedPair,
+    AskedReport,
+    account,
+    ends_of,
+    in_short,
+    is_even,
+    measured_on,
+    surely_wrong,
+)
+from noisyir.audits.model_judges.answer_records import ByPeople
+from noisyir.audits.model_judges.judges import Answer, JudgeUsage
+from noisyir.base.errors import DataError
+from noisyir.detection.calibration.judge_error import (
+    FEWEST_BY_PEOPLE,
+    JudgeError,
+    Reach,
+    calibration_split,
+    reach_of_error,
+    reach_of_sample,
+)
+from noisyir.detection.calibration.logistic import Interval, auroc
+from noisyir.detection.rate import wilson
+
+_MOST = 1_000_000  # labels: of more nobody thinks
+
+
+@dataclass(frozen=True)
+class JudgeCheck:
+    """A judge's worth by the pairs that people judged, too.
+
+    answers, labels: pairs that the judge answered, and that people judged wrong or clean; both: pairs of both; decided:
+    of these, those that the judge did not leave open.  random: whether people's were drawn at random, each as likely
+    as any other.
+    kappa: None where the judge only ever said one thing.  order: of the judge's probabilities.
+    within: the half-width of the rate that is wished for; needed: labels that it takes, None where none are enough or
+    it is not known.  split: of these, so many of pairs that people call wrong, and so many of clean ones, where labels
+    need not be a random sample.
+    """
+
+    report: AskedReport
+    answers: int
+    labels: int
+    both: int
+    decided: int
+    random: bool
+    agreement: tuple[float, float, float]
+    kappa: Kappa | None
+    sensitivity: tuple[float, float]
+    specificity: tuple[float, float]
+    order: Interval | None
+    reach: Reach | None
+    within: float
+    needed: int | None
+    split: tuple[int, int] | None
+
+    @property
+    def is_good_enough(self) -> bool:
+        """Whether the labels that there are bring the rate as near as is wished for."""
+        return self.reach is not None and self.reach.limit <= self.within
+
+    def for_machines(self) -> dict[str, Any]:
+        """All of it as one object; what is not known is null."""
+        report = self.report
+        found = {
+            "judge": report.judge,
+            **{name: value for name, value in asdict(self).items() if name != "report"},
+            "kappa": self.kappa and self.kappa._asdict(),
+            "order": self.order and self.order._asdict(),
+            "agreement": _as_object(*self.agreement),
+            "sensitivity": _as_object(report.error.sensitivity, *self.sensitivity) | {"of": report.error.wrong},
+            "specificity": _as_object(report.error.specificity, *self.specificity) | {"of": report.error.clean},
+            "calibration": report.calibration
+            and report.calibration._asdict() | {"groups": [group._asdict() for group in report.calibration.groups]},
+            "rate": report.corrected and {**report.corrected.rate._asdict(), "by": report.corrected.by},
+            "reach": self.reach and self.reach._asdict(),
+            "good_enough": self.is_good_enough,
+        }
+        return {name: _known(value) for name, value in found.items()}
+
+    def summary(self) -> list[tuple[str, str]]:
+        """The report for a terminal: what each line is of, and the line."""
+        error, kappa = self.report.error, self.kappa
+        drawn = "drawn at random" if self.random else "not a random sample: it may err otherwise on the rest"
+        left = f"; it left {self.both - self.decided:,} of them open" if self.both > self.decided else ""
+        sensitivity = _share(error.sensitivity, *self.sensitivity)
+        specificity = _share(error.specificity, *self.specificity)
+        return [
+            ("judge", f"{self.report.judge}; intervals at {self.report.confidence:.0%}"),
+            (
+                "pairs",
+                f"{self.both:,} of its {self.answers:,} are among the {self.labels:,} of people's ({drawn}){left}",
+            ),
+            ("agreement", f"{_share(*self.agreement)}; {_beyond_chance(kappa)}"),
+            ("finds", f"{sensitivity} of the {error.wrong:,} that people call wrong (sensitivity)"),
+            ("passes", f"{specificity} of the {error.clean:,} that they call clean (specificity)"),
+            *(("order", f"AUROC {one.value:.2f} [{one.low:.2f}, {one.high:.2f}]") for one in [self.order] if one),
+            *self._chances(),
+            *self._rate(),
+            ("verdict", self._verdict()),
+        ]
+
+    def _chances(self) -> list[tuple[str, str]]:
+        found = self.report.calibration
+        if found is None:
+            return [("chances", "none given, or on too few pairs: it says words alone")]
+        groups = [
+            f"  of {one.pairs:,} it says {one.says:.0%} wrong, people {_share(one.wrong, one.low, one.high)}"
+            for one in found.groups
+        ]
+        return [("chances", in_short(found)[0]), *(("", line) for line in groups)]
+
+    def _rate(self) -> list[tuple[str, str]]:
+        found = self.report.corrected
+        return [("rate", f"{_share(*found.rate)} wrong, by {found.by}")] if found else []
+
+    def _verdict(self) -> str:
+        if self.reach is None:
+            return "unknown: too few labels, or the judge does no better than a coin"
+        alone = "" if math.isnan(self.reach.alone) else f" (by these labels without it: {100 * self.reach.alone:.1f})"
+        said = f"good enough for a rate within {100 * self.reach.limit:.1f} points, if it answers on all pairs{alone}"
+        if self.is_good_enough:
+            return said
+        if self.needed is None:
+            return f"{said}; within {100 * self.within:g} it cannot be had"
+        kinds = f": {self.split[0]:,} wrong ones and {self.split[1]:,} clean ones" if self.split else ""
+        return f"{said}; within {100 * self.within:g} takes about {self.needed:,} labels{kinds}"
+
+
+def check_judge(answers: MachineAnswers, people: Judgements, within: float, confidence: float = 0.95) -> JudgeCheck:
+    """How well the judge does on the pairs that people judged.
+
+    within: half of the width that the rate's interval may have.  DataError where no pair is of both.
+    """
+    labels = {pair: one for pair, one in people.items() if one.verdict != "unclear"}
+    asked = [_asked(pair, answers, labels) for pair in answers.verdicts]
+    both, at_random = measured_on(asked)
+    if not both:
+        raise DataError(
+            f"none of the {len(answers.verdicts):,} answers of {answers.judge} is about one of the {len(labels):,} "
+            "pairs that people judged: give judgements of the same audit"
+        )
+    pairs = round(sum(answers.weights.values())) or len(asked)
+    report = account(answers.judge, pairs, asked, JudgeUsage(), None, confidence)
+    decided = [one for one in both if one.answer and one.answer.verdict != "unclear" and one.people]
+    says = np.array([one.answer.verdict == "wrong" for one in decided if one.answer], bool)
+    truth = np.array([one.people.wrong for one in decided if one.people], bool)
+    error, agreed = report.error, float(np.mean(says == truth)) if decided else math.nan
+    even = at_random and is_even(both)
+    reach, needed, split = _reach(both, report, even, within, confidence)
+    sure = [one for one in both if one.answer and one.answer.p_wrong is not None]
+    return JudgeCheck(
+        report=report,
+        answers=len(asked),
+        labels=len(labels),
+        both=len(both),
+        decided=len(decided),
+        random=even,
+        agreement=(agreed, *_interval(agreed, len(decided), confidence)),
+        kappa=cohens_kappa(says, truth, confidence) if 0 < says.sum() < len(says) else None,
+        sensitivity=_interval(error.sensitivity, error.wrong, confidence),
+        specificity=_interval(error.specificity, error.clean, confidence),
+        order=auroc(surely_wrong(sure), np.array([one.people is not None and one.people.wrong for one in sure], bool))
+        if sure
+        else None,
+        reach=reach,
+        within=within,
+        needed=needed,
+        split=split,
+    )
+
+
+def _asked(pair: tuple[str, str], answers: MachineAnswers, labels: Judgements) -> AskedPair:
+    verdict, label = answers.verdicts[pair], labels.get(pair)
+    people = None if label is None else ByPeople(label.verdict == "wrong", label.weight)
+    return AskedPair("random" if pair in answers.weights else "", Answer(verdict, answers.p_wrong.get(pair)), people)
+
+
+def _reach(
+    both: Sequence[AskedPair], report: AskedReport, even: bool, within: float, confidence: float
+) -> tuple[Reach | None, int | None, tuple[int, int] | None]:
+    """How near the rate comes, the labels that it takes to come within what is wished for, and how they divide."""
+    truth = np.array([one.people is not None and one.people.wrong for one in both], bool)
+    if even and len(both) >= FEWEST_BY_PEOPLE:
+        said = surely_wrong(both, ends_of(both))
+        reach = reach_of_sample(truth, said, confidence)
+        return reach, _fewest(lambda labels: reach_of_sample(truth, said, confidence, labels).limit, within, 10), None
+    error = report.error
+    if not error.can_be_corrected_for:
+        return None, None, None
+    said_wrong = report.said.rate if report.said else float(surely_wrong(both).mean())
+    least = min(error.wrong, error.clean)
+
+    def of(labels: int) -> JudgeError:
+        wrong, clean = calibration_split(labels, said_wrong, error, min(least, labels // 2))
+        return error._replace(wrong=wrong, clean=clean)
+
+    needed = _fewest(lambda labels: reach_of_error(said_wrong, of(labels), confidence).limit, within, 2 * least)
+    split = None if needed is None else calibration_split(needed, said_wrong, error, min(least, needed // 2))
+    return reach_of_error(said_wrong, error, confidence), needed, split
+
+
+def _fewest(half: Callable[[int], float], within: float, least: int) -> int | None:
+    """The fewest labels, to within a tenth, for which half of the interval is as narrow; None where none are."""
+    labels = least
+    while half(labels) > within:
+        labels = math.ceil(1.1 * labels)
+        if labels > _MOST:
+            return None
+    return labels
+
+
+def _interval(share: float, size: int, confidence: float) -> tuple[float, float]:
+    return wilson(share, size, confidence) if size else (math.nan, math.nan)
+
+
+def _share(share: float, low: float, high: float) -> str:
+    return "nothing is known" if math.isnan(share) else f"{share:.0%} [{low:.0%}, {high:.0%}]"
+
+
+def _beyond_chance(kappa: Kappa | None) -> str:
+    if kappa is None:
+        return "no kappa, for the judge only ever said one thing"
+    return f"kappa {kappa.value:.2f} [{kappa.low:.2f}, {kappa.high:.2f}]"
+
+
+def _as_object(value: float, low: float, high: float) -> dict[str, Any]:
+    return {"value": _known(value), "low": _known(low), "high": _known(high)}
+
+
+def _known(value: Any) -> Any:
+    """The value for JSON: null in the place of a number that is not known, also within."""
+    if isinstance(value, dict):
+        return {name: _known(one) for name, one in value.items()}
+    return None if isinstance(value, float) and math.isnan(value) else value

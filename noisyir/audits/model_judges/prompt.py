@@ -1,0 +1,53 @@
+"""The packaged prompts: one text a version, its digest, and the fence that no document closes."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+_CUT = "\n---\n"  # between what the judge is told and what it is given
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt's two parts and the digest of its file, which is in the key of each answer.
+
+    A question to an endpoint of decisions has the first part alone.
+    """
+
+    version: str
+    digest: str
+    told: str
+    given: str
+
+    def size(self, query: str, document: str) -> int:
+        """Bytes of all that a judge reads of a question."""
+        given = self.messages(query, document) if self.given else [{"content": self.told + query + document}]
+        return sum(len(message["content"].encode("utf-8", "replace")) for message in given)
+
+    def messages(self, query: str, document: str) -> list[dict[str, str]]:
+        """The question as messages of the chat protocol.
+
+        The fence bears a mark that is made from both texts, so that neither can hold it: a document that was written to
+        close its own fence would have to contain a digest of itself.
+        """
+        mark = digest_of(self.digest, query, document)[:16]
+        given = self.given.format(mark=mark, query=query, document=document)
+        return [{"role": "system", "content": self.told.format(mark=mark)}, {"role": "user", "content": given}]
+
+
+@cache
+def load_prompt(version: str) -> Prompt:
+    """The packaged prompt of this version."""
+    text = files("noisyir.audits.model_judges").joinpath(f"prompt_{version}.txt").read_text(encoding="utf-8")
+    told, _, given = text.partition(_CUT)
+    return Prompt(version, hashlib.sha256(text.encode()).hexdigest(), told, given)
+
+
+def digest_of(*parts: str) -> str:
+    """A digest of several texts that no other division into texts shares."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(f"{len(data)}:".encode() + data)
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""Stages that write an audit's tables and page; nothing is judged here."""

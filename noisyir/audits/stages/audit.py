@@ -1,0 +1,255 @@
+"""audit: what a data owner gets to see of her training pairs, the most suspect first, with the evidence."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.audits.artifacts import AUDIT_FILES, AUDIT_JUDGES, AUDIT_NEGATIVES
+from noisyir.audits.by_hand import MOST_SUSPECT_FIRST, as_the_machine_says, judged_by_hand, with_suspicion
+from noisyir.audits.columns import AUDIT as ROWS
+from noisyir.audits.columns import FLAGGED, computed
+from noisyir.audits.files import better_documents, with_reasons, write_csv, write_pairs
+from noisyir.audits.judgements import Judgements, drawn_at_random, judgements_digest, read_judgements
+from noisyir.audits.keeping import Keeping, kept_by_judgements, kept_if_assumed
+from noisyir.audits.settings import AuditParams
+from noisyir.audits.suspects_page import Suspects
+from noisyir.audits.texts import PairTexts, read_texts
+from noisyir.base.errors import ConfigError, DataError
+from noisyir.data.artifacts import CORPUS, PAIRS, QUERIES
+from noisyir.detection.artifacts import COMPETITORS, KEPT_BY_NULL, NOISE_ESTIMATE, PAIR_FEATURES
+from noisyir.detection.calibration.sample import draw_sample
+from noisyir.detection.null import Null
+from noisyir.detection.settings import DetectParams
+from noisyir.engine.meta import Ref
+from noisyir.engine.provenance import lineage
+from noisyir.engine.stage import Job, Stage
+from noisyir.engine.tables import aligned, matrix
+from noisyir.training.artifacts import NOISE_FLAGS
+from noisyir.training.flags import last_estimate, with_flags
+
+if TYPE_CHECKING:
+    from noisyir.audits.page import VerdictProvenance
+
+_PAIR = ["query_id", "doc_id"]
+_CHUNK = 8192  # rows whose documents are in memory at once, beside the distinct ones
+
+
+def write_audit(job: Job[AuditParams]) -> None:
+    """Judge the training pairs by their last flags, and by hand: a table of all, and the files that people open."""
+    from noisyir.audits.page import AuditPage, documents_shown, render
+
+    estimate, making = last_estimate(job.table("estimate")), _making(job)
+    pairs = _flagged(job, making.assumed)
+    keeping = _kept_if_assumed(job, pairs.num_rows, making)
+    if job.params.judgement_files:
+        judgements = read_judgements(job.params.judgement_files, pairs)
+        keeping = kept_by_judgements(pairs, judgements) if drawn_at_random(judgements) else keeping
+        pairs, estimate, making = _by_hand(job, judgements, pairs, estimate, making)
+    else:
+        pairs = as_the_machine_says(pairs)
+    pairs = _searched(job, with_suspicion(pairs).sort_by(MOST_SUSPECT_FIRST).combine_chunks())
+    suspects = _suspects(job)
+    on_page = documents_shown(pairs.slice(0, job.params.html_rows), suspects, job.params.better)
+    accepted = pairs["replacement"].filter(pairs["accepted"]).combine_chunks()
+    wanted = pa.concat_arrays([pairs["doc_id"].combine_chunks(), on_page, accepted]).unique()
+    texts = read_texts(job.batches("corpus", _CHUNK), wanted, pairs["query"].unique().to_pylist())
+    _refuse_unknown(pairs["doc_id"], texts.documents["doc_id"], "documents", "the corpus")
+    _refuse_unknown(accepted, texts.documents["doc_id"], "accepted replacements", "the corpus")
+    folder = job.new_folder("audit_files")
+    with job.writer("audit") as out:
+        write_csv(_written(job, pairs, texts, out.append), folder / "audit.csv")
+    if job.params.sample:
+        write_csv([_sample(job, pairs, texts)], folder / "sample.csv")
+    if suspects:
+        _write_suspects(job, suspects, texts, folder)
+    shown = _explained(pairs.slice(0, job.params.html_rows), texts)
+    page = render(job.params, AuditPage(pairs, shown, texts, estimate, making, keeping, suspects))
+    (folder / "audit.html").write_text(page, encoding="utf-8")
+
+
+def _flagged(job: Job[AuditParams], assumed: Null | None) -> pa.Table:
+    """The training pairs with the query's text and the last epoch's flags as verdicts, none of them by hand.
+
+    Nobody has judged them: one that is flagged is suspect, and it has a chance under an assumption alone.
+    """
+    given = job.table("pairs")
+    pairs = given.filter(pc.equal(given["split"], "train")).select([*_PAIR, "source"])
+    if not pairs.num_rows:
+        raise DataError("audit: none of the pairs is in the split train, which is the audited one")
+    pairs = with_flags(pairs, job.table("flags"))
+    none = pa.scalar(None, pa.string())
+    verdict, chance = pc.if_else(pairs["is_clean"], none, "suspect"), pairs["p_clean"]
+    pairs = pairs.drop_columns(["is_clean", "p_clean"]).append_column("verdict", verdict)
+    pairs = pairs.append_column("p_clean", chance if assumed else pa.nulls(pairs.num_rows, pa.float32()))
+    pairs = pairs.append_column("rests_on", pa.array([assumed] * pairs.num_rows, pa.string()))
+    pairs = pairs.append_column("by_hand", pa.repeat(False, pairs.num_rows))
+    queries = job.table("queries")
+    _refuse_unknown(pairs["query_id"], queries["query_id"], "queries", "the queries")
+    text = aligned(pairs, queries, ["query_id"])["text"]
+    return pairs.append_column("query", text)
+
+
+def _by_hand(
+    job: Job[AuditParams],
+    judgements: Judgements,
+    pairs: pa.Table,
+    estimate: dict[str, float],
+    making: "VerdictProvenance",
+) -> "tuple[pa.Table, dict[str, float], VerdictProvenance]":
+    """The three as the judgements have them; the notes keep what changed."""
+    detect = making.detect or DetectParams()
+    limits = {"threshold": detect.threshold, "confidence": detect.confidence}
+    pairs, found = judged_by_hand(pairs, judgements, **limits, refit=job.params.refit, features=_features(job, pairs))
+    job.note("judgements", {**asdict(found), "summary": found.summary()})
+    rates = dict(zip(("rate", "rate_low", "rate_high"), found.interval or (), strict=False))
+    hands = replace(making, judged=found.judged, sampled=found.sampled, border=found.anew)
+    return pairs, estimate | rates, replace(hands, detect=detect)
+
+
+def _kept_if_assumed(job: Job[AuditParams], pairs: int, making: "VerdictProvenance") -> Keeping:
+    """The number of pairs that may be kept where nobody judged."""
+    bounds = job.table("kept_by_null") if job.has("kept_by_null") else KEPT_BY_NULL.schema.empty_table()
+    return kept_if_assumed(bounds, pairs, making.assumed)
+
+
+def _features(job: Job[AuditParams], pairs: pa.Table) -> np.ndarray | None:
+    """The features of each pair in a row; None where no detector gave any."""
+    table = job.table("features") if job.has("features") else None
+    if table is None or not table.num_rows:
+        return None
+    return matrix(aligned(pairs, table, _PAIR)["features"])
+
+
+def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
+    """The pairs with their rank and similarity, and the documents above them; null and empty where none searched."""
+    competitors = job.table("competitors") if job.has("competitors") else COMPETITORS.schema.empty_table()
+    competitors = aligned(pairs, competitors, _PAIR)
+    better, similarities = better_documents(competitors)
+    none = pa.scalar(None, pa.string())
+    columns = {
+        "rank": competitors["rank"],
+        "similarity": competitors["similarity"],
+        "better": better,
+        "better_similarities": similarities,
+        "replacement": pc.if_else(_is(pairs["verdict"], "clean"), none, pairs["replacement"]),
+        "machine_replacement": pc.if_else(_is(pairs["machine_verdict"], *FLAGGED), pairs["machine_replacement"], none),
+    }
+    for name, column in columns.items():
+        pairs = pairs.drop_columns([name] if name in pairs.column_names else []).append_column(name, column)
+    return pairs
+
+
+def _is(verdicts: pa.ChunkedArray, *some: str) -> pa.ChunkedArray:
+    """Whether each is one of these; a verdict that is null is none."""
+    return pc.is_in(verdicts, value_set=pa.array(some))
+
+
+def _suspects(job: Job[AuditParams]) -> Suspects | None:
+    """Candidates for negatives that are likely relevant, where judges were asked."""
+    given = job.has("audit_negatives"), job.has("audit_judges")
+    if any(given) and not all(given):
+        raise ConfigError("audit shows audit_negatives with audit_judges: give it both of one build, or neither")
+    return Suspects(job.table("audit_negatives"), job.table("audit_judges")) if all(given) else None
+
+
+def _write_suspects(job: Job[AuditParams], suspects: Suspects, texts: PairTexts, folder: Path) -> None:
+    rows = suspects.rows
+    _refuse_unknown(rows["doc_id"], texts.documents["doc_id"], "documents", "the corpus")
+    write_csv([_cut(rows, job.params.text_chars)], folder / "negatives.csv")
+    sure = suspects.sure(job.params.promote)
+    if sure.num_rows and job.params.split == "train":  # held-out queries are not trained on
+        write_pairs(sure.select([*_PAIR, "query"]), texts.documents, folder / "extra_positives.jsonl")
+    job.note("suspects", {"shown": rows.num_rows, "extra_positives": sure.num_rows})
+
+
+def _refuse_unknown(ids: pa.ChunkedArray, known: pa.ChunkedArray, what: str, where: str) -> None:
+    unknown = ids.filter(pc.invert(pc.is_in(ids, value_set=known.combine_chunks()))).unique()
+    if len(unknown):
+        raise DataError(
+            f"audit: {len(unknown):,} {what} of the training pairs are not in {where}, for example "
+            f"{unknown[0].as_py()!r}: give the {what} of the pairs"
+        )
+
+
+def _explained(pairs: pa.Table, texts: PairTexts) -> pa.Table:
+    """Rows of the audit: the pairs with document, number of duplicates and reason."""
+    return computed(with_reasons(pairs, texts))
+
+
+def _written(job: Job[AuditParams], pairs: pa.Table, texts: PairTexts, write: Any) -> Iterator[pa.Table]:
+    """Write the audit part by part; gives each part, its texts cut, for the CSV."""
+    for start in range(0, pairs.num_rows, _CHUNK):
+        rows = _explained(pairs.slice(start, _CHUNK), texts)
+        write(rows)
+        job.progress(start + rows.num_rows, pairs.num_rows, "pairs")
+        yield _cut(rows, job.params.text_chars)
+
+
+def _cut(rows: pa.Table, length: int) -> pa.Table:
+    for name in ("query", "document"):
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, name, pc.utf8_slice_codeunits(rows[name], 0, length))
+    return rows
+
+
+def _sample(job: Job[AuditParams], pairs: pa.Table, texts: PairTexts) -> pa.Table:
+    """Pairs to judge by hand, an empty column for the verdict, and nothing that would tell the machine's."""
+    sample = draw_sample(pairs["score"].to_numpy().astype(np.float64), job.params.sample, job.rng("sample"))
+    rows = _cut(_explained(pairs.take(sample.rows), texts), job.params.text_chars)
+    empty = pa.nulls(len(sample.rows), pa.string())
+    return (
+        rows.select([*_PAIR, "query", "document"])
+        .append_column("verdict", empty)
+        .append_column("weight", pa.array(sample.weights, pa.float64()))
+    )
+
+
+def _making(job: Job[AuditParams]) -> "VerdictProvenance":
+    """How the verdicts were made, as far as the builds behind the flags tell."""
+    from noisyir.audits.page import VerdictProvenance
+
+    settings: dict[str, dict[str, Any]] = {}
+    detectors = []
+    source: dict[str, Any] = {}
+    flags = job.inputs["flags"]
+    assert isinstance(flags, Ref)
+    for meta in lineage(job.store, [flags]):
+        settings[meta.stage] = dict(meta.params)
+        source |= meta.notes.get("source", {}) if meta.stage == "ingest" else {}
+        detectors += [meta.params["kind"]] if meta.stage == "score_pairs" else []
+    return VerdictProvenance(
+        dataset=settings.get("ingest", {}).get("kind"),
+        detectors=tuple(detectors),
+        detect=DetectParams(**settings["detect"]) if "detect" in settings else None,
+        repeated=source.get("repeated_pairs", 0),
+        columns=source.get("columns", {}),
+        mapped=bool(settings.get("ingest", {}).get("columns")),
+    )
+
+
+AUDIT = Stage(
+    name="audit",
+    version=8,
+    params=AuditParams,
+    reads={
+        "corpus": CORPUS["doc_id", "title", "text"],
+        "queries": QUERIES["query_id", "text"],
+        "pairs": PAIRS.all(),
+        "flags": NOISE_FLAGS.all(),
+        "estimate": NOISE_ESTIMATE.all(),
+        "kept_by_null": KEPT_BY_NULL.all().or_none(),
+        "competitors": COMPETITORS.all().or_none(),
+        "features": PAIR_FEATURES.all().or_none(),
+        "audit_negatives": AUDIT_NEGATIVES.all().or_none(),
+        "audit_judges": AUDIT_JUDGES.all().or_none(),
+    },
+    writes={"audit": ROWS, "audit_files": AUDIT_FILES},
+    run=write_audit,
+    seeded=True,
+    raw={"judgements": judgements_digest},
+)

@@ -1,0 +1,202 @@
+"""Several ways to do one thing: a family of classes, each with its settings and its function in one file.
+
+A family is a base class that names its `home`, a module or package with its variants, and perhaps a `group`, the entry
+points by which other packages bring theirs.  Defining a variant registers it; a field of the family's type takes the
+variants that there are and nothing else: `{kind: simans, a: 1}`, or `simans` alone.
+"""
+
+from collections.abc import Mapping
+from functools import cache, partial
+from importlib import import_module
+from importlib.metadata import entry_points
+from pkgutil import iter_modules
+from typing import Annotated, Any, ClassVar, Self, get_args
+
+from pydantic import GetCoreSchemaHandler, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
+from pydantic_core import core_schema
+
+from noisyir.base.errors import ConfigError, did_you_mean
+from noisyir.base.settings import Params
+
+_ONLY = "value"  # stands for the name of a kind's only setting without a default
+
+
+class Variant(Params):
+    """One way of several.  Bump `version` when its meaning or a default changes; it is in the key where it is chosen.
+
+    Each variant names itself by a field `kind: Literal["its_name"] = "its_name"`; a family sets `home` and no kind.
+    default: of a family, the kind of settings that do not say theirs; None: they must.  named_by_kind: whether people
+    write the settings of a variant in a group of its kind's name.
+    """
+
+    version: ClassVar[int] = 1
+    home: ClassVar[str]
+    group: ClassVar[str | None] = None
+    default: ClassVar[str | None] = None
+    named_by_kind: ClassVar[bool] = False
+    known: ClassVar[dict[str, type["Variant"]]]
+
+    kind: str
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Begin a family where a home is given, else register the variant in its family."""
+        super().__pydantic_init_subclass__(**kwargs)
+        if cls.is_family():
+            cls.known = {}
+        elif isinstance(kind := cls.model_fields["kind"].default, str):
+            other = cls.known.setdefault(kind, cls)
+            if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+                raise ConfigError(f"{cls.__module__} and {other.__module__} both define the {cls.family()} {kind!r}")
+
+    @model_serializer(mode="wrap")
+    def _with_kind(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Settings tell of what they are, also where defaults are left out."""
+        return {"kind": self.kind, **dump(self)}
+
+    @classmethod
+    def is_family(cls) -> bool:
+        """Whether this is the base of a family, and none of its variants."""
+        return "home" in cls.__dict__
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Of a family: whichever variant `kind` names; a name alone stands for the variant with its defaults."""
+        if not cls.is_family() or "known" not in cls.__dict__:
+            return handler(source)
+        choices = {kind: handler.generate_schema(variant) for kind, variant in cls.variants().items()}
+        if not choices:
+            return core_schema.no_info_plain_validator_function(partial(_refuse, cls.family()))
+        chosen = core_schema.tagged_union_schema(choices, discriminator="kind")
+        return core_schema.no_info_before_validator_function(partial(_spelt_out, cls), chosen)
+
+    @classmethod
+    def family(cls) -> str:
+        """The family's word for its variants: `sampler`, `detector`."""
+        return next(base.__name__.lower() for base in cls.__mro__ if "home" in base.__dict__)
+
+    @classmethod
+    def variants(cls) -> Mapping[str, type[Self]]:
+        """The family's classes by kind, in the order of the kinds: those of its home, and what other packages bring."""
+        _load(cls.home, cls.group)
+        return dict(sorted(cls.known.items()))  # type: ignore[arg-type]
+
+    @classmethod
+    def of_kind(cls, kind: str) -> type[Self]:
+        """The variant of this name.  ConfigError, with a suggestion, where there is none."""
+        known = cls.variants()
+        if kind not in known:
+            raise ConfigError(
+                f"no {cls.family()} {kind!r}{did_you_mean(kind, list(known))}; there are {', '.join(known)}"
+            )
+        return known[kind]
+
+    @classmethod
+    def parse(cls, values: Any) -> Self:
+        """The variant that these settings describe.  ValidationError as of any field of the family's type."""
+        return _adapter(cls).validate_python(values)  # type: ignore[no-any-return]
+
+    @property
+    def revised(self) -> bool:
+        """Whether its version has changed."""
+        return self.version > 1
+
+    def key_values(self) -> dict[str, Any]:
+        """The kind with its version, and its settings that differ from their defaults."""
+        values = super().key_values()
+        return {**values, "kind": f"{self.kind}/{self.version}"}
+
+
+def _refuse(family: str, value: Any) -> None:
+    raise ValueError(f"there is no {family} {value.get('kind')!r}: no installed package brings any")
+
+
+def by_kind(values: Any) -> Any:
+    """Variants by their kind, as people write them: `{relative_margin: 0.05}`, `{triangle: {margin: 0.1}}`.
+
+    A value that is no group of settings is that of the kind's only setting without a default; null leaves it out.
+    """
+    if not isinstance(values, Mapping):
+        return values
+    return {kind: _of_kind(kind, value) for kind, value in values.items() if value is not None}
+
+
+def _of_kind(kind: str, value: Any) -> Any:
+    if isinstance(value, Variant):
+        return value
+    return {"kind": kind, **value} if isinstance(value, Mapping) else {"kind": kind, _ONLY: value}
+
+
+def _spelt_out(family: type[Variant], value: Any) -> Any:
+    """Settings with their kind, from a name alone or from the value of a kind's only setting without a default."""
+    if isinstance(value, str):
+        return {"kind": value}
+    if isinstance(value, Mapping) and family.default and "kind" not in value:
+        return {"kind": family.default, **value}
+    if isinstance(value, Mapping) and _ONLY in value and (variant := family.variants().get(value["kind"])):
+        required = [name for name, field in variant.model_fields.items() if field.is_required()]
+        if len(required) == 1:
+            return {"kind": value["kind"], required[0]: value[_ONLY]}
+    return value
+
+
+@cache
+def _adapter(family: type[Variant]) -> TypeAdapter[Any]:
+    return TypeAdapter(Annotated[family, "of"])  # type: ignore[arg-type]  # bare, it would be the base class's own schema
+
+
+@cache
+def _load(home: str, group: str | None) -> None:
+    """Import the modules of a family's home, and what other packages registered for it."""
+    package = import_module(home)
+    for module in iter_modules(getattr(package, "__path__", ())):  # a small family is one module
+        import_module(f"{home}.{module.name}")
+    if group:
+        entries(group)
+
+
+def entries(group: str, name: str | None = None) -> list[Any]:
+    """The objects that installed packages register in a group of entry points, or those of one name.
+
+    A room of noisyir's own that is not there is passed by.  ConfigError names the package of one that cannot be loaded.
+    """
+    found = []
+    for entry in entry_points(group=group):
+        if name not in (None, entry.name):
+            continue
+        package = entry.dist.name if entry.dist else entry.value
+        try:
+            found.append(entry.load())
+        except Exception as error:  # whatever a stranger's module raises
+            if (
+                package == "noisyir"
+                and isinstance(error, ModuleNotFoundError)
+                and entry.module.startswith(str(error.name))
+            ):
+                continue
+            raise ConfigError(
+                f"the package {package} brings {entry.value} for {group}, and it cannot be loaded "
+                f"({type(error).__name__}: {error}): mend it, or uninstall it"
+            ) from error
+    return found
+
+
+def params_in(annotation: Any) -> type[Params] | None:
+    """The settings that a field is, may be, or holds many of."""
+    if isinstance(annotation, type) and issubclass(annotation, Params):
+        return annotation
+    return next(filter(None, map(params_in, get_args(annotation))), None)
+
+
+def kinds_in(model: type[Params], prefix: str = "") -> dict[str, list[str]]:
+    """The settings that are of one kind of several, by their full name, and the kinds that there are for each."""
+    found: dict[str, list[str]] = {}
+    for name, field in model.model_fields.items():
+        inside = params_in(field.annotation)
+        if inside is not None and issubclass(inside, Variant):
+            found[f"{prefix}{name}"] = list(inside.variants())
+            for kind, variant in inside.variants().items() if inside.named_by_kind else ():
+                found |= kinds_in(variant, f"{prefix}{kind}.")
+        elif inside is not None:
+            found |= kinds_in(inside, f"{prefix}{name}.")
+    return found

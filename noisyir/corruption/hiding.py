@@ -1,0 +1,264 @@
+"""False negatives put in on purpose: relevant documents that no pair names, and how they come about.
+
+Nothing is written here: the stage hide does that.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Bool, Int, UInt64
+from pydantic import Field, PositiveInt
+
+from noisyir.base.errors import DataError
+from noisyir.base.settings import Fraction
+from noisyir.base.variants import Variant
+from noisyir.data.artifacts import CORPUS
+from noisyir.data.draws import choose_pairs, is_among
+from noisyir.data.id_texts import text_key
+
+BY_IDS = [("query_id", "ascending"), ("doc_id", "ascending")]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A collection and what is called relevant in it.
+
+    pairs: of all splits; training: those of train, by their ids, with their `row` in `pairs`; qrels: if there are any.
+    documents: how many there are; read: streams them.  rng: a generator for a purpose.
+    """
+
+    pairs: pa.Table
+    training: pa.Table
+    qrels: pa.Table | None
+    documents: int
+    read: Callable[[], Iterable[pa.RecordBatch]]
+    rng: Callable[[str], np.random.Generator]
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """The truth (query_id, doc_id, edit_rate), and what changes: pairs that go, by row, and documents that come.
+
+    counts: for the build's notes.
+    """
+
+    truth: pa.Table
+    counts: Mapping[str, int]
+    pairs: Int[np.ndarray, " hidden"] = field(default_factory=lambda: np.empty(0, np.int64))
+    documents: pa.Table = field(default_factory=CORPUS.schema.empty_table)
+
+
+class Hiding(Variant):
+    """Relevant documents that no pair names, put in on purpose, with the truth kept apart for scoring.
+
+    adds_documents: whether the collection is another one afterwards; else what is made of it serves all seeds.
+    """
+
+    home: ClassVar[str] = __name__
+    group: ClassVar[str | None] = "noisyir.hiding"
+    default: ClassVar[str | None] = "positives"
+    renamed: ClassVar[Mapping[str, str]] = {"mechanism": "kind"}
+    adds_documents: ClassVar[bool] = True
+
+    rate: Fraction = Field(
+        0.0, description="share hidden of a query's pairs, one left aside; share copied of the training documents"
+    )
+
+    def hide(self, given: Labelled) -> Hidden:
+        """The documents and pairs to hide; only training pairs are touched."""
+        raise NotImplementedError
+
+
+class Positives(Hiding):
+    """Some of the pairs that a query has beside one leave the training data."""
+
+    kind: Literal["positives"] = "positives"
+    adds_documents: ClassVar[bool] = False
+
+    def hide(self, given: Labelled) -> Hidden:
+        """Exactly round(rate * n) of the n pairs that stand beside another pair of their query."""
+        training = given.training
+        query = training["query_id"].combine_chunks().dictionary_encode().indices.to_numpy()
+        free = np.flatnonzero(hideable(query, given.rng("stays")))
+        if self.rate and not len(free):
+            raise DataError(
+                f"hide.kind=positives needs training queries with several pairs, and each of the {len(training)} "
+                "training pairs is its query's only one: set hide.kind=near_duplicates, or hide.rate=0"
+            )
+        hidden = training.take(free[choose_pairs(len(free), self.rate, given.rng("pairs"))])
+        counts = {"training_pairs": len(training), "hideable": len(free), "hidden": len(hidden)}
+        truth = hidden.append_column("edit_rate", pa.nulls(len(hidden), pa.float32()))
+        return Hidden(truth, counts, pairs=hidden["row"].to_numpy())
+
+
+def hideable(query: Int[np.ndarray, " pair"], rng: np.random.Generator) -> Bool[np.ndarray, " pair"]:
+    """All pairs but one of each query, which is drawn at random and stays.
+
+    Source: Wang et al., AAAI 2024, section 4.1, which turns some positives into false negatives at random.
+    """
+    shuffled = rng.permutation(len(query))
+    free = np.ones(len(query), bool)
+    free[shuffled[np.unique(query[shuffled], return_index=True)[1]]] = False
+    return free
+
+
+_ATTEMPTS = 10
+
+
+class Originals(NamedTuple):
+    """The documents that are copied, by id: (title, text); and the ascending text keys of the whole corpus."""
+
+    by_id: dict[str, tuple[str, str]]
+    keys: np.ndarray[Any, np.dtype[np.uint64]]
+
+
+class NearDuplicates(Hiding):
+    """Documents of training pairs get edited copies, which are as relevant."""
+
+    kind: Literal["near_duplicates"] = "near_duplicates"
+    copies: PositiveInt = Field(1, description="edited copies of a document")
+    edit_rates: tuple[Fraction, ...] = Field(
+        (0.05, 0.1, 0.2), min_length=1, description="share of words edited, one drawn for each copy"
+    )
+
+    def hide(self, given: Labelled) -> Hidden:
+        """The copies, as rows of the corpus, and each with every training query that a pair gives its original."""
+        chosen, eligible = self._chosen(given)
+        originals = self._originals(given, chosen) if chosen else Originals({}, np.empty(0, np.uint64))
+        texts = [originals.by_id[doc_id][1] for doc_id in chosen]
+        copies = list(edited_copies(texts, self.copies, self.edit_rates, originals.keys, given.rng("copies")))
+        made = [copy for copy in copies if copy.text is not None]
+        doc_ids = pa.array([chosen[copy.original] for copy in made], pa.string())
+        names = pa.array([_name(chosen[copy.original], copy.number) for copy in made], pa.string())
+        rows = {
+            "doc_id": names,
+            "doc_row": pa.array(given.documents + np.arange(len(made)), pa.int32()),
+            "title": pa.array([originals.by_id[chosen[copy.original]][0] for copy in made], pa.string()),
+            "text": pa.array([copy.text for copy in made], pa.string()),
+        }
+        rates = pa.array([copy.edit_rate for copy in made], pa.float32())
+        copied = pa.table({"original": doc_ids, "doc_id": names, "edit_rate": rates})
+        asked = given.training.select(["query_id", "doc_id"]).rename_columns(["query_id", "original"])
+        hidden = asked.join(copied, "original", join_type="inner").sort_by(BY_IDS)
+        counts = {
+            "eligible_documents": eligible,
+            "copied_documents": len(chosen),
+            "copies": len(made),
+            "copies_edited_again": sum(copy.again > 0 for copy in made),
+            "copies_given_up": len(copies) - len(made),
+            "hidden": len(hidden),
+        }
+        return Hidden(hidden, counts, documents=pa.table(rows, CORPUS.schema))
+
+    def _chosen(self, given: Labelled) -> tuple[list[str], int]:
+        """Ids of the documents to copy, in order, of how many: those of training pairs that no held-out pair names."""
+        pairs, training, qrels = given.pairs, given.training, given.qrels
+        held_out = [pairs.filter(pc.not_equal(pairs["split"], "train"))["doc_id"]]
+        if qrels is not None:
+            others = pc.invert(pc.is_in(qrels["query_id"], value_set=training["query_id"].combine_chunks()))
+            held_out.append(qrels.filter(pc.and_(others, pc.greater(qrels["relevance"], 0)))["doc_id"])
+        named = {name for column in held_out for name in column.to_pylist()}
+        eligible = sorted(set(training["doc_id"].to_pylist()) - named)
+        if self.rate and not eligible:
+            raise DataError(
+                f"hide.kind=near_duplicates copies documents that training pairs name and no dev or test pair does, "
+                f"and none of the {len(training)} training pairs names such a one: set hide.kind=positives, or "
+                "hide.rate=0"
+            )
+        rows = choose_pairs(len(eligible), self.rate, given.rng("documents"))
+        return [eligible[row] for row in rows.tolist()], len(eligible)
+
+    def _originals(self, given: Labelled, chosen: list[str]) -> Originals:
+        """The texts of these documents, from a stream of all.  DataError: one is missing, or a copy's id is in use."""
+        wanted = pa.array(chosen, pa.string())
+        names = pa.array([_name(doc_id, n) for doc_id in chosen for n in range(1, self.copies + 1)], pa.string())
+        found: dict[str, tuple[str, str]] = {}
+        keys = []
+        for batch in given.read():
+            ids, texts = batch["doc_id"], batch["text"].to_pylist()
+            if len(used := ids.filter(pc.is_in(ids, value_set=names))):
+                raise DataError(
+                    f"the corpus has a document {used[0].as_py()!r} already, which is what hide calls an edited "
+                    f"copy of {used[0].as_py().rpartition('~')[0]!r}: give the documents ids that do not end so"
+                )
+            keys.append(np.fromiter(map(text_key, texts), np.uint64, len(texts)))
+            for row in np.flatnonzero(pc.is_in(ids, value_set=wanted).to_numpy(zero_copy_only=False)).tolist():
+                found[ids[row].as_py()] = batch["title"][row].as_py(), texts[row]
+        if missing := [doc_id for doc_id in chosen if doc_id not in found]:
+            raise DataError(
+                f"the corpus lacks {len(missing)} of the documents that the training pairs name, for example "
+                f"{missing[0]!r}: give hide the corpus that the pairs were made with"
+            )
+        return Originals(found, np.sort(np.concatenate(keys)))
+
+
+def _name(doc_id: str, number: int) -> str:
+    return f"{doc_id}~{number}"
+
+
+class Copy(NamedTuple):
+    """An edited copy: the number of its original, its own number from 1, its text, and the edit rate drawn for it.
+
+    text: None where no edit gave a text that nobody has.  again: how often it was edited anew until one did.
+    """
+
+    original: int
+    number: int
+    text: str | None
+    edit_rate: float
+    again: int
+
+
+def edited_copies(
+    texts: Sequence[str],
+    copies: int,
+    edit_rates: Sequence[float],
+    known: UInt64[np.ndarray, " text"],
+    rng: np.random.Generator,
+) -> Iterator[Copy]:
+    """`copies` copies of each text, each edited at a rate drawn from `edit_rates`, no two alike and none in `known`.
+
+    known: ascending `text_key`s of what no copy may be equal to, the originals among them.
+    """
+    with_words = [text for text in texts if text.strip()]
+    made: set[int] = set()
+
+    def any_word() -> str:
+        words = with_words[rng.integers(len(with_words))].split()
+        return words[rng.integers(len(words))]
+
+    def is_new(text: str) -> bool:
+        key = text_key(text)
+        return bool(text) and key not in made and not is_among(np.array([key], np.uint64), known)[0]
+
+    for original, text in enumerate(texts):
+        words = text.split()
+        for number in range(1, copies + 1):
+            rate = edit_rates[int(rng.integers(len(edit_rates)))]
+            tries = (edited(words, rate, any_word, rng) for _ in range(_ATTEMPTS if words else 0))
+            again, copy = next(((n, one) for n, one in enumerate(tries) if is_new(one)), (0, None))
+            if copy is not None:
+                made.add(text_key(copy))
+            yield Copy(original, number, copy, rate, again)
+
+
+def edited(words: Sequence[str], rate: float, any_word: Callable[[], str], rng: np.random.Generator) -> str:
+    """The words, round(rate * words) of them but at least 1 edited: deleted, replaced, or swapped with the next.
+
+    Which words, and what happens to each, is drawn uniformly; the last word is swapped with the one before.
+    """
+    changed = list(words)
+    places = rng.choice(len(words), size=max(1, round(rate * len(words))), replace=False)
+    for place, edit in zip(places.tolist(), rng.integers(3, size=len(places)).tolist(), strict=True):
+        neighbour = place + 1 if place + 1 < len(words) else place - 1
+        if edit == 0:
+            changed[place] = ""
+        elif edit == 1:
+            changed[place] = any_word()
+        else:
+            changed[place], changed[neighbour] = changed[neighbour], changed[place]
+    return " ".join(word for word in changed if word)

@@ -1,0 +1,287 @@
+"""Corruptions that change a text, a class each; no pair gets another document."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+import regex
+from jaxtyping import Float, Int
+from pydantic import Field, PositiveFloat
+
+from noisyir.base.settings import Fraction
+from noisyir.corruption.kinds import Corruption, PairsToCorrupt, Spoilt, in_turn
+from noisyir.corruption.kinds.other_documents import draw_mismatches
+from noisyir.data.id_texts import text_key
+from noisyir.retrieval.analysis import STOP_WORDS
+
+Rewriter = Callable[[int], Iterator[str]]
+
+
+class Rewriting(Corruption):
+    """Pairs whose document is a changed version of the right one, which stays in the collection beside it."""
+
+    changes_corpus: ClassVar[bool] = True
+    need: ClassVar[str]
+
+    def rewriter(self, texts: list[str], rng: np.random.Generator) -> Rewriter:
+        """A maker of versions of the document of a number, the first that is wrong and new being taken."""
+        raise NotImplementedError
+
+    def spoil(self, given: PairsToCorrupt) -> Spoilt:
+        """Each pair's document becomes a version of its own that is no document yet and holds no answer to the query.
+
+        Pairs of one document may share a version, and those of one query never do.  A pair without such a version is
+        passed over; DataError when too few are left.
+        """
+        versions = self.rewriter(given.texts, given.rng("documents"))
+        made: dict[int, int] = {}  # by the version's key, the number of the document that it is made of
+        given_to: set[tuple[int, int]] = set()  # (query, version)
+
+        def version_of(row: int) -> str | None:
+            query, document = int(given.query[row]), int(given.document[row])
+            for text in versions(document):
+                key = text_key(text)
+                is_new = made.get(key, document) == document and (query, key) not in given_to
+                if is_new and text.strip() and not given.is_there(text) and not given.holds_answer(row, text):
+                    made[key] = document
+                    given_to.add((query, key))
+                    return text
+            return None
+
+        found = in_turn(self, len(given.query), given.rng("pairs"), version_of, self.need)
+        return Spoilt(np.array(list(found), np.int64), texts=list(found.values()))
+
+
+Part = Literal["first", "last", "ends"]
+_PARTS: tuple[Part, ...] = ("first", "last", "ends")
+
+
+class HalfAnswer(Rewriting):
+    """Any training pairs, each with a part of its own document."""
+
+    kind: Literal["half_answer"] = "half_answer"
+    need: ClassVar[str] = "a document of two words at least, and a part of it that holds no answer"
+    part: Literal["first", "last", "ends", "random"] = Field(
+        "random", description="the part that is kept; ends: the middle is left out; random: one of the three"
+    )
+    keep: Fraction = Field(0.5, description="share of the document's words in that part")
+
+    def rewriter(self, texts: list[str], rng: np.random.Generator) -> Rewriter:
+        """The part asked for; of `random` the three, in a random order.
+
+        Source: the mechanism is ours, after StaQC (Yao et al., WWW 2018), whose wrong documents are steps of an answer
+        that do not stand alone.
+        """
+
+        def parts(document: int) -> Iterator[str]:
+            order = [_PARTS[n] for n in rng.permutation(len(_PARTS))] if self.part == "random" else [self.part]
+            return (part_of(texts[document], part, self.keep) for part in order)
+
+        return parts
+
+
+def part_of(text: str, part: Part, keep: float) -> str:
+    """The first or last round(keep * n) of the n words of a text, or as many at both ends; spaced as they are.
+
+    At least one word is kept and one left out: "" where there are not two.
+    """
+    words = [found.span() for found in re.finditer(r"\S+", text)]
+    if len(words) < 2:
+        return ""
+    kept = min(max(1, round(keep * len(words))), len(words) - 1)
+    if part == "first":
+        return text[: words[kept - 1][1]]
+    if part == "last":
+        return text[words[-kept][0] :]
+    before, after = (kept + 1) // 2, kept // 2
+    ends = text[: words[before - 1][1]], text[words[-after][0] :] if after else ""
+    return " ".join(filter(None, ends))
+
+
+class Vague(Corruption):
+    """Pairs of vague queries rather than of others, each with any training pair's document.
+
+    Such a query scores low, or high, with everything, so that a threshold for all queries takes it for wrong or right.
+    """
+
+    kind: Literal["vague"] = "vague"
+    needs_queries: ClassVar[bool] = True
+    by: Literal["length", "rarity"] = Field(
+        "length", description="a query is vague for having few words, or words that many queries have"
+    )
+    power: PositiveFloat = Field(2.0, description="a pair's weight is that length or rarity to minus this power")
+
+    def spoil(self, given: PairsToCorrupt) -> Spoilt:
+        """Exactly round(rate * pairs) pairs drawn by weight, and documents uniform over what is wrong for the query."""
+        weights = vagueness(given.questions(), self.by) ** self.power
+        rows = draw_by_weight(weights, round(self.rate * len(weights)), given.rng("pairs"))
+        return Spoilt(rows, draw_mismatches(given.of(rows), given.rng("documents")))
+
+
+def vagueness(questions: list[str], by: Literal["length", "rarity"]) -> Float[np.ndarray, " query"]:
+    """One over the number of words of each query, or over the mean of ln(1 + N / n) over its words; in (0, inf).
+
+    n: how many of the N queries have the word (inverse document frequency, Sparck Jones, 1972, of queries).  A query
+    without a word counts as one of one word that all have.
+    """
+    words = [re.findall(r"\w+", question.lower()) for question in questions]
+    if by == "length":
+        return 1.0 / np.array([max(1, len(some)) for some in words], np.float64)
+    having = Counter(word for some in words for word in set(some))
+    rarity = [np.mean([np.log1p(len(words) / having[word]) for word in some] or [np.log(2.0)]) for some in words]
+    return 1.0 / np.array(rarity, np.float64)
+
+
+def draw_by_weight(
+    weights: Float[np.ndarray, " pair"], wanted: int, rng: np.random.Generator
+) -> Int[np.ndarray, " drawn"]:
+    """Ascending row numbers of `wanted` pairs, drawn one after the other, each by its weight among those left.
+
+    Source: Efraimidis and Spirakis, Information Processing Letters 2006: the greatest u^(1 / weight), u uniform.
+    """
+    keys = np.log(1.0 - rng.random(len(weights))) / weights
+    return np.sort(np.argsort(-keys, kind="stable")[:wanted])
+
+
+_ATTEMPTS = 5
+
+
+class WordsLeftOut(Rewriting):
+    """Any training pairs, each with its own document without some of its words."""
+
+    kind: Literal["words_left_out"] = "words_left_out"
+    need: ClassVar[str] = "a document with content words and others, that holds no answer without some of them"
+    share: Fraction = Field(0.5, description="share of the document's content words that is left out")
+
+    def rewriter(self, texts: list[str], rng: np.random.Generator) -> Rewriter:
+        """Versions without words that are drawn anew each time.
+
+        Source: words dropped as in the noise model of Lample et al., ICLR 2018, section 2.3; here content words alone.
+        """
+
+        def versions(document: int) -> Iterator[str]:
+            return (without_words(texts[document], self.share, rng) for _ in range(_ATTEMPTS))
+
+        return versions
+
+
+def without_words(text: str, share: float, rng: np.random.Generator) -> str:
+    """The text without round(share * n), but at least 1, of its n content words, which are drawn uniformly.
+
+    A content word is a run of letters, digits and _ that is none of Lucene's stop words.  A word goes with the space
+    before it; what is between words stays.  "" where there is no content word.
+    """
+    words = [found.span(1) for found in re.finditer(r"(\s*\w+)", text) if found[0].strip().lower() not in STOP_WORDS]
+    if not words:
+        return ""
+    gone = rng.choice(len(words), size=max(1, round(share * len(words))), replace=False)
+    pieces, upto = [], 0
+    for start, end in (words[n] for n in np.sort(gone).tolist()):
+        pieces.append(text[upto:start])
+        upto = end
+    return "".join([*pieces, text[upto:]]).strip()
+
+
+# A number: digits, perhaps with points and commas between them.  A name: words that begin with a capital, with single
+# spaces, hyphens or apostrophes between them, and perhaps initials (J. Smith, U.S. Army).
+_WORD = r"(?:\p{Lu}\. ?)*\p{Lu}\w*"
+_ENTITY = regex.compile(rf"(?P<number>\d+(?:[.,]\d+)*)|(?P<name>\b{_WORD}(?:[ '-]{_WORD})*)")
+_BEGINS_SENTENCE = regex.compile(r"(?:^|[.!?:\n]\s*[\"'(]*)\s*$")
+_CAPITAL_WITHIN = regex.compile(r".+\p{Lu}")
+_BACK = 20  # characters before a name that tell whether it begins a sentence
+
+
+class Entity(NamedTuple):
+    """A name or a number in a text: what it reads, its kind, and from where to where it stands."""
+
+    text: str
+    kind: str
+    start: int
+    end: int
+
+
+class SwappedEntities(Rewriting):
+    """Any training pairs, each with its own document in which names and numbers are those of other documents."""
+
+    kind: Literal["swapped_entities"] = "swapped_entities"
+    need: ClassVar[str] = "a document with a name or number, and a version with others that holds no answer"
+    share: Fraction = Field(1.0, description="share of the document's distinct names and numbers that is swapped")
+
+    def rewriter(self, texts: list[str], rng: np.random.Generator) -> Rewriter:
+        """Versions with entities that are drawn anew each time.
+
+        Source: the corpus substitution of Longpre et al. (entity-based knowledge conflicts), EMNLP 2021, by type; the
+        types here are those that a regular expression tells, and all entities change.
+        """
+        entities_of = cache(lambda document: entities(texts[document]))
+        stock: dict[str, list[str]] = {}
+        for document in range(len(texts)):
+            for entity in entities_of(document):
+                stock.setdefault(entity.kind, []).append(entity.text)
+
+        def other(entity: Entity, own: set[str]) -> str | None:
+            drawn = (stock[entity.kind][rng.integers(len(stock[entity.kind]))] for _ in range(_ATTEMPTS))
+            return next((text for text in drawn if text not in own), None)
+
+        def versions(document: int) -> Iterator[str]:
+            found = entities_of(document)
+            return (swapped(texts[document], found, self.share, other, rng) for _ in range(_ATTEMPTS if found else 0))
+
+        return versions
+
+
+def entities(text: str) -> list[Entity]:
+    """The names and numbers of a text, in order, none over another.
+
+    A name is a run of words with capitals, without stop words at its beginning; one word that begins a sentence is
+    none, for it has its capital anyway, unless it has a second one (`McKinley`, `ValueError`).  Its kind is the
+    number of its words, up to 3; a number's is `year` (1000 to 2099), or the number of its characters, up to 4.
+    """
+    found = []
+    for match in _ENTITY.finditer(text):
+        start, end = match.span()
+        if match["number"]:
+            is_year = len(match[0]) == 4 and match[0][:2] in {f"{n}" for n in range(10, 21)}
+            found.append(Entity(match[0], "year" if is_year else f"number {min(end - start, 4)}", start, end))
+            continue
+        begins = _BEGINS_SENTENCE.search(text[max(0, start - _BACK) : start]) is not None
+        if not (words := _name(match[0], begins)):
+            continue
+        kind = f"name {min(len(words.split()), 3)}"
+        found.append(Entity(words, kind, end - len(words), end))
+    return found
+
+
+def _name(run: str, begins_sentence: bool) -> str:
+    """The part of a run of words with capitals that is a name; "" where nothing is."""
+    words = run.split(" ")
+    name = words[next((n for n, word in enumerate(words) if word.lower() not in STOP_WORDS), len(words)) :]
+    lone = begins_sentence and words == name and len(name) == 1 and not _CAPITAL_WITHIN.match(name[0])
+    return "" if lone else " ".join(name)
+
+
+def swapped(
+    text: str,
+    found: list[Entity],
+    share: float,
+    other: Callable[[Entity, set[str]], str | None],
+    rng: np.random.Generator,
+) -> str:
+    """The text with round(share * n), but at least 1, of its n distinct entities replaced, each by one throughout.
+
+    other(entity, own): an entity of the kind that is none of the text's own; None, which leaves it, where none came.
+    """
+    distinct = {entity.text: entity for entity in found}
+    own = set(distinct)
+    chosen = rng.choice(len(distinct), size=max(1, round(share * len(distinct))), replace=False)
+    names = list(distinct)
+    instead = {names[n]: other(distinct[names[n]], own) for n in np.sort(chosen).tolist()}
+    pieces, upto = [], 0
+    for entity in found:
+        if new := instead.get(entity.text):
+            pieces += [text[upto : entity.start], new]
+            upto = entity.end
+    return "".join([*pieces, text[upto:]])

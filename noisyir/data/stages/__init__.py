@@ -1,0 +1,1 @@
+"""Stages that bring data in: tables of documents, queries and pairs; no noise is added here."""

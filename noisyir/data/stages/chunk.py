@@ -1,0 +1,135 @@
+"""chunk: documents as passages, and pairs, judgements and negatives of documents as those of passages.
+
+The names of its tables are those of ingest: what trains and searches reads either.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from noisyir.data.artifacts import ANSWERS, CORPUS, CUT_PASSAGES, GIVEN_NEGATIVES, PAIRS, QRELS, QUERIES
+from noisyir.data.passages import best_passage, cut
+from noisyir.data.settings import ChunkParams
+from noisyir.engine.stage import Job, Stage
+from noisyir.engine.tables import pair_ids
+
+_ROWS = 4096
+_TEXTS = ("doc_id", "title", "text")
+
+
+class _Cut(NamedTuple):
+    """The passages of a document that was longer than one: their ids, and their texts."""
+
+    names: list[str]
+    texts: list[str]
+
+
+def chunk(job: Job[ChunkParams]) -> None:
+    """Cut every document, and give each pair and negative the passage that its query is about.
+
+    A judgement becomes one of each passage of its document.  So do training pairs that nobody judged: whoever mines
+    negatives, or makes pairs wrong, passes the other passages of a pair's document by.
+    """
+    tables = {name: job.table(name) for name in ("pairs", "given_negatives", "qrels")}
+    asked = defaultdict(list)
+    for query_id, doc_id in pair_ids(
+        pa.concat_tables([table.select(["query_id", "doc_id"]) for table in tables.values()])
+    ):
+        asked[doc_id].append(query_id)
+    texts, answers = _by_id(job.table("queries")), _by_id(job.table("answers"))
+    best: dict[tuple[str, str], str] = {}
+    passages: dict[str, list[str]] = {}
+    with job.writer("corpus") as corpus, job.writer("cut_passages") as written:
+        for number, (table, found) in enumerate(_in_passages(job), 1):
+            for doc_id in asked.keys() & found.keys():
+                names, parts = found[doc_id]
+                passages[doc_id] = names
+                for query_id in asked[doc_id]:
+                    best[query_id, doc_id] = names[best_passage(texts[query_id], parts, answers.get(query_id, ()))]
+            corpus.append(table)
+            written.append(table)
+            job.progress(min(number * _ROWS, job.rows("corpus")), job.rows("corpus"), "documents")
+    job.note("passages", {"documents": job.rows("corpus"), "passages": corpus.rows})
+    for name in ("pairs", "given_negatives"):
+        job.write(name, _of_best(tables[name], best))
+    job.write("qrels", _of_all(tables["qrels"], tables["pairs"], passages))
+
+
+def _by_id(table: pa.Table) -> dict[str, Any]:
+    """A table's second column by its first."""
+    return dict(zip(*(column.to_pylist() for column in table.columns[:2]), strict=True))
+
+
+def _in_passages(job: Job[ChunkParams]) -> Iterator[tuple[pa.Table, dict[str, _Cut]]]:
+    """Batch by batch: passages as CORPUS, with the `document` that each is of, and the documents that were cut."""
+    words, overlap = job.params.words, job.params.overlap
+    assert words is not None, "the plan has this stage only where documents are cut"
+    marked = {name for batch in job.batches("corpus") for name in batch["doc_id"].to_pylist() if "#" in name}
+    first = 0
+    for batch in job.batches("corpus", _ROWS):
+        rows: list[tuple[str, str, str, str]] = []
+        found: dict[str, _Cut] = {}
+        for doc_id, title, text in zip(*(batch[name].to_pylist() for name in _TEXTS), strict=True):
+            parts, names = cut(text, words, overlap), [doc_id]
+            if len(parts) > 1:
+                names = _names(doc_id, len(parts), marked)
+                found[doc_id] = _Cut(names, parts)
+            rows += [(name, title, part, doc_id) for name, part in zip(names, parts, strict=True)]
+        columns = zip((*_TEXTS, "document"), zip(*rows, strict=True), strict=True)
+        table = pa.table({name: pa.array(column, pa.string()) for name, column in columns})
+        numbers = pa.array(np.arange(first, first := first + table.num_rows), pa.int32())
+        yield table.append_column("doc_row", numbers), found
+
+
+def _names(doc_id: str, count: int, marked: set[str]) -> list[str]:
+    """Ids of passages, as Anserini's segments have them: d7#0, d7#1; with another # where a document is called so."""
+    sign = "#"
+    while any(f"{doc_id}{sign}{number}" in marked for number in range(count)):
+        sign += "#"
+    return [f"{doc_id}{sign}{number}" for number in range(count)]
+
+
+def _of_best(rows: pa.Table, best: Mapping[tuple[str, str], str]) -> pa.Table:
+    """The rows, with the best passages of documents that were cut."""
+    new = pa.array([best.get(pair, pair[1]) for pair in pair_ids(rows)], pa.string())
+    return rows.set_column(rows.column_names.index("doc_id"), "doc_id", new)
+
+
+def _of_all(qrels: pa.Table, pairs: pa.Table, passages: Mapping[str, Sequence[str]]) -> pa.Table:
+    """The judgements of all passages; a pair of a document that was cut is one too, where nobody judged it."""
+    judged = dict(zip(pair_ids(qrels), qrels["relevance"].to_pylist(), strict=True))
+    judged = {pair: 1 for pair in pair_ids(pairs) if pair[1] in passages} | judged
+    rows = [
+        (query_id, name, relevance)
+        for (query_id, doc_id), relevance in judged.items()
+        for name in passages.get(doc_id, (doc_id,))
+    ]
+    columns = zip(*rows, strict=True) if rows else ([], [], [])
+    return pa.table([pa.array(column, kind) for column, kind in zip(columns, QRELS.schema.types, strict=True)],
+                    QRELS.schema)  # fmt: skip
+
+
+CHUNK = Stage(
+    name="chunk",
+    version=1,
+    params=ChunkParams,
+    reads={
+        "corpus": CORPUS["doc_id", "title", "text"],
+        "queries": QUERIES["query_id", "text"],
+        "answers": ANSWERS.all(),
+        "pairs": PAIRS.all(),
+        "given_negatives": GIVEN_NEGATIVES.all(),
+        "qrels": QRELS.all(),
+    },
+    writes={
+        "corpus": CORPUS,
+        "pairs": PAIRS,
+        "given_negatives": GIVEN_NEGATIVES,
+        "qrels": QRELS,
+        "cut_passages": CUT_PASSAGES,
+    },
+    run=chunk,
+)

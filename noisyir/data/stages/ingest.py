@@ -1,0 +1,237 @@
+"""Raw data, whatever its format, as the tables that other stages read; and weights of pairs that files give."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.base.errors import DataError
+from noisyir.base.settings import HELD_OUT, PROMOTION, AuditedSplit
+from noisyir.data.artifacts import (
+    ANSWERS,
+    CORPUS,
+    EXCLUDED,
+    GIVEN_NEGATIVES,
+    GIVEN_WEIGHTS,
+    NOISY_PAIRS,
+    PAIRS,
+    QRELS,
+    QUERIES,
+)
+from noisyir.data.formats import Format
+from noisyir.data.formats.pairs import Pairs
+from noisyir.data.held_out import hold_out
+from noisyir.data.id_texts import text_key
+from noisyir.data.records import RecordsByKind
+from noisyir.data.row_files import RowFile
+from noisyir.data.settings import GivenFileParams, JudgedPairsParams
+from noisyir.data.text_files import watched
+from noisyir.data.validate import Validator
+from noisyir.engine.provenance import files_digest
+from noisyir.engine.stage import Job, Stage, told
+from noisyir.engine.tables import aligned, semi_join
+
+
+def ingest(job: Job[Format]) -> None:
+    """Read, check and write; the corpus passes through in parts."""
+    source = job.params.open(job.runtime.threads)
+    checked = Validator(source.name, job.params)
+    texts: dict[str, int] = {}
+    read = RecordsByKind(source)
+    with job.writer("corpus") as out, watched() as so_far:
+        for part in checked.documents(read.documents()):
+            out.append(part)
+            if bytes_read := so_far():
+                done, total = (round(count / 1e6) for count in bytes_read)
+                job.progress(done, total, "MB")
+            texts |= _texts_by_id(part) if job.params.hold_out else {}
+    checked.queries(read.queries)
+    checked.judgements(read.judgements)
+    checked.negatives(read.negatives)
+    tables = checked.tables()
+    tables["pairs"] = _relevant(tables["pairs"], tables["qrels"], job.params.min_relevance)
+    held_out: dict[str, Any] = {}
+    if job.params.hold_out:
+        tables, held_out = hold_out(tables, texts, job.params.hold_out, job.params.promotion_share)
+    splits = {*tables["queries"]["split"].unique().to_pylist()}
+    if job.params.promotion_share and not splits & {"dev", PROMOTION}:
+        raise DataError(
+            f"data.promotion_share={job.params.promotion_share:g} takes of dev queries, and there are none: "
+            "data.hold_out={dev: 0.2} draws some, or set it to 0"
+        )
+    for name, table in tables.items():
+        job.write(name, table)
+    job.note("source", {"name": source.name, **read.facts(), **held_out})
+    job.note("excluded", checked.excluded_counts())
+    job.note("result", _sizes(tables["pairs"], tables["queries"]))
+    if "train" not in tables["pairs"]["split"].unique().to_pylist():
+        job.note("training", "no training pairs: this data can be searched and scored, not trained on")
+    if not tables["qrels"].num_rows and not {*HELD_OUT} & splits:
+        job.note("scoring", "no judgements: this data can be trained on and audited, not scored")
+
+
+def _sizes(pairs: pa.Table, queries: pa.Table) -> str:
+    """The training pairs and the held-out queries, counted."""
+    counts = {row["values"]: row["counts"] for row in pc.value_counts(queries["split"]).to_pylist()}
+    held = [f"{counts[split]:,} {split}" for split in HELD_OUT if split in counts]
+    training = f"{pc.sum(pc.equal(pairs['split'], 'train')).as_py() or 0:,} training pairs"
+    return ", ".join([training, *([f"{' and '.join(held)} queries"] if held else [])])
+
+
+def _texts_by_id(part: pa.Table) -> dict[str, int]:
+    """A hash of a document's words, by its id."""
+    columns = (part[name].to_pylist() for name in ("doc_id", "title", "text"))
+    return {doc_id: text_key(f"{title} {text}".casefold()) for doc_id, title, text in zip(*columns, strict=True)}
+
+
+def _relevant(pairs: pa.Table, qrels: pa.Table, least: int) -> pa.Table:
+    """The pairs without training pairs that were judged below `least`; a pair that nobody judged stays."""
+    below = pa.array(semi_join(pairs, qrels.filter(pc.less(qrels["relevance"], least))))
+    return pairs.filter(pc.invert(pc.and_(below, pc.equal(pairs["split"], "train"))))
+
+
+INGEST = Stage(
+    name="ingest",
+    version=5,
+    params=Format,
+    reads={},
+    writes={
+        "corpus": CORPUS,
+        "queries": QUERIES,
+        "answers": ANSWERS,
+        "pairs": PAIRS,
+        "qrels": QRELS,
+        "given_negatives": GIVEN_NEGATIVES,
+        "excluded": EXCLUDED,
+    },
+    run=ingest,
+    raw={"source": Format.digest},
+)
+
+
+def judged_pairs(job: Job[JudgedPairsParams]) -> None:
+    """Write the relevant judgements of a held-out split as pairs, and what it calls wrong as negatives.
+
+    Detectors judge the pairs of the split train, so that is where these are put: nothing is trained on them.
+    DataError where the split has none.
+    """
+    qrels, pairs, split = job.table("qrels"), job.table("pairs"), job.params.split
+    of = aligned(qrels, job.table("queries"), ["query_id"])["split"]
+    right = pc.greater_equal(qrels["relevance"], job.params.min_relevance)
+    mine = qrels.filter(pc.equal(of, split))
+    relevant = mine.filter(pc.greater_equal(mine["relevance"], job.params.min_relevance)).select(["query_id", "doc_id"])
+    if not relevant.num_rows:
+        there = {*pairs["split"].filter(pc.equal(pairs["split"], "train")).to_pylist(), *of.filter(right).to_pylist()}
+        named = ", ".join(name for name in get_args(AuditedSplit) if name in there) or "none"
+        raise DataError(f"no pair of split {split} is judged relevant; splits that can be audited: {named}")
+    source = aligned(relevant, pairs, ["query_id", "doc_id"])["source"]
+    job.write(
+        "noisy_pairs",
+        relevant.append_column("split", pa.repeat("train", len(relevant))).append_column("source", source),
+    )
+    given = job.table("given_negatives")
+    given = given.filter(pc.is_in(given["query_id"], value_set=pc.unique(relevant["query_id"])))
+    wrong = mine.filter(pc.less_equal(mine["relevance"], 0)).select(["query_id", "doc_id"])
+    wrong = wrong.filter(pa.array(~semi_join(wrong, given)))
+    wrong = wrong.filter(pc.is_in(wrong["query_id"], value_set=pc.unique(relevant["query_id"])))
+    wrong = wrong.append_column("score", pa.nulls(len(wrong), pa.float32()))
+    job.write("given_negatives", pa.concat_tables([given, wrong]))
+
+
+JUDGED_PAIRS = Stage(
+    name="judged_pairs",
+    version=1,
+    params=JudgedPairsParams,
+    reads={
+        "qrels": QRELS.all(),
+        "queries": QUERIES["query_id", "split"],
+        "pairs": PAIRS.all(),
+        "given_negatives": GIVEN_NEGATIVES.all(),
+    },
+    writes={"noisy_pairs": NOISY_PAIRS, "given_negatives": GIVEN_NEGATIVES},
+    run=judged_pairs,
+)
+
+
+def given_weights(job: Job[Pairs]) -> None:
+    """Write each training pair's weight; one to which the file gives none counts whole."""
+    pairs = job.table("pairs")
+    training = pairs.filter(pc.equal(pairs["split"], "train"))
+    given = {(query_id, doc_id): weight for query_id, doc_id, weight in job.params.open(job.runtime.threads).weights()}
+    ids = zip(training["query_id"].to_pylist(), training["doc_id"].to_pylist(), strict=True)
+    weights = np.array([given.get(pair, 1.0) for pair in ids], np.float32)
+    table = training.select(["query_id", "doc_id"]).append_column("weight", pa.array(weights))
+    job.write("given_weights", table)
+    below_half = int((weights < 0.5).sum())
+    job.note("weights", {"pairs": len(weights), "mean": float(weights.mean()), "below_half": below_half})
+
+
+GIVEN = Stage(
+    name="given_weights",
+    version=2,
+    params=Pairs,
+    reads={"pairs": NOISY_PAIRS["query_id", "doc_id", "split"]},
+    writes={"given_weights": GIVEN_WEIGHTS},
+    run=given_weights,
+    raw={"source": Pairs.digest},
+    story=partial(
+        told,
+        "weights",
+        "Weights: by the file {pairs:,} pairs count {mean:.2f} in the mean, {below_half:,} of them below one half.",
+    ),
+)
+
+
+def digest_given(params: GivenFileParams) -> str:
+    """A hash of the file's bytes."""
+    path = Path(params.path or "")
+    if not path.is_file():
+        raise DataError(f"{path} is not a file")
+    return files_digest(path.parent, [path])
+
+
+def weights_of_others(job: Job[GivenFileParams]) -> None:
+    """Write the weights of a file.  DataError where one of the training pairs has none, or one is no number from 0."""
+    pairs = job.table("pairs")
+    training = pairs.filter(pc.equal(pairs["split"], "train"))
+    rows = RowFile.open(str(job.params.path), "weights")
+    columns = ("query_id", "doc_id", "weight")
+    if lacking := [name for name in columns if name not in rows.columns]:
+        raise DataError(f"{rows.path} has no column {lacking[0]}: weights are query_id, doc_id, weight")
+    given: dict[tuple[str, str], float] = {}
+    for number, row in rows.rows(columns):
+        given[str(row["query_id"]), str(row["doc_id"])] = _weight(row["weight"], f"{rows.place} {number}")
+    ids = list(zip(training["query_id"].to_pylist(), training["doc_id"].to_pylist(), strict=True))
+    if lost := [pair for pair in ids if pair not in given]:
+        raise DataError(
+            f"{rows.path} has no weight for {len(lost):,} of {len(ids):,} training pairs, for example {lost[0]}: give "
+            "each pair one, 0 to leave it out"
+        )
+    weights = np.array([given[pair] for pair in ids], np.float32)
+    if not weights.any():
+        raise DataError(f"{rows.path} leaves out every training pair: give at least one a weight above 0")
+    job.write("given_weights", training.select(["query_id", "doc_id"]).append_column("weight", pa.array(weights)))
+
+
+def _weight(value: object, place: str) -> float:
+    try:
+        weight = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        weight = -1.0
+    if not 0 <= weight < np.inf:
+        raise DataError(f"{place}: a weight is a number from 0 on, not {value!r:.40}")
+    return weight
+
+
+WEIGHTS_OF_OTHERS = Stage(
+    name="weights_of_others",
+    version=1,
+    params=GivenFileParams,
+    reads={"pairs": NOISY_PAIRS["query_id", "doc_id", "split"]},
+    writes={"given_weights": GIVEN_WEIGHTS},
+    run=weights_of_others,
+    raw={"source": digest_given},
+)

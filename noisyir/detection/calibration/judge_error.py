@@ -1,0 +1,201 @@
+"""How a judge that is no person errs: against people's verdicts, and what rate lies behind its own."""
+
+import math
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from noisyir.detection.calibration.logistic import Prior, most_likely_weights
+from noisyir.detection.rate import half_width, powered_rate, wilson
+
+Array = np.ndarray
+
+FEWEST_OF_A_KIND = 10  # pairs that people call wrong, and that they call clean, before a judge's error is corrected for
+FEWEST_BY_PEOPLE = 20  # pairs that people judged at random, before a judge's word is added to theirs
+
+
+class RateByJudge(NamedTuple):
+    """A share of wrong pairs with its interval."""
+
+    rate: float
+    low: float
+    high: float
+
+
+class JudgeError(NamedTuple):
+    """How often a judge is right about pairs that people judged.
+
+    sensitivity: share called wrong of the pairs that people call wrong, of which there are `wrong`; specificity: share
+    called clean of those that people call clean, of which there are `clean`.  NaN where there is none of a kind.
+    """
+
+    sensitivity: float
+    wrong: int
+    specificity: float
+    clean: int
+
+    @property
+    def can_be_corrected_for(self) -> bool:
+        """Whether there are enough pairs of either kind, and the judge does better than a coin."""
+        enough = min(self.wrong, self.clean) >= FEWEST_OF_A_KIND
+        return enough and self.sensitivity + self.specificity > 1
+
+
+def judge_error(says_wrong: Bool[Array, " judged"], is_wrong: Bool[Array, " judged"]) -> JudgeError:
+    """The judge's error by the same pairs' verdicts of people."""
+    wrong, clean = int(is_wrong.sum()), int((~is_wrong).sum())
+    found, passed = int((says_wrong & is_wrong).sum()), int((~says_wrong & ~is_wrong).sum())
+    return JudgeError(found / wrong if wrong else math.nan, wrong, passed / clean if clean else math.nan, clean)
+
+
+def rate_behind(said_wrong: float, asked: int, error: JudgeError, confidence: float = 0.95) -> RateByJudge:
+    """The share of wrong pairs behind the share that a judge calls wrong among `asked` pairs drawn at random.
+
+    (said + specificity - 1) / (sensitivity + specificity - 1), cut to [0, 1].  The interval counts that sensitivity and
+    specificity are themselves estimates, each with one right and one wrong answer added.  Assumes that the judge errs
+    on the pairs that people judged as it does on all.  ValueError for a judge that is no better than a coin.
+    Source: Rogan and Gladen, American Journal of Epidemiology, 1978; interval: Lang and Reiczigel, Preventive
+    Veterinary Medicine, 2014.
+    """
+    if error.sensitivity + error.specificity <= 1:
+        raise ValueError("a judge that is no better than a coin tells no rate")
+    rate = (said_wrong + error.specificity - 1) / (error.sensitivity + error.specificity - 1)
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    size, wrong, clean = asked + z**2, error.wrong + 2, error.clean + 2
+    said = (asked * said_wrong + z**2 / 2) / size
+    sensitivity = (error.wrong * error.sensitivity + 1) / wrong
+    specificity = (error.clean * error.specificity + 1) / clean
+    power = sensitivity + specificity - 1
+    if power <= 0:  # by chance only: what was measured lies above
+        return RateByJudge(_cut(rate), 0.0, 1.0)
+    centre = (said + specificity - 1) / power
+    of_wrong = sensitivity * (1 - sensitivity) / wrong
+    of_clean = specificity * (1 - specificity) / clean
+    shift = 2 * z**2 * (centre * of_wrong - (1 - centre) * of_clean)
+    variance = said * (1 - said) / size + centre**2 * of_wrong + (1 - centre) ** 2 * of_clean
+    half = z * math.sqrt(variance) / power
+    return RateByJudge(_cut(rate), _cut(centre + shift - half), _cut(centre + shift + half))
+
+
+def _cut(share: float) -> float:
+    return min(max(share, 0.0), 1.0)
+
+
+def calibration_split(labels: int, said_wrong: float, error: JudgeError, least: int) -> tuple[int, int]:
+    """(wrong, clean): how many of so many labels should be of pairs that people call wrong, and of clean ones.
+
+    They make the interval of `rate_behind` about as narrow as it can be: wrong = labels / (1 + (1 / p - 1) sqrt(k)),
+    p being the share that the judge calls wrong and k = (1 - specificity) / (1 - sensitivity), each with one right and
+    one wrong answer added.  error: by the labels so far, of which there are at least `least` of either kind, as there
+    are in the end.  ValueError where that is more than the labels.
+    Source: Lee et al., "How to Correctly Report LLM-as-a-Judge Evaluations", arXiv:2511.21140, Algorithm 1.
+    """
+    if 2 * least > labels:
+        raise ValueError(f"{labels} labels do not hold {least} of either kind")
+    if said_wrong <= 0:
+        return least, labels - least
+    missed = (error.wrong * (1 - error.sensitivity) + 1) / (error.wrong + 2)
+    alarmed = (error.clean * (1 - error.specificity) + 1) / (error.clean + 2)
+    wrong = round(labels / (1 + (1 / said_wrong - 1) * math.sqrt(alarmed / missed)))
+    wrong = min(max(wrong, least), labels - least)
+    return wrong, labels - wrong
+
+
+MANY = 10**9  # pairs that a judge is asked about, where its own word is to be no source of doubt
+
+
+class Reach(NamedTuple):
+    """How near a rate comes to the truth by a judge and people's labels: half of its interval's width.
+
+    alone: by people's labels without the judge; NaN where these are no random sample.  limit: with the judge's word on
+    all pairs, however many.
+    """
+
+    alone: float
+    limit: float
+
+
+def reach_of_sample(
+    is_wrong: Bool[Array, " label"], said: Float[Array, " label"], confidence: float = 0.95, labels: int | None = None
+) -> Reach:
+    """By labels of a random sample, or of one of `labels` pairs that is like it.
+
+    said: how surely the judge calls each wrong.
+    Source: `powered_rate`, with the mean of the judge's word over all pairs known.
+    """
+    even, mean = np.ones(len(said)), np.full(len(said), said.mean())
+    found = powered_rate(is_wrong, even, said, mean, math.inf, confidence)
+    more = (labels or len(said)) - len(said)
+    low, high = wilson(float(is_wrong.mean()), len(said) + more, confidence)
+    return Reach((high - low) / 2, half_width(found, len(said), more, MANY, confidence))
+
+
+def reach_of_error(said_wrong: float, error: JudgeError, confidence: float = 0.95) -> Reach:
+    """By sensitivity and specificity, where the labels are no random sample."""
+    found = rate_behind(said_wrong, MANY, error, confidence)
+    return Reach(math.nan, (found.high - found.low) / 2)
+
+
+_GROUPS, _IN_A_GROUP = 5, 10  # of a table of calibration: at most, and pairs in each at least
+_SUREST = 1e-6  # as sure as a judge is taken to be: log odds of 0 and 1 are without end
+_FLAT = 1e-3  # precision of a prior that hardly says anything, so that there is one answer where groups are pure
+
+
+class SureGroup(NamedTuple):
+    """Pairs about which a judge is about as sure: its mean, and the share that people call wrong with its interval."""
+
+    pairs: int
+    says: float
+    wrong: float
+    low: float
+    high: float
+
+
+class JudgeCalibration(NamedTuple):
+    """A judge's probabilities beside people's verdicts.
+
+    says, wrong: means of its probabilities and of the verdicts.  error: the expected calibration error, which is the
+    groups' mean distance; by_chance: what a perfect judge shows with so few pairs.  p: of the test that neither the
+    level nor the slope of its log odds is off.  groups: the least sure first.
+    """
+
+    pairs: int
+    says: float
+    wrong: float
+    error: float
+    by_chance: float
+    p: float
+    groups: tuple[SureGroup, ...]
+
+
+def calibration(
+    p_wrong: Float[Array, " pair"], is_wrong: Bool[Array, " pair"], confidence: float = 0.95
+) -> JudgeCalibration:
+    """How far a judge's probabilities are those that they say, in groups of equally many pairs.
+
+    Source: Naeini, Cooper and Hauskrecht, AAAI 2015 (expected calibration error); a mean of n errors of variance
+    p (1 - p) is off by sqrt(2 / pi) standard errors; Cox, Biometrika, 1958 (test: likelihood ratio, 2 degrees of
+    freedom).
+    """
+    order = np.argsort(p_wrong, kind="stable")
+    parts = np.array_split(order, max(1, min(_GROUPS, len(order) // _IN_A_GROUP)))
+    groups, chance, total = [], 0.0, len(order)
+    for part in parts:
+        says, wrong = float(p_wrong[part].mean()), float(is_wrong[part].mean())
+        groups.append(SureGroup(len(part), says, wrong, *wilson(wrong, len(part), confidence)))
+        chance += math.sqrt(2 / math.pi * float((p_wrong[part] * (1 - p_wrong[part])).sum())) / total
+    error = sum(group.pairs * abs(group.says - group.wrong) for group in groups) / total
+    p = _p_of_level_and_slope(p_wrong, is_wrong)
+    return JudgeCalibration(total, float(p_wrong.mean()), float(is_wrong.mean()), error, chance, p, tuple(groups))
+
+
+def _p_of_level_and_slope(p_wrong: Float[Array, " pair"], is_wrong: Bool[Array, " pair"]) -> float:
+    """Of the likelihood ratio of a + b log odds to the log odds themselves: exp(-x / 2) is chi square's tail at 2."""
+    sure = np.clip(p_wrong, _SUREST, 1 - _SUREST)
+    odds = np.log(sure / (1 - sure))
+    columns = np.column_stack([np.ones(len(odds)), odds])
+    fitted = columns @ most_likely_weights(columns, is_wrong, Prior(np.zeros(2), np.full(2, _FLAT)))
+    losses = [np.logaddexp(0, np.where(is_wrong, -one, one)).sum() for one in (odds, fitted)]
+    return math.exp(min(0.0, float(losses[1] - losses[0])))

@@ -1,0 +1,138 @@
+"""Calibration by hand: which pairs to judge, and what the judgements say about the scores."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from noisyir.base.errors import DataError
+from noisyir.detection.combine import robust_z
+from noisyir.detection.mixture import check_finite
+from noisyir.detection.rate import rate_from_judgements
+
+Array = np.ndarray
+
+_STRATA = 10
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Pairs to judge: row numbers, in an order that tells nothing, and how many pairs each stands for."""
+
+    rows: Int[Array, " judged"]
+    weights: Float[Array, " judged"]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The rate by judgements: `threshold` is the score above which a pair is called wrong, perhaps infinite.
+
+    rate, low and high are the share of wrong pairs among all and its interval; slope and intercept are of the log odds
+    of being wrong, of scores as robust z.
+    """
+
+    slope: float
+    intercept: float
+    scale_of: Float[Array, " pair"]
+    threshold: float
+    rate: float
+    low: float
+    high: float
+
+    def p_wrong(self, scores: Float[Array, " score"]) -> Float[Array, " score"]:
+        """Probability that pairs of these scores are wrong, increasing in the score."""
+        from scipy.special import expit
+
+        return np.asarray(expit(self.intercept + self.slope * robust_z(scores, self.scale_of)))
+
+
+def draw_sample(scores: Float[Array, " pair"], size: int, rng: np.random.Generator) -> Sample:
+    """`size` pairs, or all if there are fewer, as many from each tenth of the pairs by score as from any other.
+
+    Where `size` is no multiple of ten, the tenths that give one more are drawn.  Source: Cochran, Sampling Techniques,
+    1977, chapter 5 (stratified sampling).
+    """
+    size = min(size, len(scores))
+    strata = min(_STRATA, size)
+    if size < 1:
+        return Sample(np.empty(0, np.int64), np.empty(0))
+    stratum = strata_by_score(scores, strata)
+    sizes = np.bincount(stratum, minlength=strata)
+    quota = np.full(strata, size // strata)
+    quota[rng.choice(strata, size % strata, replace=False)] += 1
+    spare = quota - np.minimum(quota, sizes)  # a tenth of few pairs may hold one fewer than asked
+    quota -= spare
+    quota[np.flatnonzero(sizes > quota)[: spare.sum()]] += 1
+    drawn = [rng.choice(np.flatnonzero(stratum == number), quota[number], replace=False) for number in range(strata)]
+    rows = rng.permutation(np.concatenate(drawn))
+    return Sample(rows, (sizes / quota)[stratum[rows]])
+
+
+def strata_by_score(scores: Float[Array, " pair"], strata: int) -> Int[Array, " pair"]:
+    """Number of the part each pair is in when pairs, by score, are cut into parts of equal size (give or take one)."""
+    number = np.empty(len(scores), np.int64)
+    number[np.argsort(scores, kind="stable")] = np.arange(len(scores)) * strata // len(scores)
+    return number
+
+
+def recalibrate(
+    scores: Float[Array, " pair"],
+    rows: Int[Array, " judged"] | Sequence[int],
+    is_wrong: Bool[Array, " judged"],
+    threshold: float = 0.5,
+    confidence: float = 0.95,
+    weights: Float[Array, " judged"] | None = None,
+) -> Calibration:
+    """Logistic regression of the judgements on the scores, and the noise rate, from pairs judged by hand.
+
+    Judged pairs count for the part of the pairs by score that they lie in, in as many parts, at most ten, as all hold a
+    judgement: it does not matter that some of a sample were left unjudged.  Within a part they count by `weights`, how
+    many pairs each stands for, by default the same.  threshold: least probability of being clean that a clean pair has.
+    DataError where only one kind was judged, or wrong pairs do not score higher.
+    Source: Platt, 1999.
+    """
+    from scipy.special import logit
+    from sklearn.linear_model import LogisticRegression
+
+    check_finite("score", scores)
+    rows = np.asarray(rows)
+    wrong, judged = int(is_wrong.sum()), len(is_wrong)
+    if wrong in (0, judged):
+        kind = "clean" if wrong == 0 else "wrong"
+        raise DataError(f"all {judged} judged pairs are {kind}: judge at least one pair of either kind, better twenty")
+    stratum, sizes = _post_strata(scores, rows)
+    within = np.ones(judged) if weights is None else np.asarray(weights)
+    stands_for = within * sizes[stratum] / np.bincount(stratum, within, len(sizes))[stratum]
+    z = robust_z(scores[rows], scores)[:, None]
+    fit = LogisticRegression().fit(z, is_wrong, sample_weight=stands_for / stands_for.mean())
+    slope, intercept = float(fit.coef_[0, 0]), float(fit.intercept_[0])
+    if slope <= 0:
+        raise DataError(
+            f"by the {judged} judgements ({wrong} wrong), wrong pairs do not score higher than clean ones: "
+            "check the verdicts, judge more pairs, or use another detector"
+        )
+    low, median, high = np.quantile(scores, [0.25, 0.5, 0.75])
+    cut = float(median + (high - low) * (logit(1 - threshold) - intercept) / slope)
+    rate = rate_from_judgements(is_wrong, stratum, sizes, confidence, weights)
+    return Calibration(slope, intercept, scores, cut, *rate)
+
+
+def rate_of_sample(
+    scores: Float[Array, " pair"],
+    rows: Int[Array, " judged"],
+    is_wrong: Bool[Array, " judged"],
+    weights: Float[Array, " judged"],
+    confidence: float = 0.95,
+) -> tuple[float, float, float]:
+    """(rate, low, high): the share of wrong pairs, from a sample in strata as `recalibrate` has them."""
+    return rate_from_judgements(is_wrong, *_post_strata(scores, np.asarray(rows)), confidence, weights)
+
+
+def _post_strata(scores: Array, rows: Array) -> tuple[Int[Array, " judged"], Int[Array, " stratum"]]:
+    """The judged pairs' strata, as many as each have a judgement, and the strata's sizes."""
+    for strata in range(min(_STRATA, len(rows)), 1, -1):
+        stratum = strata_by_score(scores, strata)
+        if len(np.unique(stratum[rows])) == strata:
+            return stratum[rows], np.bincount(stratum, minlength=strata)
+    return np.zeros(len(rows), np.int64), np.array([len(scores)])

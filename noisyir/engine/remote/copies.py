@@ -1,0 +1,151 @@
+"""Copies on this machine of what lies in an object store: checked as they come, and bounded."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any, Self
+
+from noisyir.base.errors import ConfigError, StoreError
+from noisyir.engine.integrity import is_copy
+from noisyir.engine.locks import held, held_if_free, seconds_of
+from noisyir.engine.outside_errors import without_password
+
+GIGABYTES = "NOISYIR_CACHE_GB"  # that copies may take on this machine; each machine has its own disk
+_USUAL = "50"
+
+Fetch = Callable[[str, Path], None]  # a file by its name, to this path
+
+
+class CopiedPart(str):
+    """The path of a Parquet part in an object store, which is read from a copy on this machine.
+
+    copied: a folder that has the copy, under the part's own name, while it is opened.
+    """
+
+    copied: Callable[[], AbstractContextManager[Path]]
+
+    def __new__(cls, path: str, copied: Callable[[], AbstractContextManager[Path]]) -> Self:
+        """A text that knows more."""
+        self = super().__new__(cls, path)
+        self.copied = copied
+        return self
+
+
+class Copies:
+    """Folders of files, each under a digest; those that were not used for longest make room for new ones.
+
+    All processes of a machine with the same home share them.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @contextmanager
+    def using(self, digest: str, files: Mapping[str, tuple[int, str]], fetch: Fetch) -> Iterator[Path]:
+        """A folder with these files (bytes, sha256), which stays as long as the block; fetched where there is none."""
+        copy, lock = self._folder / digest, self._folder / ".locks" / digest
+        while True:
+            with held(lock, shared=True):
+                if is_copy(copy, files):
+                    os.utime(copy)
+                    del fetch  # with what it knows, which may be what keeps this copy
+                    yield copy
+                    return
+            with held(lock):  # who comes second waits for the first one's copy
+                if not is_copy(copy, files):
+                    self._bring(copy, files, fetch)
+
+    def _bring(self, copy: Path, files: Mapping[str, tuple[int, str]], fetch: Fetch) -> None:
+        arriving = copy.with_name(f"{copy.name}.arriving")
+        for left in (arriving, copy):
+            shutil.rmtree(left, ignore_errors=True)
+        self._make_room(sum(size for size, _ in files.values()))
+        for name in files:
+            (arriving / name).parent.mkdir(parents=True, exist_ok=True)
+            fetch(name, arriving / name)
+        arriving.rename(copy)
+
+    def _make_room(self, wanted: int) -> None:
+        """Let go of copies that nobody uses, the longest unused first, until so many bytes fit under the bound."""
+        most = _most_bytes() - wanted
+        copies = [(path.stat().st_mtime, _size(path), path) for path in self._folder.glob("[!.]*")]
+        taken = sum(size for _, size, _ in copies)
+        for _, size, path in sorted(copies):
+            if taken <= most:
+                return
+            with held_if_free(self._folder / ".locks" / path.name.removesuffix(".arriving")) as free:
+                if free:
+                    shutil.rmtree(path, ignore_errors=True)
+                    taken -= size
+
+
+def _most_bytes() -> int:
+    given = os.environ.get(GIGABYTES) or _USUAL
+    try:
+        return int(float(given) * 1e9)
+    except ValueError:
+        raise ConfigError(f"{GIGABYTES}={given!r} is not a number of gigabytes") from None
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+SECONDS = "NOISYIR_REMOTE_SECONDS"  # for the first answer; later ones may take twice as long
+_REMOTE_USUAL = "6"
+
+
+def patient_options(protocol: str) -> dict[str, Any]:
+    """Options of a file system that let it give up what never answers, but where fsspec's own settings have some.
+
+    What answers that it failed is asked three times more, as the makers of S3 ask of its clients.
+    """
+    from fsspec.config import conf
+
+    if protocol not in ("s3", "s3a") or "config_kwargs" in conf.get("s3", {}):
+        return {}
+    first = first_answer_seconds()
+    return {"config_kwargs": {"connect_timeout": first, "read_timeout": 2 * first, "retries": {"max_attempts": 3}}}
+
+
+def limit_attempts(fs: Any) -> None:
+    """Have s3fs begin anew once, not four times: beneath it the client asks four times whenever it does.
+
+    Nor does it ask leave before it sends: after a server's "100 Continue" aiohttp waits for the answer for ever.
+    """
+    if not hasattr(fs, "retries"):
+        return
+    from aiobotocore.session import AioSession
+    from botocore.handlers import add_expect_header
+
+    fs.retries = 2
+    if fs.session is None:
+        fs.session = AioSession(**fs.kwargs)
+        fs.session.unregister("before-call.s3", add_expect_header)
+
+
+def check_answers(fs: Any, root: str, url: str) -> None:
+    """StoreError where an object store says nothing in the time for a first answer; what it says is left to others."""
+    asking = Thread(target=_ask, args=(fs, root), daemon=True)  # a daemon, for it may never come back
+    asking.start()
+    asking.join(first_answer_seconds())
+    if asking.is_alive():
+        raise StoreError(
+            f"the store {without_password(url)} does not answer within {first_answer_seconds():g} s: check its address "
+            f"and the network, or wait longer with {SECONDS}=60"
+        )
+
+
+def _ask(fs: Any, root: str) -> None:
+    try:
+        fs.exists(root)
+    except Exception:  # an answer, too: what it means is told by who reads or writes
+        return
+
+
+def first_answer_seconds() -> float:
+    """How long a first answer is waited for."""
+    return seconds_of(os.environ.get(SECONDS) or _REMOTE_USUAL)

@@ -1,0 +1,168 @@
+"""The noise bench's numbers: methods side by side under every kind and rate of noise, over seeds and queries."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Float
+
+from noisyir.base.errors import ConfigError, DataError, did_you_mean
+from noisyir.evaluation.artifacts import BENCH_SUMMARY
+from noisyir.evaluation.comparison import correct, difference, level, values_per_query, without_promotion
+from noisyir.evaluation.significance import Groups
+
+Array = np.ndarray
+T = TypeVar("T")
+_NAMED = 4  # missing cells that an error names
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of the bench.  Its text, `uniform:0.5:npc:1`, labels the run's results among a stage's inputs.
+
+    method: what was trained or, where detection is scored, who looked for wrong pairs.
+    """
+
+    mechanism: str
+    rate: float
+    method: str
+    seed: int
+
+    def __post_init__(self) -> None:
+        if ":" in self.mechanism + self.method:
+            raise ConfigError(f"{self.mechanism!r}, {self.method!r}: names in the bench may not hold a colon")
+
+    def __str__(self) -> str:
+        return f"{self.mechanism}:{self.rate!r}:{self.method}:{self.seed}"
+
+    @classmethod
+    def parse(cls, label: str) -> "Cell":
+        """Inverse of `str`; ConfigError when the label is of another form."""
+        try:
+            mechanism, rate, method, seed = label.split(":")
+            return cls(mechanism, float(rate), method, int(seed))
+        except ValueError as error:
+            raise ConfigError(
+                f"{label!r} labels no cell of the bench: it must be mechanism:rate:method:seed, as uniform:0.5:npc:1"
+            ) from error
+
+
+@dataclass(frozen=True)
+class CellBlock:
+    """One measure of every method under one kind and rate of noise: the same queries and seeds for all of them.
+
+    groups: equal numbers mark queries of one document; None: each stands for itself.
+    """
+
+    mechanism: str
+    rate: float
+    measure: str
+    split: str
+    methods: tuple[str, ...]
+    query_ids: tuple[str, ...]
+    groups: Groups | None
+    values: Float[Array, "method seed query"]
+
+
+def by_cell(labelled: Mapping[str, T], given: Collection[str] = ()) -> dict[Cell, T]:
+    """Conditions in order: the labels as they come first, then by mechanism and rate; the rest stays as given.
+
+    given: methods that may lack a condition as a whole.
+
+    DataError when two labels mean one cell, or when a method lacks a seed that another has under the same noise: that
+    bench was run only in part.
+    """
+    cells = {Cell.parse(label): value for label, value in labelled.items()}
+    if len(cells) < len(labelled):
+        raise DataError(f"noise_table: {len(labelled)} labels mean only {len(cells)} cells: some are given twice")
+    if missing := _missing(cells, given):
+        named = ", ".join(map(str, missing[:_NAMED])) + (", ..." if len(missing) > _NAMED else "")
+        raise DataError(
+            f"noise_table: {len(missing)} of the bench's {len(cells) + len(missing)} cells are missing: {named}. "
+            f"Every method needs the same seeds under each noise: run the bench to its end"
+        )
+    mechanisms = list(dict.fromkeys(cell.mechanism for cell in cells))
+    ordered = sorted(cells, key=lambda cell: (mechanisms.index(cell.mechanism), cell.rate))
+    return {cell: cells[cell] for cell in ordered}
+
+
+def read_blocks(metrics: Mapping[Cell, pa.Table]) -> list[CellBlock]:
+    """The cells' values per query, brought together; DataError when two have not the same measures and queries."""
+    blocks = []
+    for mechanism, rate in dict.fromkeys((cell.mechanism, cell.rate) for cell in metrics):
+        of_noise = [cell for cell in metrics if (cell.mechanism, cell.rate) == (mechanism, rate)]
+        cells = {cell: without_promotion(metrics[cell]) for cell in of_noise}
+        methods = tuple(dict.fromkeys(cell.method for cell in cells))
+        seeds = sorted({cell.seed for cell in cells})
+        values = values_per_query(cells, "cells", "noise_table: ")
+        for where, (ids, groups, _) in next(iter(values.values())).items():
+            of_seeds = [[values[Cell(mechanism, rate, name, seed)][where].values for seed in seeds] for name in methods]
+            about = (mechanism, rate, where[1], where[0], methods, tuple(ids.to_pylist()))
+            blocks.append(CellBlock(*about, groups, np.array(of_seeds)))
+    return blocks
+
+
+def summarise(
+    blocks: Sequence[CellBlock], *, baseline: str, reference: str | None = None, confidence: float = 0.95
+) -> pa.Table:
+    """Every method's mean and spread, and its difference to the baseline and to the reference, as BENCH_SUMMARY.
+
+    Tests and intervals are over queries and seeds.  Holm's family is all tests of the table.  ConfigError for a
+    baseline or a reference that is not among the methods.
+    """
+    rows: list[dict[str, Any]] = []
+    for block in blocks:
+        rows += _rows(block, compared(block.methods, baseline, reference), confidence)
+    correct(rows)
+    return pa.Table.from_pylist(rows, schema=BENCH_SUMMARY.schema)
+
+
+def compared(methods: Sequence[str], baseline: str, reference: str | None) -> list[tuple[str, str | None]]:
+    """(method, what it is compared with), each pair once: all with the baseline, then the others with the reference."""
+    for setting, name in (("baseline", baseline), ("reference", reference)):
+        if name is not None and name not in methods:
+            hint = "; where there is none, set it to null" if setting == "reference" else ""
+            known = f"{did_you_mean(name, methods)}; there are {', '.join(methods)}"
+            raise ConfigError(f"table.{setting}: no method {name!r}{known}{hint}")
+    pairs: list[tuple[str, str | None]] = [(method, None if method == baseline else baseline) for method in methods]
+    if reference is None:
+        return pairs
+    return pairs + [(method, reference) for method in methods if method not in (baseline, reference)]
+
+
+def _missing(cells: Collection[Cell], given: Collection[str]) -> list[Cell]:
+    """Cells that a method lacks although another has that seed under that noise."""
+    methods = dict.fromkeys(cell.method for cell in cells)
+    runs = dict.fromkeys((cell.mechanism, cell.rate, cell.seed) for cell in cells)
+    wanted = (Cell(mechanism, rate, method, seed) for mechanism, rate, seed in runs for method in methods)
+    there = {(cell.mechanism, cell.rate, cell.method) for cell in cells}
+    return [
+        cell
+        for cell in wanted
+        if cell not in cells and (cell.method not in given or (cell.mechanism, cell.rate, cell.method) in there)
+    ]
+
+
+def _rows(block: CellBlock, pairs: Sequence[tuple[str, str | None]], confidence: float) -> list[dict[str, Any]]:
+    per_seed = dict(zip(block.methods, block.values.mean(axis=2), strict=True))
+    values = dict(zip(block.methods, block.values.transpose(0, 2, 1), strict=True))  # (query, seed) of each method
+    rows = []
+    for method, against in pairs:
+        mean = level(values[method], block.groups, confidence)
+        row = {"mechanism": block.mechanism, "rate": block.rate, "method": method, "against": against}
+        row |= {"measure": block.measure, "split": block.split}
+        row |= {"seeds": len(per_seed[method]), "queries": len(block.query_ids), "low": mean.low, "high": mean.high}
+        row |= {"mean": mean.mean, "seed_std": _spread(per_seed[method])}
+        if against is not None:
+            row |= difference(values[method] - values[against], block.groups, confidence)
+            of_seeds = per_seed[method] - per_seed[against]
+            row |= {"difference_seed_std": _spread(of_seeds), "seeds_better": int((of_seeds > 0).sum())}
+        rows.append(row)
+    return rows
+
+
+def _spread(of_seeds: Float[Array, " seed"]) -> float | None:
+    """Standard deviation over seeds with one degree of freedom taken; None of one seed."""
+    return float(of_seeds.std(ddof=1)) if len(of_seeds) > 1 else None

@@ -1,0 +1,92 @@
+"""How well wrong pairs were found, and how well confidences tell rightly labelled instances, given what is right."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from noisyir.evaluation.significance import crossed_t_test
+
+Array = np.ndarray
+Values = Float[Array, " instance"]
+Rights = Bool[Array, " instance"]
+Questions = Int[Array, " instance"]
+
+
+def detection_quality(
+    scores: Float[Array, " pair"], is_clean: Bool[Array, " pair"], is_wrong: Bool[Array, " pair"]
+) -> dict[str, float]:
+    """Measures of verdicts and of the ranking by score; wrong pairs are to be found.  Undefined ones are absent.
+
+    auroc: probability that a wrong pair scores higher than a clean one, ties half.  average_precision: of the ranking,
+    highest score first.  precision, recall, f1, accuracy: of the verdicts.  flagged, true_rate: the shares of pairs
+    called wrong and of wrong pairs.  Source: Manning, Raghavan and Schütze, 2008, chapter 8; Fawcett, 2006 (AUROC).
+    """
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    flagged = ~is_clean
+    found, called, wrong = int((flagged & is_wrong).sum()), int(flagged.sum()), int(is_wrong.sum())
+    quality = {
+        "accuracy": float((flagged == is_wrong).mean()),
+        "flagged": float(flagged.mean()),
+        "true_rate": float(is_wrong.mean()),
+    }
+    if wrong:
+        quality["average_precision"] = float(average_precision_score(is_wrong, scores))
+        quality["recall"] = found / wrong
+    if 0 < wrong < len(is_wrong):
+        quality["auroc"] = float(roc_auc_score(is_wrong, scores))
+    if called:
+        quality["precision"] = found / called
+    if wrong:
+        quality["f1"] = 2 * found / (called + wrong)
+    return quality
+
+
+class Within(NamedTuple):
+    """Of the questions that have right and wrong instances, in the order of their numbers.
+
+    auroc: the chance that a right one is above a wrong one, ties half; right_first: the share of right ones among those
+    with the highest confidence.
+    """
+
+    auroc: Float[Array, " question"]
+    right_first: Float[Array, " question"]
+
+
+def within_questions(values: Values, is_right: Rights, question: Questions) -> Within:
+    """How well each question's confidences put its right instances above its wrong ones."""
+    order = np.argsort(question, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(question[order])) + 1)
+    contested = [rows for rows in groups if 0 < is_right[rows].sum() < len(rows)]
+    return Within(
+        np.array([_chance_above(values[rows][is_right[rows]], values[rows][~is_right[rows]]) for rows in contested]),
+        np.array([is_right[rows][values[rows] == values[rows].max()].mean() for rows in contested]),
+    )
+
+
+def confidence_quality(values: Values, start: Values, is_right: Rights, question: Questions) -> dict[str, float]:
+    """Measures of one update's confidences, beside those at the start; undefined ones are absent.
+
+    auroc: probability that a right instance is above a wrong one, ties half, of all questions together.
+    auroc_within, right_first: means over the questions that have right and wrong ones: a question's confidences add up
+    to 1, so that those of questions with many instances are low, right or wrong.
+    p_value: of a paired t-test over these questions, of auroc_within against that of the start.
+    true_rate: the share of right instances; contested: the number of questions with both kinds.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    quality = {"true_rate": float(is_right.mean())} if len(is_right) else {}
+    if len(np.unique(is_right)) == 2:
+        quality["auroc"] = float(roc_auc_score(is_right, values))
+    now, before = (within_questions(some, is_right, question) for some in (values, start))
+    if len(now.auroc):
+        quality |= {"auroc_within": float(now.auroc.mean()), "right_first": float(now.right_first.mean())}
+        quality["p_value"] = crossed_t_test((now.auroc - before.auroc)[:, None]).p_value
+    return {**quality, "contested": float(len(now.auroc))}
+
+
+def _chance_above(right: Float[Array, " one"], wrong: Float[Array, " other"]) -> float:
+    """The chance that one of `right` is above one of `wrong`, ties half."""
+    above, level = right[:, None] > wrong[None, :], right[:, None] == wrong[None, :]
+    return float((above + 0.5 * level).mean())

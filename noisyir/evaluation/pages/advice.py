@@ -1,0 +1,75 @@
+"""The best of a run's systems in words, and what speaks against a model: for the terminal, the pages and the cards."""
+
+import shlex
+
+from noisyir.base.pages.cells import signed
+from noisyir.evaluation.recommendation import LEXICAL, START, Recommendation, hybrid_of, model_of
+
+_WORDS = {LEXICAL: "BM25", START: "the untrained model", hybrid_of(START): "the untrained model with BM25"}
+
+
+def named(system: str) -> str:
+    """A system as a person calls it."""
+    return _WORDS.get(system) or (system if system == model_of(system) else f"{model_of(system)} with BM25")
+
+
+def shortly(found: Recommendation) -> str:
+    """The best system and its value, for a line that tells other things, too."""
+    return f"best: {named(found.best)}, {found.measure} {found.level(found.best).mean:.3f}"
+
+
+def best_lines(found: Recommendation) -> list[str]:
+    """The best system, its value and by what it was chosen; then what it gains over those that it should beat."""
+    best, queries = found.best, len(found.groups)
+    level, chosen = found.level(best), found.standings[best].chosen
+    seeds = f", mean of {chosen.shape[1]} seeds" if chosen.shape[1] > 1 else ""
+    by = f"{len(chosen):,} {found.chosen_on} queries" if found.chosen_on != found.told_on else (
+        "the same queries, because no dev query is judged: expect a little less"
+    )  # fmt: skip
+    value = f"{found.measure} {level.mean:.3f} [{level.low:.3f}, {level.high:.3f}]"
+    called = best if named(best) in (best, "BM25") else f"{best} ({named(best)})"
+    lines = [f"{called}: {value} on {queries:,} {found.told_on} queries{seeds}; chosen by {by}"]
+    return lines + [
+        f"{signed(gain.mean)} [{signed(gain.low)}, {signed(gain.high)}] against {named(other)} ({mean:.3f})"
+        for other in found.standings
+        if other != best and (other in _WORDS or other == model_of(other))
+        for gain, mean in [(found.gain(best, other), found.level(other).mean)]
+    ]
+
+
+def against(found: Recommendation, system: str, experiment: str) -> str | None:
+    """The case against a trained system, with the command that asks the best one; None where nothing does.
+
+    experiment: what the command line calls the run.
+    """
+    if system not in found.standings or not found.standings[system].needs_training or found.is_worth(system):
+        return None
+    floors = found.short_of(system)
+    compared = ", ".join(f"{named(floor)} {_compared(found, system, floor)}" for floor in floors)
+    return (
+        f"{named(system)} is not better than {' and '.join(map(named, floors))}, which need{'s'[len(floors) - 1 :]} no "
+        f"training: {found.measure} {_chosen(found, system):.3f} on {len(found.chosen_groups):,} {found.chosen_on} "
+        f"queries, {compared}. {_instead(found, experiment)}"
+    )
+
+
+def unusable(found: Recommendation, model: str, experiment: str) -> str | None:
+    """The same of a model that is not worth using in a hybrid either; None of one that is."""
+    return None if found.is_usable(model) else against(found, model, experiment)
+
+
+def _compared(found: Recommendation, system: str, floor: str) -> str:
+    gain = found.margin(system, floor)
+    if not gain.mean and not gain.low:
+        return "the same on every query"
+    return f"{_chosen(found, floor):.3f} (gain {signed(gain.mean)} [{signed(gain.low)}, {signed(gain.high)}])"
+
+
+def _instead(found: Recommendation, experiment: str) -> str:
+    best = f"{named(found.best)}, {_chosen(found, found.best):.3f}"
+    return f"Better is {best}: noisyir search {shlex.quote(f'{experiment}:{found.best}')} 'your question'"
+
+
+def _chosen(found: Recommendation, system: str) -> float:
+    """A system's mean on the queries by which it is judged."""
+    return float(found.standings[system].chosen.mean())

@@ -1,0 +1,84 @@
+"""How well wrong pairs were found, as rows of text: for the report of a run, and for the noise bench."""
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from noisyir.base.pages.cells import NONE, number, percent, rate_as_set
+from noisyir.evaluation.bench import Cell
+from noisyir.evaluation.bench_quality import Quality, detection_quality
+
+_QUALITY = ["detector", "epoch", "AUROC", "AP", "F1", "estimated share wrong", "true share"]
+_ONE_RUN = Cell("", 0.0, "", 0)
+_MANY, _POINTS = 0.75, 0.05
+
+
+def detection_rows(detection: pa.Table) -> list[list[str]]:
+    """One row a detector of one run (DETECTION), headings first; its first and last verdicts, if it judged often."""
+    return [_QUALITY, *map(_cells, detection_quality({_ONE_RUN: detection}))]
+
+
+def bench_rows(detection: Sequence[Quality]) -> list[list[str]]:
+    """One row a detector and noise, headings first; an undefined measure, such as AUROC of no noise, is a dash."""
+    return [["noise", "rate", *_QUALITY, "covered", "seeds"]] + [
+        [
+            quality.mechanism,
+            rate_as_set(quality.rate),
+            *_cells(quality),
+            f"{quality.covered} of {quality.intervals}" if quality.intervals else NONE,
+            str(len(quality.epochs)),
+        ]
+        for quality in detection
+    ]
+
+
+def flag_warnings(detection: pa.Table) -> list[str]:
+    """Sentences on systems whose last flags disagree grossly with the noise rate that the detectors estimate.
+
+    Gross is more than twice the interval's upper end, or less than half its lower end, by five points at least; where
+    nobody estimated a rate, more than three quarters of the pairs.  Where none is flagged there is nothing to rely on.
+    """
+    qualities = [each for each in detection_quality({_ONE_RUN: detection}) if each.when != "first"]
+    rated = next((each for each in qualities if "rate_high" in each.means), None)
+    low, high = (rated.means["rate_low"], rated.means["rate_high"]) if rated else (0.0, _MANY / 2)
+    said = []
+    for each in qualities:
+        flagged = each.means.get("flagged")
+        if not flagged or low / 2 - _POINTS <= flagged <= max(2 * high, high + _POINTS):
+            continue
+        rate = f"{rated.detector} estimate {_of(rated.means)}" if rated else "the rate was not estimated"
+        said.append(
+            f"{each.detector} flagged {percent(flagged, 1)} of the pairs in the end, and {rate}: do not rely on these "
+            "flags; judge a sample (noisyir audit --sample), and compare with plain training (methods=[auto])."
+        )
+    return said
+
+
+def _cells(quality: Quality) -> list[str]:
+    return [
+        quality.detector,
+        _epochs(quality),
+        *(number(quality.means.get(name)) for name in ("auroc", "average_precision")),
+        number(quality.means.get("f1") if quality.means.get("true_rate") else None),  # none is there to find
+        _estimate(quality.means),
+        percent(quality.means.get("true_rate"), 1),
+    ]
+
+
+def _epochs(quality: Quality) -> str:
+    low, high = min(quality.epochs), max(quality.epochs)
+    epoch = str(low) if low == high else f"{low} to {high}"
+    return epoch if quality.when == "only" else f"{epoch} ({quality.when})"
+
+
+def _of(means: Mapping[str, float]) -> str:
+    low, high = (percent(means[name], 1) for name in ("rate_low", "rate_high"))
+    return f"{percent(means['rate'], 1)} wrong (by all made-up pairs {low} to {high})"
+
+
+def _estimate(means: Mapping[str, float]) -> str:
+    """By the null that fits best, and what all nulls allow, in words: brackets would look like an interval."""
+    if "rate" not in means or "rate_low" not in means:
+        return percent(means.get("rate"), 1)
+    best, low, high = (percent(means[name], 1) for name in ("rate", "rate_low", "rate_high"))
+    return f"{best}; all made-up pairs {low} to {high}"

@@ -1,0 +1,119 @@
+"""Two systems side by side as rows of text and as a page: measures with their tests, then the queries that changed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from noisyir.base.pages.cells import number, p_value, signed, templates
+from noisyir.evaluation.significance import SEEDS_OF_A_CLAIM, Verdict, verdict
+
+_SAID: dict[Verdict, str] = {
+    "better": "is better than",
+    "worse": "is worse than",
+    "suggests better": "seems better than",
+    "suggests worse": "seems worse than",
+    "equal": "is on every query equal to",
+}
+
+
+@dataclass(frozen=True)
+class MeasureDifference:
+    """A measure on a split: the means of both, and the test of second minus first over queries and seeds."""
+
+    measure: str
+    split: str
+    first: float
+    second: float
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    p_holm: float
+    wins: int
+    losses: int
+    queries: int
+
+
+@dataclass(frozen=True)
+class RankedDocument:
+    """A document and its beginning."""
+
+    doc_id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A query whose value differs: its relevant document with its rank in both (None: not found), and their tops."""
+
+    query_id: str
+    query: str
+    first: float
+    second: float
+    relevant: RankedDocument | None
+    first_rank: int | None
+    second_rank: int | None
+    first_top: RankedDocument | None
+    second_top: RankedDocument | None
+
+    @property
+    def why(self) -> str:
+        """Changes, in words."""
+        if self.relevant is None:
+            return "scored by its answers alone"
+        ranks = [f"rank {rank}" if rank else "not retrieved" for rank in (self.first_rank, self.second_rank)]
+        worse = self.second_top if self.second < self.first else self.first_top
+        instead = (
+            "" if worse is None or worse.doc_id == self.relevant.doc_id else f"; instead {worse.doc_id} stood first"
+        )
+        return f"{self.relevant.doc_id}: {ranks[0]}, then {ranks[1]}{instead}"
+
+
+@dataclass(frozen=True)
+class Duel:
+    """How the second system compares with the first; `seeds` are those of both, in pairs."""
+
+    first: str
+    second: str
+    seeds: list[list[int]]
+    measures: Sequence[MeasureDifference]
+    wins: Sequence[Shift]
+    losses: Sequence[Shift]
+
+    @property
+    def conclusion(self) -> str:
+        """The result by the first measure, in a sentence."""
+        test = self.measures[0]
+        said = verdict(test.low, test.high, test.p_holm, seeds=len(self.seeds))
+        few = f"; fewer than {SEEDS_OF_A_CLAIM} suggest and prove nothing" if said.startswith("suggests") else ""
+        both = f"{self.second} {_SAID.get(said)} {self.first}"
+        if said == "unclear":
+            both = f"No difference was found between {self.second} and {self.first}"
+        return (
+            f"{both}: {test.measure} {test.second:.3f} against {test.first:.3f} "
+            f"({signed(test.difference)} [{signed(test.low)}, {signed(test.high)}], corrected p {p_value(test.p_holm)}"
+            f", {test.queries:,} queries, {_count(self.seeds)}{few})."
+        )
+
+    def rows(self) -> list[list[str]]:
+        """A row for each measure, headings first."""
+        headings = ["measure", "split", self.first, self.second, "difference", "interval", "p (Holm)", "wins", "losses"]
+        return [headings] + [
+            [
+                *(test.measure, test.split, number(test.first), number(test.second), signed(test.difference)),
+                *(f"[{signed(test.low)}, {signed(test.high)}]", p_value(test.p_holm)),
+                *(f"{test.wins:,}", f"{test.losses:,}"),
+            ]
+            for test in self.measures
+        ]
+
+    def page(self) -> str:
+        """The page as HTML text."""
+        return (
+            templates("noisyir.evaluation.pages", signed=signed)
+            .get_template("duel.html")
+            .render(title=f"{self.second} vs {self.first}", duel=self)
+        )
+
+
+def _count(seeds: Sequence[object]) -> str:
+    return f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"

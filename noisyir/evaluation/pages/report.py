@@ -1,0 +1,219 @@
+"""The report page: tables in, one self-contained HTML file out; no script, no request, every text escaped."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import yaml
+from markupsafe import Markup
+
+from noisyir.base.pages import charts
+from noisyir.base.pages.cells import Section, badge, p_value, signed, templates
+from noisyir.data.dataset_page import Corpus, exclusion_rows, lengths, snippet, split_rows, word_counts
+from noisyir.evaluation.pages.advice import against, best_lines, named
+from noisyir.evaluation.pages.detection import detection_rows, flag_warnings
+from noisyir.evaluation.pages.mining import FalseNegatives
+from noisyir.evaluation.pages.queries import RankChanges
+from noisyir.evaluation.pages.settings import ReportParams
+from noisyir.evaluation.pages.summary import published_rows, trial_rows
+from noisyir.evaluation.recommendation import Recommendation, model_of, recommendation
+from noisyir.evaluation.significance import verdict
+from noisyir.training.history import Build, flow_graph
+
+_SHOWN_PACKAGES = 24
+
+
+@dataclass(frozen=True)
+class Results:
+    """Measurements on the page: the comparison, training, the queries that changed most, and the wrong labels."""
+
+    comparison: pa.Table
+    curves: Mapping[str, pa.Table]
+    changes: RankChanges | None
+    detection: pa.Table | None
+    trials: pa.Table | None
+    false_negatives: FalseNegatives
+    standings: pa.Table | None = None
+    further: Sequence[Section] = ()
+    subject: str = "retrieval"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The data that was measured on; `corpus` holds the texts of all documents that the page shows."""
+
+    corpus: Corpus
+    queries: pa.Table
+    pairs: pa.Table
+    qrels: pa.Table
+    excluded: pa.Table
+    examples: Sequence[tuple[str, str]]
+
+
+def render(params: ReportParams, results: Results, dataset: Dataset, builds: Sequence[Build]) -> str:
+    """The page as HTML text; the same input gives the same text."""
+    comparison = results.comparison.to_pylist()
+    systems = list(dict.fromkeys(row["system"] for row in comparison))
+    title = params.title or "Retrieval report"
+    confidence = next((build.meta.params["confidence"] for build in builds if build.meta.stage == "compare"), 0.95)
+    best = recommendation([results.standings], confidence) if results.standings else None
+    kept = params.settings.get("keep") or systems[-1].removesuffix("_reranked")
+    doubt = best and against(best, kept, str(params.settings.get("name", title)))
+    pages = templates("noisyir.evaluation.pages", signed=signed, p_value=p_value, seconds=_seconds, badge=badge)
+    said = verdicts(comparison, params)
+    return pages.get_template("report.html").render(
+        title=title,
+        conclusion=conclusion(best, said),
+        systems=systems,
+        headline=comparison[0],
+        verdicts=said,
+        gate=params,
+        confidence=confidence,
+        splits=_result_tables(comparison, systems),
+        tests=[row for row in comparison if row["baseline"] is not None],
+        published=published_rows(results.comparison, params.published),
+        curves={name: _curve_charts(table) for name, table in results.curves.items()},
+        detection=detection_rows(results.detection) if results.detection else [],
+        warnings=flag_warnings(results.detection) if results.detection else [],
+        trials=trial_rows(results.trials) if results.trials else [],
+        mining=results.false_negatives,
+        further=results.further,
+        subject=results.subject,
+        changes=results.changes,
+        best=best and best_lines(best),
+        doubts=[doubt] if doubt else [],
+        query_texts=_query_texts(dataset, results),
+        **_dataset_card(dataset, builds),
+        **_history(params, builds, systems),
+    )
+
+
+def verdicts(comparison: Sequence[Mapping[str, Any]], params: ReportParams) -> list[dict[str, Any]]:
+    """The last system against each other one but hybrids, on the first measure and split, as far as one seed tells."""
+    last, measure, split = comparison[-1]["system"], comparison[0]["measure"], comparison[0]["split"]
+    return [
+        {**row, "verdict": verdict(*_ends(row), seeds=1, alpha=params.alpha, min_gain=params.min_gain)}
+        for row in comparison
+        if row["baseline"] is not None and model_of(row["baseline"]) == row["baseline"]
+        if (row["system"], row["measure"], row["split"]) == (last, measure, split)
+    ]
+
+
+def conclusion(best: Recommendation | None, verdicts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The result in two sentences: the system to use, and how the last one differs from the first it is compared with.
+
+    The second is about one seed, and says so.
+    """
+    told = []
+    if best is not None:
+        level = best.level(best.best)
+        told.append(
+            f"Use {named(best.best)}: {best.measure} {level.mean:.3f} [{level.low:.3f}, {level.high:.3f}] on "
+            f"{len(best.groups):,} {best.told_on} queries."
+        )
+    if verdicts:
+        row = verdicts[-1]
+        size = f"{row['measure']} {signed(row['difference'])}"
+        ends = f"[{signed(row['difference_low'])}, {signed(row['difference_high'])}]"
+        two = f"{named(row['system'])} and {named(row['baseline'])}"
+        other, few = named(row["baseline"]), "with one seed: try five to claim it"
+        found = {
+            "better": f"{named(row['system'])} is better than {other}, {few}",
+            "worse": f"{named(row['system'])} is worse than {other}, {few}",
+            "equal": f"{two} are the same on every query",
+        }.get(row["verdict"].removeprefix("suggests "), f"No difference was found between {two}")
+        told.append(f"{found[:1].upper()}{found[1:]} ({size} {ends}).")
+    return told
+
+
+def _ends(row: Mapping[str, Any]) -> tuple[float, float, float]:
+    return row["difference_low"], row["difference_high"], row["p_holm"]
+
+
+def _result_tables(comparison: Sequence[Mapping[str, Any]], systems: Sequence[str]) -> list[dict[str, Any]]:
+    """For each split: its measures, and a row of estimates for each system, the best of each measure marked."""
+    tables = []
+    for split in dict.fromkeys(row["split"] for row in comparison):
+        estimates: dict[str, dict[str, charts.Estimate]] = {}
+        for row in comparison:
+            if row["split"] == split:
+                of_measure = estimates.setdefault(row["measure"], {})
+                of_measure[row["system"]] = charts.Estimate(row["system"], row["mean"], row["low"], row["high"])
+        best = {measure: max(found.values(), key=lambda e: e.mean).mean for measure, found in estimates.items()}
+        rows = [
+            (system, [(found[system], found[system].mean == best[measure]) for measure, found in estimates.items()])
+            for system in systems
+        ]
+        pictures = [(m, Markup(charts.interval_chart(list(found.values())))) for m, found in estimates.items()]
+        tables.append({"split": split, "measures": list(estimates), "rows": rows, "charts": pictures})
+    return tables
+
+
+def _curve_charts(curves: pa.Table) -> list[dict[str, Any]]:
+    points: dict[str, list[tuple[float, float]]] = {}
+    for row in curves.sort_by([("name", "ascending"), ("step", "ascending")]).to_pylist():
+        points.setdefault(row["name"], []).append((row["epoch"], row["value"]))
+    # The loss is what training lowers: it comes first; all else follows by name.
+    names = sorted(points, key=lambda name: ("loss" not in name, name))
+    return [
+        {"name": name, "last": points[name][-1][1], "chart": Markup(charts.line_chart(points[name], name=name))}
+        for name in names
+    ]
+
+
+def _query_texts(dataset: Dataset, results: Results) -> dict[str, str]:
+    shown = {query_id for query_id, _ in dataset.examples}
+    shown |= {change.query_id for change in (results.changes.all() if results.changes else ())}
+    wanted = dataset.queries.filter(pa.compute.is_in(dataset.queries["query_id"], pa.array(sorted(shown), pa.string())))
+    texts = map(snippet, wanted["text"].to_pylist())
+    return dict(zip(wanted["query_id"].to_pylist(), texts, strict=True))
+
+
+def _dataset_card(dataset: Dataset, builds: Sequence[Build]) -> dict[str, Any]:
+    notes = {build.meta.stage: build.meta.notes for build in builds}
+    source = notes.get("ingest", {}).get("source", {})
+    return {
+        "source": {name: value for name, value in source.items() if not isinstance(value, dict | list)},
+        "text_lengths": [
+            ("documents", dataset.corpus.lengths),
+            ("queries", lengths(word_counts(dataset.queries["text"]))),
+        ],
+        "split_rows": split_rows(dataset.queries, dataset.pairs, dataset.qrels),
+        "exclusions": exclusion_rows(dataset.excluded),
+        "noise": notes.get("corrupt", {}).get("noise"),
+        "examples": dataset.examples,
+        "doc_texts": dataset.corpus.texts,
+    }
+
+
+def _history(params: ReportParams, builds: Sequence[Build], systems: Sequence[str]) -> dict[str, Any]:
+    metas = [build.meta for build in builds]
+    return {
+        "builds": builds,
+        "seconds": sum(meta.seconds for meta in metas),
+        "slowest": max((meta.seconds for meta in metas), default=0.0) or 1.0,
+        "graph": Markup(flow_graph(builds, systems)) if builds else "",
+        "environments": _environments(builds),
+        "experiment": yaml.safe_dump(params.settings, sort_keys=False, allow_unicode=True, width=100),
+    }
+
+
+def _environments(builds: Sequence[Build]) -> list[dict[str, Any]]:
+    """Each code version and set of packages, with the builds it made: several where parts were cached."""
+    found: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
+    for build in builds:
+        packages = tuple(sorted(build.meta.packages.items()))[:_SHOWN_PACKAGES]
+        found.setdefault((build.meta.git_commit or "an installed package", packages), []).append(build.name)
+    return [{"commit": commit, "packages": packages, "names": names} for (commit, packages), names in found.items()]
+
+
+def _seconds(value: float) -> str:
+    """A duration as people say it: 0.4 s, 12 s, 3 min 5 s, 2 h 10 min."""
+    if value < 10:
+        return f"{value:.1f} s"
+    minutes, seconds = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

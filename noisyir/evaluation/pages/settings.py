@@ -1,0 +1,30 @@
+"""Settings of the pages that show results."""
+
+from typing import Any
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt
+
+from noisyir.base.settings import Fraction, Params, Split
+
+
+class PublishedParams(Params):
+    """A number from a paper, to stand beside ours."""
+
+    system: str = Field(description="our system that it is compared with: a method, bm25, or METHOD_reranked")
+    split: Split = Field("test", description="the split that it was measured on")
+    measure: str = Field(description="as score names it: AnswerMatch@20 is the papers' R@20 of open questions")
+    value: float = Field(description="in the measure's own unit: 0.86 for 86.0 %")
+    source: str = Field(description="where it stands, and what differs")
+
+
+class ReportParams(Params):
+    """The page that shows the result."""
+
+    title: str = Field("", description="the page's heading; the experiment's name if empty")
+    alpha: Fraction = Field(0.05, description="largest Holm-corrected p-value that better or worse is said of")
+    min_gain: NonNegativeFloat = Field(0.01, description="least gain that is called better, in the measure's own unit")
+    examples: NonNegativeInt = Field(5, description="example pairs, wins and losses shown")
+    settings: dict[str, Any] = Field(
+        {}, description="the experiment's, filled in by the pipeline: to make the page again"
+    )
+    published: tuple[PublishedParams, ...] = Field((), description="the experiment's, filled in by the pipeline")

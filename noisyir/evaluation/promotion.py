@@ -1,0 +1,219 @@
+"""The gate of promotion: better than the champion by more than chance, queries, seeds and earlier tries explain.
+
+Stated error rate: of all challengers ever judged by the same promotion queries whose recipes are no better than the
+champion's, the chance that any is promoted is `error_rate` at most, 2.5 % by default.  The i-th comparison spends
+6 / (pi i)^2 of it, which sums to all of it: who tries often must gain more.  The interval counts queries, those of one
+document together, and seeds of training; other conditions can only lower the rate.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from noisyir.base.errors import ConfigError, did_you_mean
+from noisyir.evaluation.settings import PromoteParams
+from noisyir.evaluation.significance import Difference, guarded_interval
+
+
+@dataclass(frozen=True)
+class VersionMetrics:
+    """A registered version, and what its recipe was measured to be; no values: not measured.
+
+    experiment: whose run made it; values: one measure's value by seed and query id; groups: the document by which a
+    query is one draw with others; floors: the measure's mean of systems that every model should pass.
+    """
+
+    version: str
+    experiment: str
+    eval_digest: str | None
+    recipe: str | None
+    values: Mapping[str, Mapping[str, float]]
+    groups: Mapping[str, str] = field(default_factory=dict)
+    floors: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Values that the gate looked at, in the measure's own unit; means are over the seeds that both recipes have.
+
+    gain: challenger minus champion, between `low` and `high`; spread: the standard deviation of the gains of the
+    `seeds`, None of one; p_value: two-sided; look: the how-manieth comparison by these queries this is, and
+    error_rate: what of the error rate it spends.  The champion's and the gain's are None where there was no champion.
+    """
+
+    queries: int
+    mean: float
+    champion_mean: float | None
+    gain: float | None
+    low: float | None
+    high: float | None
+    spread: float | None
+    seeds: int
+    p_value: float | None = None
+    look: int | None = None
+    error_rate: float | None = None
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """Whether the challenger becomes champion, and why: every condition that failed, or what was not known."""
+
+    promoted: bool
+    reasons: tuple[str, ...]
+    numbers: Numbers | None
+
+
+def rule(
+    challenger: VersionMetrics,
+    champion: VersionMetrics | None,
+    params: PromoteParams,
+    *,
+    look: int = 1,
+    forced: bool = False,
+) -> Ruling:
+    """Apply the gate: seeds enough, gain > min_gain, its interval at this look's error rate above 0, floors passed.
+
+    look: one more than the comparisons by these queries before this one; with too few seeds none is made.  forced: a
+    floor that is not passed is a warning.  A first champion needs to have been measured and to pass the floors.
+    """
+    if not challenger.values:
+        return Ruling(False, (_not_measured(challenger, params),), None)
+    below, unknown = _floors(challenger)
+    if champion is None:
+        values = _stacked(challenger, sorted(challenger.values))
+        numbers = Numbers(len(values), float(values.mean()), None, None, None, None, None, len(challenger.values))
+        failed = () if forced else below
+        return Ruling(not failed, failed or ("there was no champion to compare with", *below, *unknown), numbers)
+    if reason := _incomparable(challenger, champion, params):
+        return Ruling(False, (reason,), None)
+    numbers = compared(challenger, champion, params, look)
+    failed = (*_failed(numbers, params), *(() if forced else below))
+    return Ruling(not failed, failed or (*_caveats(numbers), *below, *unknown), numbers)
+
+
+def compared(challenger: VersionMetrics, champion: VersionMetrics, params: PromoteParams, look: int) -> Numbers:
+    """Means, gain and its interval over queries and the seeds that both have."""
+    seeds = shared_seeds(challenger, champion)
+    values, before = _stacked(challenger, seeds), _stacked(champion, seeds)
+    names = [challenger.groups.get(query_id, query_id) for query_id in _query_ids(challenger)]
+    groups = np.unique(names, return_inverse=True)[1]
+    spent = spending(params.error_rate, look)
+    found: Difference = guarded_interval(values - before, spent, groups)
+    spread = float((values - before).mean(axis=0).std(ddof=1)) if len(seeds) > 1 else None
+    means = float(values.mean()), float(before.mean())
+    ends = found.mean, found.low, found.high
+    return Numbers(len(values), *means, *ends, spread, len(seeds), found.p_value, look, spent)
+
+
+def spending(error_rate: float, look: int) -> float:
+    """The part of the error rate that the comparison of this number spends, from 1 on; all of them spend all of it.
+
+    sum over i of 6 / (pi i)^2 = 1.  Source of the idea: Lan and DeMets, Biometrika 1983; Foster and Stine, JRSS B 2008.
+    """
+    return error_rate * 6 / (math.pi * look) ** 2
+
+
+def shared_seeds(challenger: VersionMetrics, champion: VersionMetrics) -> list[str]:
+    """The seeds that both recipes were measured with."""
+    return sorted(set(challenger.values) & set(champion.values))
+
+
+def chosen_measure(names: Sequence[str], wanted: str | None, preferred: str) -> str:
+    """The measure to promote by: `wanted`, else the first that begins with `preferred`, else the first of `names`.
+
+    ConfigError, with a suggestion, where `wanted` was not measured.
+    """
+    if wanted is None:
+        return next((name for name in names if name.startswith(preferred)), names[0])
+    if wanted not in names:
+        hint = did_you_mean(wanted, names)
+        raise ConfigError(f"measure: {wanted!r} was not measured{hint}; there are {', '.join(names)}")
+    return wanted
+
+
+def _query_ids(one: VersionMetrics) -> list[str]:
+    return sorted(next(iter(one.values.values())))
+
+
+def _stacked(one: VersionMetrics, seeds: Sequence[str]) -> np.ndarray:
+    """(query, seed): the values, queries in the order of their ids."""
+    query_ids = _query_ids(one)
+    return np.array([[one.values[seed][query_id] for seed in seeds] for query_id in query_ids], float)
+
+
+def _not_measured(one: VersionMetrics, params: PromoteParams) -> str:
+    cure = (
+        f"run its experiment with data.promotion_share=0.5 (half of the dev queries become the gate's own), as "
+        f"noisyir run {one.experiment} data.promotion_share=0.5, or give queries of the data the split promotion"
+        if params.split == "promotion"
+        else "score that split"
+    )
+    return f"v{one.version} has no values of this measure on split {params.split}: {cure}"
+
+
+def _incomparable(challenger: VersionMetrics, champion: VersionMetrics, params: PromoteParams) -> str | None:
+    mend = (
+        "run the champion's experiment with the challenger's data and score settings: the same bytes keep their "
+        "version and get the new measures"
+    )
+    both = f"v{challenger.version} and the champion v{champion.version}"
+    if not champion.values:
+        return f"{_not_measured(champion, params)}; it is the champion"
+    if challenger.eval_digest != champion.eval_digest:
+        digests = " and ".join((one.eval_digest or "unknown")[:12] for one in (challenger, champion))
+        return f"{both} were measured by different data ({digests}): {mend}"
+    if challenger.recipe is not None and challenger.recipe == champion.recipe:
+        return f"{both} have one recipe and differ by their seed alone, which is chance"
+    if _query_ids(challenger) != _query_ids(champion):
+        shared = set(_query_ids(challenger)) & set(_query_ids(champion))
+        counts = f"{len(_query_ids(challenger))} and {len(_query_ids(champion))}"
+        return f"{both} were measured on {counts} queries, and share {len(shared)}: {mend}"
+    enough = len(shared_seeds(challenger, champion)) >= params.min_seeds
+    return None if enough else _too_few_seeds(challenger, champion, params)
+
+
+def _too_few_seeds(challenger: VersionMetrics, champion: VersionMetrics, params: PromoteParams) -> str:
+    known = len(shared_seeds(challenger, champion))
+    theirs = " and ".join(f"v{one.version} with {', '.join(sorted(one.values))}" for one in (challenger, champion))
+    return (
+        f"{known} seeds are common to both recipes, and min_seeds={params.min_seeds} ({theirs}): "
+        f"run both experiments with the same seeds, as noisyir run {challenger.experiment} seed=N"
+    )
+
+
+def _floors(challenger: VersionMetrics) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The floors that the challenger does not pass, and a word where one was not measured."""
+    mean = float(_stacked(challenger, sorted(challenger.values)).mean())
+    below = tuple(
+        f"it is no better than {name}: {mean:.4f} and {floor:.4f} (--force promotes it nevertheless)"
+        for name, floor in challenger.floors.items()
+        if not math.isnan(floor) and not mean > floor
+    )
+    unknown = tuple(
+        f"{name} was not measured with it" for name, floor in challenger.floors.items() if math.isnan(floor)
+    )
+    return below, unknown
+
+
+def _failed(found: Numbers, params: PromoteParams) -> tuple[str, ...]:
+    """The conditions that do not hold; a NaN holds none."""
+    assert found.gain is not None and found.low is not None and found.error_rate is not None
+    reasons = []
+    if not found.gain > params.min_gain:
+        reasons.append(f"the gain {found.gain:+.4f} is not above min_gain={params.min_gain:g}")
+    if not found.low > 0:
+        interval = f"[{found.low:+.4f}, {found.high:+.4f}]"
+        reasons.append(
+            f"the gain may be chance: its interval over queries and {found.seeds} seeds, {interval}, is not above zero "
+            f"(comparison {found.look} by these queries, at an error rate of {found.error_rate:.3g})"
+        )
+    return tuple(reasons)
+
+
+def _caveats(found: Numbers) -> tuple[str, ...]:
+    """Points at which a promotion rests on less than it should."""
+    if found.seeds > 1:
+        return ()
+    return ("one seed: how much the gain varies with the seed of training is unknown, and the error rate is not kept",)

@@ -1,0 +1,81 @@
+"""Score detectors against the truth about added noise: `score_detection`."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute
+
+from noisyir.base.errors import DataError
+from noisyir.data.artifacts import NOISE_TRUTH
+from noisyir.detection.artifacts import NOISE_ESTIMATE
+from noisyir.engine.meta import Meta
+from noisyir.engine.stage import Job, Stage
+from noisyir.engine.store import Store
+from noisyir.evaluation.artifacts import DETECTION
+from noisyir.evaluation.detection import detection_quality
+from noisyir.evaluation.pages.detection import flag_warnings
+from noisyir.evaluation.settings import ScoreDetectionParams
+from noisyir.training.artifacts import NOISE_FLAGS
+
+_PAIR = ["query_id", "doc_id"]
+_ESTIMATES = ("rate", "rate_low", "rate_high")
+
+
+def score_detection(job: Job[ScoreDetectionParams]) -> None:
+    """Score every system's verdicts of every epoch on the pairs whose truth is known, beside its noise rate."""
+    truth = job.table("truth")
+    with job.writer("detection") as out:
+        for system, flags in job.tables("flags").items():
+            if not flags.num_rows:  # a method that was given its flags
+                continue
+            known = flags.join(truth, _PAIR, join_type="inner")
+            if not known.num_rows:
+                raise DataError(
+                    f"score_detection: none of the {flags.num_rows} pairs flagged by {system!r} is among the "
+                    f"{truth.num_rows} with a known truth: they are of another data set, or of another corruption"
+                )
+            job.note(system, {"pairs": flags.num_rows, "without_truth": flags.num_rows - known.num_rows})
+            for epoch in sorted(known["epoch"].unique().to_pylist()):
+                rows = known.filter(pa.compute.equal(known["epoch"], epoch))
+                columns = (rows[name].to_numpy() for name in ("score", "is_clean", "is_noisy"))
+                quality = detection_quality(*columns)
+                if not quality["true_rate"]:  # nothing was put in: how many were wrong before that is not known
+                    del quality["true_rate"]
+                out.append(_rows(system, epoch, quality))
+        for system, estimate in job.tables("estimate").items():
+            for epoch, values in _by_epoch(estimate).items():
+                out.append(_rows(system, epoch, values))
+
+
+def _by_epoch(estimate: pa.Table) -> dict[int, dict[str, float]]:
+    values: dict[int, dict[str, float]] = {}
+    for row in estimate.to_pylist():
+        if row["name"] in _ESTIMATES:
+            values.setdefault(row["epoch"], {})[row["name"]] = row["value"]
+    return values
+
+
+def _rows(system: str, epoch: int, values: dict[str, float]) -> pa.Table:
+    rows = [{"system": system, "epoch": epoch, "measure": name, "value": value} for name, value in values.items()]
+    return pa.Table.from_pylist(rows, schema=DETECTION.schema)
+
+
+def _story(meta: Meta, store: Store) -> Iterator[str]:
+    """Where flags disagree grossly with the estimated rate; the rest is told by those who flagged."""
+    yield from flag_warnings(store.builds.table(meta.ref("detection")))
+
+
+SCORE_DETECTION = Stage(
+    name="score_detection",
+    version=3,
+    params=ScoreDetectionParams,
+    reads={
+        "truth": NOISE_TRUTH["query_id", "doc_id", "is_noisy"],
+        "flags": NOISE_FLAGS["query_id", "doc_id", "epoch", "score", "is_clean"].each(),
+        "estimate": NOISE_ESTIMATE.all().each(),
+    },
+    writes={"detection": DETECTION},
+    run=score_detection,
+    pool="driver",
+    story=_story,
+)

@@ -1,0 +1,134 @@
+"""Rows from Python as a file that formats read: tables, lists, data sets, models, or paths as they are."""
+
+import os
+from collections.abc import Iterable, Mapping
+from hashlib import file_digest
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from noisyir.base.errors import DataError
+
+Rows: TypeAlias = Any
+"""A path; a pandas or Polars DataFrame, a pyarrow.Table, a datasets.Dataset; or an iterable of dicts or of tuples."""
+
+_DOCUMENTS = ("doc_id", "text")
+_PAIRS = ("query", "document")
+
+
+def as_file(rows: Rows, home: Path, name: str, columns: tuple[str, ...] = _PAIRS) -> str:
+    """The path of rows: a path as it is, all else written to `given/<digest>/<name>.parquet` in `home`.
+
+    Equal rows have one path, so that what was made of them is found again.  columns: of tuples, in their order.
+    DataError for what cannot be a table.
+    """
+    if isinstance(rows, str | os.PathLike):
+        return os.fspath(rows)
+    table = as_table(rows, name, columns)
+    folder = home / "given"
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder, prefix=".writing-") as work:
+        arriving = Path(work) / f"{name}.parquet"
+        pq.write_table(table, arriving)
+        with arriving.open("rb") as handle:
+            final = folder / file_digest(handle, "sha256").hexdigest()[:16] / arriving.name
+        final.parent.mkdir(exist_ok=True)
+        arriving.replace(final)
+    return str(final)
+
+
+def documents_file(corpus: Rows | None, home: Path) -> str | None:
+    """As `as_file`, of documents: also a mapping of ids to texts.  DataError for texts without ids."""
+    if corpus is None:
+        return None
+    if isinstance(corpus, Mapping):
+        corpus = list(corpus.items())
+    if isinstance(corpus, list | tuple) and corpus and isinstance(corpus[0], str):
+        raise DataError(
+            "corpus is a list of texts, which no pair can name: give {doc_id: text}, and pairs with a column doc_id; "
+            "pairs that hold their documents' texts need no corpus"
+        )
+    return as_file(corpus, home, "corpus", _DOCUMENTS)
+
+
+def as_table(rows: Rows, name: str, columns: tuple[str, ...] = _PAIRS) -> pa.Table:
+    """Rows as a table without an index, in their order.  DataError for what cannot be one, and for no rows."""
+    try:
+        table = _table(rows, name, columns)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise DataError(f"{name}: a column holds values of several types: {str(error).splitlines()[0]}") from error
+    if not table.num_rows:
+        raise DataError(f"{name}: there are no rows")
+    plain = pa.schema([(field.name, _plain(field.type)) for field in table.schema])
+    return table.cast(plain).combine_chunks()
+
+
+def _table(rows: Rows, name: str, columns: tuple[str, ...]) -> pa.Table:
+    kind = type(rows).__module__.partition(".")[0], type(rows).__name__
+    match kind:
+        case ("pyarrow", "Table"):
+            return rows
+        case ("pandas", "DataFrame"):
+            return pa.Table.from_pandas(rows, preserve_index=False)
+        case ("datasets", "Dataset"):
+            return rows.with_format("arrow")[:]
+        case ("datasets", "DatasetDict"):
+            raise DataError(
+                f"{name}: a DatasetDict of {', '.join(rows)}: give one of them, such as [{next(iter(rows))!r}]"
+            )
+    if hasattr(rows, "to_arrow"):  # Polars, DuckDB
+        return rows.to_arrow()
+    if isinstance(rows, Iterable) and not isinstance(rows, bytes | Mapping):
+        return _from_items(list(rows), name, columns)
+    raise DataError(
+        f"{name}: a {type(rows).__name__} is no table of pairs: give a path, a DataFrame, a pyarrow.Table, a "
+        "datasets.Dataset, or a list of dicts or of (query, document)"
+    )
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """One type for texts, however a library holds them, so that equal rows are equal files."""
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type)
+    return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
+
+
+def _from_items(items: list[Any], name: str, columns: tuple[str, ...]) -> pa.Table:
+    """A table of dicts, whose keys may differ, or of tuples."""
+    if all(isinstance(item, Mapping) for item in items):
+        keys = dict.fromkeys(key for item in items for key in item)
+        return pa.table({str(key): [item.get(key) for item in items] for key in keys})
+    width = len(columns)
+    for number, item in enumerate(items):
+        if isinstance(item, str | bytes) or not isinstance(item, list | tuple) or len(item) != width:
+            raise DataError(f"{name}: row {number} must be ({', '.join(columns)}), found {item!r:.60}")
+    return pa.table(dict(zip(columns, map(list, zip(*items, strict=True)), strict=True)))
+
+
+def model_path(model: Any, home: Path) -> str | None:
+    """The name of a model's weights: a path or name as it is; a SentenceTransformer is saved beside the rows."""
+    if model is None:
+        return None
+    if isinstance(model, str | os.PathLike):
+        return os.fspath(model)
+    if not callable(getattr(model, "save", None)):
+        raise DataError(f"a {type(model).__name__} is no model: give a folder, a name, or a SentenceTransformer")
+    folder = home / "given"
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder, prefix=".writing-") as work:
+        arriving = Path(work) / "model"
+        model.save(str(arriving), create_model_card=False)
+        final = folder / _digest(arriving) / "model"
+        final.parent.mkdir(exist_ok=True)
+        if not final.exists():
+            arriving.rename(final)
+    return str(final)
+
+
+def _digest(folder: Path) -> str:
+    from noisyir.engine.provenance import files_digest
+
+    return files_digest(folder, [path for path in folder.rglob("*") if path.is_file()])[:16]

@@ -1,0 +1,118 @@
+"""The verbs of the command line, one file each; no work of their own.
+
+A verb's function `run` declares its arguments and returns the exit code; its docstring is the verb's help, and ends
+with an example.  `noisyir --help` and completion load all of these files: what takes long to import is imported in
+functions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+import typer
+
+from noisyir.base.errors import ConfigError, install_hint
+
+if TYPE_CHECKING:
+    from noisyir.engine.store import Store
+
+
+NOT_PASSED = 3  # the exit code where data does not pass a gate that was asked for: --fail-over, --fail-on
+Complete: TypeAlias = Callable[[], list[str]]
+
+
+def argument(metavar: str, about: str, complete: Complete | None = None) -> Any:
+    """How an argument is declared: the word that stands for it, what it means, and what a shell may offer."""
+    return typer.Argument(metavar=metavar, help=about, autocompletion=complete)
+
+
+def option(metavar: str, about: str, *names: str, complete: Complete | None = None) -> Any:
+    """How an option with a value is declared, as `argument`; its name is the parameter's where none is given."""
+    return typer.Option(*names, metavar=metavar, help=about, autocompletion=complete)
+
+
+def flag(name: str, about: str) -> Any:
+    """How an option without a value is declared."""
+    return typer.Option(name, help=about)
+
+
+def experiment_names() -> list[str]:
+    """The experiments that ship with noisyir, to complete one: read without loading what reads an experiment."""
+    return _yaml_names("methods/experiments")
+
+
+def suite_names() -> list[str]:
+    """The suites of the bench, to complete one."""
+    return _yaml_names("methods/experiments/suites")
+
+
+def _yaml_names(folder: str) -> list[str]:
+    return sorted(path.stem for path in (Path(__file__).parents[2] / folder).glob("*.yaml"))
+
+
+def written_formats() -> list[str]:
+    """The formats that pairs are written in, to complete one."""
+    from noisyir.data.formats import Format
+
+    return [name for name, variant in Format.variants().items() if variant.written is not None]
+
+
+_MODEL = "an experiment's name, a build's key, or models:/NAME@ALIAS"
+Model: TypeAlias = Annotated[str, argument("MODEL", _MODEL, experiment_names)]
+StoreUrl: TypeAlias = Annotated[
+    str | None, option("URL", "folder or URL of artifacts ($NOISYIR_STORE, $NOISYIR_HOME/store)", "--store")
+]
+CorpusFile: TypeAlias = Annotated[
+    str | None, option("FILE", "the documents, where a file of pairs only names them", "--corpus")
+]
+ColumnSettings: TypeAlias = Annotated[
+    list[str] | None, argument("KEY=VALUE", "settings of the file's columns, such as 'data.columns={weight: null}'")
+]
+QueryColumn: TypeAlias = Annotated[str | None, option("COL", "the file's column of queries", "--query")]
+DocumentColumn: TypeAlias = Annotated[str | None, option("COL", "the file's column of documents", "--document")]
+Json: TypeAlias = Annotated[bool, flag("--json", "print one JSON object on stdout, and only that")]
+Verbose: TypeAlias = Annotated[bool, typer.Option("-v", "--verbose", help="show stages, times and places, too")]
+Engine: TypeAlias = Annotated[Literal["local", "prefect"], option("local|prefect", "who calls the stages")]
+Refresh: TypeAlias = Annotated[list[str] | None, option("STAGE", "rebuild it (repeatable)")]
+
+
+def print_json(value: object) -> int:
+    """Print one JSON object; exit code 0."""
+    print(json.dumps(value, indent=2, default=str))
+    return 0
+
+
+def open_store(url: str | None) -> Store:
+    """The store named on the command line, or the one in noisyir's home."""
+    from noisyir.engine import store
+
+    return store.open_store(url)
+
+
+def split_settings(overrides: list[str] | None) -> tuple[list[str], list[str]]:
+    """KEY=VALUE arguments in two: those that set the experiment, and those that set the machine."""
+    from noisyir.methods.experiments import is_runtime
+
+    given = overrides or []
+    return [text for text in given if not is_runtime(text)], [text for text in given if is_runtime(text)]
+
+
+def with_columns(overrides: list[str] | None, query: str | None, document: str | None) -> list[str]:
+    """The settings that were given, with those that --query and --document set."""
+    named = {"query": query, "document": document}
+    return [*(overrides or []), *(f"data.columns.{at}={json.dumps(name)}" for at, name in named.items() if name)]
+
+
+def prefect_engine(flow: str) -> Any:
+    """The module of a flow, which is found by name: the library does not know the orchestrator."""
+    try:
+        return import_module(f"flows.{flow}")
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"--engine prefect needs prefect and noisyir's flows ({error.name} is not importable): run it in a "
+            f"checkout or the image, after {install_hint('orchestrate')}; --engine local works anywhere"
+        ) from error

@@ -1,0 +1,241 @@
+"""`noisyir audit`: which training pairs are wrong, and why; if asked, a cleaned copy of them."""
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from noisyir.front.commands import (
+    NOT_PASSED,
+    CorpusFile,
+    DocumentColumn,
+    Json,
+    QueryColumn,
+    StoreUrl,
+    Verbose,
+    argument,
+    experiment_names,
+    flag,
+    open_store,
+    option,
+    print_json,
+    split_settings,
+    with_columns,
+)
+
+if TYPE_CHECKING:
+    from noisyir.app.after_audit import JudgingOptions
+    from noisyir.app.label_audit import Audited, Gate
+    from noisyir.audits.model_judges.settings import AskParams
+    from noisyir.engine.runtime import Runtime
+    from noisyir.engine.store import Store
+    from noisyir.methods.plans.experiment import Experiment
+
+
+_Data: TypeAlias = Annotated[
+    str, argument("DATASET|PAIRS", "an experiment, a data set's folder, or a file of pairs", experiment_names)
+]
+_Budget: TypeAlias = Annotated[str | None, option("TIME", "how long a transformer may read, such as 5m")]
+_Judgements: TypeAlias = Annotated[list[str] | None, option("FILE", "take people's verdicts back (repeatable)")]
+_FailOver: TypeAlias = Annotated[float | None, option("E", "exit code 3 where more than the share E may be wrong")]
+_Assume: TypeAlias = Annotated[str | None, option("KIND", "what follows if wrong pairs are random, near, source")]
+_Split: TypeAlias = Annotated[
+    Literal["train", "dev", "test"] | None, option("SPLIT", "audit the judgements of dev or test (default: train)")
+]
+_Apply: TypeAlias = Annotated[bool, flag("--apply", "write pairs with weights, relabelled ones, and a log")]
+
+
+def run(
+    data: _Data,
+    overrides: Annotated[list[str] | None, argument("KEY=VALUE", "settings, such as detect.threshold=0.8")] = None,
+    corpus: CorpusFile = None,
+    query: QueryColumn = None,
+    document: DocumentColumn = None,
+    out: Annotated[str | None, option("DIR", "where the files go (default: NAME-audit)")] = None,
+    model: Annotated[str | None, option("MODEL", "judge by this model, not by the packaged one")] = None,
+    sample: Annotated[int | None, option("N", "write a sample of N pairs to judge by hand")] = None,
+    budget: _Budget = None,
+    error: Annotated[float | None, option("E", "say how many to judge for the noise rate within E")] = None,
+    judgements: _Judgements = None,
+    refit: Annotated[bool, flag("--refit", "judge all pairs again, by all verdicts")] = False,
+    by_hand: Annotated[bool, flag("--judge", "judge pairs on a local page, or in the terminal")] = False,
+    terminal: Annotated[bool | None, flag("--terminal/--page", "with --judge: there, display or not")] = None,
+    standalone: Annotated[bool, flag("--standalone", "write judge.html, to judge without noisyir")] = False,
+    judge_as: Annotated[str | None, option("NAME", "with --judge: who you are (default: login name)", "--as")] = None,
+    keep_wrong_below: Annotated[float | None, option("E", "how many to keep to have at most E wrong")] = None,
+    assume: _Assume = None,
+    fail_over: _FailOver = None,
+    split: _Split = None,
+    as_json: Json = False,
+    judge_model: Annotated[str | None, option("MODEL", "ask a sequence classifier, by folder or name")] = None,
+    judge_url: Annotated[str | None, option("URL", "ask an endpoint of the chat protocol: texts go there")] = None,
+    judge_name: Annotated[str | None, option("NAME", "the model's name at --judge-url")] = None,
+    judge_budget: Annotated[str | None, option("N", "most calls, or tokens (default: 200 calls)")] = None,
+    apply: _Apply = False,
+    drop: Annotated[bool, flag("--drop", "with --apply: leave wrong pairs out")] = False,
+    force: Annotated[bool, flag("--force", "with --apply: by few judged pairs or --assume, too")] = False,
+    verbose: Verbose = False,
+    store: StoreUrl = None,
+) -> int:
+    """Say which training pairs are wrong, and why.
+
+    example: noisyir audit pairs.jsonl --corpus corpus.jsonl --judgements sample.csv --out audit --apply
+    """
+    from noisyir.app.after_audit import AuditArguments, JudgingOptions
+    from noisyir.app.asking import whom_to_ask
+    from noisyir.app.label_audit import Gate, experiment_to_audit
+
+    _refuse_together(alone=drop and not apply, spoken=as_json and bool(by_hand or judge_model or judge_url))
+    settings, machine = split_settings(with_columns(overrides, query, document))
+    command = AuditArguments(data, overrides or (), corpus, out, model, budget, assume, store, split, query, document)
+    wishes = JudgingOptions(command, judgements or (), by_hand, terminal, judge_as, keep_wrong_below, standalone)
+    settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
+    exp = experiment_to_audit(data, settings, **command.named, sample=sample, judgements=judgements or (), refit=refit)
+    output = _Output(as_json, verbose, error, None if fail_over is None else Gate(exp, fail_over))
+    applying = _Applying(drop=drop, force=force).checked(exp, Path(out or f"{exp.name}-audit")) if apply else None
+    return _carried_out(exp, machine, open_store(store), judge, applying, wishes, output)
+
+
+def _refuse_together(*, alone: bool, spoken: bool) -> None:
+    """ConfigError for --drop alone, and for --json with somebody to judge."""
+    from noisyir.base.errors import ConfigError
+
+    if alone:
+        raise ConfigError("--drop says how an audit is applied: give it with --apply")
+    if spoken:
+        raise ConfigError("--json prints what an audit found: judge first, and then give the file with --judgements")
+
+
+def _carried_out(
+    exp: "Experiment",
+    machine: Sequence[str],
+    opened: "Store",
+    judge: "AskParams | None",
+    applying: "_Applying | None",
+    wishes: "JudgingOptions",
+    output: "_Output",
+) -> int:
+    """Audit, write, ask, apply, and do what else is wished; the exit code, 1 where a judge stopped answering."""
+    from noisyir.app.label_audit import refuse_to_overwrite
+    from noisyir.app.label_cleaning import refuse_held_out
+    from noisyir.methods.experiments import load_runtime
+
+    runtime, folder = load_runtime(machine), Path(wishes.command.out or f"{exp.name}-audit")
+    opened.check_writable()
+    refuse_to_overwrite(exp, folder)
+    if wishes.wrong is not None:
+        refuse_held_out(exp, "--keep-wrong-below")
+    began = time.monotonic()
+    found = _audited(exp, opened, runtime, verbose=output.verbose)
+    took = time.monotonic() - began if sys.stdout.isatty() else None  # what is piped is the same each time
+    output.say(found.summary(output.error, took, examples=not wishes.judge), **found.for_machines())
+    if applying:
+        applying.check_size(found)
+    names = found.write(folder)
+    files = "\n".join(f"{name:<15} {folder / name}" for name in names)
+    output.say(f"\n{files}", files=[str(folder / name) for name in names])
+    if not found.sampled and not wishes.judge:
+        output.say(f"\n{'next':<15} {wishes.command.to_judge()}\n{'':<15} check 50 pairs to know how many are wrong")
+    stopped = judge is not None and _asked(judge, found, folder, runtime)
+    if applying:
+        said = applying.apply(found, folder)
+        output.say(said, applied=said.split("\n"))
+    if said := wishes.run(found, folder):
+        output.say(said, kept=said.split("\n"))
+    return output.ended(found) or int(stopped)
+
+
+@dataclass
+class _Output:
+    """The output of the command: text as it comes, or one object in the end.
+
+    error: to say how many pairs to judge for the noise rate within it.  gate: to pass in the end.
+    """
+
+    as_json: bool
+    verbose: bool
+    error: float | None
+    gate: "Gate | None"
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """ConfigError, before any work, for an error that no number of pairs gives."""
+        if self.error is not None:
+            from noisyir.detection.rate import pairs_to_judge
+
+            pairs_to_judge(0.5, self.error)
+
+    def say(self, text: str, **facts: Any) -> None:
+        """Print the text, or keep the facts."""
+        self.facts |= facts
+        if not self.as_json:
+            _say(text)
+
+    def ended(self, found: "Audited") -> int:
+        """Say whether the gate is passed, and print the facts where they are wanted; the exit code."""
+        if self.gate:
+            self.say(self.gate.told(found), over=self.gate.is_over(found))
+        if self.as_json:
+            print_json(self.facts)
+        return NOT_PASSED if self.gate and self.gate.is_over(found) else 0
+
+
+@dataclass(frozen=True)
+class _Applying:
+    """How the audit is to be applied."""
+
+    drop: bool
+    force: bool
+
+    def checked(self, exp: "Experiment", folder: Path) -> "_Applying":
+        """Itself; NoisyirError, before any work, for what cannot be known to be right, or is written already."""
+        from noisyir.app.label_cleaning import refuse_unjudged
+        from noisyir.audits.apply import log_of, refuse_existing
+
+        refuse_unjudged(exp, force=self.force)
+        refuse_existing(log_of(folder, exp.name))
+        return self
+
+    def check_size(self, found: "Audited") -> None:
+        """Refuse to change more than the rate allows for."""
+        from noisyir.app.label_cleaning import refuse_too_much
+
+        refuse_too_much(found, drop=self.drop, force=self.force)
+
+    def apply(self, found: "Audited", folder: Path) -> str:
+        """Write the cleaned pairs; what was done, in words."""
+        from noisyir.app.label_cleaning import how_to_measure
+
+        applied = found.apply(folder, drop=self.drop)
+        return f"\n{applied.summary()}\n{how_to_measure(found, applied)}".rstrip()
+
+
+def _audited(exp: "Experiment", store: "Store", runtime: "Runtime", *, verbose: bool) -> "Audited":
+    """The audit, its progress on standard error."""
+    from noisyir.app.console import observer_for
+    from noisyir.app.label_audit import run_audit
+    from noisyir.app.runs import Execution
+    from noisyir.registry import open_tracker
+
+    tracker = open_tracker(experiment=exp, home=store.home, enabled=False)
+    with observer_for(sys.stderr, verbose=verbose, phases=False) as observer:
+        return run_audit(exp, Execution(store=store, runtime=runtime, tracker=tracker, observer=observer))
+
+
+def _asked(judge: "AskParams", found: "Audited", folder: Path, runtime: "Runtime") -> bool:
+    """Ask a judge that is no person, and print what came of it; whether it stopped answering."""
+    from noisyir.app.asking import ask
+    from noisyir.app.console import questions_for
+
+    with questions_for(sys.stderr) as progress:
+        asked = ask(found, folder, judge, runtime, progress)
+    _say(f"\n{asked.summary()}")
+    return asked.spent.stopped is not None
+
+
+def _say(text: str) -> None:
+    from noisyir.app.console import print_text, stdout_console
+
+    print_text(stdout_console(), text)

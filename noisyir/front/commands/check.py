@@ -1,0 +1,46 @@
+"""`noisyir check`: the faults of a data set that nobody has to judge, as a report or as a gate for CI."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+from noisyir.front.commands import NOT_PASSED, Json, argument, option, print_json
+
+
+def run(
+    data: Annotated[str, argument("DATA", "a file or folder in any format that import reads; hf://.. or irds:..")],
+    format: Annotated[str | None, option("FORMAT", "its format (default: recognised by its content)")] = None,
+    map: Annotated[str | None, option("WHAT=COLUMN,..", "which column is what, as of noisyir import")] = None,
+    corpus: Annotated[str | None, option("FILE", "the documents, where DATA only names them")] = None,
+    queries: Annotated[str | None, option("FILE", "the queries, where DATA only names them")] = None,
+    run_file: Annotated[str | None, option("FILE", "a TREC run for qrels: its hits are negatives", "--run")] = None,
+    fail_on: Annotated[
+        str | None, option("NAME,..", "end with exit code 3 where any of these is found: leaks,ids or leaks.queries")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Find faults in data without a judge: unknown ids, repeats, leaks, empty and cut texts, and more.
+
+    example: noisyir check data/beir --fail-on leaks,ids
+    """
+    from noisyir.app.data_check import check_data, refuse_unknown
+
+    names = [name.strip() for name in (fail_on or "").split(",")] if fail_on is not None else []
+    refuse_unknown(names)
+
+    def progress(count: int) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{count:,} records", end="\r", file=sys.stderr, flush=True)
+
+    beside = {"corpus": corpus, "queries": queries, "run": run_file}
+    found = check_data(data, kind=format, columns=map, beside=beside, progress=progress)
+    failed = list(dict.fromkeys(one.name for one in found.of(*names)))
+    if as_json:
+        print_json({**found.for_machines(), **({"failed": failed} if names else {})})
+    else:
+        print(found)
+        if names:
+            said = f"not passed: {', '.join(failed)}" if failed else f"passed: nothing found of {', '.join(names)}"
+            print(f"\n{'gate':<22}{said}")
+    return NOT_PASSED if failed else 0

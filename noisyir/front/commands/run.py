@@ -1,0 +1,153 @@
+"""`noisyir run`: run an experiment and say where its result is."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from noisyir.front.commands import (
+    Engine,
+    Json,
+    Refresh,
+    StoreUrl,
+    Verbose,
+    argument,
+    experiment_names,
+    flag,
+    open_store,
+    option,
+    prefect_engine,
+    print_json,
+    split_settings,
+)
+
+if TYPE_CHECKING:
+    from noisyir.app.runs import Outcome
+    from noisyir.engine.plan import Choice
+    from noisyir.engine.store import Store
+    from noisyir.methods.plans.experiment import Experiment
+
+
+_OVERRIDES = "settings to change, such as train.epochs=3 or runtime.threads=2"
+_EXPERIMENT = "a name that ships with noisyir, or a .yaml file"
+
+
+def run(
+    experiment: Annotated[str, argument("EXPERIMENT", _EXPERIMENT, experiment_names)],
+    overrides: Annotated[list[str] | None, argument("KEY=VALUE", _OVERRIDES)] = None,
+    to: Annotated[str | None, option("STAGE", "stop after this stage")] = None,
+    only: Annotated[str | None, option("STAGE", "run this stage alone, from artifacts that are there")] = None,
+    refresh: Refresh = None,
+    dry_run: Annotated[bool, flag("--dry-run", "show the steps: cached, or to run, and their cost")] = False,
+    why: Annotated[bool, flag("--why", "--dry-run: name the change behind each step that would run")] = False,
+    engine: Engine = "local",
+    no_track: Annotated[bool, flag("--no-track", "do not track and register with MLflow")] = False,
+    force: Annotated[
+        bool, flag("--force", "register the model, even if it is no better than without training")
+    ] = False,
+    verbose: Verbose = False,
+    as_json: Json = False,
+    store: StoreUrl = None,
+) -> int:
+    """Run an experiment.
+
+    example: noisyir run demo train.epochs=3 --to search
+    """
+    from noisyir.app.console import observer_for
+    from noisyir.app.dry_run import print_chosen
+    from noisyir.app.outcome import print_outcome
+    from noisyir.app.runs import Execution, run_experiment
+    from noisyir.engine.plan import Choice
+    from noisyir.methods import experiments
+    from noisyir.registry import open_tracker
+
+    settings, machine = split_settings(overrides)
+    opened = open_store(store)  # first: settings that are left out are chosen by data that may lie there
+    settings += ["register_if=always"] if force else []
+    exp, runtime = experiments.load(experiment, settings), experiments.load_runtime(machine)
+    choice = Choice(to=to, only=only, refresh=tuple(refresh or ()))
+    if dry_run:
+        return _dry_run(exp, choice, opened, why=why, as_json=as_json)
+    if why:
+        raise typer.BadParameter("--why goes with --dry-run")
+    opened.check_writable()
+    print_chosen(exp, sys.stderr)
+    tracker = open_tracker(experiment=exp, home=opened.home, enabled=not no_track)
+    call = run_experiment if engine == "local" else prefect_engine(f"train_{exp.task.kind}").run_experiment
+    with observer_for(sys.stderr, verbose=verbose) as observer:
+        outcome = call(exp, choice, Execution(store=opened, runtime=runtime, tracker=tracker, observer=observer))
+    if as_json:
+        return print_json(describe(outcome, opened))
+    with opened.locks.in_use():  # tables are read, which gc would else delete meanwhile
+        print_outcome(outcome, opened, exp, verbose=verbose)
+    return 0
+
+
+def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_json: bool) -> int:
+    """Say what would run and how long that took before, also where data or weights are not there yet."""
+    from noisyir.app.dry_run import (
+        changes,
+        dry_run_json,
+        estimates,
+        print_absences,
+        print_changes,
+        print_chosen,
+        print_dry_run,
+        print_missing,
+        print_rehearsals,
+        rehearsals,
+        steps_without_key,
+    )
+    from noisyir.app.fetching import missing_inputs
+    from noisyir.engine.plan import forecast
+    from noisyir.engine.provenance import without_inputs
+    from noisyir.methods.plans.planning import pipeline_of
+
+    with without_inputs() as absences:
+        states = forecast(pipeline_of(exp), choice, store)
+    new = changes(states, store, exp.name) if why else None
+    found, missing = estimates(states, store, exp.name), missing_inputs(exp, list(absences))
+    rehearsed = rehearsals(states, store)
+    if as_json:
+        more = {"absent": list(absences), "to_fetch": [asdict(one) for one in missing], "chosen": exp.chosen}
+        more["rehearsals"] = [asdict(one) for one in rehearsed]
+        why_new = {} if new is None else {"why": new}
+        return print_json({**dry_run_json(states, found, steps_without_key(states)), **more, **why_new})
+    print_dry_run(exp, states, found)
+    print_rehearsals(rehearsed)
+    print_chosen(exp, sys.stdout)
+    print_absences(absences)
+    print_missing(missing)
+    if new is not None:
+        print_changes(new)
+    return 0
+
+
+def describe(outcome: Outcome, store: Store) -> dict[str, Any]:
+    """The run as one JSON object."""
+    comparison = outcome.kept.get("comparison")
+    return {
+        "experiment": outcome.experiment,
+        "run": outcome.executed,
+        "cached": outcome.cached,
+        "steps": [
+            {
+                "name": name,
+                "stage": r.meta.stage,
+                "key": r.meta.key,
+                "build": r.meta.build,
+                "cached": r.cached,
+                "seconds": r.meta.seconds,
+                "rows": {k: v.rows for k, v in r.meta.artifacts.items()},
+            }
+            for name, r in outcome.results.items()
+        ],
+        "comparison": store.builds.table(comparison).to_pylist() if comparison else [],
+        "report": str(store.builds.folder(outcome.kept["report"]) / "report.html")
+        if "report" in outcome.kept
+        else None,
+        **outcome.facts,
+    }

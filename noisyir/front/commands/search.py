@@ -1,0 +1,46 @@
+"""`noisyir search`: ask a trained model, over the corpus that it was indexed with."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from noisyir.base.errors import ConfigError
+from noisyir.front.commands import Json, StoreUrl, argument, experiment_names, flag, open_store, option, print_json
+
+_SYSTEM = "an experiment's model, a key, models:/NAME@ALIAS, or EXPERIMENT:SYSTEM: demo:bm25, demo:hybrid, demo:best"
+SNIPPET = 300  # characters of a document that a terminal shows
+
+
+def run(
+    model: Annotated[str, argument("SYSTEM", _SYSTEM, experiment_names)],
+    query: Annotated[str, argument("QUERY", "what to look for")],
+    k: Annotated[int, option("N", "documents shown", "-k")] = 5,
+    force: Annotated[bool, flag("--force", "also with a model that is no better than what needs no training")] = False,
+    as_json: Json = False,
+    store: StoreUrl = None,
+) -> int:
+    """Search with a trained model, with BM25, or with both.
+
+    example: noisyir search demo:best "parse an ISO date"
+    """
+    from rich.markup import escape
+
+    from noisyir.app.answering import answer
+    from noisyir.app.console import print_text, stdout_console
+    from noisyir.app.systems import find_system, indexes_of
+
+    if k < 1 or not query.strip():
+        raise ConfigError("search needs a query with words in it, and -k of at least 1")
+    opened = open_store(store)
+    system = find_system(opened, model)
+    if system.against and not force:
+        raise ConfigError(f"{system.against} (--force searches anyway)")
+    hits = answer(opened, system, indexes_of(opened, system), query=query, k=k)
+    if as_json:
+        return print_json({"query": query, "model": system.model and system.model.key, "hits": hits})
+    out = stdout_console()
+    for hit in hits:
+        out.print(f"[bold]{hit['rank']}[/]  {hit['score']:.4f}  [cyan]{escape(hit['doc_id'])}[/]")
+        text = f"{hit['title']}  {hit['text']}".strip()
+        print_text(out, (text if len(text) <= SNIPPET else text[: SNIPPET - 1] + "…") + "\n")
+    return 0

@@ -1,0 +1,190 @@
+"""`noisyir status`: the runs at work, the last ones with their results, what failed, and the registered models."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from noisyir.base.errors import ConfigError, NoisyirError
+from noisyir.front.commands import Json, StoreUrl, Verbose, flag, open_store, option, print_json
+from noisyir.front.commands.ls import human_bytes
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from noisyir.app.status import RunState, StageRate
+    from noisyir.engine.store import Store
+
+_LONGEST_AGO = 1_000_000  # hours: a century
+_COLOURS = {"done": "green", "failed": "red", "killed": "red", "running": "yellow", "unknown": "yellow",
+            "cancelled": "yellow", "unregistered": "red"}  # fmt: skip
+
+
+def run(
+    hours: Annotated[float, option("N", "how far to look back")] = 24.0,
+    log: Annotated[bool, flag("--log", "print the log of the last run that failed")] = False,
+    verbose: Verbose = False,
+    as_json: Json = False,
+    store: StoreUrl = None,
+) -> int:
+    """Say what runs, what ran lately, what failed, and which model is champion.
+
+    The exit code is 0, also after failed runs.
+
+    example: noisyir status --hours 12
+    """
+    from noisyir.app.console import print_text, stdout_console
+    from noisyir.app.status import hours_ago, run_states, stage_rates
+
+    if not 0 < hours < _LONGEST_AGO:
+        raise ConfigError(f"--hours must be a time to look back, above 0 and below {_LONGEST_AGO:,}, found {hours:g}")
+    opened, since = open_store(store), hours_ago(hours)
+    runs, out = run_states(opened, socket.gethostname(), since), stdout_console()
+    if log:
+        print_text(out, next(map(_log, _failed(runs)), f"no run failed in the last {hours:g} hours"))
+        return 0
+    models, unknown = _models()
+    rates = stage_rates(opened, since) if as_json or verbose else []
+    if as_json:
+        stages = [{**asdict(rate), "hit_rate": rate.hit_rate} for rate in rates]
+        return print_json(
+            {"runs": [asdict(state) for state in runs], "stages": stages, "models": models, "registry": unknown}
+        )
+    _print_runs(out, runs, f"no run began in the last {hours:g} hours: noisyir ls --runs shows older ones")
+    _print(out, "Models", _model_rows(models, verbose=verbose))
+    told = [f"Models    {unknown}"] if unknown else []
+    told += [f"Disk      {_disk(opened)}"]
+    told += [f"{'':<10}stages and times: noisyir status -v"] if runs and not verbose else []
+    print_text(out, "\n".join(told))
+    if rates:
+        out.print()
+        out.print(_rates_table(rates))
+    return 0
+
+
+def _print_runs(out: Console, runs: Sequence[RunState], older: str) -> None:
+    """The runs at work, those that ended, and what failed.  older: said where none ended."""
+    from noisyir.app.console import print_text
+
+    at_work = [state for state in runs if state.state in ("running", "unknown")]
+    ended, failed = [state for state in runs if state not in at_work], _failed(runs)
+    _print(out, "Running", [_of_run(state, state.now) for state in at_work] or [["nothing"]])
+    _print(out, "Last", [_of_run(state, state.result) for state in ended] or [[older]])
+    for number, state in enumerate(failed):
+        print_text(out, f"{'' if number else 'Failed':<10}{_called(state)}: {_what_failed(state)}")
+    if failed:
+        print_text(out, f"{'':<10}log: noisyir status --log\n{'':<10}to go on, type the same command")
+
+
+def _print(out: Console, heading: str, rows: Sequence[Sequence[str]]) -> None:
+    """Rows of a section, the heading before the first; nothing where there are none."""
+    from rich.table import Table
+
+    section = Table.grid(padding=(0, 2, 0, 0))
+    section.add_column(width=8)
+    for number, row in enumerate(rows):
+        section.add_row("" if number else heading, *row)
+    if rows:
+        out.print(section)
+
+
+def _failed(runs: Sequence[RunState]) -> list[RunState]:
+    return [state for state in runs if state.state in ("failed", "killed", "unregistered")]
+
+
+def _of_run(state: RunState, result: str) -> list[str]:
+    from rich.markup import escape
+
+    told = [f"[{_COLOURS[state.state]}]{state.state}[/]", result and escape(result)]
+    told += [escape(state.facts["registered"])] if "registered" in state.facts else []
+    return [state.experiment, state.verb, _when(state.began), state.took, ", ".join(filter(None, told))]
+
+
+def _when(began: datetime) -> str:
+    """The time of this place, with the day where that is not today."""
+    here = began.astimezone()
+    return f"{here:%H:%M}" if here.date() == datetime.now().astimezone().date() else f"{here:%d %b %H:%M}"
+
+
+def _called(state: RunState) -> str:
+    return " ".join(filter(None, [state.verb, f"{state.experiment},", _when(state.began)]))
+
+
+def _what_failed(state: RunState) -> str:
+    if state.state == "killed":
+        return "its process is gone, killed or out of memory, before the run ended"
+    if state.state == "unregistered":
+        return "all is done, but MLflow was lost before its models were registered"
+    return f"in {state.failed_in}: {state.error}" if state.failed_in else str(state.error)
+
+
+def _log(state: RunState) -> str:
+    """The log of a run that failed, or where one is."""
+    kept = Path(state.log) if state.log else None
+    said = kept.read_text(encoding="utf-8") if kept and kept.is_file() else "no log of it is on this machine"
+    place = state.page or state.log
+    return f"{_called(state)}{f'  {place}' if place else ''}\n{said}"
+
+
+def _disk(store: Store) -> str:
+    """The size of the builds of a store on this machine, and its place; of any other its place alone."""
+    size = f"{human_bytes(sum(meta.size for meta in store.builds.all()))} in " if store.is_local else ""
+    return f"{size}{store.url}"
+
+
+def _models() -> tuple[list[dict[str, Any]], str | None]:
+    """Versions that the registry's aliases name, or why that is not known; no database is made where there is none."""
+    from noisyir.engine.runtime import default_home
+
+    home = default_home()
+    if not os.environ.get("MLFLOW_TRACKING_URI") and not (home / "mlflow.db").exists():
+        return [], None
+    from noisyir.engine.outside_errors import in_our_words, is_from_outside
+    from noisyir.registry.standing import standing
+
+    try:
+        return standing(home), None
+    except Exception as error:
+        if not isinstance(error, NoisyirError) and not is_from_outside(error):
+            raise
+        return [], str(in_our_words(error))
+
+
+def _model_rows(models: Sequence[dict[str, Any]], *, verbose: bool) -> list[list[str]]:
+    """Name and version, experiment, measures, alias.  verbose: all measures, with their intervals."""
+    from noisyir.registry.registry import CHAMPION
+
+    champions, rows = {model["name"] for model in models if model["alias"] == CHAMPION}, []
+    for model in models:
+        found = model["measures"]
+        means = [name for name in found if not name.endswith((".low", ".high"))]
+        told = [f"{_measure(name)} {found[name]:.3f}" for name in means[:1]]
+        if verbose:
+            told = [
+                f"{_measure(n)} {found[n]:.3f} \\[{found[f'{n}.low']:.3f}, {found[f'{n}.high']:.3f}]" for n in means
+            ]
+        alias = model["alias"] if model["name"] in champions else f"{model['alias']}; no champion"
+        rows.append([f"{model['name']} v{model['version']}", model["experiment"], ", ".join(told), alias])
+    return rows
+
+
+def _measure(tag: str) -> str:
+    """A measure by its tag, in which MLflow allows no @."""
+    return re.sub(r"_(\d+)$", r"@\1", tag)
+
+
+def _rates_table(rates: Sequence[StageRate]) -> Table:
+    from noisyir.app.console import plain_table
+
+    table = plain_table("stage", "built", "cached", "hit rate", "seconds", "longest")
+    for rate in rates:
+        seconds = (f"{sum(rate.seconds):.1f}", f"{max(rate.seconds):.1f}") if rate.seconds else ("", "")
+        table.add_row(rate.stage, str(rate.built), str(rate.cached), f"{rate.hit_rate:.0%}", *seconds)
+    return table

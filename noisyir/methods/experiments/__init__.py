@@ -1,0 +1,297 @@
+"""Experiments that ship with noisyir, one YAML file each, and how they are read; settings alone, no defaults.
+
+What an experiment is made of is imported when one is read, so that a name costs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import yaml
+from pydantic import ValidationError
+
+from noisyir.base.errors import ConfigError, did_you_mean
+from noisyir.base.faults import faults
+from noisyir.base.settings import Params, as_group
+from noisyir.data.limits import SETTINGS, said_of
+from noisyir.engine.outside_errors import one_line
+
+if TYPE_CHECKING:
+    from noisyir.audits.model_judges.settings import AskParams
+    from noisyir.engine.runtime import Runtime
+    from noisyir.methods.plans.experiment import Experiment
+    from noisyir.methods.plans.settings import RefreshCorpusParams
+    from noisyir.methods.plans.suite import Suite
+
+P = TypeVar("P", bound=Params)
+ENDINGS = (".yaml", ".yml")
+"""Of the files that hold an experiment; any other file is data."""
+
+
+def names(folder: str = "") -> list[str]:
+    """The experiments that ship with noisyir, or the suites of the bench (`suites`)."""
+    inside = files(__name__).joinpath(folder) if folder else files(__name__)
+    return sorted(item.name.removesuffix(".yaml") for item in inside.iterdir() if item.name.endswith(".yaml"))
+
+
+def load(name_or_path: str, overrides: Sequence[str] = ()) -> Experiment:
+    """An experiment by its name or its file's path, `key.path=value` overrides applied, and what is left out chosen.
+
+    ConfigError for an unknown name, a file that is not YAML, an unknown key (with a suggestion) or a bad value.
+    """
+    from noisyir.methods.plans.left_out import filled_in
+
+    return filled_in(from_settings(_read(name_or_path), overrides, name_or_path))
+
+
+def from_settings(settings: dict[str, Any], overrides: Sequence[str], source: str = "settings") -> Experiment:
+    """An experiment that differs from the defaults by `settings` and overrides.  ConfigError as `load`."""
+    from noisyir.methods.plans.experiment import Experiment
+
+    return _validated(Experiment, _with(settings, overrides), source)
+
+
+def load_suite(name_or_path: str, overrides: Sequence[str] = ()) -> Suite:
+    """A bench's suite, as `load`; overrides such as `seeds=[0,1]` and `experiment.train.epochs=3`."""
+    from noisyir.methods.plans.suite import Suite
+
+    return _validated(Suite, _with(_read(name_or_path, "suites"), overrides), name_or_path)
+
+
+def with_seeds(suite: Suite, count: int | None) -> Suite:
+    """The suite with seeds 0 to `count` - 1 instead of its own; None leaves those."""
+    if count is None:
+        return suite
+    if count < 1:
+        raise ConfigError("--seeds wants a number of seeds, at least 1")
+    return suite.model_copy(update={"seeds": tuple(range(count))})
+
+
+def load_refresh(settings: dict[str, Any], overrides: Sequence[str]) -> RefreshCorpusParams:
+    """How a corpus is refreshed; overrides such as `data.on_empty=exclude`.  ConfigError as `load`."""
+    from noisyir.methods.plans.settings import RefreshCorpusParams
+
+    return _validated(RefreshCorpusParams, _with(settings, overrides), "refresh")
+
+
+def load_asking(settings: dict[str, Any], overrides: Sequence[str]) -> AskParams:
+    """Whom an audit asks, from `settings` and overrides such as `ask.random=0.5`.  ConfigError as `load`."""
+    from noisyir.audits.model_judges.settings import AskParams
+
+    return _validated(AskParams, _with({"ask": settings}, overrides)["ask"], "ask")
+
+
+def load_runtime(overrides: Sequence[str]) -> Runtime:
+    """The machine's settings from `runtime.key=value` overrides.  ConfigError as `load`.
+
+    Under torchrun as many processes train as it began, unless an override says otherwise.
+    """
+    from noisyir.engine.remote.nodes import launched
+    from noisyir.engine.runtime import Runtime
+
+    begun = launched()
+    settings = _with({"runtime": {"processes": begun.size if begun else 1}}, overrides)["runtime"]
+    return _validated(Runtime, settings, "runtime")
+
+
+def is_runtime(override: str) -> bool:
+    """Whether an override sets the machine (`runtime.threads=2`) and not the experiment."""
+    return override.startswith("runtime.")
+
+
+def _read(name_or_path: str, folder: str = "") -> dict[str, Any]:
+    path = Path(name_or_path)
+    if name_or_path in names(folder):
+        text = files(__name__).joinpath(folder, f"{name_or_path}.yaml").read_text()
+    elif path.suffix in ENDINGS:
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"{path} is no file: name the .yaml file of an experiment")
+        try:
+            with path.open(encoding="utf-8") as handle:
+                text = handle.read(SETTINGS.most + 1)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot read the experiment {path}: {one_line(error)}: name a YAML file") from error
+    elif path.is_file() and not folder:
+        raise ConfigError(f"{path} is data and no experiment: `noisyir init {path}` writes one to run")
+    else:
+        what, known = (folder.removesuffix("s") or "experiment"), names(folder)
+        if here := file_here(name_or_path):
+            raise ConfigError(f"no {what} {name_or_path!r} ships with noisyir, but {here} lies here: give {here}")
+        hint = did_you_mean(name_or_path, known) or f"; there are {', '.join(known)}"
+        raise ConfigError(f"no {what} {name_or_path!r}{hint}, or give a .yaml file")
+    settings = parse_yaml(text, name_or_path)
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{name_or_path} must hold settings (name: ..., data: ...), not {type(settings).__name__}")
+    return {"name": path.stem, **_placed(settings, path.parent)}
+
+
+def _placed(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Settings whose data is what lies beside the experiment's file under its name, where that is anything."""
+    data = as_group(settings.get("data")) or {}
+    moved = {
+        name: str(folder / data[name])
+        for name in ("path", "corpus")
+        if isinstance(data.get(name), str) and (folder / data[name]).exists()
+    }
+    return {**settings, "data": {**data, **moved}} if moved else settings
+
+
+def file_here(name: str) -> str | None:
+    """The experiment's file that is called so but for its ending; None without one, and for a name that ships."""
+    return next((name + end for end in ENDINGS if name not in names() and Path(name + end).is_file()), None)
+
+
+def name_of(name_or_path: str) -> str:
+    """The name of an experiment's runs: by its file, or the file of data that it was made for, or by its name."""
+    path = Path(name_or_path)
+    if name_or_path in names() or not path.is_file():
+        return name_or_path
+    return str(_read(name_or_path)["name"]) if path.suffix in ENDINGS else path.name.split(".")[0]
+
+
+def _with(settings: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    kinds = [override.removeprefix("data.kind=") for override in overrides if override.startswith("data.kind=")]
+    if kinds and (as_group(settings.get("data")) or {}).get("kind", kinds[-1]) != kinds[-1]:
+        settings["data"] = {}  # the sizes and columns of other data are none of these
+    for override in overrides:
+        path, equals, value = override.partition("=")
+        if not equals:
+            raise ConfigError(f"write an override as key=value, such as train.epochs=3; got {override!r:.80}")
+        if not all(path.split(".")):
+            raise ConfigError(f"{override!r:.80}: name a setting before the =, such as train.epochs=3")
+        _set(settings, path.split("."), parse_yaml(value, f"the value of {override!r:.80}"), override)
+    return settings
+
+
+def _validated(model: type[P], settings: dict[str, Any], source: str) -> P:
+    try:
+        return model.model_validate(settings)
+    except ValidationError as error:
+        raise ConfigError("\n".join(f"{source}: {fault}" for fault in faults(error, model))) from error
+
+
+def _set(settings: dict[str, Any], path: list[str], value: Any, override: str) -> None:
+    for name in path[:-1]:
+        group = as_group(settings.setdefault(name, {}))
+        if group is None:
+            raise ConfigError(f"{override!r:.80}: {name} is a value, not a group of settings: set {name} as a whole")
+        settings[name] = settings = group
+    settings[path[-1]] = value
+
+
+_MOST_NODES = 100_000  # of a file, aliases written out: a few lines can stand for billions
+_OTHER_BASES = re.compile(r"[-+]?(0[0-7_]+|0b[01_]+|0x[0-9a-fA-F_]+)")
+_SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
+_READ = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp"))
+
+
+def parse_yaml(text: str, source: str) -> Any:
+    """The value of a YAML document; ConfigError, with place and remedy, for what is none or is ambiguous.
+
+    What an alias names is a copy, so that to change one of two places changes that one alone.
+    """
+    if len(text) > (most := SETTINGS.most):
+        raise ConfigError(
+            f"{source}: more than {most:,} characters: is it a file of settings? If so, {SETTINGS.remedy}"
+        )
+    try:
+        loader = yaml.SafeLoader(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return None
+            _refuse_bombs(node, source)
+            return loader.construct_document(_written_out(node, source))
+        finally:
+            loader.dispose()
+    except yaml.YAMLError as error:
+        said = " ".join(str(error).replace('"<unicode string>", ', "").split())
+        raise ConfigError(f"{source} is not YAML, mend it: {said}") from error
+    except ValueError as error:  # what a tag such as !!int calls a number and is none
+        raise ConfigError(f"{source}: {said_of(error)}: write another, or put it in quotes") from error
+    except RecursionError as error:
+        raise ConfigError(f"{source}: nested too deeply: write less within less") from error
+
+
+def _refuse_bombs(node: yaml.Node, source: str) -> None:
+    """ConfigError where aliases stand for more than a file of settings can hold, or for themselves."""
+    sizes: dict[int, int] = {}
+    open_: set[int] = set()
+
+    def size(inner: yaml.Node) -> int:
+        if id(inner) in open_:
+            raise ConfigError(f"{_place(inner, source)}: an alias contains itself: write it out")
+        if id(inner) not in sizes:
+            open_.add(id(inner))
+            sizes[id(inner)] = 1 + sum(map(size, _children(inner)))
+            open_.discard(id(inner))
+        return sizes[id(inner)]
+
+    if (nodes := size(node)) > _MOST_NODES:
+        raise ConfigError(f"{source}: its aliases mean {nodes:,} values, more than {_MOST_NODES:,}: write less")
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [part for pair in node.value for part in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def _written_out(node: yaml.Node, source: str) -> yaml.Node:
+    """The same document without aliases.  ConfigError for a key that stands twice, and for odd numbers."""
+    if isinstance(node, yaml.ScalarNode):
+        _refuse_odd_value(node, source)
+        return yaml.ScalarNode(node.tag, node.value, node.start_mark, node.end_mark, node.style)
+    if isinstance(node, yaml.SequenceNode):
+        items = [_written_out(item, source) for item in node.value]
+        return yaml.SequenceNode(node.tag, items, node.start_mark, node.end_mark)
+    seen: dict[str, yaml.Node] = {}
+    for key, _ in node.value:
+        if (earlier := seen.setdefault(str(key.value), key)) is not key:
+            line = earlier.start_mark.line + 1
+            raise ConfigError(
+                f"{_place(key, source)}: {key.value!r} stands at line {line} already: keep one of the two"
+            )
+    pairs = [(_written_out(key, source), _written_out(value, source)) for key, value in node.value]
+    return yaml.MappingNode(node.tag, pairs, node.start_mark, node.end_mark)
+
+
+def _refuse_odd_value(node: yaml.ScalarNode, source: str) -> None:
+    """ConfigError for a number that YAML takes for another, and for a number or date that is none."""
+    if node.tag not in _READ or node.style is not None:
+        return
+    try:
+        meant = yaml.safe_load(node.value)
+    except ValueError as error:
+        raise ConfigError(f"{_place(node, source)}: {said_of(error)}: write another, or put it in quotes") from error
+    if _OTHER_BASES.fullmatch(node.value):
+        raise ConfigError(
+            f'{_place(node, source)}: {node.value} is {meant} to YAML: write that, or, for text, "{node.value}"'
+        )
+    if _SEXAGESIMAL.fullmatch(node.value):
+        raise ConfigError(
+            f"{_place(node, source)}: YAML reads {node.value} as minutes and seconds, {meant}: "
+            f'write that, or, for text, "{node.value}"'
+        )
+
+
+def _place(node: yaml.Node, source: str) -> str:
+    return f"{source} line {node.start_mark.line + 1}"
+
+
+def overrides_of(settings: Mapping[str, Any] | None) -> list[str]:
+    """`KEY=VALUE` of each setting, which is what experiments take.  ConfigError for a value that no file could hold."""
+    found = []
+    for name, value in (settings or {}).items():
+        try:
+            found.append(f"{name}={json.dumps(value)}")
+        except (TypeError, ValueError) as error:
+            raise ConfigError(
+                f"settings[{name!r}] must be a number, a text, a list or a group of these: {error}"
+            ) from error
+    return found

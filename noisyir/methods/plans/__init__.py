@@ -1,0 +1,1 @@
+"""Experiments, suites and the plans that they lay out; no arithmetic."""

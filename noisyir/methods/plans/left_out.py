@@ -1,0 +1,85 @@
+"""Settings that an experiment leaves out and that depend on its model and its data: chosen by rule, and said."""
+
+from typing import Any, NamedTuple
+
+from noisyir.data.formats import Format
+from noisyir.data.settings import HeldOutParams
+from noisyir.engine.remote.fetched import located
+from noisyir.methods.plans.experiment import Experiment
+
+MANY = 30_000  # pairs, from which on the first rule for the static backbone holds
+
+TRIED_FROM, LEAST_RATE = 5_000, 0.05
+
+
+def trials_pay(backbone: str, pairs: int, most_wrong: float | None = None) -> tuple[bool, str]:
+    """Whether the eighteen trainings of `auto` can matter, and why, in words.
+
+    pairs: to train on; most_wrong: the upper end of the share of wrong pairs, where people have judged some.
+    Each trial is judged on every training query once, by the difference of nDCG@10 to plain training.  Of 5,000
+    queries its standard error is about .004, for it varies by .28 from query to query, so that a gain of .01, the least
+    that `noisyir promote` counts, is told in four of five cases at an error of 5 %; of fewer it is mostly chance.
+    """
+    if backbone != "static":
+        return False, "auto trains eighteen times, which is long for a transformer"
+    if most_wrong is not None and most_wrong <= LEAST_RATE:
+        return False, f"at most {most_wrong:.0%} of the pairs are wrong by your judgements: there is little to correct"
+    if pairs < TRIED_FROM:
+        return False, f"auto's trials cannot tell a gain of 0.01 from chance with fewer than {TRIED_FROM:,} pairs"
+    return True, f"{TRIED_FROM:,} pairs or more are enough for auto's trials to tell a gain of 0.01"
+
+
+class Rule(NamedTuple):
+    """Settings of training with at least so many pairs; a rate of None is the one that papers train encoders with."""
+
+    pairs: int
+    epochs: int
+    batch_size: int
+    learning_rate: float | None
+
+
+# Chosen by dev MRR@10 on SQuAD: of 12,000 pairs after 10 epochs .558 in batches of 128, .555 of 256, .550 of 512; of
+# 1,500 the best of 20 epochs was the second (.715 in batches of 128; .705 of 32), which patience finds.
+RULES = {"static": (Rule(MANY, 6, 512, 3e-3), Rule(0, 10, 128, 3e-3)), "transformer": (Rule(0, 3, 64, None),)}
+_PATIENCE = 2  # epochs without a better dev MRR@10, where dev queries are drawn
+
+
+def filled_in(exp: Experiment) -> Experiment:
+    """The experiment with what it leaves out chosen, and noted in `chosen`; what is set stays, whatever it is.
+
+    Data that was fetched counts as if it lay here.  Data that is nowhere is taken to be large, and to have no splits.
+    """
+    if exp.task.trained:
+        return exp
+    data = located(exp.data)
+    held = _held_out(data)
+    said: dict[str, str] = {}
+    changes: dict[str, Any] = {}
+    if held is not None:
+        changes["data"] = exp.data.model_copy(update={"hold_out": held})
+        shares = " and ".join(f"{share:.0%} for {split}" for split, share in held.shares.items())
+        said["data.hold_out"] = f"the data has no {' and no '.join(held.shares)} queries: {shares} are drawn from it"
+    training, why = _training(exp, data.count_pairs(MANY), draws_dev=bool(held and held.dev))
+    if training:
+        changes["train"] = exp.train.model_copy(update=training)
+        said |= {f"train.{name}": f"{value:g}: {why}" for name, value in training.items()}
+    return exp.model_copy(update={**changes, "chosen": {**exp.chosen, **said}}) if changes else exp
+
+
+def _held_out(data: Format) -> HeldOutParams | None:
+    """Shares to hold out; None where the experiment says, or the data has its splits."""
+    if "hold_out" in data.model_fields_set:
+        return None
+    there = data.held_out_splits()
+    held = HeldOutParams(**{split: 0.0 for split in ("test", "dev") if split in there})
+    return held if held.shares else None
+
+
+def _training(exp: Experiment, pairs: int, *, draws_dev: bool) -> tuple[dict[str, Any], str]:
+    """The settings of `train` that are left out, and what they are chosen by."""
+    rule = next(rule for rule in RULES[exp.model.backbone] if pairs >= rule.pairs)
+    values: dict[str, Any] = {} if rule.learning_rate is None else {"learning_rate": rule.learning_rate}
+    values |= {"epochs": rule.epochs, "batch_size": rule.batch_size, **({"patience": _PATIENCE} if draws_dev else {})}
+    known = f"{pairs:,} pairs{' or more' if pairs == MANY else ''}"
+    left_out = {name: value for name, value in values.items() if name not in exp.train.model_fields_set}
+    return left_out, f"{exp.model.backbone} backbone, {known}"

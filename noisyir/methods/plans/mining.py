@@ -1,0 +1,249 @@
+"""Documents of the training queries, found with one model: ranked, judged, drawn as negatives, or scored as lists."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from noisyir.base.errors import ConfigError
+from noisyir.engine.known_stages import stage_named, stage_of
+from noisyir.engine.plan import Plan
+from noisyir.engine.stage import Output, Outputs
+from noisyir.methods.plans.searching import encoded, searched
+from noisyir.mining.judges import Judge
+from noisyir.mining.settings import CandidatesParams, MineParams
+from noisyir.mining.stages.candidates import CANDIDATES
+from noisyir.mining.stages.hard_negatives import MINE
+from noisyir.mining.stages.relevance import ESTIMATE_RELEVANCE
+from noisyir.mining.stages.relevance_judges import RANKER_JUDGE
+from noisyir.mining.stages.teacher_lists import CHOOSE_LISTS, POOL_CANDIDATES
+from noisyir.mining.teachers import BiEncoderTeacher, FileTeacher, Teacher
+from noisyir.models.stages.init_model import INIT_RANKER
+from noisyir.retrieval.settings import Bm25IndexParams, RandomRunParams
+from noisyir.retrieval.stages.bm25 import BM25, BM25_INDEX
+from noisyir.retrieval.stages.search import RANDOM_RUN
+
+if TYPE_CHECKING:
+    from noisyir.methods.plans.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class MiningOutputs:
+    """Outputs of one mining: all candidates, each judge's verdicts on them, and those drawn.
+
+    sieve_curves: how training the sieve went, where it was among the judges.
+    """
+
+    candidates: Output
+    verdicts: Mapping[str, Output]
+    negatives: Output
+    sieve_curves: Output | None
+
+
+@dataclass(frozen=True)
+class TrainedJudge:
+    """A ranker that the plan trained to judge, and what it said before, by label."""
+
+    ranker: Output
+    judged: Mapping[str, Output] = field(default_factory=dict)
+
+    def verdicts(self, plan: Plan, exp: "Experiment", data: Outputs, found: Output, label: str) -> Output:
+        """A judge's verdicts on these candidates."""
+        given = {"ranker": self.ranker, "judged": self.judged or None, **_texts(data)}
+        return plan.add(RANKER_JUDGE, exp.judge("ranker"), label, candidates=found, **given)["verdicts"]
+
+
+def mine(
+    plan: Plan,
+    exp: "Experiment",
+    data: Outputs,
+    model: Output,
+    pairs: Output,
+    label: str,
+    trained: TrainedJudge | None = None,
+    **known: Output,
+) -> MiningOutputs:
+    """Rank the training queries as `mine.run` says, and draw; scores are the model's, whoever ranks.
+
+    Of BM25's ranking they are computed if drawing needs them.  `trained`, where given, is heard after `mine.judges`.
+    known: further inputs that judges may read.
+    """
+    params, candidates = at_training_scale(exp), retrieved(plan, exp, exp.mine.candidates(), data, model, pairs, label)
+    said: dict[str, Outputs] = {
+        judge: _judged(exp.judge(judge), plan, {**data, **known}, model, pairs, candidates, label)
+        for judge in params.judges
+    }
+    verdicts = {judge: outputs["verdicts"] for judge, outputs in said.items()}
+    if trained is not None:
+        params = params.model_copy(update={"judges": (*params.judges, "ranker")})
+        verdicts["ranker"] = trained.verdicts(plan, exp, data, candidates, label)
+    drawn = plan.add(MINE, params, label, pairs=pairs, candidates=candidates, verdicts=verdicts)
+    return MiningOutputs(candidates, verdicts, drawn["negatives"], said.get("sieve", {}).get("curves"))
+
+
+def at_training_scale(exp: "Experiment") -> MineParams:
+    """The settings of mining; a sampler that scales scores, and is told no scale, takes the training's for cosines.
+
+    Cosines differ by 2 at most, so that at SimANS' and TriSampler's own scale all candidates weigh nearly alike.
+    """
+    sampler = exp.mine.sampler
+    is_told = "scale" not in type(sampler).model_fields or "scale" in sampler.model_fields_set
+    if is_told or exp.model.similarity != "cosine":
+        return exp.mine
+    return exp.mine.model_copy(update={"sampler": sampler.model_copy(update={"scale": exp.train.scale})})
+
+
+def retrieved(
+    plan: Plan, exp: "Experiment", which: CandidatesParams, data: Outputs, model: Output, pairs: Output, label: str
+) -> Output:
+    """The candidates of training queries in the ranking that `mine.run` names; of labelled ones with their scores."""
+    params, own = exp.mine, f"{label}:train" if label else "train"
+    training = exp.encode.model_copy(update={"splits": ("train",)})
+    vectors: Outputs = {}
+    if params.run == "dense":
+        vectors = encoded(plan, training, data, model, own)
+        search = exp.search.model_copy(update={"top_k": params.rank_to})
+        run = searched(plan, exp, search, data, vectors, own)["dense_run"]
+    else:
+        run = _model_free(plan, exp, data, label)
+        if params.needs_scores:
+            vectors = encoded(plan, training, data, model, own)
+    compared = vectors if which.queries == "labelled" else {}  # the others have no positive
+    return plan.add(
+        CANDIDATES,
+        which,
+        label,
+        run=run,
+        pairs=pairs,
+        **_texts(data),
+        answers=data["answers"],
+        qrels=data["qrels"],
+        passages=data.get("cut_passages"),
+        doc_vectors=compared.get("doc_vectors"),
+        query_vectors=compared.get("query_vectors"),
+    )["candidates"]
+
+
+@dataclass(frozen=True)
+class TaughtOutputs:
+    """The candidates of training queries, all scores of them by scorer, and the lists that a retriever is to learn."""
+
+    pool: Output
+    scores: Mapping[str, Output]
+    lists: Output
+
+
+def taught(plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: Outputs, label: str) -> TaughtOutputs:
+    """The scored list of each training query with a pair, by the experiment's teacher.
+
+    pairs: the pairs, and perhaps a trial, whose queries get none.  Candidates are the hits of BM25 and of `model`, and
+    the given documents; dev queries have theirs, to measure by.
+    """
+    held_out = exp.encode.splits if "dev" in exp.encode.splits else (*exp.encode.splits, "dev")
+    vectors = {
+        name: encoded(plan, exp.encode.model_copy(update={"splits": splits}), data, model, _named(label, name))
+        for name, splits in (("train", ("train",)), ("held_out", held_out))
+    }
+    engine = Bm25IndexParams(engine="bm25s")
+    lexical = plan.add(BM25_INDEX, engine, _named(label, "for_pairs"), corpus=data["corpus"])
+    offered: dict[str, Output | Outputs] = {
+        "doc_vectors": vectors["held_out"]["doc_vectors"],
+        "query_vectors": {split: made["query_vectors"] for split, made in vectors.items()},
+        **pairs,
+        **lexical,
+        **_texts(data),
+    }
+
+    def scored(teacher: Teacher) -> Outputs:
+        stage = stage_named(teacher.stage)
+        if "ranker" in stage.reads:
+            offered["ranker"] = plan.add(INIT_RANKER, exp.ranker.init, label)["ranker"]
+        given = {name: offered[name] for name in stage.reads if name in offered}
+        return plan.add(stage, teacher, _named(label, teacher.kind), **given)
+
+    if isinstance(exp.teacher, FileTeacher):
+        imported = scored(exp.teacher)
+        offered["pool"] = pool = imported["candidate_pool"]
+        scores = {"file": imported["teacher_scores"]}
+    else:
+        offered["pool"] = pool = _pool(plan, exp, data, vectors, lexical, pairs, label)
+        teachers = enumerate(exp.teacher.teachers())
+        scores = {str(number): scored(teacher)["teacher_scores"] for number, teacher in teachers}
+    student, qrels = scored(BiEncoderTeacher())["teacher_scores"], data["qrels"]
+    chosen = plan.add(CHOOSE_LISTS, exp.lists, label, pool=pool, scores=scores, student=student, qrels=qrels)
+    return TaughtOutputs(pool, {**scores, "student": student}, chosen["teacher_scores"])
+
+
+def _pool(
+    plan: Plan,
+    exp: "Experiment",
+    data: Outputs,
+    vectors: Mapping[str, Outputs],
+    lexical: Outputs,
+    pairs: Outputs,
+    label: str,
+) -> Output:
+    """The documents that a teacher is to read."""
+    depth = {"top_k": exp.pool.depth}
+    by_words = exp.bm25.model_copy(update={"splits": ("train", "dev"), **depth})
+    runs = {"bm25": plan.add(BM25, by_words, _named(label, "taught"), queries=data["queries"], **lexical)["bm25_run"]}
+    for split, made in vectors.items():
+        search, name = exp.search.model_copy(update=depth), _named(label, f"taught_{split}")
+        runs[split] = searched(plan, exp, search, data, made, name)["dense_run"]
+    return plan.add(POOL_CANDIDATES, exp.pool, label, run=runs, queries=data["queries"], **pairs)["candidate_pool"]
+
+
+def relevance(
+    plan: Plan, exp: "Experiment", data: Outputs, taught: TaughtOutputs, pairs: Output, detected: Outputs, label: str
+) -> Outputs:
+    """How likely each candidate is relevant: by the teacher, the untrained model and the labels, or by judgements.
+
+    detected: flags of the pairs, and estimates of the share that is wrong.
+    """
+    return plan.add(
+        ESTIMATE_RELEVANCE,
+        exp.relevance,
+        label,
+        pool=taught.pool,
+        scores=taught.scores,
+        lists=taught.lists,
+        queries=data["queries"],
+        qrels=data["qrels"],
+        pairs=pairs,
+        flags=detected["noise_flags"],
+        estimate=detected["noise_estimate"],
+    )
+
+
+def _named(label: str, what: str) -> str:
+    return f"{label}:{what}" if label else what
+
+
+def _judged(
+    judge: Judge, plan: Plan, data: Outputs, model: Output, pairs: Output, found: Output, label: str
+) -> Outputs:
+    """Plan a judge's verdicts on the candidates; its stage gets its inputs, the model being the one that mines.
+
+    ConfigError for one that reads what only a method makes.
+    """
+    stage, offered = stage_of(judge), {"model": model, "pairs": pairs, "candidates": found, "qrels": data["qrels"]}
+    offered |= {name: data[name] for name in ("queries", "corpus", "relevance") if name in data}
+    if missing := [name for name, read in stage.reads.items() if not read.optional and name not in offered]:
+        raise ConfigError(
+            f"mine.judges: {judge.kind} reads a {missing[0]}, and needs no naming: a method that trains one hears it "
+            "(rocketqa): drop it"
+        )
+    return plan.add(stage, judge, label, **{name: offered[name] for name in stage.reads if name in offered})
+
+
+def _model_free(plan: Plan, exp: "Experiment", data: Outputs, label: str) -> Output:
+    """The training queries' run by BM25, or at random over the whole corpus."""
+    if exp.mine.run == "random":
+        return plan.add(RANDOM_RUN, RandomRunParams(top_k=exp.mine.rank_to), label, **_texts(data))["random_run"]
+    lexical = plan.add(BM25_INDEX, exp.bm25_index, label, corpus=data["corpus"])
+    params = exp.bm25.model_copy(update={"splits": ("train",), "top_k": exp.mine.rank_to})
+    label = f"{label}:train" if label else "train"
+    return plan.add(BM25, params, label, queries=data["queries"], **lexical)["bm25_run"]
+
+
+def _texts(data: Outputs) -> Outputs:
+    return {name: data[name] for name in ("queries", "corpus")}

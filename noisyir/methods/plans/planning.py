@@ -1,0 +1,19 @@
+"""The plan of an experiment, and of a suite, by the functions that its task names; no step is added here."""
+
+from pkgutil import resolve_name
+
+from noisyir.engine.plan import Plan
+from noisyir.methods.plans.experiment import Experiment
+from noisyir.methods.plans.suite import Suite
+
+
+def pipeline_of(exp: Experiment) -> Plan:
+    """The plan of what the experiment trains."""
+    plan: Plan = resolve_name(exp.task.pipeline)(exp)
+    return plan
+
+
+def bench_of(suite: Suite) -> Plan:
+    """The plan of a suite of retrievers, or of what else its experiment trains."""
+    plan: Plan = resolve_name(suite.experiment.task.bench)(suite)
+    return plan

@@ -1,0 +1,46 @@
+"""Families of trained things: what an experiment trains, with its settings, and the functions that plan it."""
+
+from typing import ClassVar, Literal
+
+from noisyir.base.variants import Variant
+from noisyir.methods.plans.method import Method
+
+
+class Task(Variant):
+    """A kind of model that an experiment trains, and its settings, which people may write in a group of its name.
+
+    pipeline, bench: the functions that plan an experiment and a suite, as `module:function`; methods_of: the family of
+    a suite's methods; reads_passages: whether documents may be cut into passages beforehand.
+    """
+
+    home: ClassVar[str] = __name__
+    group: ClassVar[str | None] = "noisyir.tasks"
+    named_by_kind: ClassVar[bool] = True
+    pipeline: ClassVar[str]
+    bench: ClassVar[str]
+    methods_of: ClassVar[type[Variant]]
+    reads_passages: ClassVar[bool] = True
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """The methods that it trains side by side; none: those of the experiment."""
+        return ()
+
+    @property
+    def own_labels(self) -> str | None:
+        """The name of labels that are wrong by themselves, so that a suite puts in no noise; None: there are none."""
+        return None
+
+    @property
+    def label_story(self) -> str | None:
+        """A sentence on such labels for a model's card."""
+        return None
+
+
+class RetrieverTask(Task):
+    """A bi-encoder; its settings are the experiment's own."""
+
+    kind: Literal["retriever"] = "retriever"
+    pipeline: ClassVar[str] = "noisyir.methods.plans.retrievers:train_retriever"
+    bench: ClassVar[str] = "noisyir.methods.plans.retrievers:noise_bench"
+    methods_of: ClassVar[type[Variant]] = Method

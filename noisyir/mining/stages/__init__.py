@@ -1,0 +1,1 @@
+"""Stages that find, judge and draw negatives; no training."""

@@ -1,0 +1,470 @@
+"""pool_candidates, score_by_..., choose_lists: the documents that a teacher reads, its scores, and its lists."""
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.base.errors import ConfigError, DataError
+from noisyir.data.artifacts import CORPUS, PAIRS, QRELS, QUERIES
+from noisyir.data.id_texts import text_key
+from noisyir.data.scored_lists import read_scored_lists
+from noisyir.data.shapes import joined
+from noisyir.engine.provenance import files_digest, may_be_absent
+from noisyir.engine.remote.shards import Block
+from noisyir.engine.stage import Job, Stage
+from noisyir.engine.tables import aligned, pair_ids, semi_join
+from noisyir.mining.artifacts import CANDIDATE_POOL
+from noisyir.mining.teachers import (
+    CrossEncoderTeacher,
+    FileTeacher,
+    ListParams,
+    PoolParams,
+    RankerTeacher,
+    Teacher,
+    average,
+    chosen,
+    weakness,
+)
+from noisyir.models.artifacts import RANKER
+from noisyir.models.weights import classifier_digest, classifier_labels, locate_classifier
+from noisyir.retrieval.artifacts import BM25_RUN, DOC_VECTORS, LEXICAL_INDEX, QUERY_VECTORS
+from noisyir.retrieval.measures import judged, per_query, ranked
+from noisyir.training.artifacts import TEACHER_SCORES, TRIAL
+from noisyir.training.launch import in_processes
+from noisyir.training.stages.inputs import distinct_ids, pairs_are_there, start_ranker, training_context, without_trial
+
+if TYPE_CHECKING:
+    from noisyir.mining.candidates import Rows, Scores
+    from noisyir.models.ranker import Ranker
+    from noisyir.training.lists import Lists, TrainingTexts
+
+log = logging.getLogger(__name__)
+_WEIGHTS = "teacher.weights"
+_PAIR = ["query_id", "doc_id"]
+_ORDER = [(name, "ascending") for name in _PAIR]
+
+
+def pool_candidates(job: Job[PoolParams]) -> None:
+    """The first hits of every run, of training queries with a pair and of dev queries, and the given documents."""
+    pairs, queries = without_trial(job, job.table("pairs")), job.table("queries")
+    given = pairs.filter(pc.equal(pairs["split"], "train")).select(_PAIR)
+    dev = queries.filter(pc.equal(queries["split"], "dev"))["query_id"]
+    asked = distinct_ids(given["query_id"], dev)
+    hits = pa.concat_tables(job.tables("run").values())
+    hits = hits.filter(pc.and_(pc.less_equal(hits["rank"], job.params.depth), pc.is_in(hits["query_id"], asked)))
+    both = pa.concat_tables([given, hits.select(_PAIR)])
+    pool = both.group_by(_PAIR, use_threads=False).aggregate([]).sort_by(_ORDER)
+    pool = pool.append_column("split", aligned(pool, queries, ["query_id"])["split"])
+    job.write("candidate_pool", pool.append_column("given", pa.array(semi_join(pool, given))))
+    job.note("pool", {"queries": len(asked), "documents": len(pool), "given": len(given)})
+
+
+def score_by_retrieval(job: Job[Teacher]) -> None:
+    """Score the pool by BM25, by vectors, or by both."""
+    pool = job.table("pool")
+    query = numbered(pool["query_id"])
+    lexical = _lexical(job, pool, query) if "lexical" in job.params.reads else None
+    dense = _dense(job, pool) if "vectors" in job.params.reads else None
+    write_scores(job, pool, job.params.combined(lexical, dense, query))
+
+
+def numbered(ids: pa.ChunkedArray) -> "Rows":
+    """A number for each id, in the order in which they come first."""
+    return np.asarray(ids.combine_chunks().dictionary_encode().indices, np.int64)
+
+
+def write_scores(job: Job[Any], pool: pa.Table, score: "Scores", fold: "Rows | None" = None) -> None:
+    """The teacher's scores of the pool.  DataError where one is not a finite number."""
+    if bad := int((~np.isfinite(score)).sum()):
+        raise DataError(f"the teacher {job.params.kind} gives {bad:,} of {len(pool):,} documents no finite score")
+    folds = np.full(len(pool), -1) if fold is None else fold
+    job.write(
+        "teacher_scores",
+        pool.select(_PAIR)
+        .append_column("score", pa.array(score, pa.float32()))
+        .append_column("teacher", pa.repeat(pa.scalar(job.params.kind), len(pool)))
+        .append_column("fold", pa.array(folds, pa.int32())),
+    )
+
+
+def _lexical(job: Job[Any], pool: pa.Table, query: "Rows") -> "Scores":
+    """BM25's score of each row; 0 where no term of the query is in the document."""
+    from noisyir.retrieval.numpy_bm25 import NumpyBm25
+
+    searcher = NumpyBm25(job.folder("lexical_index") / "bm25s", k1=job.params.k1, b=job.params.b)
+    texts = aligned(pool, job.table("queries"), ["query_id"])["text"]
+    document = pc.index_in(pool["doc_id"], value_set=searcher.doc_ids).to_numpy()
+    score = np.zeros(len(pool), np.float32)
+    starts = np.append(np.unique(query, return_index=True)[1], len(pool))
+    for number, start in enumerate(starts[:-1]):
+        rows = slice(start, starts[number + 1])
+        found = searcher.scores(texts[start].as_py())
+        score[rows] = 0.0 if found is None else found[document[rows]]
+        job.progress(number + 1, len(starts) - 1, "queries")
+    return score
+
+
+def _dense(job: Job[Teacher], pool: pa.Table) -> "Scores":
+    """Inner products of the vectors of each row's query and document."""
+    from noisyir.mining.candidates import dot_rows
+    from noisyir.mining.stages.candidates import VECTORS_AT_ONCE, picked_vectors
+
+    asked, named = pool["query_id"].unique(), pool["doc_id"].unique()
+    rows = aligned(pa.table({"doc_id": named}), job.table("corpus"), ["doc_id"])["doc_row"].combine_chunks()
+    encoded = (batch for table in job.tables("query_vectors").values() for batch in table.to_batches())
+    queries = picked_vectors(encoded, "query_vectors", asked)
+    documents = picked_vectors(job.batches("doc_vectors", VECTORS_AT_ONCE), "doc_vectors", rows)
+    places = (
+        pc.index_in(pool[name], value_set=ids).to_numpy() for name, ids in zip(_PAIR, (asked, named), strict=True)
+    )
+    query, document = places
+    return dot_rows(queries, query, documents, document, 256)
+
+
+def score_by_cross_encoder(job: Job[CrossEncoderTeacher]) -> None:
+    """Score the pool by the logits of a classifier."""
+    from noisyir.mining.stages.relevance_judges import pair_logits
+
+    pool = job.table("pool")
+    write_scores(job, pool, pair_logits(job, pool, cross_encoder_shards))
+
+
+def cross_encoder_shards(job: Job[CrossEncoderTeacher], blocks: Sequence[Block]) -> Iterator[pa.Table]:
+    """The logits of some blocks of the pool."""
+    from noisyir.mining.stages.relevance_judges import block_logits
+
+    folder = locate_classifier(job.params.weights, _WEIGHTS)
+    return block_logits(job, folder, job.params.max_len, job.table("pool"), blocks)
+
+
+def check_labels(params: CrossEncoderTeacher) -> None:
+    """DataError for weights that are no cross-encoder; a warning where one tells two labels apart."""
+    if classifier_labels(params.weights, _WEIGHTS) == 2:
+        log.warning("%s=%s tells two labels apart: its score is logit of label 1 minus logit of label 0", _WEIGHTS,
+                    params.weights)  # fmt: skip
+
+
+@in_processes
+def score_by_ranker(job: Job[RankerTeacher]) -> None:
+    """Train a ranker without each fold of the queries, and score this fold's documents by it.
+
+    Dev queries are in the folds, too, and in no training.
+    """
+    from noisyir.training.lists import folds_of, read_texts
+    from noisyir.training.ranker import trained_apart
+
+    pool, params, context = job.table("pool"), job.params, training_context(job)
+    documents = read_texts(job.batches("corpus"), pool["doc_id"].unique())
+    asked = pa.table({"query_id": pool["query_id"].unique()})
+    texts = aligned(asked, job.table("queries"), ["query_id"])["text"].to_pylist()
+    fold = folds_of(texts, params.folds, job.rng("folds"))[numbered(pool["query_id"])]
+    start, score = start_ranker(job), np.zeros(len(pool), np.float32)
+    for number in range(params.folds):
+        rows, made = np.flatnonzero(fold == number), job.work / f"fold{number}.npy"
+        if not made.exists():  # else a build that was killed has got so far
+            lists = _lists_of(job, pool.filter(pa.array(fold != number)), documents)
+            ranker = trained_apart(start, lists, number, params, context)
+            found = _read_pairs(job, ranker, pool.take(rows), documents)
+            half = made.with_suffix(f".{os.getpid()}.npy")
+            np.save(half, found, allow_pickle=False)
+            half.replace(made)
+        score[rows] = np.load(made, allow_pickle=False)
+    job.note("cross_fitted", {"folds": params.folds, "pairs_read": len(pool)})
+    write_scores(job, pool, score, fold)
+
+
+def _lists_of(job: Job[RankerTeacher], pool: pa.Table, documents: "TrainingTexts") -> "Lists":
+    """Lists of the training queries of a part of the pool: a given document, and others of the pool."""
+    from noisyir.training.lists import ranking_lists
+
+    training = pool.filter(pc.equal(pool["split"], "train"))
+    negatives = training.filter(pc.invert(training["given"]))
+    return ranking_lists(training.filter(training["given"]), job.table("queries"), documents, negatives)
+
+
+def _read_pairs(job: Job[RankerTeacher], ranker: "Ranker", rows: pa.Table, documents: "TrainingTexts") -> "Scores":
+    """The ranker's logits of these rows; those of equal texts are read once, so that they score alike."""
+    from noisyir.models.cross_encoder import CrossEncoder, TextPairs
+
+    asked = aligned(rows, job.table("queries"), ["query_id"])["text"].combine_chunks().dictionary_encode()
+    size = len(documents.texts)
+    keys, place = np.unique(
+        np.asarray(asked.indices, np.int64) * size + documents.passages(rows["doc_id"]), return_inverse=True
+    )
+    query, document = np.divmod(keys, size)
+    texts = TextPairs(*(of.take(pa.array(some)).to_pylist()
+                        for of, some in ((asked.dictionary, query), (documents.texts, document))))  # fmt: skip
+    judge = CrossEncoder(ranker.model, ranker.tokenizer, ranker.max_len)
+    found: Scores = judge.logits(texts, job.runtime.batch_tokens)[place]
+    return found
+
+
+def import_scores(job: Job[FileTeacher]) -> None:
+    """Read a file's lists, find their queries and documents in the data, and note those that cannot be.
+
+    A query or a document is found by its id, else by its text.  DataError where less than half of the lists are left.
+    """
+    lists = read_scored_lists(_file(job.params))
+    queries, pairs = job.table("queries"), without_trial(job, job.table("pairs"))
+    asked = queries.filter(pc.is_in(queries["split"], pa.array(["train", "dev"])))
+    query_of = _Found.of(zip(asked["query_id"].to_pylist(), asked["text"].to_pylist(), strict=True))
+    named = {one.doc_id for of in lists for one in of.documents if one.doc_id is not None}
+    read = {text_key(joined(one)) for of in lists for one in of.documents if one.text}
+    document_of = _Found.of(_documents_named(job, named, read))
+    given = dict.fromkeys(pair_ids(pairs.filter(pc.equal(pairs["split"], "train"))))
+    training = {query_id for query_id, _ in given}
+    rows, left_out = dict[tuple[str, str], float](), Counter[str]()
+    for one in lists:
+        query_id = query_of.name(one.query_id, one.query)
+        if query_id is None or one.is_padded:
+            left_out["padding" if one.is_padded else "unknown_query"] += 1
+            continue
+        found = [document_of.name(document.doc_id, joined(document)) for document in one.documents]
+        left_out["unknown_documents"] += found.count(None)
+        pairs_of = {(query_id, name): score for name, score in zip(found, one.scores, strict=True) if name is not None}
+        if query_id in training and not pairs_of.keys() & given.keys():
+            left_out["without_a_given_document"] += 1
+        else:
+            rows |= pairs_of
+    taught = {query_id for query_id, _ in rows}
+    missed = {why: number for why, number in left_out.items() if number}
+    told = {"lists": len(lists), "left_out": missed, "pairs_without": sum(q not in taught for q, _ in given)}
+    _tell_import(told)
+    job.note("imported", told)
+    pool = pa.Table.from_pylist([dict(zip(_PAIR, pair, strict=True)) for pair in sorted(rows)])
+    pool = pool.append_column("split", aligned(pool, queries, ["query_id"])["split"])
+    job.write("candidate_pool", pool.append_column("given", pa.array([pair in given for pair in sorted(rows)])))
+    write_scores(job, pool, np.array([rows[pair] for pair in sorted(rows)], np.float32))
+
+
+def _tell_import(told: dict[str, Any]) -> None:
+    """A warning of what was not found; DataError where that is more than half of the lists."""
+    count, left_out = told["lists"], told["left_out"]
+    gone = sum(number for why, number in left_out.items() if why != "unknown_documents")
+    said = [f"{number:,} {_LEFT_OUT[why]}" for why, number in left_out.items()]
+    if 2 * gone > count:
+        raise DataError(f"teacher.path: of {count:,} lists {gone:,} cannot be used: {', '.join(said)}")
+    if told["pairs_without"]:
+        said.append(f"{told['pairs_without']:,} training pairs without any list")
+    if said:
+        log.warning(
+            "scored lists: of %s lists %s are used; there are %s", f"{count:,}", f"{count - gone:,}", ", ".join(said)
+        )
+
+
+_LEFT_OUT = {
+    "padding": "lists padded with 100 and zeros, which no teacher gave",
+    "unknown_query": "lists of queries that are neither in train nor in dev",
+    "unknown_documents": "scores of documents that the data does not have",
+    "without_a_given_document": "lists that score no document given to their query",
+}
+
+
+def _file(params: FileTeacher) -> Path:
+    if params.path is None:
+        raise ConfigError("teacher.path: name the file of scored lists")
+    return Path(params.path)
+
+
+def _check(params: FileTeacher) -> None:
+    """DataError where the file cannot be read, or has scores that are none."""
+    read_scored_lists(_file(params))
+
+
+@may_be_absent
+def _digest(params: FileTeacher) -> str:
+    """Of the file.  DataError where there is none."""
+    path = _file(params)
+    if not path.is_file():
+        raise DataError(f"{path} is not a file: set teacher.path to a file of scored lists")
+    return files_digest(path.parent, [path])
+
+
+def _documents_named(job: Job[FileTeacher], ids: set[str], keys: set[int]) -> Iterator[tuple[str, str]]:
+    """(id, title and text) of the corpus' documents with one of these ids, or a text of one of these keys."""
+    for batch in job.batches("corpus"):
+        for doc_id, *said in zip(*(batch[name].to_pylist() for name in ("doc_id", "title", "text")), strict=True):
+            if doc_id in ids or (keys and text_key(" ".join(said)) in keys):
+                yield doc_id, " ".join(said)
+
+
+class _Found(NamedTuple):
+    """Ids that the data has, and the first id of each text."""
+
+    ids: set[str]
+    of_text: dict[int, str]
+
+    @classmethod
+    def of(cls, named: Iterable[tuple[str, str]]) -> "_Found":
+        """Of (id, text)."""
+        ids, of_text = set[str](), dict[int, str]()
+        for name, text in named:
+            ids.add(name)
+            of_text.setdefault(text_key(text), name)
+        return cls(ids, of_text)
+
+    def name(self, name: str | None, text: str) -> str | None:
+        """The id that is meant; None where the data has neither it nor the text."""
+        return name if name in self.ids else self.of_text.get(text_key(text)) if text else None
+
+
+def choose_lists(job: Job[ListParams]) -> None:
+    """The list of each training query, by the scores of one teacher or by the average of several.
+
+    Left out are lists of one document, and those in which all scores are equal: neither has an order to teach.
+    """
+    pool, tables = job.table("pool"), [table.sort_by(_ORDER) for table in job.tables("scores").values()]
+    if any(table.select(_PAIR) != pool.select(_PAIR) for table in tables):
+        raise DataError("a teacher scored other documents than the pool's: score this very pool")
+    query = numbered(pool["query_id"])
+    columns = [table["score"].to_numpy() for table in tables]
+    score = columns[0] if len(columns) == 1 else average(columns, query).astype(np.float32)
+    scored = pool.select(_PAIR).append_column("score", pa.array(score, pa.float32()))
+    _measure(job, pool, score)
+    given, training = np.asarray(pool["given"]), np.asarray(pc.equal(pool["split"], "train"))
+    starts = np.append(np.unique(query, return_index=True)[1], len(query))
+    kept, left_out, rng = [np.empty(0, np.int64)], {"one_document": 0, "equal_scores": 0}, job.rng("lists")
+    for first, end in pairwise(starts):
+        if not training[first]:
+            continue
+        rows = first + chosen(score[first:end], given[first:end], job.params, rng)
+        if len(rows) < 2 or np.ptp(score[rows]) == 0:
+            left_out["one_document" if len(rows) < 2 else "equal_scores"] += 1
+        else:
+            kept.append(rows)
+    told = {"lists": len(kept) - 1, "left_out": left_out}
+    job.note("lists", told)
+    _refuse_empty(told)
+    name = pa.scalar("+".join(table["teacher"][0].as_py() for table in tables))
+    folds = np.max([table["fold"].to_numpy() for table in tables], axis=0)
+    scored = scored.append_column("teacher", pa.repeat(name, len(pool)))
+    job.write("teacher_scores", scored.append_column("fold", pa.array(folds, pa.int32())).take(np.concatenate(kept)))
+
+
+def _refuse_empty(told: dict[str, Any]) -> None:
+    """DataError where no list is left; a warning where some are left out."""
+    said = ", ".join(f"{count:,} of {why.replace('_', ' ')}" for why, count in told["left_out"].items() if count)
+    if not told["lists"]:
+        raise DataError(
+            f"no list has an order to teach: {said or 'there are none'}: name another teacher, or more depth"
+        )
+    if said:
+        log.warning("lists without an order to teach are left out: %s; %s are left", said, f"{told['lists']:,}")
+
+
+def _measure(job: Job[ListParams], pool: pa.Table, score: "Scores") -> None:
+    """Note MRR@10 of teacher and student on the dev queries' pool, and warn where the teacher is not the better one."""
+    judgements = judged(
+        job.table("qrels"), pool.filter(pc.equal(pool["split"], "dev"))["query_id"].unique().to_pylist()
+    )
+    if not judgements:
+        return
+    student = job.table("student").sort_by(_ORDER)["score"].to_numpy()
+    values = {}
+    for name, scores in (("teacher", score), ("student", student)):
+        run = pool.select(_PAIR).append_column("score", pa.array(scores))
+        run = run.sort_by([("query_id", "ascending"), ("score", "descending"), ("doc_id", "ascending")])
+        run = run.append_column("rank", pa.array(np.arange(len(run)), pa.int32()))
+        values[name] = float(pc.mean(per_query(ranked(run, judgements), judgements, ["RR@10"])["value"]).as_py())
+    job.note("dev", {"queries": len(judgements), **values})
+    if said := weakness(**values):
+        log.warning(said)
+
+
+POOL_CANDIDATES = Stage(
+    name="pool_candidates",
+    version=1,
+    params=PoolParams,
+    reads={
+        "run": BM25_RUN["query_id", "doc_id", "rank"].each(),
+        "pairs": PAIRS["query_id", "doc_id", "split"],
+        "trial": TRIAL.all().or_none(),
+        "queries": QUERIES["query_id", "split"],
+    },
+    writes={"candidate_pool": CANDIDATE_POOL},
+    run=pool_candidates,
+    fits=pairs_are_there,
+)
+SCORE_BY_RETRIEVAL = Stage(
+    name="score_by_retrieval",
+    version=1,
+    params=Teacher,
+    reads={
+        "pool": CANDIDATE_POOL.all(),
+        "queries": QUERIES["query_id", "text"],
+        "corpus": CORPUS["doc_id", "doc_row"],
+        "lexical_index": LEXICAL_INDEX.all().or_none(),
+        "doc_vectors": DOC_VECTORS.all().or_none(),
+        "query_vectors": QUERY_VECTORS.all().each().or_none(),
+    },
+    writes={"teacher_scores": TEACHER_SCORES},
+    run=score_by_retrieval,
+)
+SCORE_BY_CROSS_ENCODER = Stage(
+    name="score_by_cross_encoder",
+    version=1,
+    params=CrossEncoderTeacher,
+    reads={
+        "pool": CANDIDATE_POOL.all(),
+        "queries": QUERIES["query_id", "text"],
+        "corpus": CORPUS["doc_id", "title", "text"],
+    },
+    writes={"teacher_scores": TEACHER_SCORES},
+    run=score_by_cross_encoder,
+    raw={"weights": lambda params: classifier_digest(params.weights, _WEIGHTS)},
+    pool="gpu",
+    spreads=True,
+    ready=check_labels,
+)
+SCORE_BY_RANKER = Stage(
+    name="score_by_ranker",
+    version=1,
+    params=RankerTeacher,
+    reads={
+        "pool": CANDIDATE_POOL.all(),
+        "ranker": RANKER.all(),
+        "queries": QUERIES["query_id", "text"],
+        "corpus": CORPUS["doc_id", "title", "text"],
+    },
+    writes={"teacher_scores": TEACHER_SCORES},
+    run=score_by_ranker,
+    seeded=True,
+    pool="gpu",
+)
+IMPORT_SCORES = Stage(
+    name="import_scores",
+    version=1,
+    params=FileTeacher,
+    reads={
+        "pairs": PAIRS["query_id", "doc_id", "split"],
+        "trial": TRIAL.all().or_none(),
+        "queries": QUERIES["query_id", "text", "split"],
+        "corpus": CORPUS["doc_id", "title", "text"],
+    },
+    writes={"candidate_pool": CANDIDATE_POOL, "teacher_scores": TEACHER_SCORES},
+    run=import_scores,
+    raw={"path": _digest},
+    ready=_check,
+)
+CHOOSE_LISTS = Stage(
+    name="choose_lists",
+    version=1,
+    params=ListParams,
+    reads={
+        "pool": CANDIDATE_POOL.all(),
+        "scores": TEACHER_SCORES.all().each(),
+        "student": TEACHER_SCORES.all(),
+        "qrels": QRELS["query_id", "doc_id", "relevance"],
+    },
+    writes={"teacher_scores": TEACHER_SCORES},
+    run=choose_lists,
+    seeded=True,
+)

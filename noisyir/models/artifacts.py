@@ -1,0 +1,6 @@
+"""Models and rankers as folders."""
+
+from noisyir.base.artifact import Artifact
+
+MODEL = Artifact("model", 1)
+RANKER = Artifact("ranker", 1)  # a sequence classifier of one label as Hugging Face saves it, and ranker.json

@@ -1,0 +1,1 @@
+"""Stages that make the first model and ranker; no training."""

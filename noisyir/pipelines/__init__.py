@@ -1,1 +1,0 @@
-"""Plans: an experiment's settings, its methods, and the steps that they make; no arithmetic."""

@@ -1,0 +1,65 @@
+"""Tracking and the model registry behind one small class; no mlflow package is imported here until it is needed."""
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from noisyir.base.errors import ConfigError, StoreError
+from noisyir.engine.locks import WAIT, seconds_of
+from noisyir.methods.plans.experiment import Experiment
+from noisyir.registry.tracker import Tracker
+
+if TYPE_CHECKING:
+    from noisyir.registry.registry import RegisteredCopy
+
+
+def open_tracker(*, experiment: Experiment, home: Path, enabled: bool = True, patience: float | None = None) -> Tracker:
+    """MLflow where it is installed and wanted, else a tracker that keeps nothing.
+
+    patience: seconds that a server is waited for which does not answer; None: as $NOISYIR_WAIT says, else none.
+    """
+    given = os.environ.get(WAIT)
+    patience = patience if patience is not None else seconds_of(given) if given else 0.0
+    if not enabled or find_spec("mlflow") is None:
+        return Tracker()
+    from noisyir.registry.mlflow_tracker import MlflowTracker
+
+    return MlflowTracker(experiment, home, patience)
+
+
+def registered_digests(home: Path) -> set[str]:
+    """Digests of the artifacts that the registry's models were made from; StoreError where it cannot be asked.
+
+    Empty where nothing was ever tracked.
+    """
+    tracked = "MLFLOW_TRACKING_URI" in os.environ or (home / "mlflow.db").exists()
+    if not tracked or find_spec("mlflow") is None:
+        return set()
+    from noisyir.registry.registry import digests_of_versions
+
+    try:
+        return digests_of_versions(home)
+    except ConfigError as error:
+        raise StoreError(f"nothing is deleted, because the registry cannot be asked for its needs: {error}") from error
+
+
+def registered_copies(home: Path) -> "list[RegisteredCopy]":
+    """MLflow's copies of registered models, of the database in `home`; none where nothing was tracked there.
+
+    ConfigError where the database is damaged.
+    """
+    if not (home / "mlflow.db").exists() or find_spec("mlflow") is None or "MLFLOW_TRACKING_URI" in os.environ:
+        return []
+    from noisyir.registry.registry import copies_of_versions
+
+    return copies_of_versions(home)
+
+
+def join_tracker(run_id: str | None, *, home: Path) -> Tracker:
+    """A tracker for stages that go under a run of another process's tracker; None: that one keeps nothing."""
+    if run_id is None or find_spec("mlflow") is None:
+        return Tracker()
+    from noisyir.registry.stage_runs import JoinedRun
+
+    return JoinedRun(home, run_id)

@@ -1,0 +1,151 @@
+"""MLflow's tracking store and registry: where they are, opened without noise."""
+
+import os
+import shlex
+import sqlite3
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from noisyir.base.errors import ConfigError
+from noisyir.engine.locks import held
+from noisyir.engine.outside_errors import one_line, without_password
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+
+# mlflow reads these while it is imported: whoever imports mlflow here imports this module first.
+for _name, _value in {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",  # its default waits four minutes for a server that is not there
+}.items():
+    os.environ.setdefault(_name, _value)
+
+
+@dataclass(frozen=True)
+class Backend:
+    """An open tracking store.  `artifacts`: where a new experiment keeps its files; None when a server decides."""
+
+    client: "MlflowClient"
+    uri: str
+    artifacts: str | None
+
+    def experiment_id(self, name: str) -> str:
+        """The id of the MLflow experiment `name`, which is made when it is not there."""
+        from mlflow.exceptions import MlflowException
+
+        if found := self.client.get_experiment_by_name(name):
+            return str(found.experiment_id)
+        try:
+            return str(self.client.create_experiment(name, artifact_location=self.artifacts))
+        except MlflowException as error:
+            if error.error_code == "RESOURCE_ALREADY_EXISTS" and (found := self.client.get_experiment_by_name(name)):
+                return str(found.experiment_id)  # another run made it meanwhile
+            raise
+
+    def page(self, experiment_id: str, run_id: str) -> str | None:
+        """Where a browser finds a run, without a password that the address may hold; None without a server."""
+        parts = urlsplit(without_password(self.uri))
+        if parts.scheme not in ("http", "https"):
+            return None
+        server = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        return f"{server}/#/experiments/{experiment_id}/runs/{run_id}"
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make this the store of mlflow's own code too, which takes its address from the process's environment."""
+        before = os.environ.get("MLFLOW_TRACKING_URI")
+        os.environ["MLFLOW_TRACKING_URI"] = self.uri
+        try:
+            yield
+        finally:
+            os.environ.pop("MLFLOW_TRACKING_URI")
+            if before is not None:
+                os.environ["MLFLOW_TRACKING_URI"] = before
+
+
+def connect(home: Path) -> Backend:
+    """The store at `MLFLOW_TRACKING_URI`, or the SQLite one in `home`.  ConfigError when it cannot be opened."""
+    uri, database = check_embedded(home)
+    served = uri.startswith(("http://", "https://", "databricks"))
+    from mlflow import MlflowClient
+
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with exclusive(home):  # two processes that migrate one new database break it
+            if database and not database.exists():
+                make_database(database)
+            client = MlflowClient(uri, os.environ.get("MLFLOW_REGISTRY_URI") or uri)
+            client.search_experiments(max_results=1)
+    except Exception as error:  # MLflow, its database and its server raise what they like; the user needs one line
+        what = f"{without_password(uri)}: {one_line(error)}"
+        raise ConfigError(f"cannot open MLflow at {what}. Check MLFLOW_TRACKING_URI, or --no-track") from error
+    return Backend(client, uri, None if served else (home / "mlflow-artifacts").as_uri())
+
+
+def check_embedded(home: Path) -> tuple[str, Path | None]:
+    """The tracking store's address, and its file where it is one.  ConfigError where that is there and not sound.
+
+    Cheap: MLflow is not loaded.
+    """
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home / 'mlflow.db'}"
+    if (database := database_of(uri)) is not None:
+        check_database(database)
+    return uri, database
+
+
+def exclusive(home: Path) -> AbstractContextManager[bool]:
+    """Hold the embedded store and the registry against other processes of this machine; freed by any death."""
+    return held(home / ".mlflow.lock")
+
+
+_SCHEME = "sqlite:///"
+_REMEDY = (
+    "put a backup of it back, or begin an empty registry (trained models stay in the store) with: mv {0} {0}.damaged; "
+    "--no-track runs without it"
+)
+
+
+def database_of(uri: str) -> Path | None:
+    """The file of an address such as sqlite:////home/mlflow.db; None for other kinds of databases and for servers."""
+    return Path(uri.removeprefix(_SCHEME).partition("?")[0]) if uri.startswith(_SCHEME) else None
+
+
+def check_database(path: Path) -> None:
+    """ConfigError where a database is there that is empty, damaged or none, with what to do.
+
+    A file without tables is no new database: those come into being whole.  So it was emptied, and an MLflow that
+    fills it again would show a blank registry as if nothing had been registered.
+    """
+    if not path.exists():
+        return
+    remedy = _REMEDY.format(shlex.quote(str(path)))
+    try:
+        # rw, for a reader, too, has to take back what a killed writer left half done
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as database:
+            [(fault,)] = database.execute("PRAGMA quick_check(1)").fetchall()
+            tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    except sqlite3.Error as error:
+        if error.sqlite_errorcode in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return  # another process is writing to it
+        raise ConfigError(f"the tracking database {path} is damaged: {one_line(error)}: {remedy}") from error
+    if fault != "ok":
+        raise ConfigError(f"the tracking database {path} is damaged: {' '.join(fault.split())}: {remedy}")
+    if "alembic_version" not in tables:
+        raise ConfigError(f"the tracking database {path} is empty, or none of MLflow's: {remedy}")
+
+
+def make_database(path: Path) -> None:
+    """Make MLflow's tables in a file beside `path` and move it there, so that a kill leaves no half of it."""
+    from mlflow import MlflowClient
+
+    arriving = path.with_name(f"{path.name}.arriving")
+    arriving.unlink(missing_ok=True)
+    MlflowClient(f"{_SCHEME}{arriving}").search_experiments(max_results=1)
+    arriving.replace(path)

@@ -1,0 +1,117 @@
+"""How a run measured a model that it kept: under which name, by what, and with which values query by query."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.base.settings import Params
+from noisyir.engine.meta import Meta, Ref, canonical_json, input_digests
+from noisyir.engine.provenance import lineage
+from noisyir.engine.store import Store
+from noisyir.evaluation.recommendation import Recommendation, recommendation
+from noisyir.methods.plans.experiment import Experiment
+
+PER_QUERY = "evaluation/per_query.parquet"  # among the files of an MLflow run
+_COLUMNS = ("measure", "split", "query_id", "group", "value")
+_MEASURED = ("run", "readings")  # what of a scoring's inputs is the system's and not the yardstick
+_TELLS_ONLY = {"name", "description", "seed", "expected", "published", "audit", "compare", "report"}
+_TELLS_ONLY |= {"register_if", "hybrid"}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A run's comparison: its rows, and the scoring behind each system."""
+
+    rows: list[dict[str, Any]]
+    scored: Mapping[str, Ref]
+
+    def own(self, system: str | None) -> list[dict[str, Any]]:
+        """The rows of one system that tell its own mean and interval, each measure and split once."""
+        of_system = [row for row in self.rows if row["system"] == system]
+        return list({(row["measure"], row["split"]): row for row in of_system}.values())
+
+
+def read_evaluation(store: Store, comparison: Ref | None) -> Evaluation:
+    """The comparison's values; nothing where the run has none."""
+    if comparison is None:
+        return Evaluation([], {})
+    scored = {name.removeprefix("metrics."): ref for name, ref in store.builds.meta(comparison).input_refs()}
+    return Evaluation(store.builds.table(comparison).to_pylist(), scored)
+
+
+def read_recommendation(store: Store, exp: Experiment, results: Mapping[str, Ref]) -> Recommendation | None:
+    """The best of the run's systems, and which models are worth using; None where the run did not say."""
+    if "standings" not in results:
+        return None
+    return recommendation([store.builds.table(results["standings"])], exp.compare.confidence)
+
+
+def system_of(store: Store, evaluation: Evaluation, model: Ref) -> str | None:
+    """The system that was scored with this very model: the one with the fewest builds between; None where none was.
+
+    A ranker may judge what another system is trained on, and a retriever finds what a ranker ranks: neither is theirs.
+    """
+    steps = {system: _steps_between(store, scored, model) for system, scored in evaluation.scored.items()}
+    reached = {system: count for system, count in steps.items() if count is not None}
+    return min(reached, key=lambda system: reached[system], default=None)
+
+
+def _steps_between(store: Store, scored: Ref, model: Ref) -> int | None:
+    """How many builds lie between a scoring and the model that it was made from; None where it was not."""
+    layer, seen, count = [scored], set[tuple[str, str]](), 0
+    while layer:
+        metas = [store.builds.meta(ref) for ref in layer if (ref.key, ref.build) not in seen]
+        seen |= {(meta.key, meta.build) for meta in metas}
+        layer = [source for meta in metas for _, source in meta.input_refs()]
+        if model in layer:
+            return count
+        count += 1
+    return None
+
+
+def eval_digest(scored: Meta) -> str:
+    """A digest of the yardstick: equal where judgements, queries and scoring of two models are equal."""
+    judged_by = {name: value for name, value in input_digests(scored.inputs).items() if name not in _MEASURED}
+    return _digest({"inputs": judged_by, "params": scored.params, "version": scored.version})
+
+
+def per_query(store: Store, evaluation: Evaluation) -> pa.Table:
+    """The values of every system: system, measure, split, query_id, group, value; without the rows of means."""
+    tables = []
+    for system, scored in evaluation.scored.items():
+        table = store.builds.table(scored, _COLUMNS)
+        table = table.filter(pc.is_valid(table["query_id"]))
+        tables.append(table.add_column(0, "system", pa.repeat(system, table.num_rows)))
+    return pa.concat_tables(tables)
+
+
+def recipe(exp: Experiment, store: Store, model: Ref) -> str:
+    """A digest of all that decides the model but the seed: settings, raw data, and the versions of the stages.
+
+    Settings that only name, show or compare are left out; so is where data lies, for its content is in it.
+    """
+    sources = sorted(
+        [meta.stage, meta.version, {name: value for name, value in meta.inputs.items() if isinstance(value, str)}]
+        for meta in lineage(store, [model])
+    )
+    settings = {name: value for name, value in _settings(exp).items() if name not in _TELLS_ONLY}
+    unique = [source for number, source in enumerate(sources) if source not in sources[:number]]
+    return _digest({"settings": settings, "sources": unique})
+
+
+def _settings(value: Any) -> Any:
+    """Settings as JSON has them, at any depth without the places of raw input."""
+    if isinstance(value, Params):
+        left_out = set(value.locations())
+        return {name: _settings(inner) for name, inner in value if name not in left_out}
+    if isinstance(value, Mapping):
+        return {str(name): _settings(inner) for name, inner in value.items()}
+    return [_settings(inner) for inner in value] if isinstance(value, tuple | list) else value
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()

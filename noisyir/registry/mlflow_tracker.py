@@ -1,0 +1,151 @@
+"""A pipeline run in MLflow: the parent of its stages' runs, with the measures, the report and the models."""
+
+import logging
+import tempfile
+import time
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from noisyir.base.errors import ConfigError
+from noisyir.engine.known_stages import known_stages
+from noisyir.engine.meta import Meta, Ref
+from noisyir.engine.stage import Stage, Step
+from noisyir.engine.store import Store
+from noisyir.methods.plans.experiment import Experiment
+from noisyir.registry.backend import check_embedded, exclusive
+from noisyir.registry.stage_runs import StageRuns, unless_lost
+
+if TYPE_CHECKING:
+    from noisyir.registry.card import Card
+    from noisyir.registry.evaluation import Evaluation
+    from noisyir.registry.kinds import Kind
+
+
+log = logging.getLogger("noisyir")
+
+_ASK_AGAIN_SECONDS = 2.0
+
+
+class MlflowTracker(StageRuns):
+    """Tracks one pipeline run.  ConfigError when MLflow cannot be opened."""
+
+    opens = True
+
+    def __init__(self, experiment: Experiment, home: Path, patience: float = 0.0) -> None:
+        super().__init__(home)
+        self.experiment = experiment
+        self._patience = patience
+        self._seen: dict[str, Stage] = {}  # stages of this run, which need not be noisyir's own
+
+    def ready(self, new: bool) -> None:
+        """ConfigError where MLflow's database is damaged, or, if anything would be tracked, cannot be reached.
+
+        A server is waited for as long as the tracker's patience lasts, for it may be starting.
+        """
+        _, database = check_embedded(self.home)
+        until, told = time.monotonic() + (0.0 if database else self._patience), False
+        while new:
+            try:
+                assert self._backend
+                return
+            except ConfigError as error:
+                if time.monotonic() >= until:
+                    raise
+                if not told:
+                    log.warning("waiting for MLflow, for %.0f s at most: %s", self._patience, error)
+                told = True
+                time.sleep(_ASK_AGAIN_SECONDS)
+
+    @unless_lost
+    def run_id(self, begin: bool = True) -> str | None:
+        """The parent run's id; None where it was not made and is not to be."""
+        return self.parent if begin or "parent" in vars(self) else None
+
+    @cached_property
+    def parent(self) -> str:
+        """The run, which is made when it is first asked for."""
+        run = self._client.create_run(self.experiment_id, run_name=self.experiment.name, tags=self._common_tags)
+        self._log_params(run.info.run_id, self.experiment.model_dump(mode="json"))
+        return str(run.info.run_id)
+
+    @cached_property
+    def experiment_id(self) -> str:
+        """That of `noisyir-NAME`, which is made when it is not there."""
+        return self._backend.experiment_id(f"noisyir-{self.experiment.name}")
+
+    def finished(self, step: Step, meta: Meta, cached: bool) -> None:
+        """As for every tracker; and remember the stage, whose story the registry tells."""
+        self._seen[step.stage.name] = step.stage
+        super().finished(step, meta, cached)
+
+    def abort(self, error: BaseException) -> None:
+        """Close the parent run as failed; nothing when no stage executed."""
+        if "parent" in vars(self):
+            self._fail(self.parent, error)
+
+    def finish(self, store: Store, results: Mapping[str, Ref]) -> dict[str, str]:
+        """Keep measures and report in the parent run, register the models; what it returns names them."""
+        return self._conclude(store, results) or {}
+
+    @unless_lost
+    def _conclude(self, store: Store, results: Mapping[str, Ref]) -> dict[str, str]:
+        from noisyir.registry.card import metric_name, run_note, write_card
+        from noisyir.registry.evaluation import read_evaluation
+        from noisyir.registry.kinds import kinds
+        from noisyir.registry.registry import champion_of
+
+        parent, evaluation = self.parent, read_evaluation(store, results.get("comparison"))
+        stages = {**known_stages(), **self._seen}
+        cards = {
+            kind: write_card(
+                self.experiment, store, results, evaluation, kind, champion_of(self._backend, kind.name), stages
+            )
+            for kind in kinds()
+            if kind.kept in results
+        }  # fmt: skip
+        for row in evaluation.rows:
+            self._add(parent, f"{row['system']}.{metric_name(row)}", row["mean"])
+        self._send()
+        first = next(iter(cards.values()), None)
+        self._set_tags(parent, {"mlflow.note.content": first.text if first else run_note(self.experiment, evaluation)})
+        if own := evaluation.own(self.experiment.kept):
+            name = f"{self.experiment.name} · {self.experiment.kept} · {own[0]['mean']:.3f}"
+            self._client.update_run(parent, name=name)
+        self._keep_files(store, results, evaluation)
+        facts = {"mlflow_run": parent, **self._register(store, results, cards)}
+        if page := self._backend.page(self.experiment_id, parent):
+            facts["mlflow_page"] = page
+        self._client.set_terminated(parent, "FINISHED")
+        return facts
+
+    def _keep_files(self, store: Store, results: Mapping[str, Ref], evaluation: "Evaluation") -> None:
+        """The report, and every system's values query by query, so that models can be compared without the store."""
+        import pyarrow.parquet as pq
+
+        from noisyir.registry.evaluation import PER_QUERY, per_query
+
+        if report := results.get("report"):
+            self._client.log_artifacts(self.parent, str(store.builds.folder(report)), "report")
+        if evaluation.scored:
+            folder, _, name = PER_QUERY.rpartition("/")
+            with tempfile.TemporaryDirectory() as temporary:
+                path = Path(temporary) / name
+                pq.write_table(per_query(store, evaluation), path)
+                self._client.log_artifact(self.parent, str(path), folder)
+
+    def _register(self, store: Store, results: Mapping[str, Ref], cards: "Mapping[Kind, Card]") -> dict[str, str]:
+        from noisyir.registry.registry import Origin, register
+
+        made, refused, origin = [], [], Origin(self.parent, self.experiment_id, self._common_tags)
+        with exclusive(self.home):
+            for kind, card in cards.items():
+                if card.against and self.experiment.register_if == "better":
+                    refused.append(kind.name)
+                    continue
+                model = results[kind.kept]
+                number = register(self._backend, kind, model, store.builds.folder(model), card, origin)
+                made.append(f"{kind.name} v{number}")
+        facts = {"registered": ", ".join(made), "refused": ", ".join(refused)}
+        return {name: text for name, text in facts.items() if text}

@@ -1,0 +1,299 @@
+"""Challengers become champions, or do not; champions step back.  Every decision is logged before it takes effect."""
+
+import getpass
+import hashlib
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.base.errors import NoisyirError, StoreError
+from noisyir.engine.meta import canonical_json
+from noisyir.engine.outside_errors import is_from_outside, one_line, without_password
+from noisyir.engine.store import Store
+from noisyir.evaluation.promotion import VersionMetrics, chosen_measure, rule, shared_seeds
+from noisyir.evaluation.settings import PromoteParams
+from noisyir.registry.backend import Backend, connect, exclusive
+from noisyir.registry.card import Version
+from noisyir.registry.evaluation import PER_QUERY
+from noisyir.registry.kinds import Kind, kind_of
+from noisyir.registry.registry import CHALLENGER, CHAMPION, champion_of, find_version
+from noisyir.registry.standing import Decision
+
+
+def promote(
+    name: str,
+    version: str | None,
+    params: PromoteParams,
+    *,
+    store: Store,
+    flow_run: str | None = None,
+    forced: bool = False,
+) -> Decision:
+    """Decide whether a version, the challenger unless one is named, becomes champion, and do it.
+
+    forced: also one that is no better than BM25 or than the untrained model.
+    Nothing but MLflow is needed of the models; the store keeps the log.  StoreError or ConfigError where there is
+    nothing to decide: no such version, or a measure that was not taken.
+    """
+    kind = kind_of(name)
+    with _registry(store) as backend:
+        found = find_version(backend, f"models:/{kind.name}" + (f"/{version}" if version else f"@{CHALLENGER}"))
+        challenger = Version(str(found.version), found.tags)
+        champion = champion_of(backend, kind.name)
+        line = _line(kind, challenger, champion, flow_run)
+        if champion and champion.version == challenger.version:
+            return Decision(
+                verdict="already champion", reasons=("nothing to do",), champion_after=champion.version, **line
+            )
+        stepped_back = None if version else _rolled_back(store, kind, challenger)
+        if stepped_back:
+            reason = f"it was rolled back at {stepped_back}; --version {challenger.version} has it judged nevertheless"
+            after = champion.version if champion else None
+            decision = Decision(verdict="refused", reasons=(reason,), champion_after=after, **line)
+        else:
+            decision = _judged(
+                backend, kind, challenger, champion, params, line, log=decisions(store, kind.name), forced=forced
+            )
+        _carry_out(backend, store, decision)
+    return decision
+
+
+def roll_back(name: str, *, store: Store, flow_run: str | None = None) -> Decision:
+    """Make the champion before the present one champion again, as the log has it.
+
+    StoreError where there is no champion, or the log knows none before it.
+    """
+    kind = kind_of(name)
+    with _registry(store) as backend:
+        champion = champion_of(backend, kind.name)
+        if champion is None:
+            raise StoreError(f"{kind.name} has no champion to roll back")
+        earlier = before(decisions(store, kind.name), champion.version)
+        if earlier is None:
+            raise StoreError(
+                f"{kind.name} v{champion.version}: the log in {store.url} knows no champion before it; "
+                f"promote another: noisyir promote {kind.name} --version N"
+            )
+        restored = find_version(backend, f"models:/{kind.name}/{earlier}")
+        decision = Decision(
+            verdict="rolled back",
+            reasons=(f"v{earlier} is champion again",),
+            champion_after=earlier,
+            versions=_facts(champion, Version(earlier, restored.tags)),
+            **_line(kind, champion, champion, flow_run),
+        )
+        _carry_out(backend, store, decision)
+    return decision
+
+
+def before(log: Sequence[Mapping[str, Any]], champion: str) -> str | None:
+    """The version that was champion before this champion, by a log, newest first; None where it knows none.
+
+    The log is played from its beginning.  What it says was champion before each line counts more than what the line
+    before said comes after: a process may die between its line and the alias, and people set aliases by hand.  So a
+    roll-back is left out whose champion was still champion afterwards.
+    """
+    stack: list[str] = []
+    lines = [line for line in reversed(log) if line["verdict"] in ("promoted", "rolled back")]
+    for line, found_next in zip(lines, [*(line["champion_before"] for line in lines[1:]), champion], strict=True):
+        _make_top(stack, line["champion_before"])
+        if line["verdict"] == "promoted":
+            stack.append(line["champion_after"])
+        elif found_next != line["champion_before"]:
+            stack.pop()
+            _make_top(stack, line["champion_after"])
+    _make_top(stack, champion)
+    return stack[-2] if len(stack) > 1 else None
+
+
+def _make_top(stack: list[str], champion: str | None) -> None:
+    """Take champions off until this one is the last; one that is not there had none before that the log knows."""
+    while stack and stack[-1] != champion:
+        stack.pop()
+    if not stack and champion is not None:
+        stack.append(champion)
+
+
+def decisions(store: Store, name: str | None = None) -> list[dict[str, Any]]:
+    """The log, newest first: of one registered model, or of all."""
+    wanted = kind_of(name).name if name else None
+    return [line for line in store.promotions.all() if wanted in (None, line["model"])]
+
+
+@contextmanager
+def _registry(store: Store) -> Iterator[Backend]:
+    """MLflow, held against others of this machine.  StoreError for what it refuses."""
+    backend = connect(store.home)
+    try:
+        with exclusive(store.home), backend.current():
+            yield backend
+    except Exception as error:
+        if isinstance(error, NoisyirError) or not is_from_outside(error):
+            raise
+        raise StoreError(f"MLflow at {without_password(backend.uri)}: {one_line(error)}") from error
+
+
+def _rolled_back(store: Store, kind: Kind, challenger: Version) -> str | None:
+    """When the version was rolled back, if that was the last that became of it."""
+    became = ("promoted", "rolled back")
+    lines = (line for line in decisions(store, kind.name) if line["version"] == challenger.version)
+    last = next((line for line in lines if line["verdict"] in became), None)
+    return str(last["when"]) if last and last["verdict"] == "rolled back" else None
+
+
+def _line(kind: Kind, about: Version, champion: Version | None, flow_run: str | None) -> dict[str, Any]:
+    """The fields of every decision."""
+    return {
+        "model": kind.name,
+        "version": about.version,
+        "champion_before": champion.version if champion else None,
+        "when": datetime.now(UTC).isoformat(timespec="microseconds"),
+        "who": f"{getpass.getuser()}@{socket.gethostname()}",
+        "flow_run": flow_run,
+    }
+
+
+def _judged(
+    backend: Backend,
+    kind: Kind,
+    challenger: Version,
+    champion: Version | None,
+    params: PromoteParams,
+    line: Mapping[str, Any],
+    *,
+    log: Sequence[Mapping[str, Any]],
+    forced: bool,
+) -> Decision:
+    """The gate's ruling on a version, with what it rests on."""
+    known = measures_of(backend, challenger, params.split)
+    by = Yardstick(chosen_measure(known, params.measure, kind.measure) if known else params.measure or "", params.split)
+    own = measured(backend, kind, challenger, by)
+    other = measured(backend, kind, champion, by) if champion else None
+    comparison = comparison_id(own, other, by) if other else None
+    yard = f"{own.eval_digest}/{by.split}"
+    look = look_of(comparison, yard, log) if comparison else 1
+    ruling = rule(own, other, params, look=look, forced=forced)
+    return Decision(
+        verdict="promoted" if ruling.promoted else "refused",
+        reasons=ruling.reasons,
+        champion_after=challenger.version if ruling.promoted else line["champion_before"],
+        measure=by.measure or None,
+        split=by.split,
+        comparison=comparison,
+        yard=yard,
+        numbers=ruling.numbers,
+        thresholds=params.model_dump(mode="json"),
+        versions=_facts(*(one for one in (champion, challenger) if one)),
+        **line,
+    )
+
+
+def _carry_out(backend: Backend, store: Store, decision: Decision) -> None:
+    """Log, then set the alias, then tell it by tags: who dies in between has left a line that says what was meant."""
+    when = datetime.fromisoformat(decision.when)
+    store.promotions.record(f"{when:%Y%m%dT%H%M%S%f}-{decision.model}", asdict(decision))
+    if decision.champion_after not in (None, decision.champion_before):
+        backend.client.set_registered_model_alias(decision.model, CHAMPION, decision.champion_after)
+    tags = {"promotion": decision.verdict, "promotion_summary": decision.summary, "promotion_decided_at": decision.when}
+    if decision.verdict == "promoted":
+        tags["promoted_at"] = decision.when
+    for name, value in tags.items():
+        backend.client.set_model_version_tag(decision.model, decision.version, name, value)
+
+
+def _facts(*versions: Version) -> dict[str, dict[str, str]]:
+    told = ("artifact_key", "artifact_digest", "eval_digest", "evaluation_run", "experiment", "recipe", "seed")
+    return {one.version: {name: one.tags[name] for name in told if name in one.tags} for one in versions}
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """A measure and the split that it is taken on."""
+
+    measure: str
+    split: str
+
+
+def measures_of(backend: Backend, version: Version, split: str) -> list[str]:
+    """The version's measures on a split, in the order of its table; nothing where it was not measured."""
+    table = _of_system(_per_query(backend, version.tags), version.tags.get("system"))
+    return list(dict.fromkeys(table.filter(pc.equal(table["split"], split))["measure"].to_pylist()))
+
+
+def measured(backend: Backend, kind: Kind, version: Version, by: Yardstick) -> VersionMetrics:
+    """The version with the values of all seeds of its recipe: of each the newest version, its own among them."""
+    values: dict[str, Mapping[str, float]] = {}
+    groups: dict[str, str] = {}
+    for tags in [*_alike(backend, kind, version), dict(version.tags)]:
+        rows = _chosen(_of_system(_per_query(backend, tags), tags.get("system")), by)
+        if rows.num_rows:
+            values[tags.get("seed", "unknown")] = dict(_columns(rows, "query_id", "value"))
+            groups |= dict(_columns(rows, "query_id", "group")) if "group" in rows.column_names else {}
+    about = (version.tags.get("experiment", ""), version.tags.get("eval_digest"), version.tags.get("recipe"))
+    floors = _floors(_chosen(_per_query(backend, version.tags), by), kind)
+    return VersionMetrics(version.version, *about, values, groups, floors)
+
+
+def comparison_id(challenger: VersionMetrics, champion: VersionMetrics, by: Yardstick) -> str:
+    """A digest of a comparison: recipes, their common seeds, and the yardstick."""
+    recipes = challenger.recipe, champion.recipe
+    content = [*recipes, challenger.eval_digest, by.measure, by.split, shared_seeds(challenger, champion)]
+    return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]
+
+
+def look_of(comparison: str, yard: str | None, log: Sequence[Mapping[str, Any]]) -> int:
+    """The how-manieth comparison by the same queries this is: its own number where it was made before.
+
+    yard: the digest of what is measured by; log: lines of decisions, in any order.
+    """
+    made = {line["comparison"]: line["numbers"]["look"] for line in log if line.get("yard") == yard and line["numbers"]}
+    return int(made.get(comparison) or 1 + max((look for look in made.values() if look), default=0))
+
+
+def _alike(backend: Backend, kind: Kind, version: Version) -> list[Mapping[str, str]]:
+    """The tags of the versions of this recipe and evaluation, oldest first; none where the version does not tell."""
+    told = ("recipe", "eval_digest", "seed")
+    if not {*told} <= set(version.tags):
+        return []
+    wanted = " and ".join(f"tags.{tag} = '{version.tags[tag]}'" for tag in told[:2])
+    found = backend.client.search_model_versions(f"name = '{kind.name}' and {wanted}")
+    return [dict(one.tags) for one in sorted(found, key=lambda one: int(one.version))]
+
+
+def _per_query(backend: Backend, tags: Mapping[str, str]) -> pa.Table:
+    """The evaluation of a version's run, of all its systems; without rows where it has none."""
+    import pyarrow.parquet as pq
+
+    columns = ("system", "measure", "split", "query_id")
+    if not (run := tags.get("evaluation_run")):
+        return pa.table({**{name: pa.array([], pa.string()) for name in columns}, "value": pa.array([], pa.float64())})
+    with tempfile.TemporaryDirectory() as temporary:
+        try:
+            return pq.read_table(backend.client.download_artifacts(run, PER_QUERY, temporary))
+        except (OSError, pa.ArrowInvalid) as error:
+            raise StoreError(f"cannot read {PER_QUERY} of the MLflow run {run}: {error}") from error
+
+
+def _of_system(table: pa.Table, system: str | None) -> pa.Table:
+    return table.filter(pc.equal(table["system"], pa.scalar(system, pa.string())))
+
+
+def _chosen(table: pa.Table, by: Yardstick) -> pa.Table:
+    return table.filter(pc.and_(pc.equal(table["measure"], by.measure), pc.equal(table["split"], by.split)))
+
+
+def _columns(table: pa.Table, *names: str) -> "zip[tuple[Any, ...]]":
+    return zip(*(table[name].to_pylist() for name in names), strict=True)
+
+
+def _floors(table: pa.Table, kind: Kind) -> dict[str, float]:
+    """The mean of each system that a model of this kind should pass; NaN of one that the run did not measure."""
+    means = {name: pc.mean(_of_system(table, name)["value"]).as_py() for name in kind.floors}
+    return {name: float("nan") if mean is None else mean for name, mean in means.items()}

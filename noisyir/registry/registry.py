@@ -1,0 +1,222 @@
+"""The model registry: trained models under one name a kind, found again by the digest of their files."""
+
+import json
+import logging
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version as version_installed
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+import yaml
+
+from noisyir.base.errors import StoreError
+from noisyir.engine.meta import Ref, contents_of
+from noisyir.engine.outside_errors import one_line, without_password
+from noisyir.registry.backend import Backend, connect
+from noisyir.registry.card import HYBRID_FILE, Card, Version, usage
+from noisyir.registry.kinds import Kind, kinds
+
+if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+
+CHALLENGER, CHAMPION = "challenger", "champion"
+_ABOUT = """{about}
+
+`champion` passed the gate of `noisyir promote`; `challenger` is the newest. Each version's page is a card: data, noise,
+measures, use, limits. The meaning of its tags, and the way to a champion, is on the page docs/operate/registry.md."""
+_MOST_VERSIONS = 10_000
+_OF_PROMOTION = "promot"  # begins the tags that registering leaves alone
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The MLflow run that a version comes from, and what is known of it beyond the model: tags of every version."""
+
+    run_id: str
+    experiment_id: str
+    tags: Mapping[str, str]
+
+
+def register(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, origin: Origin) -> str:
+    """The registered version of a model artifact, by number; the `challenger` alias points at it afterwards.
+
+    folder holds the artifact's files.  The same bytes are registered once: another call for them only brings the
+    version's tags and description up to date, if it measured anything.  Call it under `backend.exclusive`.
+    """
+    client = backend.client
+    with backend.current():
+        about = _ABOUT.format(about=kind.about)
+        if not client.search_registered_models(f"name = '{kind.name}'"):
+            client.create_registered_model(kind.name, description=about)
+        elif client.get_registered_model(kind.name).description != about:
+            client.update_registered_model(kind.name, description=about)
+        same_bytes = client.search_model_versions(f"name = '{kind.name}' and tags.artifact_digest = '{model.digest}'")
+        number = str(same_bytes[0].version) if same_bytes else _upload(backend, kind, model, folder, card, origin)
+        if card.own or not same_bytes:
+            _describe(backend, kind, number, card, origin)
+        client.set_registered_model_alias(kind.name, CHALLENGER, number)
+    return number
+
+
+def champion_of(backend: Backend, name: str) -> Version | None:
+    """The version that the alias `champion` names; None where the model has none, or is not registered at all."""
+    return aliased(backend, name, CHAMPION)
+
+
+def aliased(backend: Backend, name: str, alias: str) -> Version | None:
+    """The version that an alias names; None where the model does not have it, or is not registered at all."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        found = backend.client.get_model_version_by_alias(name, alias)
+    except MlflowException as error:  # an alias that is not set, and a model that is not there
+        if error.error_code not in ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"):
+            raise
+        return None
+    return Version(str(found.version), found.tags)
+
+
+def digests_of_versions(home: Path) -> set[str]:
+    """Digests of the artifacts behind all registered versions, with an alias or without.  ConfigError as `connect`."""
+    client = connect(home).client
+    found: set[str] = set()
+    for kind in kinds():
+        token: str | None = ""
+        while token is not None:
+            page = client.search_model_versions(f"name = '{kind.name}'", page_token=token or None)
+            found |= {digest for version in page if (digest := version.tags.get("artifact_digest"))}
+            token = page.token or None
+    return found
+
+
+@dataclass(frozen=True)
+class RegisteredCopy:
+    """MLflow's own copy of a registered model's files: the version, the folder, and the digest by which it went in."""
+
+    version: str
+    folder: Path
+    digest: str
+    experiment: str
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the files are as they were registered; all are read."""
+        return self.folder.is_dir() and contents_of(self.folder, 0, None).digest == self.digest
+
+
+def copies_of_versions(home: Path) -> list[RegisteredCopy]:
+    """Those of all versions whose files lie on this machine and that noisyir registered.  ConfigError as `connect`."""
+    client, found = connect(home).client, []
+    for kind in kinds():
+        for version in client.search_model_versions(f"name = '{kind.name}'", max_results=_MOST_VERSIONS):
+            logged = client.get_logged_model(str(version.source).removeprefix("models:/"))
+            place, digest = urlsplit(logged.artifact_location), version.tags.get("artifact_digest")
+            if digest and place.scheme in ("", "file"):
+                folder = _files_in(Path(unquote(place.path)), kind)
+                name, experiment = f"{kind.name} v{version.version}", version.tags.get("experiment", "EXPERIMENT")
+                found.append(RegisteredCopy(name, folder, digest, experiment))
+    return found
+
+
+def _files_in(logged: Path, kind: Kind) -> Path:
+    """The folder with a model's own files in what MLflow keeps of it; by its usual name where MLmodel is damaged."""
+    try:
+        about = yaml.safe_load((logged / "MLmodel").read_text("utf-8"))
+        return logged / str(about["flavors"]["python_function"]["artifacts"][kind.folder]["path"])
+    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
+        return logged / "artifacts" / kind.kept
+
+
+def find_version(backend: Backend, uri: str) -> "ModelVersion":
+    """The version that `models:/NAME@ALIAS` or `models:/NAME/VERSION` names.
+
+    StoreError when there is none, or when noisyir did not register it.
+    """
+    from mlflow.exceptions import MlflowException
+
+    path = uri.removeprefix("models:/")
+    try:
+        if "@" in path:
+            found = backend.client.get_model_version_by_alias(*path.rsplit("@", 1))
+        else:
+            name, _, number = path.rpartition("/")
+            found = backend.client.get_model_version(name, number)
+    except MlflowException as error:
+        cure = f"noisyir status lists those with an alias: {one_line(error)}"
+        if any(f"Registered Model with name={kind.name} not found" in str(error) for kind in kinds()):
+            cure = "nothing has that name yet: noisyir run EXPERIMENT registers a model worth using, with --force any"
+        raise StoreError(f"no registered model {uri} at {without_password(backend.uri)}, {cure}") from error
+    if "artifact_digest" not in found.tags:
+        raise StoreError(f"{uri} has no tag artifact_digest: noisyir did not register it, or not to the end")
+    return found
+
+
+def _describe(backend: Backend, kind: Kind, number: str, card: Card, origin: Origin) -> None:
+    """Tags and description of a version; what an earlier evaluation said of it goes."""
+    client, path = backend.client, f"#/experiments/{origin.experiment_id}/runs/{origin.run_id}"
+    tags = {**card.tags, **origin.tags, "evaluation_run": origin.run_id}
+    if page := backend.page(origin.experiment_id, origin.run_id):
+        tags["mlflow_run_url"] = page
+    for name in client.get_model_version(kind.name, number).tags:
+        if name not in tags and not name.startswith(_OF_PROMOTION):
+            client.delete_model_version_tag(kind.name, number, name)
+    for name, value in tags.items():
+        client.set_model_version_tag(kind.name, number, name, value)
+    links = [f"- MLflow run with settings, per-query values and report: [{origin.run_id}]({path})"]
+    if flow_run := origin.tags.get("flow_run"):
+        url = origin.tags.get("flow_run_url")
+        links.append(f"- Prefect flow run: [{flow_run}]({url})" if url else f"- Prefect flow run: {flow_run}")
+    parts = [card.text, usage(kind, f"models:/{kind.name}/{number}"), "### Links\n\n" + "\n".join(links)]
+    client.update_model_version(kind.name, number, description="\n\n".join(parts))
+
+
+def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, origin: Origin) -> str:
+    """Copy the model into MLflow, which must outlive the store's clean-up, and make a version of it.
+
+    With explicit ids throughout: mlflow's `log_model` would act on process-wide and thread-local state.
+    """
+    from mlflow import pyfunc
+    from mlflow.entities import LoggedModelOutput, LoggedModelStatus, Metric
+    from mlflow.models import Model
+
+    from noisyir.models.transformer_tower import quietly
+
+    # an environment without pip is no fault: the version's requirements are listed below
+    logging.getLogger("mlflow.utils.environment").setLevel(logging.ERROR)
+    client, run_id = backend.client, origin.run_id
+    params = client.get_run(run_id).data.params
+    logged = client.create_logged_model(
+        origin.experiment_id, kind.name, source_run_id=run_id, params=params, model_type=kind.noun
+    )
+    client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
+    rows, settings = kind.example
+    with tempfile.TemporaryDirectory() as temporary, quietly():  # the example is predicted, to learn the signature
+        packed, hybrid = Path(temporary) / "model", Path(temporary) / HYBRID_FILE
+        if card.hybrid:
+            hybrid.write_text(json.dumps(card.hybrid, indent=1))
+        pyfunc.save_model(
+            packed,
+            python_model=str(kind.code),
+            artifacts={kind.folder: str(folder), **({hybrid.stem: str(hybrid)} if card.hybrid else {})},
+            # besides MLflow, as installed here, without local labels such as +cpu
+            pip_requirements=[f"{name}=={version_installed(name).split('+')[0]}" for name in kind.requirements],
+            input_example=rows if settings is None else (rows, dict(settings)),
+            mlflow_model=Model(
+                artifact_path=logged.artifact_location,
+                model_uuid=logged.model_id,
+                run_id=run_id,
+                model_id=logged.model_id,
+                metadata={"artifact_digest": model.digest},
+            ),
+        )
+        client.log_model_artifacts(logged.model_id, str(packed))
+    now = int(time.time() * 1000)
+    values = [Metric(name, value, now, 0, model_id=logged.model_id) for name, value in card.own.items()]
+    client.log_batch(run_id, metrics=values)
+    client.finalize_logged_model(logged.model_id, LoggedModelStatus.READY)
+    made = client.create_model_version(kind.name, logged.model_uri, run_id, model_id=logged.model_id)
+    return str(made.version)

@@ -1,0 +1,80 @@
+"""fuse: BM25's run and that of vectors as one, with the weight that dev queries prefer.
+
+A dev query itself is ranked by the weight that the dev queries of other groups prefer (cross-fitting), so that what is
+read off dev about the hybrid is not too good by the choice of the weight.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.data.artifacts import QRELS, QUERIES
+from noisyir.engine.stage import Job, Stage
+from noisyir.retrieval.artifacts import BM25_RUN, DENSE_RUN, FUSED_RUN, FUSION
+from noisyir.retrieval.fusion import (
+    UNKNOWN_WEIGHT,
+    Weight,
+    candidates_of,
+    chosen_weight,
+    cross_fitted_weights,
+    fused_run,
+    fused_scores,
+    values_by_weight,
+)
+from noisyir.retrieval.measures import judged, query_groups, searched_for
+from noisyir.retrieval.settings import HybridParams
+
+
+def fuse(job: Job[HybridParams]) -> None:
+    """Write the fused run, and in a row how it came about."""
+    params, lexical, dense = job.params, job.table("lexical"), job.table("dense")
+    weight = Weight(params.weight if params.weight is not None else UNKNOWN_WEIGHT, np.nan, np.nan)
+    by_query: dict[str, float] = {}
+    if params.by == "sum" and params.weight is None:
+        weight, by_query = _by_dev(job, lexical, dense) or (weight, by_query)
+    row = {"by": params.by, "k": params.k, "weight": weight.value, "low": weight.low, "high": weight.high}
+    ends = {name: None if np.isnan(row[name]) else row[name] for name in ("low", "high")}
+    job.write("fusion", pa.Table.from_pylist([{**row, **ends, "queries": len(by_query)}], schema=FUSION.schema))
+    found = candidates_of(lexical, dense)
+    weights = np.array([by_query.get(query_id, weight.value) for query_id in found.query_ids.to_pylist()])
+    job.write("fused_run", fused_run(found, fused_scores(found, params.by, weights, params.k), params.top_k))
+
+
+def _by_dev(job: Job[HybridParams], lexical: pa.Table, dense: pa.Table) -> tuple[Weight, dict[str, float]] | None:
+    """The weight, and that of each dev query itself; None where none is judged, or one side did not search."""
+    queries = job.table("queries")
+    judgements = judged(job.table("qrels"), queries.filter(pc.equal(queries["split"], "dev"))["query_id"].to_pylist())
+    if not judgements or not all(searched_for(run, judgements) for run in (lexical, dense)):
+        return None
+    asked = pa.array(judgements, pa.string())
+    found = candidates_of(*(run.filter(pc.is_in(run["query_id"], asked)) for run in (lexical, dense)))
+    # judgements are in the order of ids, as candidates are; a query that nothing was found for has no rows
+    numbers = {query_id: number for number, query_id in enumerate(judgements)}
+    pairs = list(zip(found.query_ids.to_pylist(), found.doc_ids.to_pylist(), strict=True))
+    relevance = np.array([judgements[query_id].get(doc_id, 0) for query_id, doc_id in pairs], np.float64)
+    found = found._replace(query=np.array([numbers[query_id] for query_id, _ in pairs], np.int64))
+    most = max(map(len, judgements.values()))
+    ideal = np.zeros((len(judgements), most))
+    for number, grades in enumerate(judgements.values()):
+        ideal[number, : len(grades)] = sorted(grades.values(), reverse=True)
+    groups = query_groups(judgements)
+    drawn = np.unique([groups[query_id] for query_id in judgements], return_inverse=True)[1]
+    values = values_by_weight(found, np.maximum(relevance, 0), np.maximum(ideal, 0))
+    crossed = cross_fitted_weights(values, drawn, job.rng("folds")).tolist()
+    return chosen_weight(values, drawn, job.rng("queries")), dict(zip(judgements, crossed, strict=True))
+
+
+FUSE = Stage(
+    name="fuse",
+    version=3,
+    params=HybridParams,
+    reads={
+        "lexical": BM25_RUN.all(),
+        "dense": DENSE_RUN.all(),
+        "queries": QUERIES["query_id", "split"],
+        "qrels": QRELS["query_id", "doc_id", "relevance"],
+    },
+    writes={"fused_run": FUSED_RUN, "fusion": FUSION},
+    run=fuse,
+    seeded=True,
+)

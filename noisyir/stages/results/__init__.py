@@ -1,1 +1,0 @@
-"""Stages of results: measures, comparisons and pages; nothing trains here."""

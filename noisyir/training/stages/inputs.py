@@ -1,0 +1,287 @@
+"""Common parts of stages that train: their inputs, the model they start from, the run, their outputs."""
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.base.errors import ConfigError, DataError
+from noisyir.data.artifacts import CORPUS, GIVEN_WEIGHTS, NOISY_PAIRS, QRELS, QUERIES
+from noisyir.engine.stage import Job, SplitCounts
+from noisyir.models.artifacts import MODEL, RANKER
+from noisyir.training.artifacts import CURVES, NEGATIVES, NOISE_FLAGS, TRIAL
+from noisyir.training.flags import with_flags, with_weights
+from noisyir.training.settings import TrainDprParams
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from noisyir.models.bi_encoder import BiEncoder
+    from noisyir.models.ranker import Ranker
+    from noisyir.training.batches import TrainingPairs
+    from noisyir.training.examples import TokenisedDocuments
+    from noisyir.training.lists import Lists, TrainingTexts
+    from noisyir.training.run import Point, TrainingContext
+    from noisyir.training.validation import Held
+
+M = TypeVar("M")
+log = logging.getLogger(__name__)
+_UNWARRANTED = (
+    "no made-up pairs vouch for the detectors' scores of these pairs, so all pairs count alike: judge 20 drawn "
+    "at random (noisyir audit --judge), or set detect.assume=best, and the weights rest on nothing"
+)
+
+
+def pairs_are_there(params: Any, data: SplitCounts) -> None:
+    """DataError for data without training pairs."""
+    if not data.training_pairs:
+        raise DataError(
+            "there are no training pairs: every pair belongs to another split than train; give the data some, or stop "
+            "before training with --to"
+        )
+
+
+RANKING_READS = {
+    "ranker": RANKER.all(),
+    "pairs": NOISY_PAIRS["query_id", "doc_id", "split"],
+    "flags": NOISE_FLAGS["query_id", "doc_id", "epoch", "is_clean"].or_none(),
+    "queries": QUERIES["query_id", "text", "split"],
+    "corpus": CORPUS["doc_id", "title", "text"],
+    "negatives": NEGATIVES["query_id", "doc_id"],
+}
+TRAINING_READS = {
+    "model": MODEL.all(),
+    "pairs": NOISY_PAIRS["query_id", "doc_id", "split"],
+    "flags": NOISE_FLAGS["query_id", "doc_id", "epoch", "p_clean", "is_clean"].or_none(),
+    "weights": GIVEN_WEIGHTS.all().or_none(),
+    "queries": QUERIES["query_id", "text", "split"],
+    "corpus": CORPUS["doc_id", "title", "text"],
+    "qrels": QRELS["query_id", "doc_id", "relevance"],
+    "negatives": NEGATIVES["query_id", "doc_id"].or_none(),
+    "trial": TRIAL.all().or_none(),
+}
+
+# Models -----------------------------------------------------------------------------------------------------
+
+
+def start_model(job: Job[Any]) -> "BiEncoder":
+    """The bi-encoder that training starts from, on the device that the machine's settings name."""
+    from noisyir.models.bi_encoder import load_bi_encoder
+
+    encoder = ready(job, load_bi_encoder, "model")
+    if isinstance(job.params, TrainDprParams):
+        encoder.limit(job.params.freeze, job.params.lora, int(job.rng("adapters").integers(2**63)))
+    return encoder
+
+
+def start_ranker(job: Job[Any]) -> "Ranker":
+    """The ranker that training starts from, likewise."""
+    from noisyir.models.ranker import load_ranker
+
+    return ready(job, load_ranker, "ranker")
+
+
+def ready(job: Job[Any], load: Callable[[Path, str], M], name: str) -> M:
+    """The model of an input as training wants it: on the device, compiled where the machine's settings say so."""
+    import torch
+
+    from noisyir.models.at_once import attend_plainly, compile_in_place
+
+    torch.set_num_threads(job.runtime.cpu_threads)
+    model: Any = load(job.folder(name), job.runtime.device)
+    attend_plainly(model.transformers, model.device, job.params.precision)
+    if job.runtime.compile:
+        compile_in_place(model.transformers, model.device)
+    return model  # type: ignore[no-any-return]
+
+
+# A bi-encoder's training ------------------------------------------------------------------------------------
+
+
+def training_pairs(job: Job[Any]) -> pa.Table:
+    """The training pairs, less those held out for a trial; with p_clean and is_clean where flags are given.
+
+    `weight` is there where the data weighs its pairs.  Where nothing warrants a chance, all pairs are clean.
+    """
+    pairs = job.table("pairs")
+    pairs = without_trial(job, pairs.filter(pc.equal(pairs["split"], "train")))
+    if job.has("flags"):
+        pairs = with_flags(pairs, job.table("flags"))
+        if pairs.num_rows and pairs["p_clean"].null_count == pairs.num_rows:
+            log.warning(_UNWARRANTED)
+        place = pairs.column_names.index("p_clean")
+        pairs = pairs.set_column(place, "p_clean", pc.fill_null(pairs["p_clean"], pa.scalar(1.0, pa.float32())))
+    return with_weights(pairs, job.table("weights")) if job.has("weights") else pairs
+
+
+def without_trial(job: Job[Any], pairs: pa.Table) -> pa.Table:
+    """The pairs, less those of queries that are held out for a trial."""
+    if not job.has("trial"):
+        return pairs
+    return pairs.filter(pc.invert(pc.is_in(pairs["query_id"], value_set=job.table("trial")["query_id"])))
+
+
+def product(pairs: pa.Table, columns: Sequence[str]) -> "Tensor | None":
+    """The product of these columns for each pair; None where there are none: all count alike."""
+    import torch
+
+    return torch.from_numpy(np.prod([pairs[name].to_numpy() for name in columns], axis=0)) if columns else None
+
+
+def read_examples(job: Job[Any], encoder: "BiEncoder", pairs: pa.Table) -> "tuple[TrainingPairs, Held | None]":
+    """Join and tokenise what the pairs and the other inputs name, and note how much that is."""
+    from noisyir.training import examples
+
+    pairs, train_queries = examples.training_queries(pairs, job.table("queries"))
+    negatives = mined_negatives(job, train_queries, job.params.hard_negatives, "train.hard_negatives")
+    train, held, _ = join_examples(job, encoder, pairs, train_queries, negatives)
+    return train, held
+
+
+def mined_negatives(job: Job[Any], train_queries: pa.Table, count: int, setting: str) -> pa.Table:
+    """The mined negatives of the training queries; no rows when none are to be used.
+
+    ConfigError when `setting` asks for `count` a query, and none were mined.
+    """
+    if count == 0:
+        return NEGATIVES.schema.empty_table().select(["query_id", "doc_id"])
+    if not job.has("negatives"):
+        raise ConfigError(f"{setting}={count} needs mined ones: set mine.per_query")
+    negatives = job.table("negatives")
+    return negatives.filter(pc.is_in(negatives["query_id"], value_set=train_queries["query_id"]))
+
+
+def join_examples(
+    job: Job[Any], encoder: "BiEncoder", pairs: pa.Table, train_queries: pa.Table, negatives: pa.Table
+) -> "tuple[TrainingPairs, Held | None, TokenisedDocuments]":
+    """Join and tokenise training pairs, their queries, their (query_id, doc_id) negatives and the dev queries."""
+    from noisyir.training import examples
+
+    relevance = dev_relevance(job, job.table("queries"))
+    if not relevance.num_rows and job.has("trial"):
+        relevance = dev_relevance(job, job.table("queries"), job.table("trial"))
+    needed = distinct_ids(pairs["doc_id"], relevance["doc_id"], negatives["doc_id"])
+    documents = examples.read_documents(encoder, job.batches("corpus"), needed)
+    train = examples.training_pairs(encoder, pairs, train_queries, documents, negatives)
+    job.note("training_pairs", len(train))
+    held = held_out(job, encoder, relevance, documents)
+    job.note("dev_documents", len(held.pool) if held else 0)
+    return train, held, documents
+
+
+def dev_relevance(job: Job[Any], queries: pa.Table, trial: pa.Table | None = None) -> pa.Table:
+    """Relevant documents of the dev queries among `queries`: (query_id, text, doc_id); or of those of a TRIAL."""
+    from noisyir.training import examples
+
+    qrels = job.table("qrels")
+    if trial is not None and trial.num_rows:
+        queries = queries.filter(pc.is_in(queries["query_id"], value_set=trial["query_id"]))
+        queries = queries.drop_columns(["split"]).append_column("split", pa.repeat("dev", queries.num_rows))
+        qrels = trial.append_column("relevance", pa.array(np.ones(trial.num_rows, np.int32)))
+    return examples.dev_relevance(qrels, queries, job.params.dev_queries, job.rng("dev_queries"))
+
+
+def held_relevance(job: Job[Any], trial: pa.Table) -> pa.Table:
+    """As `dev_relevance`, of the queries to choose by: the trial's, or dev's.  DataError where there are none."""
+    relevance = dev_relevance(job, job.table("queries"), trial)
+    if not relevance.num_rows:
+        raise DataError("no dev query has a relevant document, and none was held out: there is nothing to choose by")
+    return relevance
+
+
+def searched_documents(job: Job[Any], encoder: "BiEncoder", relevant: pa.ChunkedArray) -> "TokenisedDocuments":
+    """The `relevant` documents and others of the collection, drawn alike up to `dev_documents`: what is searched."""
+    from noisyir.training import examples
+
+    needed, count = None, job.rows("corpus")
+    if count > job.params.dev_documents:
+        drawn = job.rng("dev_documents").choice(count, job.params.dev_documents, replace=False)
+        every = pa.chunked_array([batch["doc_id"] for batch in job.batches("corpus")])
+        needed = distinct_ids(every.take(np.sort(drawn)), relevant)
+    return examples.read_documents(encoder, job.batches("corpus"), needed)
+
+
+def held_out(
+    job: Job[Any], encoder: "BiEncoder", relevance: pa.Table, documents: "TokenisedDocuments"
+) -> "Held | None":
+    """The dev queries, if there are any, and the pool they are ranked over; notes how many there are."""
+    from noisyir.training import examples
+
+    held = examples.held_out(encoder, relevance, documents, job.params.dev_documents, job.rng("dev_documents"))
+    job.note("dev_queries", len(held.queries) if held else 0)
+    return held
+
+
+def write_model(job: Job[Any], encoder: "BiEncoder", curves: "list[Point]") -> None:
+    """Write the trained model and its learning curves."""
+    encoder.save(job.new_folder("model"))
+    write_curves(job, curves)
+
+
+# Lists of a ranker ------------------------------------------------------------------------------------------
+
+
+def read_lists(
+    job: Job[Any], n: int, besides: pa.ChunkedArray | None = None, *, soft: bool = False
+) -> "tuple[TrainingTexts, Lists]":
+    """The lists to draw from, and the documents' texts, those with an id in `besides` included.
+
+    Flagged pairs are left out; with `soft` they stay, and the lists know of them.  Notes what is left out, and how
+    often a random passage stands in for a mined one.
+    """
+    from noisyir.training.examples import training_queries
+    from noisyir.training.lists import ranking_lists, read_texts
+
+    pairs, queries = training_queries(job.table("pairs"), job.table("queries"))
+    if job.has("flags"):
+        pairs = with_flags(pairs, job.table("flags"))
+        pairs = pairs if soft else pairs.filter(pairs["is_clean"])
+    negatives = job.table("negatives")
+    needed = distinct_ids(pairs["doc_id"], negatives["doc_id"], *([] if besides is None else [besides]))
+    documents = read_texts(job.batches("corpus"), needed)
+    lists = ranking_lists(pairs, queries, documents, negatives)
+    missing = lists.missing(n)
+    job.note(
+        "lists",
+        {
+            "queries": len(lists),
+            "queries_without_positive": _without_positive(job, pairs, negatives),
+            "queries_with_too_few_negatives": int((missing > 0).sum()),
+            "random_share_of_negatives": float(np.mean(missing / n)),
+        },
+    )
+    return documents, lists
+
+
+def _without_positive(job: Job[Any], pairs: pa.Table, negatives: pa.Table) -> int:
+    """Training queries, and others with negatives, that no pair gives a document to."""
+    queries = job.table("queries")
+    asked = distinct_ids(queries.filter(pc.equal(queries["split"], "train"))["query_id"], negatives["query_id"])
+    return int(pc.sum(pc.invert(pc.is_in(asked, value_set=pairs["query_id"].unique()))).as_py() or 0)
+
+
+# Every run --------------------------------------------------------------------------------------------------
+
+
+def training_context(job: Job[Any]) -> "TrainingContext":
+    """The surroundings of a training run, from its job."""
+    from noisyir.training.run import TrainingContext
+
+    return TrainingContext(
+        job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, job.metric, job.note, job.keep
+    )
+
+
+def write_curves(job: Job[Any], curves: "list[Point]") -> None:
+    """Write the learning curves."""
+    rows = [dict(zip(CURVES.columns, point, strict=True)) for point in curves]
+    job.write("curves", pa.Table.from_pylist(rows, schema=CURVES.schema))
+
+
+def distinct_ids(*ids: pa.ChunkedArray) -> pa.Array:
+    """Every id once, in the order in which they come first."""
+    return pa.chunked_array([chunk for some in ids for chunk in some.chunks], pa.string()).unique()

@@ -1,0 +1,99 @@
+"""The best of a run in words, and what is said against a model: with the command that asks a better system."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from noisyir.evaluation.artifacts import STANDINGS
+from noisyir.evaluation.pages.advice import against, best_lines, unusable
+from noisyir.evaluation.recommendation import recommendation
+
+QUERIES = 60
+
+
+def standings(seed=0, dev=True, **means: float) -> pa.Table:
+    """Values around these means, of 60 queries of each split, the same noise for every system but a little."""
+    rows = []
+    for split in ("test", "dev") if dev else ("test",):
+        shared = np.random.default_rng([seed, split == "dev"]).normal(0, 0.2, QUERIES)
+        for number, (system, mean) in enumerate(means.items()):
+            own = np.random.default_rng([seed, number, split == "dev"]).normal(0, 0.05, QUERIES)
+            own -= own.mean() + shared.mean()
+            rows += [
+                {"system": system, "split": split, "measure": "nDCG@10", "query_id": f"{split}{n}", "group": f"d{n}",
+                 "value": float(mean + shared[n] + own[n])}
+                for n in range(QUERIES)
+            ]  # fmt: skip
+    return pa.Table.from_pylist(rows, STANDINGS.schema)
+
+
+def found(**means: float):
+    return recommendation([standings(**means)])
+
+
+def test_a_model_below_bm25_is_spoken_against_and_the_best_is_named():
+    best = found(bm25=0.71, zero_shot=0.52, zero_shot_hybrid=0.73, dpr=0.52, dpr_hybrid=0.73)
+    said = against(best, "dpr", "faq")
+    assert best.best == "zero_shot_hybrid" and not best.is_usable("dpr")
+    assert said and "noisyir search faq:zero_shot_hybrid 'your question'" in said
+    assert "BM25 0.710 (gain \N{MINUS SIGN}0.190" in said and "the untrained model 0.520" in said
+    assert unusable(best, "dpr", "faq") == said
+    assert against(best, "bm25", "faq") is None and against(best, "zero_shot", "faq") is None
+
+
+def test_a_better_model_is_recommended_with_bm25_where_dev_prefers_that():
+    best = found(bm25=0.5, zero_shot=0.3, zero_shot_hybrid=0.52, dpr=0.6, dpr_hybrid=0.65)
+    assert best.best == "dpr_hybrid" and best.is_worth("dpr") and against(best, "dpr", "faq") is None
+    first, *rest = best_lines(best)
+    assert first.startswith("dpr_hybrid (dpr with BM25): nDCG@10 0.650 [") and "60 test queries" in first
+    assert any("against BM25 (0.500)" in line for line in rest)
+
+
+def test_a_model_that_helps_bm25_alone_is_kept_but_is_not_asked_alone():
+    best = found(bm25=0.7, zero_shot=0.3, zero_shot_hybrid=0.7, dpr=0.5, dpr_hybrid=0.76)
+    assert best.best == "dpr_hybrid" and best.is_usable("dpr") and unusable(best, "dpr", "faq") is None
+    assert "faq:dpr_hybrid" in against(best, "dpr", "faq") and against(best, "dpr_hybrid", "faq") is None
+
+
+@pytest.mark.parametrize("gain", [0.0, 0.005])
+def test_a_gain_within_chance_is_none(gain):
+    best = found(bm25=0.3, zero_shot=0.5, zero_shot_hybrid=0.5, dpr=0.5 + gain, dpr_hybrid=0.4)
+    assert best.short_of("dpr") == ["zero_shot"] and best.best == "zero_shot"
+
+
+def test_selection_is_by_dev_and_what_is_told_by_test():
+    """The best on the test queries alone is not taken, so that the told value is no maximum of chance."""
+    test, dev = (standings(bm25=a, zero_shot=b, dev=d) for a, b, d in ((0.6, 0.5, False), (0.4, 0.5, True)))
+    mixed = pa.concat_tables([test, dev.filter(pa.compute.equal(dev["split"], "dev"))])
+    best = recommendation([mixed])
+    assert best.best == "zero_shot" and best.level("zero_shot").mean == pytest.approx(0.5)
+    alone = recommendation([standings(bm25=0.6, zero_shot=0.5, dev=False)])
+    assert alone.best == "bm25" and "expect a little less" in best_lines(alone)[0]
+
+
+def test_the_verdict_is_by_dev_and_not_by_the_test_queries_that_are_told():
+    """Gains of the other split change nothing, in either direction: a lucky test set recommends no model."""
+    parts = [standings(bm25=0.5, zero_shot=0.4, dpr=mean) for mean in (0.6, 0.4)]
+    good, bad = ([part.filter(pa.compute.equal(part["split"], split)) for split in ("test", "dev")] for part in parts)
+    lucky, unlucky = (
+        recommendation([pa.concat_tables([good[0], bad[1]])]),
+        recommendation([pa.concat_tables([bad[0], good[1]])]),
+    )
+    assert lucky.best == "bm25" and not lucky.is_worth("dpr") and lucky.gain("dpr", "bm25").low > 0
+    assert unlucky.best == "dpr" and unlucky.is_worth("dpr") and unlucky.gain("dpr", "bm25").high < 0
+    said = against(lucky, "dpr", "faq")
+    assert "nDCG@10 0.400 on 60 dev queries, BM25 0.500 (gain \N{MINUS SIGN}0.100" in said
+
+
+def test_seeds_are_counted():
+    gains = (0.08, -0.06, 0.07)
+    tables = [standings(seed=s, bm25=0.5, zero_shot=0.5, dpr=0.5 + g) for s, g in enumerate(gains)]
+    assert recommendation(tables[:1]).is_worth("dpr")  # this very model is better
+    several = recommendation(tables)
+    assert not several.is_worth("dpr") and several.best == "bm25" and "mean of 3 seeds" in best_lines(several)[0]
+
+
+def test_one_query_proves_nothing():
+    one = standings(bm25=0.1, zero_shot=0.1, dpr=0.9)
+    one = one.filter(pa.compute.is_in(one["query_id"], pa.array(["test0", "dev0"])))
+    assert not recommendation([one]).is_worth("dpr")

@@ -1,0 +1,171 @@
+"""The report stage on a small finished run."""
+
+import re
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import yaml
+from pyarrow import csv
+
+from noisyir.engine.store import Store
+from noisyir.evaluation.artifacts import MINING_QUALITY
+from noisyir.evaluation.pages.settings import ReportParams
+from noisyir.evaluation.stages.report import REPORT
+from noisyir.methods.experiments import load
+from noisyir.methods.plans.experiment import Experiment
+from noisyir.methods.plans.left_out import filled_in
+from noisyir.training.artifacts import CURVES
+from tests.unit.evaluation.world import RANKS, SCRIPT, Nothing, plan_report, report_folder, run_plan, run_step, stage
+
+VOID = {"meta", "link", "br", "img", "line", "circle", "rect", "path", "polyline"}
+
+
+class Outline(HTMLParser):
+    """Collects tags and attributes, and checks that every element is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+def outline(page: str) -> Outline:
+    parsed = Outline()
+    parsed.feed(page)
+    assert parsed.open == []
+    return parsed
+
+
+@pytest.fixture
+def folder(store: Store) -> Path:
+    return report_folder(store)
+
+
+def test_text_from_data_cannot_become_markup(store: Store):
+    folder = report_folder(store, ReportParams(title=SCRIPT))
+    page = (folder / "report.html").read_text()
+    parsed = outline(page)
+    assert SCRIPT not in page and "script" not in parsed.tags
+    assert page.count("&lt;script&gt;") > 20  # title, queries, documents, exclusions, settings: shown as text
+    assert not any(name.startswith("on") for name, _ in parsed.attributes)
+
+
+def test_the_page_needs_nothing_from_outside(folder: Path):
+    page = (folder / "report.html").read_text()
+    parsed = outline(page)
+    assert not {"script", "link", "img", "iframe"} & set(parsed.tags)
+    assert all((value or "").startswith("#") for name, value in parsed.attributes if name in ("href", "src"))
+    assert "url(" not in page and "@import" not in page and "http://" not in page and "https://" not in page
+    assert ("content", "default-src 'none'; style-src 'unsafe-inline'") in parsed.attributes
+
+
+def test_the_page_shows_every_part(folder: Path):
+    page = (folder / "report.html").read_text()
+    anchors = re.findall(r'href="#(\w+)"', page)
+    assert anchors == ["results", "training", "data", "queries", "time", "provenance", "reproduce"]
+    assert all(f'id="{anchor}"' in page for anchor in anchors)
+    assert '<p class="conclusion">No difference was found between' in page or "is better than" in page
+    badges = re.findall(r'class="badge ([\w ]+)"', page)
+    assert badges == ["unclear", "suggests better"]  # 8 won and 4 lost against bm25
+    for text in ("search@trained", "score@zero_shot", "train_dpr", "+0.165", "Holm", "dev_RR@10"):
+        assert text in page, text
+
+
+def test_curves_of_the_kept_model_are_open_and_of_others_folded(folder: Path):
+    page = (folder / "report.html").read_text()
+    training = page[page.index('id="training"') : page.index('id="data"')]
+    assert re.findall(r"<details( open)?><summary>(\w+)</summary>", training) == [(" open", "trained"), ("", "other")]
+    assert training.count("<figcaption>loss ") == 2
+
+
+def test_without_curves_there_is_no_training_section(store: Store):
+    page = (report_folder(store, curves=False) / "report.html").read_text()
+    assert 'id="training"' not in page and 'id="results"' in page
+
+
+def test_equal_input_gives_equal_bytes(store: Store):
+    plan = plan_report(ReportParams())
+    done = run_plan(plan, store)
+    again = run_step(plan.steps[-1], plan, store, done, refresh=True)
+    assert again.meta.artifacts["report"].digest == done["report"].meta.artifacts["report"].digest
+    assert again.meta.build == done["report"].meta.build  # equal bytes are not stored twice
+
+
+def test_won_and_lost_queries_show_the_ranks_of_the_relevant_document(folder: Path):
+    page = (folder / "report.html").read_text()
+    lost = page[page.index("<h3>Lost</h3>") : page.index('id="time"')]
+    rows = re.findall(r'<td class="num">(.*?)</td>', lost)
+    assert len(rows) == 4 * 4  # four queries lost; a rank for each system, and the gain
+    assert [re.sub("<.*?>", "", cell) for cell in rows[:3]] == ["2", "\N{EN DASH}", "5"]
+
+
+def test_the_settings_shown_are_an_experiment(store: Store, tmp_path: Path):
+    given = {"name": "small", "seed": 7, "audit": {}, "methods": ["dpr", "npc"], "npc": {"final": "teacher"}}
+    given |= {"detectors": {"one": {"kind": "pair_nll", "folds": 2}}}
+    exp = Experiment.model_validate(given)
+    params = ReportParams(settings=exp.model_dump(mode="json", exclude_defaults=True))
+    page = (report_folder(store, params) / "report.html").read_text()
+    shown = unescape(re.findall(r'<pre class="code">(.*?)</pre>', page, re.DOTALL)[0])
+    assert yaml.safe_load(shown).keys() == given.keys()
+    (tmp_path / "experiment.yaml").write_text(shown)
+    assert load(str(tmp_path / "experiment.yaml")) == filled_in(exp)
+
+
+def test_the_tables_are_also_markdown_and_csv(folder: Path):
+    first, second = (folder / "summary.md").read_text().split("\n\n")
+    assert first.splitlines()[0] == "| system | nDCG@10 | RR@10 | R@100 |"
+    assert [line.split(" | ")[0] for line in first.splitlines()[2:]] == [f"| {name}" for name in RANKS]
+    assert len(second.splitlines()) == 2 + 9
+    table = csv.read_csv(folder / "comparison.csv")
+    assert table.num_rows == 12 and pa.types.is_floating(table["p_holm"].type)
+
+
+@pytest.mark.parametrize("examples", [0, 2])
+def test_the_number_of_examples_is_a_setting(store: Store, examples: int):
+    page = (report_folder(store, ReportParams(examples=examples)) / "report.html").read_text()
+    lost = page[page.index("<h3>Lost</h3>") : page.index('id="time"')]
+    assert lost.count('class="query"') == examples
+
+
+def mining(job):
+    values = [("candidates", "count", 1200.0), ("candidates", "relevant", 0.031), ("mined", "slots", 80.0),
+              ("mined", "false_negative_rate", 0.1), (SCRIPT, "AUROC", 0.75), (SCRIPT, "caught", 0.5)]  # fmt: skip
+    job.write("mining_quality", pa.table(list(zip(*values, strict=True)), schema=MINING_QUALITY.schema))
+
+
+def sieving(job):
+    points = [("sieve_out_rate", 10, 1.0, 0.48), ("sieve_out_rate", 0, 0.0, 0.44), ("loss", 5, 0.5, 2.0)]
+    job.write("curves", pa.table(list(zip(*points, strict=True)), schema=CURVES.schema))
+
+
+def test_false_negatives_have_a_section_where_they_were_scored(store: Store):
+    plan = plan_report(ReportParams(), curves=False)
+    scored = plan.add(stage("score_negatives", {}, [MINING_QUALITY], mining), Nothing())["mining_quality"]
+    sieve = plan.add(stage("sieve", {}, [CURVES], sieving), Nothing())["curves"]
+    plain = next(step for step in plan.steps if step.name == "report")
+    plan.add(REPORT, ReportParams(), "mined", **plain.inputs, mining=scored, sieve_curves={SCRIPT: sieve})
+    done = run_plan(plan, store)
+    page, before = ((store.builds.folder(done[name].meta.ref("report")) / "report.html").read_text()
+                    for name in ("report@mined", "report"))  # fmt: skip
+    assert 'id="negatives"' not in before and 'href="#negatives"' in page and "script" not in outline(page).tags
+    section = page[page.index('id="negatives"') : page.index('id="data"')]
+    rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in re.findall(r"<tr>(<td.*?)</tr>", section)]
+    dash = "\N{EN DASH}"
+    assert rows[0] == ["1,200", "3.10 %", "80", "10.00 %"]
+    assert [unescape(cell) for cell in rows[1]] == [SCRIPT, dash, "0.750", dash, dash, "50.00 %", dash]
+    assert "from 0.44 to 0.48" in section and "last 0.480" in section
+    assert ">sieve<" in page  # among the builds

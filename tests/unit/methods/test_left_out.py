@@ -1,0 +1,59 @@
+"""What an experiment leaves out is chosen by its backbone and its data, said, and changes nothing that is set."""
+
+import csv
+
+import pytest
+
+from noisyir.methods import experiments
+from noisyir.methods.plans.experiment import Experiment
+from noisyir.methods.plans.left_out import MANY, filled_in
+
+
+@pytest.fixture
+def data(tmp_path):
+    def write(rows, *, splits=()):
+        path = tmp_path / "pairs.csv"
+        with path.open("w", newline="") as file:
+            columns = ["question", "answer", *(["split"] if splits else [])]
+            cells = [[f"q{n}", f"d{n}", *([splits[n % len(splits)]] if splits else [])] for n in range(rows)]
+            csv.writer(file).writerows([columns, *cells])
+        return {"kind": "pairs", "path": str(path)}
+
+    return write
+
+
+def test_a_static_model_gets_a_rate_that_trains_it_and_fewer_pairs_get_smaller_batches(data):
+    small = filled_in(Experiment(name="small", data=data(500)))
+    assert (small.train.learning_rate, small.train.epochs, small.train.batch_size) == (3e-3, 10, 128)
+    assert small.train.patience == 2 and small.data.hold_out.shares == {"test": 0.1, "dev": 0.1}
+    assert "500 pairs" in small.chosen["train.epochs"] and "no test and no dev queries" in small.chosen["data.hold_out"]
+    large = filled_in(Experiment(name="large", data=data(MANY)))
+    assert (large.train.epochs, large.train.batch_size) == (6, 512)
+    assert filled_in(small) == small
+
+
+def test_what_is_set_stays_even_where_it_is_the_default(data):
+    given = {"learning_rate": 2e-5, "epochs": 6, "batch_size": 512, "patience": None}
+    exp = filled_in(Experiment(name="x", data={**data(50), "hold_out": None}, train=given))
+    assert exp.chosen == {} and exp.train.learning_rate == 2e-5 and exp.data.hold_out is None
+
+
+@pytest.mark.parametrize(
+    ("splits", "drawn"), [(("train", "dev", "test"), None), (("train", "test"), {"dev"}), (("train",), {"dev", "test"})]
+)
+def test_only_splits_that_the_file_lacks_are_drawn(data, splits, drawn):
+    held = filled_in(Experiment(name="x", data=data(60, splits=splits))).data.hold_out
+    assert (None if held is None else set(held.shares)) == drawn
+
+
+def test_a_transformer_keeps_the_rate_of_the_papers(data):
+    exp = filled_in(Experiment(name="x", data=data(50), model={"backbone": "transformer"}))
+    assert (exp.train.learning_rate, exp.train.batch_size) == (2e-5, 64)
+
+
+def test_experiments_that_ship_train_as_they_did():
+    for name in experiments.names():
+        as_written = experiments.from_settings(experiments._read(name), ())
+        loaded = experiments.load(name)
+        assert loaded.train.key_values() == as_written.train.key_values(), name
+        assert loaded.data == as_written.data, name

@@ -1,0 +1,48 @@
+"""A tracking database that is damaged or was emptied is told of, and what the message advises helps."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from noisyir.base.errors import ConfigError
+from noisyir.registry.backend import check_embedded, connect
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory) -> bytes:
+    home = tmp_path_factory.mktemp("home")
+    connect(home).experiment_id("kept")
+    assert [path.name for path in home.glob("mlflow.db*")] == ["mlflow.db"]
+    return (home / "mlflow.db").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda data: b"", "is empty"),
+        (lambda data: data[: len(data) // 2], "is damaged"),
+        (lambda data: data[:8192] + b"\xff" * 65536 + data[73728:], "is damaged"),
+        (lambda data: b"text " * 9999, "is damaged"),
+    ],
+)
+def test_a_damaged_database_is_refused_and_the_advice_helps(tmp_path: Path, sound: bytes, damage, says: str):
+    database = tmp_path / "mlflow.db"
+    database.write_bytes(damage(sound))
+    for opens in (check_embedded, connect):
+        with pytest.raises(ConfigError, match=says) as caught:
+            opens(tmp_path)
+        assert "\n" not in str(caught.value)
+    [advised] = re.findall(r"with: (mv .*?);", str(caught.value))
+    subprocess.run(shlex.split(advised), check=True)
+    assert connect(tmp_path).client.get_experiment_by_name("kept") is None
+    database.write_bytes(sound)  # or the backup
+    assert connect(tmp_path).client.get_experiment_by_name("kept") is not None
+
+
+def test_a_sound_database_and_none_are_fine(tmp_path: Path, sound: bytes):
+    check_embedded(tmp_path)
+    (tmp_path / "mlflow.db").write_bytes(sound)
+    check_embedded(tmp_path)
