@@ -84,13 +84,13 @@ class JudgingOptions:
     def __post_init__(self) -> None:
         """ConfigError for what makes no sense together."""
         if not self.judge and (self.terminal is not None or self.name is not None):
-            raise ConfigError("--terminal, --page and --as say how to judge: give them with --judge")
+            raise ConfigError("app.terminal_page_say_how")
         if self.judge and self.standalone:
-            raise ConfigError("--judge asks here, and --standalone writes a page for elsewhere: give one of them")
+            raise ConfigError("app.judge_asks_standalone_writes")
         if self.name is not None and self.name.startswith(BY_MODEL):
-            raise ConfigError(f"--as names a person; names that begin with {BY_MODEL} come from models")
+            raise ConfigError("app.names_person_names_begin", by_model=BY_MODEL)
         if self.wrong is not None and not 0 < self.wrong < 1:
-            raise ConfigError(f"--keep-wrong-below is a share between 0 and 1, such as 0.05, not {self.wrong}")
+            raise ConfigError("app.keep_wrong_below_share", wrong=self.wrong)
 
     def run(self, audited: Audited, folder: Path) -> str:
         """Do what is wished for; what came of it, empty where nothing is.
@@ -115,7 +115,7 @@ class JudgingOptions:
         try:
             path.write_text(page_alone(_pairs(audited), audited.exp.seed, command), encoding="utf-8")
         except OSError as error:
-            raise StoreError(f"cannot write to the folder {folder}, choose another --out: {error}") from error
+            raise StoreError("app.cannot_write_folder_choose", folder=folder, error=error) from error
         return (
             f"\n{ALONE:<15} {path}\n{'':<15} a page to send: anyone with a browser can judge, and saves {FILE}\n"
             f"{'then':<15} {command}"
@@ -165,7 +165,7 @@ def session_on(audited: Audited, folder: Path, judge: str | None) -> Iterator[Ju
     folder.mkdir(parents=True, exist_ok=True)
     with held_if_free(path) as free:
         if not free:
-            raise ConfigError(f"another session is writing to {path}: finish it first, or choose another --out")
+            raise ConfigError("app.another_session_writing_finish", path=path)
         pairs = _pairs(audited)
         session = JudgingSession(
             pairs, Journal(path), judge or getpass.getuser(), _learner(audited, pairs), audited.exp.seed
@@ -224,5 +224,5 @@ def write_kept(audited: Audited, most: int, folder: Path) -> Path:
     try:
         write_pairs(kept, pa.Table.from_batches(found), path)
     except OSError as error:
-        raise StoreError(f"cannot write to the folder {folder}, choose another --out: {error}") from error
+        raise StoreError("app.cannot_write_folder_choose", folder=folder, error=error) from error
     return path

@@ -44,13 +44,13 @@ def whom_to_ask(
     settings = [text for text in overrides if not text.startswith(_PREFIX)]
     asking = [text for text in overrides if text.startswith(_PREFIX)]
     if model and url:
-        raise ConfigError("--judge-model names a classifier on this machine, --judge-url an endpoint: give one of them")
+        raise ConfigError("app.judge_model_names_classifier")
     if not (model or url):
         if name or budget or asking:
-            raise ConfigError("no judge is named: name one by --judge-model or by --judge-url")
+            raise ConfigError("app.no_judge_named_name")
         return settings, None
     if bool(name) != bool(url):
-        raise ConfigError("--judge-url needs --judge-name, the model's name there, and is for it alone")
+        raise ConfigError("app.judge_url_needs_judge")
     kind = "decision" if url and takes_decisions(url) else "chat"
     judge = {"kind": kind, "url": url, "model": name} if url else {"kind": "classifier", "model": model}
     params = experiments.load_asking({"judge": judge} | ({"budget": budget} if budget else {}), asking)

@@ -32,8 +32,10 @@ class DataCheck:
         """The findings of these names or groups: `leaks` or `leaks.queries`.  ConfigError for unknown ones."""
         if unknown := [name for name in names if name not in FAULTS and name not in _GROUPS]:
             raise ConfigError(
-                f"{unknown[0]!r} is nothing that noisyir check looks for: name one of {', '.join(_GROUPS)}, or of "
-                f"{', '.join(name for name in FAULTS if name not in _GROUPS)}"
+                "app.nothing_noisyir_check_looks",
+                unknown=unknown[0],
+                groups=", ".join(_GROUPS),
+                faults=", ".join(name for name in FAULTS if name not in _GROUPS),
             )
         return tuple(found for found in self.findings if {found.name, found.name.partition(".")[0]} & {*names})
 

@@ -169,7 +169,7 @@ def import_data(
     ConfigError for what cannot be set; DataError where nothing can be read, or strict and a row is left out.
     """
     if out.exists() and not (out.is_dir() and (is_import(out) or not any(out.iterdir()))):
-        raise ConfigError(f"{out} holds something else: choose another --out")
+        raise ConfigError("app.holds_something_else_choose", out=out)
     settings = settings_for(source, kind=kind, columns=columns, beside=beside or {})
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -181,7 +181,7 @@ def import_data(
                 shutil.rmtree(out)
             made.rename(out)
     except OSError as error:
-        raise StoreError(f"cannot write to {out}, choose another --out: {error}") from error
+        raise StoreError("app.cannot_write_choose_another", out=out, error=error) from error
     return Imported(out, report)
 
 
@@ -193,12 +193,11 @@ def _read_into(
     report = as_json(found, settings, getattr(source, "columns", {}) if settings["kind"] == "pairs" else {})
     lost = left_out(found.account.files)
     if strict and lost:
-        raise DataError(f"--strict: {lost:,} rows or parts of rows would be left out:\n{in_words(report)}")
+        raise DataError("app.strict_rows_parts_rows", lost=lost, in_words=in_words(report))
     if not any(found.rows.values()):
         why = "; ".join(f"{place}: {reason}" for place, of in report["files"].items() for reason in of["left_out"])
         raise DataError(
-            f"nothing in {source.name} could be read as format {settings['kind']}: {why or 'it is empty'}: "
-            "get it again, or name another format with --format"
+            "app.nothing_could_read_format", source=source.name, kind=settings["kind"], why=why or "it is empty"
         )
     (folder / REPORT).write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return report
@@ -229,11 +228,11 @@ def _format(settings: Mapping[str, Any]) -> Format:
     variant = Format.of_kind(settings["kind"])
     if unknown := [name for name in settings if name not in variant.model_fields]:
         flag = {"columns": "map"}.get(unknown[0], unknown[0])
-        raise ConfigError(f"format {settings['kind']} takes no --{flag}: drop it, or name another format with --format")
+        raise ConfigError("app.format_takes_no_drop", kind=settings["kind"], flag=flag)
     try:
         return variant.parse(dict(settings))
     except ValidationError as error:
-        raise ConfigError(f"format {settings['kind']}: {error.errors()[0]['msg']}") from error
+        raise ConfigError("app.format", kind=settings["kind"], msg=error.errors()[0]["msg"]) from error
 
 
 def _mapped(columns: str) -> dict[str, str | None]:
@@ -244,6 +243,6 @@ def _mapped(columns: str) -> dict[str, str | None]:
         column = _ALIASES.get(what.strip(), what.strip())
         if not equals or column not in get_args(PairColumn):
             known = ", ".join((*get_args(PairColumn), *_ALIASES))
-            raise ConfigError(f"--map wants WHAT=COLUMN,...; {part!r} is none; WHAT is one of {known}")
+            raise ConfigError("app.map_wants_column_none", part=part, known=known)
         found[column] = name.strip() or None
     return found

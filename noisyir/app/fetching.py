@@ -53,16 +53,13 @@ class Hub:
             about: Any = HfApi().repo_info(self.name, revision=self.revision, repo_type=self.kind, files_metadata=True)
         except Exception as error:  # of the network, of the server, of the name: each library's own
             raise DataError(
-                f"{self.name} cannot be fetched as a {self.kind} from the Hub: {one_line(error)}"
+                "app.cannot_fetched_hub", name=self.name, kind=self.kind, one_line=one_line(error)
             ) from error
         self.revision = about.sha
         found = {file.rfilename: file.size or 0 for file in about.siblings or ()}
         self.sizes = {name: size for name, size in found.items() if self.kind == "dataset" or _is_of_model(name)}
         if self.kind == "model" and not any(name.endswith(".safetensors") for name in self.sizes):
-            raise DataError(
-                f"{self.name} has no .safetensors file at {self.revision}, and pickled weights are never loaded: name "
-                "a --revision that has one, or --dataset if it is a data set"
-            )
+            raise DataError("app.no_safetensors_file_pickled", name=self.name, revision=self.revision)
 
     def bring(self, name: str, folder: Path) -> Path:
         """Download one file."""
@@ -71,7 +68,7 @@ class Hub:
         try:
             return Path(hf_hub_download(self.name, name, revision=self.revision, repo_type=self.kind, local_dir=folder))
         except Exception as error:
-            raise DataError(f"{name} of {self.name} cannot be fetched: {one_line(error)}") from error
+            raise DataError("app.cannot_fetched", name=name, name_2=self.name, one_line=one_line(error)) from error
 
 
 @dataclass
@@ -98,11 +95,11 @@ class Files:
             self._paths = {name: path for name, path in names.items() if not _is_hidden(name)}
             self.sizes = {name: int(self._fs.size(path) or 0) for name, path in self._paths.items()}
         except ImportError as error:
-            raise MissingPackageError(f"fetching {self.url} needs a package: {one_line(error)}") from error
+            raise MissingPackageError("app.fetching_needs_package", url=self.url, one_line=one_line(error)) from error
         except (OSError, ValueError) as error:
-            raise DataError(f"{self.url} cannot be fetched: {one_line(error)}") from error
+            raise DataError("app.cannot_fetched_2", url=self.url, one_line=one_line(error)) from error
         if not self.sizes:
-            raise DataError(f"{self.url} cannot be fetched: there is no file")
+            raise DataError("app.cannot_fetched_no_file", url=self.url)
 
     def bring(self, name: str, folder: Path) -> Path:
         """The file itself where it is on this machine, else a copy."""
@@ -119,7 +116,7 @@ def source_of(place: str, revision: str | None = None, kind: Kind = "model") -> 
     if "://" in place or Path(place).expanduser().exists():
         return Files(place if "://" in place else str(Path(place).expanduser().absolute()))
     if not _HUB_NAME.fullmatch(place):
-        raise DataError(f"{place} is neither a file or folder here, nor a URL, nor a name of the Hugging Face Hub")
+        raise DataError("app.neither_file_folder_url", place=place)
     return Hub(place, revision, kind)
 
 
@@ -132,7 +129,7 @@ def fetch(
     scratch.mkdir(parents=True, exist_ok=True)
     for file in source.sizes:
         if ".." in PurePosixPath(file).parts or file.startswith("/"):
-            raise DataError(f"{place} is not fetched: {file} would lie outside of its folder")
+            raise DataError("app.not_fetched_would_lie", place=place, file=file)
         with TemporaryDirectory(dir=scratch) as folder:
             files[file] = store.fetched.add_file(source.bring(file, Path(folder)))
         done += files[file][0]

@@ -87,9 +87,9 @@ def experiment_file(
     """
     typed = shlex.quote(str(target))
     if target.suffix not in experiments.ENDINGS:
-        raise ConfigError(f"{target} would be read as data: name an experiment's file, --to {typed}.yaml")
+        raise ConfigError("app.would_read_data_name", target=target, typed=typed)
     if target.exists():
-        raise ConfigError(f"{target} exists already: if it is of this data, noisyir run {typed}; else give --to")
+        raise ConfigError("app.exists_already_if_data", target=target, typed=typed)
     exp, why_model, advice, _ = advice_for(data, store, corpus=corpus, budget=budget, overrides=overrides)
     why_methods = f"{advice.method}: {advice.why}"
     found = _found(exp, data)
@@ -115,7 +115,7 @@ def experiment_file(
     try:
         target.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"cannot write {target}: {error}") from error
+        raise ConfigError("app.cannot_write", target=target, error=error) from error
     chosen = {"methods": why_methods, "model.backbone": why_model}
     return "\n".join([found, *(f"{'chosen':<12}{name:<20} {said}" for name, said in (exp.chosen | chosen).items())])
 
@@ -128,7 +128,7 @@ def advice_for(
     Arguments and errors as for `experiment_file`.
     """
     if other := [setting for setting in overrides if not setting.startswith("data.columns")]:
-        raise ConfigError(f"{other[0]}: columns alone (data.columns=...) are set here; set it behind `noisyir run`")
+        raise ConfigError("app.columns_alone_data_columns", other=other[0])
     exp = experiment_for(data, corpus=corpus, overrides=overrides)
     why = "static: no time was given (noisyir init --budget 10m)"
     if budget:
@@ -143,16 +143,15 @@ def advice_for(
 def affordable(exp: Experiment, budget: str) -> tuple[list[str], str]:
     """Settings of a model that trains within the time, and why, in words.  ConfigError where it is enough for none."""
     if (given := re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", budget.strip())) is None:
-        raise ConfigError(f"--budget is a time such as 90s, 10m or 2h, not {budget!r}")
+        raise ConfigError("app.budget_time_such_not", budget=budget)
     if not isinstance(exp.data, Pairs):
-        raise ConfigError(f"--budget needs a file of pairs, not {exp.data.kind}: set model.backbone yourself")
+        raise ConfigError("app.budget_needs_file_pairs", data=exp.data.kind)
     seconds = float(given[1]) * {"s": 1, "m": 60, "h": 3600}[given[2]]
     pairs = exp.data.count_pairs(MANY)
     static = run_seconds(pairs, exp.train.epochs, 1 / STATIC_PAIRS)
     if static > seconds:
         raise ConfigError(
-            f"--budget {budget} is too small for any training: a static model of {pairs:,} pairs takes about "
-            f"{static:.0f} s; give --budget {math.ceil(static / 10) * 10}s or more"
+            "app.budget_too_small_any", budget=budget, pairs=pairs, static=static, ceil=math.ceil(static / 10) * 10
         )
     timed = time_pairs(exp.data)
     epochs = next(rule.epochs for rule in RULES["transformer"])

@@ -39,10 +39,7 @@ _COMMAND_LINE = CleaningWords()
 def refuse_held_out(exp: Experiment, asked: str) -> None:
     """ConfigError where dev or test is audited, which are never cleaned.  asked: for what was asked."""
     if exp.audited != "train":
-        raise ConfigError(
-            f"{asked} is for training pairs: {exp.audited} is never changed, because its judgements "
-            f"measure the trained model; leave {asked} out, and look at the pairs that audit.csv names"
-        )
+        raise ConfigError("app.training_pairs_never_changed", asked=asked, audited=exp.audited)
 
 
 def refuse_unjudged(exp: Experiment, *, force: bool, words: CleaningWords = _COMMAND_LINE) -> None:
@@ -58,8 +55,7 @@ def refuse_unjudged(exp: Experiment, *, force: bool, words: CleaningWords = _COM
         return
     theirs = " (the verdicts given carry no weights, so they were chosen otherwise)" if files else ""
     raise ConfigError(
-        f"{words.apply} needs to know how many pairs are wrong, and no random sample was judged{theirs}: "
-        f"{words.judge_first}; {words.assume} supposes that wrong pairs have random documents"
+        "app.needs_know_how_many", apply=words.apply, theirs=theirs, judge_first=words.judge_first, assume=words.assume
     )
 
 
@@ -71,15 +67,19 @@ def refuse_too_much(found: Audited, *, drop: bool, force: bool, words: CleaningW
         return
     if sampled < least:
         raise ConfigError(
-            f"{words.apply} wants a random sample with at least {least} pairs judged wrong or clean, and {sampled} "
-            f"are: judge more of the sample, or add {words.force}"
+            "app.wants_random_sample_least", apply=words.apply, least=least, sampled=sampled, force=words.force
         )
     most = math.floor(_MOST * found.noise.high * pairs)
     count = changed(found.table, drop=drop)
     if count > most:
         raise ConfigError(
-            f"{words.apply} would change {count:,} of {pairs:,} pairs ({count / pairs:.0%}), but by the sample at most "
-            f"{found.noise.high:.1%} are wrong, and it changes no more than twice as many: {_fewer(found, most, words)}"
+            "app.would_change_pairs_sample",
+            apply=words.apply,
+            count=count,
+            pairs=pairs,
+            count_2=count / pairs,
+            high=found.noise.high,
+            fewer=_fewer(found, most, words),
         )
 
 

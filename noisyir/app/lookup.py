@@ -32,7 +32,9 @@ def find_build(store: Store, name: str) -> Meta:
     if len(with_key) == 1:
         return next(iter(with_key.values()))
     found = f"{len(with_key)} builds" if with_key else "no experiment that has run, no stage and no key"
-    raise StoreError(f"{name!r} matches {found} in {store.url}{runs_of(store, name)}; list them: noisyir ls")
+    raise StoreError(
+        "app.matches_list_them_noisyir", name=name, found=found, url=store.url, runs_of=runs_of(store, name)
+    )
 
 
 def runs_of(store: Store, name: str, result: str = "model") -> str:
@@ -59,7 +61,7 @@ def find_model(store: Store, name: str) -> Ref:
         return _registered_model(store, name)
     meta = find_build(store, name)
     if "model" not in meta.artifacts:
-        raise StoreError(f"{name!r} is a build of {meta.stage}, which holds no model; list the builds: noisyir ls")
+        raise StoreError("app.build_holds_no_model", name=name, stage=meta.stage)
     return meta.ref("model")
 
 
@@ -75,11 +77,15 @@ def _registered_model(store: Store, uri: str) -> Ref:
         for artifact, contents in meta.artifacts.items():
             if contents.digest == tags["artifact_digest"]:
                 if artifact != "model":
-                    raise StoreError(f"{what}, a {artifact}; only a retriever can be searched with or exported")
+                    raise StoreError("app.only_retriever_can_searched", what=what, artifact=artifact)
                 return meta.ref("model")
     raise StoreError(
-        f"{what}; its artifact {tags['artifact_key'][:12]} is no longer in {store.url}: run its experiment again, "
-        f"noisyir run {tags.get('experiment', '')} --to index, or take MLflow's copy: mlflow.pyfunc.load_model({uri!r})"
+        "app.artifact_no_longer_run",
+        what=what,
+        artifact_key=tags["artifact_key"][:12],
+        url=store.url,
+        tags=tags.get("experiment", ""),
+        uri=uri,
     )
 
 
@@ -138,7 +144,7 @@ def newest_index(
     if corpus := corpus or _corpus_behind(store, model, found):
         found = [indexed for indexed in found if _is_grown(builds, indexed.corpus, corpus)]
     if not found:
-        raise StoreError(f"the model {model.key[:12]} has no index in {store.url}: run its experiment --to index first")
+        raise StoreError("app.model_no_index_run", key=model.key[:12], url=store.url)
     for number, indexed in enumerate(found[:-1], start=1):
         lost = [ref for ref in needed(indexed) if not store.builds.is_whole(ref)]
         if not lost:
@@ -236,7 +242,7 @@ def finished_comparison(store: Store, name: str) -> Finished:
     if (run := finished_run(store, name, "comparison")) is None:
         hint, command = runs_of(store, name, "comparison"), whole_command(store, name)
         cure = "" if command in hint else f": {command}"
-        raise StoreError(f"{name!r} has no run in {store.url} that compared systems{hint}{cure}")
+        raise StoreError("app.no_run_compared_systems", name=name, url=store.url, hint=hint, cure=cure)
     return run
 
 

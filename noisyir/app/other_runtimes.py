@@ -46,7 +46,7 @@ class RuntimeDifference:
 def need_packages(*modules: str) -> None:
     """MissingPackageError, with the extra that brings them, where one cannot be imported."""
     if missing := [module for module in modules if find_spec(module) is None]:
-        raise MissingPackageError(f"this export needs {', '.join(missing)}: {install_hint('export')}")
+        raise MissingPackageError("app.export_needs", missing=", ".join(missing), install_hint=install_hint("export"))
 
 
 def write_copies(store: Store, name: str, target: Path, licence: str | None, write: Write) -> list[RuntimeDifference]:

@@ -77,9 +77,7 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
     pairs, queries, negatives = (store.builds.table(outcome.kept[name]) for name in ("pairs", "queries", "negatives"))
     removed = ", ".join(f"{count:,} by {name}" for name, count in noted["removed"].items())
     if not negatives.num_rows:
-        raise DataError(
-            f"no negative is left of {noted['candidates']:,} candidates, removed {removed}: loosen that bound"
-        )
+        raise DataError("app.no_negative_left_candidates", candidates=noted["candidates"], removed=removed)
     counts = pc.value_counts(negatives["query_id"].combine_chunks())
     most = pc.max(counts.field("counts")).as_py()
     enough = most if issubclass(variant, SentenceTransformers) else 1
@@ -121,7 +119,7 @@ def format_named(kind: str) -> type[Format]:
     name = FORMAT_ALIASES.get(kind, kind.replace("-", "_"))
     if name not in known:
         there = ", ".join(known)
-        raise ConfigError(f"no format {kind!r} to write pairs in{did_you_mean(kind, known)}; there are {there}")
+        raise ConfigError("app.no_format_write_pairs", kind=kind, did_you_mean=did_you_mean(kind, known), there=there)
     return Format.of_kind(name)
 
 
@@ -221,11 +219,11 @@ def _write(variant: type[Format], collection: Collection, target: Path) -> None:
                 raise type(error)(str(error).replace(str(Path(folder)), str(target.parent))) from error
             made = [(path, target.parent / path.name) for path in Path(folder).iterdir()]
             if there := [str(path) for _, path in made if path.exists()]:
-                raise StoreError(f"{there[0]} exists already: name a new path with --to")
+                raise StoreError("app.exists_already_name_new_2", there=there[0])
             for path, final in made:
                 path.rename(final)
     except OSError as error:
-        raise StoreError(f"cannot write {target}: {error}") from error
+        raise StoreError("app.cannot_write", target=target, error=error) from error
 
 
 def _finished_outcome(store: Store, name: str, result: str) -> tuple[Experiment, Outcome]:
@@ -241,4 +239,4 @@ def _finished_outcome(store: Store, name: str, result: str) -> tuple[Experiment,
             results = {step: Result(meta, cached=True) for step, meta in builds.items()}
             return settings, Outcome(experiment, results, kept, {})
     hint = runs_of(store, name, result)
-    raise StoreError(f"{name!r} has no run in {store.url} that made an {result}{hint}: noisyir {result} {name}")
+    raise StoreError("app.no_run_made_noisyir", name=name, url=store.url, result=result, hint=hint)

@@ -29,10 +29,7 @@ def unneeded(store: Store, *, keep_runs: int, host: str) -> dict[str, tuple[Meta
     """
     if unread := store.damaged_records():
         path, fault = next(iter(unread.items()))
-        raise StoreError(
-            f"nothing is deleted, for what {path} says is needed cannot be known: {fault}. "
-            "Set it aside: noisyir verify --repair"
-        )
+        raise StoreError("app.nothing_deleted_says_needed", path=path, fault=fault)
     builds, runs = store.builds.all(), store.runs.all()
     kept: dict[str, Meta] = {}
     for number, run in enumerate(runs):

@@ -84,11 +84,7 @@ class Preflight:
         needed = sum(estimate.size for estimate in estimates(states, self.store, "").values())
         free = shutil.disk_usage(self.store.root).free
         if needed > free:
-            raise StoreError(
-                f"the run would leave about {needed / 1e9:,.1f} GB in the store, and {self.store.root} has "
-                f"{free / 1e9:,.1f} GB free: free space, name a store on another disk with --store, or, if "
-                "this run needs less than its last builds did, set runtime.disk_check=false"
-            )
+            raise StoreError("app.run_would_leave_about", needed=needed / 1e9, root=self.store.root, free=free / 1e9)
 
 
 def split_counts(store: Store, ingest: Meta) -> SplitCounts:
@@ -202,10 +198,7 @@ def run(plan: Plan, choice: Choice, execution: Execution, *, name: str, settings
             store.runs.set_progress(record.id, None)
         record.write("unregistered" if tracker.lost else "done", results, facts)
         if tracker.lost:
-            raise UnregisteredError(
-                f"{name}: every stage is done and in the store, but MLflow was lost on the way. The run is "
-                "not tracked to its end, and no model is registered. Once MLflow is back, the same command does both"
-            )
+            raise UnregisteredError("app.every_stage_done_store", name=name)
     return Outcome(name, results, kept, facts)
 
 

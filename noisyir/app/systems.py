@@ -64,7 +64,7 @@ def find_system(store: Store, name: str) -> System:
         found = _indexed(store, made)
         return System(found.model, against=doubt, kept=kept_model, corpus=found.corpus)
     if made.stage != "fuse":
-        raise ConfigError(f"{name} cannot be asked: it ranks what another system found; ask {experiment}:{BEST}")
+        raise ConfigError("app.cannot_asked_ranks_another", name=name, experiment=experiment, best=BEST)
     lexical, dense = (store.builds.meta(dict(made.input_refs())[side]) for side in ("lexical", "dense"))
     found = _indexed(store, dense)
     return System(found.model, lexical, made, doubt, kept_model, found.corpus)
@@ -84,7 +84,9 @@ def system_called(store: Store, run: Finished, system: str, known: list[str]) ->
         system = found.best
     if system in known:
         return system
-    raise ConfigError(f"the run has no system {system!r}{did_you_mean(system, known)}; it has {', '.join(known)}")
+    raise ConfigError(
+        "app.run_no_system", system=system, did_you_mean=did_you_mean(system, known), known=", ".join(known)
+    )
 
 
 def of_run(store: Store, run: Finished) -> Recommendation | None:
@@ -105,7 +107,7 @@ def model_to_export(store: Store, name: str) -> tuple[Ref, Finished | None]:
         runs = [finished_run(store, name, result) for result in ("comparison", "model")]  # rather one that measured it
         return model, next((run for run in runs if run and run.results.get("model") == model), None)
     if (model_of_it := find_system(store, name).model) is None:
-        raise ConfigError(f"{name} has no model to export: search with it, noisyir search {name} 'your question'")
+        raise ConfigError("app.no_model_export_search", name=name)
     run = finished_comparison(store, experiment)
     scored = _scored(store, run)
     hybrid = hybrid_of(model_of(system_called(store, run, system, list(scored))))
@@ -187,5 +189,5 @@ def indexes_of(store: Store, system: System) -> Indexes:
     if system.bm25 is None:
         return Indexes(newest.corpus, vectors, None)
     if (found := terms_of(store.builds.all(), newest.corpus)) is None:
-        raise StoreError("BM25 has no index of the newest documents: refresh with them again, or run the experiment")
+        raise StoreError("app.bm_no_index_newest")
     return Indexes(newest.corpus, vectors, found.ref("lexical_index"))

@@ -171,8 +171,12 @@ def _by_row(source: PairsToClean, fates: Mapping[Pair, Fate], *, weigh: bool) ->
     if unseen:
         query_id, doc_id = next(iter(unseen))
         raise DataError(
-            f"{len(unseen):,} of the {len(fates):,} audited pairs are not in {source.name}, for example query "
-            f"{query_id!r} with document {doc_id!r}: apply the audit to its own pairs"
+            "audits.audited_pairs_not_example",
+            n_unseen=len(unseen),
+            n_fates=len(fates),
+            source=source.name,
+            query_id=query_id,
+            doc_id=doc_id,
         )
     return PairChanges(by_row, weights if weigh else None), logged, total, unaudited
 
@@ -197,6 +201,4 @@ def log_of(folder: Path, stem: str) -> Path:
 def refuse_existing(*paths: Path) -> None:
     """DataError for files that are there already."""
     if existing := [str(path) for path in paths if path.exists()]:
-        raise DataError(
-            f"{' and '.join(existing)} exists already and is not overwritten: choose another folder (--out)"
-        )
+        raise DataError("audits.exists_already_not_overwritten", existing=" and ".join(existing))

@@ -164,7 +164,7 @@ def with_suspicion(pairs: pa.Table) -> pa.Table:
 def how_many(rate: float, error: float, confidence: float, pairs: int) -> str:
     """How many of the pairs to judge by hand to know the noise rate, in words.  ConfigError for impossible wishes."""
     if not 0 < confidence < 1:
-        raise ConfigError(f"the confidence of a noise rate lies between 0 and 1, such as 0.95, not {confidence}")
+        raise ConfigError("audits.confidence_noise_rate_lies", confidence=confidence)
     count = pairs_to_judge(rate, error, confidence, pairs)
     number = f"all {pairs:,} pairs" if count >= pairs else f"{count:,} pairs"
     return f"To know the rate within ± {100 * error:g} points at {100 * confidence:g} %: judge {number}"
@@ -254,7 +254,7 @@ _FEW = "{} judgements of a random sample tell the rate roughly and set no border
 
 def _probability(threshold: float) -> float:
     if not 0 < threshold < 1:
-        raise ConfigError(f"detect.threshold is a probability between 0 and 1 when pairs are judged, not {threshold}")
+        raise ConfigError("audits.detect_threshold_probability_between", threshold=threshold)
     return threshold
 
 

@@ -140,9 +140,7 @@ def machine_answers(file: RowFile) -> MachineAnswers | None:
             said.setdefault(pair, []).append(row)
     judges = sorted({row.judge for rows in said.values() for row in rows})
     if len(judges) > 1:
-        raise DataError(
-            f"{file.path} holds answers of {' and of '.join(judges[:_SHOWN])}: keep the lines of one of them"
-        )
+        raise DataError("audits.holds_answers_keep_lines", file=file.path, judges=" and of ".join(judges[:_SHOWN]))
     last = {pair: _last_word(pair, rows) for pair, rows in said.items()}
     words = {pair: row.verdict for pair, row in last.items() if row.verdict is not None}
     chances = {pair: row.p_wrong for pair, row in last.items() if row.p_wrong is not None}
@@ -189,9 +187,14 @@ def _last_word(pair: Pair, said: Sequence[_Said]) -> _Said:
     first, second = sorted((other, last), key=said.index)
     who = f" by {last.judge}" if last.judge else ""
     raise DataError(
-        f"{second.place}: query {pair[0]!r} with document {pair[1]!r} is judged {second.verdict}{who}, but "
-        f"{first.verdict} at {first.place}: keep one of the two, tell two judges apart in a column judge, or say in a "
-        "column at when each was said: the later one counts"
+        "audits.query_document_judged_keep",
+        place=second.place,
+        pair=pair[0],
+        pair_2=pair[1],
+        verdict=second.verdict,
+        who=who,
+        verdict_2=first.verdict,
+        place_2=first.place,
     )
 
 
@@ -214,9 +217,7 @@ def _all_said(paths: Sequence[str]) -> _ByPair:
                 found.setdefault(pair, []).append(said)
                 count += 1
         if not count:
-            raise DataError(
-                f"{file.path} holds no verdict of a person: put one of {', '.join(_VERDICTS)} into the column verdict"
-            )
+            raise DataError("audits.holds_no_verdict_person", file=file.path, verdicts=", ".join(_VERDICTS))
     return found
 
 
@@ -231,7 +232,10 @@ def _rows(file: RowFile) -> Iterator[tuple[Pair, _Said]]:
     """The judgement of each row with a verdict."""
     if missing := [name for name in _COLUMNS if name not in file.columns]:
         raise DataError(
-            f"{file.path} lacks the column {', '.join(missing)}; it has {', '.join(file.columns)}: name its columns so"
+            "audits.lacks_column_name_columns",
+            file=file.path,
+            missing=", ".join(missing),
+            columns=", ".join(file.columns),
         )
     columns = [*_COLUMNS, *(name for name in _MORE if name in file.columns)]
     for number, row in file.rows(columns, (*_COLUMNS, *_MORE)):
@@ -250,7 +254,7 @@ def _id(row: Mapping[str, Any], column: str, file: RowFile, place: str) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value:
-        raise DataError(f"{place}: {column} must be an id, found {value!r:.60}")
+        raise DataError("audits.must_id_found", place=place, column=column, value=value)
     return unguard(value) if file.suffix == ".csv" else value
 
 
@@ -259,7 +263,7 @@ def _verdict(value: object, place: str) -> Verdict | None:
     if not word:
         return None
     if word not in _WORDS:
-        raise DataError(f"{place}: the verdict must be {', '.join(_VERDICTS)} or empty, found {value!r:.60}")
+        raise DataError("audits.verdict_must_empty_found", place=place, verdicts=", ".join(_VERDICTS), value=value)
     return _WORDS[word]
 
 
@@ -276,17 +280,14 @@ def _number(value: object) -> float | None:
 def _chance(value: object, place: str) -> float | None:
     chance = _number(value)
     if chance is not None and not 0 <= chance <= 1:
-        raise DataError(f"{place}: p_wrong must be a probability from 0 to 1, or empty, found {value!r:.60}")
+        raise DataError("audits.wrong_must_probability_empty", place=place, value=value)
     return chance
 
 
 def _weight(value: object, place: str) -> float | None:
     weight = _number(value)
     if weight is not None and not 0 < weight < math.inf:
-        raise DataError(
-            f"{place}: the weight must be the number of pairs that one drawn at random represents, and empty for one "
-            f"that was not; found {value!r:.60}"
-        )
+        raise DataError("audits.weight_must_number_pairs", place=place, value=value)
     return weight
 
 
@@ -300,7 +301,7 @@ def _time(row: Mapping[str, Any], place: str) -> float | None:
     try:
         time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
     except ValueError as error:
-        raise DataError(f"{place}: at must be a time such as 2026-01-31T09:00:00Z, found {value!r:.60}") from error
+        raise DataError("audits.must_time_such_found", place=place, value=value) from error
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
@@ -337,7 +338,7 @@ def cohens_kappa(
     1969, Eq. 13 (error).
     """
     if not len(one):
-        raise DataError("the judges have no pair in common: their agreement is not known")
+        raise DataError("audits.judges_no_pair_common")
     joint = np.array([[np.mean((one == a) & (other == b)) for b in (False, True)] for a in (False, True)])
     rows, columns = joint.sum(axis=1), joint.sum(axis=0)
     observed, expected = float(np.trace(joint)), float(rows @ columns)

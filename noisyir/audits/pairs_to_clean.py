@@ -127,10 +127,7 @@ class FileOfPairs(PairsToClean):
         if weights is None:
             return None
         if "weight" not in self.file.columns and "weight" in self.file.pairs.columns:
-            raise DataError(
-                f"{self.name} has a column weight that is not the pairs' weight in training (data.columns): rename it, "
-                "for the weights of the pairs go into a column of that name"
-            )
+            raise DataError("audits.column_weight_not_pairs", name=self.name)
         name = self.file.columns.get("weight", "weight")
         if any(len(of_row) > 1 for of_row in weights.values()):
             return NewColumn(name, lambda number: list(weights.get(number, [1.0])))
@@ -177,10 +174,7 @@ class TableOfPairs(PairsToClean):
         sources = self.training["source"].to_pylist()
         for number, pair in self.pairs():
             if pair not in texts:
-                raise DataError(
-                    f"{self.name}: query {pair[0]!r} with document {pair[1]!r} is not in the audit: "
-                    "audit the data set as it is now"
-                )
+                raise DataError("audits.query_document_not_audit", name=self.name, pair=pair[0], pair_2=pair[1])
             (query_id, doc_id), (query, document) = pair, texts[pair]
             if fate := fates[number][0] if number in fates else None:
                 if fate.new_doc_id is None:
@@ -254,8 +248,7 @@ def _new_ids(fates: Fates) -> set[str]:
 def _refuse_unknown(wanted: set[str], found: Iterable[str], where: str) -> None:
     if missing := sorted(wanted.difference(found)):
         raise DataError(
-            f"{len(missing):,} replacements are not in {where}, for example {missing[0]!r}: apply the audit to the "
-            "pairs and documents of that audit"
+            "audits.replacements_not_example_apply", n_missing=len(missing), where=where, missing=missing[0]
         )
 
 

@@ -27,7 +27,9 @@ class Artifact:
         """Read only these columns: `CORPUS["doc_id", "text"]`."""
         names = (columns,) if isinstance(columns, str) else columns
         if unknown := [name for name in names if name not in self.columns]:
-            raise SchemaError(f"{self.name} v{self.version} has no column {unknown}; it has {list(self.columns)}")
+            raise SchemaError(
+                "base.no_column", name=self.name, version=self.version, unknown=unknown, columns=list(self.columns)
+            )
         return Read(self, names)
 
     def all(self) -> "Read":

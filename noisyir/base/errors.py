@@ -1,16 +1,48 @@
 """The errors a user can mend: each message says what is wrong, where, and what to do."""
 
 import json
+import re
 import shlex
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.resources import files
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+_CODE = re.compile(r"[a-z]+\.[a-z0-9_]+")
+_PLAIN = (str, int, float, type(None))
+
+
+@cache
+def error_texts(room: str) -> Mapping[str, str]:
+    """Return the texts of a room's errors by name, with fields as in `str.format`."""
+    return tomllib.loads(files("noisyir").joinpath(room, "errors.toml").read_text(encoding="utf-8"))
+
+
+def _text_of(code: str, values: Mapping[str, object]) -> str:
+    if not _CODE.fullmatch(code):
+        return code
+    room, name = code.split(".")
+    return error_texts(room)[name].format(**values)
+
 
 class NoisyirError(Exception):
-    """The user's fault, or the machine's: shown as one line, exit code 1."""
+    """An error that people can mend: shown as one line, exit code 1.
+
+    Each room keeps the texts of its errors in `errors.toml`, by the part of the code after the room's name.
+
+    Args:
+        code: `room.name` of a text, such as `data.empty_id`, or the whole text, from a package that keeps none.
+        values: Fill the fields of the text.
+    """
+
+    def __init__(self, code: str, /, **values: object) -> None:
+        self.code = code
+        self.values = {name: value if isinstance(value, _PLAIN) else str(value) for name, value in values.items()}
+        super().__init__(_text_of(code, values))
 
 
 class ConfigError(NoisyirError):

@@ -47,7 +47,9 @@ class Variant(Params):
         elif isinstance(kind := cls.model_fields["kind"].default, str):
             other = cls.known.setdefault(kind, cls)
             if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
-                raise ConfigError(f"{cls.__module__} and {other.__module__} both define the {cls.family()} {kind!r}")
+                raise ConfigError(
+                    "base.both_define", module=cls.__module__, module_2=other.__module__, family=cls.family(), kind=kind
+                )
 
     @model_serializer(mode="wrap")
     def _with_kind(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -87,7 +89,11 @@ class Variant(Params):
         known = cls.variants()
         if kind not in known:
             raise ConfigError(
-                f"no {cls.family()} {kind!r}{did_you_mean(kind, list(known))}; there are {', '.join(known)}"
+                "base.no",
+                family=cls.family(),
+                kind=kind,
+                did_you_mean=did_you_mean(kind, list(known)),
+                known=", ".join(known),
             )
         return known[kind]
 
@@ -175,8 +181,12 @@ def entries(group: str, name: str | None = None) -> list[Any]:
             ):
                 continue
             raise ConfigError(
-                f"the package {package} brings {entry.value} for {group}, and it cannot be loaded "
-                f"({type(error).__name__}: {error}): mend it, or uninstall it"
+                "base.package_brings_cannot_loaded",
+                package=package,
+                value=entry.value,
+                group=group,
+                error=type(error).__name__,
+                error_2=error,
             ) from error
     return found
 

@@ -85,10 +85,7 @@ class Positives(Hiding):
         query = training["query_id"].combine_chunks().dictionary_encode().indices.to_numpy()
         free = np.flatnonzero(hideable(query, given.rng("stays")))
         if self.rate and not len(free):
-            raise DataError(
-                f"hide.kind=positives needs training queries with several pairs, and each of the {len(training)} "
-                "training pairs is its query's only one: set hide.kind=near_duplicates, or hide.rate=0"
-            )
+            raise DataError("corruption.hide_kind_positives_needs", n_training=len(training))
         hidden = training.take(free[choose_pairs(len(free), self.rate, given.rng("pairs"))])
         counts = {"training_pairs": len(training), "hideable": len(free), "hidden": len(hidden)}
         truth = hidden.append_column("edit_rate", pa.nulls(len(hidden), pa.float32()))
@@ -164,11 +161,7 @@ class NearDuplicates(Hiding):
         named = {name for column in held_out for name in column.to_pylist()}
         eligible = sorted(set(training["doc_id"].to_pylist()) - named)
         if self.rate and not eligible:
-            raise DataError(
-                f"hide.kind=near_duplicates copies documents that training pairs name and no dev or test pair does, "
-                f"and none of the {len(training)} training pairs names such a one: set hide.kind=positives, or "
-                "hide.rate=0"
-            )
+            raise DataError("corruption.hide_kind_near_duplicates", n_training=len(training))
         rows = choose_pairs(len(eligible), self.rate, given.rng("documents"))
         return [eligible[row] for row in rows.tolist()], len(eligible)
 
@@ -182,17 +175,15 @@ class NearDuplicates(Hiding):
             ids, texts = batch["doc_id"], batch["text"].to_pylist()
             if len(used := ids.filter(pc.is_in(ids, value_set=names))):
                 raise DataError(
-                    f"the corpus has a document {used[0].as_py()!r} already, which is what hide calls an edited "
-                    f"copy of {used[0].as_py().rpartition('~')[0]!r}: give the documents ids that do not end so"
+                    "corruption.corpus_document_already_hide",
+                    as_py=used[0].as_py(),
+                    rpartition=used[0].as_py().rpartition("~")[0],
                 )
             keys.append(np.fromiter(map(text_key, texts), np.uint64, len(texts)))
             for row in np.flatnonzero(pc.is_in(ids, value_set=wanted).to_numpy(zero_copy_only=False)).tolist():
                 found[ids[row].as_py()] = batch["title"][row].as_py(), texts[row]
         if missing := [doc_id for doc_id in chosen if doc_id not in found]:
-            raise DataError(
-                f"the corpus lacks {len(missing)} of the documents that the training pairs name, for example "
-                f"{missing[0]!r}: give hide the corpus that the pairs were made with"
-            )
+            raise DataError("corruption.corpus_lacks_documents_training", n_missing=len(missing), missing=missing[0])
         return Originals(found, np.sort(np.concatenate(keys)))
 
 

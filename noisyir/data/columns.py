@@ -56,9 +56,11 @@ def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], name
     chosen = {column: name for column, name in mapping.items() if name is not None}
     if unknown := {column: name for column, name in chosen.items() if name not in file.columns}:
         column, name = next(iter(unknown.items()))
-        raise DataError(f"{file.path} has no column {name!r}, which data.columns maps to {column}; {found_in(file)}")
+        raise DataError(
+            "data.no_column_data_columns", file=file.path, name=name, column=column, found_in=found_in(file)
+        )
     if (both := chosen.get("query")) is not None and both == chosen.get("document"):
-        raise DataError(f"{both!r} is mapped to query and to document: name two columns; {found_in(file)}")
+        raise DataError("data.mapped_query_document_name", both=both, found_in=found_in(file))
     free = {plain_name(name): name for name in file.columns if name not in chosen.values()}
     for column, usual in names.items():
         if column not in mapping and (fits := [name for name in usual if name in free]):
@@ -77,7 +79,12 @@ def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[Pair
         if column not in columns:
             how = f"; map one with data.columns='{{{column}: NAME}}'" if names is NAMES else ""
             raise DataError(
-                f"{file.path} has no column for {column} ({', '.join(names[column])}); {found_in(file)}{how}"
+                "data.no_column",
+                file=file.path,
+                column=column,
+                names=", ".join(names[column]),
+                found_in=found_in(file),
+                how=how,
             )
 
 
@@ -124,7 +131,7 @@ class Cells(NamedTuple):
         if value is None:
             return ""
         if not isinstance(value, str):
-            raise DataError(f"{self.where}: {self.columns[column]!r} must be text, found {value!r:.60}")
+            raise DataError("data.must_text_found", where=self.where, columns=self.columns[column], value=value)
         return value
 
     def weight(self) -> float | None:
@@ -137,10 +144,7 @@ class Cells(NamedTuple):
         except (TypeError, ValueError):
             weight = math.nan
         if not 0 <= weight <= 1:
-            raise DataError(
-                f"{self.where}: {self.columns['weight']!r} must be a weight from 0 to 1, found {value!r:.60}; "
-                "data.columns='{weight: null}' leaves the column unread"
-            )
+            raise DataError("data.must_weight_found_data", where=self.where, weight=self.columns["weight"], value=value)
         return weight
 
     def name(self, column: PairColumn) -> str:
@@ -178,8 +182,11 @@ class Cells(NamedTuple):
             numbers = [math.nan]
         if not all(map(math.isfinite, numbers)):
             raise DataError(
-                f"{self.where}: {self.columns[column]!r} must hold numbers, found {self.values[column]!r:.60}; "
-                f"data.columns='{{{column}: null}}' leaves the column unread"
+                "data.must_hold_numbers_found",
+                where=self.where,
+                columns=self.columns[column],
+                values=self.values[column],
+                column=column,
             )
         return numbers
 
@@ -195,5 +202,5 @@ class Cells(NamedTuple):
             return int(said)
         except ValueError:
             raise DataError(
-                f"{self.where}: {self.columns['label']!r} must be yes, no or a whole number, found {value!r:.60}"
+                "data.must_yes_no_whole", where=self.where, label=self.columns["label"], value=value
             ) from None

@@ -171,7 +171,7 @@ class ShapedRows(ExampleSource):
         for number, values in self.file.rows(names):
             yield Placed(place, number, values)
         if not number:
-            raise DataError(f"{self.file.path} holds no rows: give it one for each query")
+            raise DataError("data.holds_no_rows_give", file=self.file.path)
 
     def example(self, found: Placed) -> Example:
         """The example by the shape, of the split that the row says."""
@@ -183,7 +183,7 @@ def split_of(value: Any, where: str) -> Split:
     """The split that a cell names; train where it is empty.  DataError for what is none."""
     split = SPLITS.get(value or "") if isinstance(value or "", str) else None
     if split is None:
-        raise DataError(f"{where}: 'split' must be train, dev or test, found {value!r:.60}")
+        raise DataError("data.split_must_train_dev", where=where, value=value)
     return split
 
 
@@ -208,8 +208,5 @@ class _Met:
             return True
         first, at = self._first[name]
         if first != hash(content):
-            raise DataError(
-                f"{found.where}: {self.column} {name!r} has another text than at {at}; mend it, "
-                f"or let ids follow from the texts with data.columns='{{{self.column}: null}}'"
-            )
+            raise DataError("data.another_text_mend_let", where=found.where, column=self.column, name=name, at=at)
         return False

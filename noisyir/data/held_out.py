@@ -42,9 +42,11 @@ def hold_out(
             del wanted["dev"]
     if len(names) <= sum(wanted.values()) or not all(wanted.values()):
         raise DataError(
-            f"data.hold_out: {len(names)} training queries are too few to hold {params.dev:g} of them out for dev and "
-            f"{params.test:g} for test{f', with {promotion:g} of dev for the gate' if promotion else ''}: take larger "
-            "shares, or mark some pairs as dev and test in a column split"
+            "data.data_hold_out_training",
+            n_names=len(names),
+            dev=params.dev,
+            test=params.test,
+            promotion=f", with {promotion:g} of dev for the gate" if promotion else "",
         )
     alike = list(near_duplicates(training["text"].to_pylist(), params.near))
     sharing = list(_sharing(names, pairs, documents))
@@ -54,10 +56,7 @@ def hold_out(
         by_documents, drawn = False, _drawn(names, _groups(len(names), alike), wanted, params.seed)
     counts = Counter(drawn.values())
     if missing := [split for split in wanted if not counts[split]]:
-        raise DataError(
-            f"data.hold_out: no group of queries is small enough for {missing[0]}: with data.hold_out.together=queries "
-            "queries of different splits may share documents"
-        )
+        raise DataError("data.data_hold_out_no", missing=missing[0])
     return {**tables, **_moved(tables, drawn)}, _facts(counts, params, by_documents=by_documents)
 
 

@@ -25,7 +25,7 @@ class Limit:
         if not given:
             return self.usual
         if not (given.isdecimal() and len(given) < 16 and int(given)):
-            raise ConfigError(f"{self.name} must be a whole number above 0, such as {self.usual}, found {given!r:.60}")
+            raise ConfigError("data.must_whole_number_above", name=self.name, usual=self.usual, given=given)
         return int(given)
 
     @property
@@ -48,7 +48,7 @@ def said_of(error: ValueError) -> str:
 def refuse_special(path: Path) -> None:
     """DataError for a folder, a pipe or a device, which may never end; what is not there is left to who opens it."""
     if path.exists() and not path.is_file():
-        raise DataError(f"{path} is a folder, a pipe or a device: name a file, and copy into one what comes by a pipe")
+        raise DataError("data.folder_pipe_device_name", path=path)
 
 
 SCHEME = "hf://"
@@ -70,12 +70,12 @@ def fetched(source: str) -> str:
     """
     named = _NAME.fullmatch(source)
     if named is None:
-        raise ConfigError(f"{source} names no data set of the Hub: write hf://ORG/NAME, or hf://ORG/NAME/FOLDER/FILE")
+        raise ConfigError("data.names_no_data_set", source=source)
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
     except ImportError as error:
-        raise MissingPackageError(f"hf:// names need huggingface_hub: {install_hint('train')}") from error
+        raise MissingPackageError("data.hf_names_need_huggingface", install_hint=install_hint("train")) from error
     inside = (named["inside"] or "").strip("/")
     wanted = [inside] if inside.lower().endswith(_READ) else [f"{inside}/*{end}".lstrip("/") for end in _READ]
     try:
@@ -83,13 +83,10 @@ def fetched(source: str) -> str:
             named["repository"], repo_type="dataset", revision=named["revision"], allow_patterns=wanted
         )
     except LocalEntryNotFoundError as error:
-        raise DataError(
-            f"{source} is not in the Hub's cache, and the Hub cannot be reached: with a network, or from a machine "
-            f"with one, hf download {named['repository']} --repo-type dataset --local-dir FOLDER, then give FOLDER"
-        ) from error
+        raise DataError("data.not_hubs_cache_hub", source=source, repository=named["repository"]) from error
     except (HfHubHTTPError, HFValidationError, OSError) as error:
-        raise DataError(f"{source}: the Hub does not give it: {str(error).splitlines()[0]}") from error
+        raise DataError("data.hub_not_give", source=source, splitlines=str(error).splitlines()[0]) from error
     path = Path(folder, inside)
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-        raise DataError(f"{source} holds no files that can be read ({', '.join(_READ)})")
+        raise DataError("data.holds_no_files_can", source=source, read=", ".join(_READ))
     return str(path)

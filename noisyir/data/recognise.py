@@ -47,7 +47,7 @@ def recognise(source: str, **given: str | None) -> dict[str, Any]:
         return {"kind": "ir_datasets", "id": source.partition(":")[2]}
     path = Path(fetched(source) if is_on_hub(source) else source)
     if not path.exists():
-        raise DataError(f"{source} is no file and no folder")
+        raise DataError("data.no_file_no_folder", source=source)
     files = {name: file for name, file in given.items() if file is not None}
     with lenient():  # a faulty row among the first says nothing of the format
         found = _folder(path) if path.is_dir() else _file(path, files)
@@ -55,8 +55,11 @@ def recognise(source: str, **given: str | None) -> dict[str, Any]:
     known = Format.of_kind(settings["kind"]).model_fields
     if unread := [name for name in files if name not in known]:
         raise DataError(
-            f"{source} is of format {settings['kind']}, which takes no {unread[0]}: drop --{unread[0]}, or name "
-            f"another format: noisyir import {shlex.quote(source)} --format KIND --{unread[0]} FILE"
+            "data.format_takes_no_drop",
+            source=source,
+            kind=settings["kind"],
+            unread=unread[0],
+            quote=shlex.quote(source),
         )
     return settings
 
@@ -77,11 +80,7 @@ def _folder(path: Path) -> dict[str, Any]:
         return {"kind": "so_ds", "path": str(path)}
     if len(pairs := [(file, other) for file in path.iterdir() if (other := partner(file))]) == 1:
         return {"kind": "line_pairs", "path": str(pairs[0][0]), "corpus": str(pairs[0][1])}
-    raise DataError(
-        f"{path} is a folder of no known format: it holds none of corpus.jsonl (beir), collection.tsv (msmarco), "
-        "train-v1.1.json (squad), psgs_w100.tsv (dpr), state.json (datasets' save_to_disk), train.jsonl; "
-        "name one of its files instead"
-    )
+    raise DataError("data.folder_no_known_format", path=path)
 
 
 def one_of_any(root: Path, names: tuple[str, ...]) -> Path | None:
@@ -96,7 +95,7 @@ def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
         return {"kind": "squad", "path": str(path)}
     rows, why = None, ""
     if not path.stat().st_size:
-        raise DataError(f"{path} is empty: a pair needs a query and a document")
+        raise DataError("data.empty_pair_needs_query", path=path)
     try:
         rows = RowFile.open(str(path), "data.path")
     except DataError as error:
@@ -106,10 +105,13 @@ def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
     if kind := _headerless(path):
         return {"kind": kind, "path": str(path)}
     if rows is not None:
-        raise DataError(f"{path} {_unclear(rows)}")
+        raise DataError("data.refused_2", path=path, unclear=_unclear(rows))
     raise DataError(
-        f"{path} is of no known format{why}; or name its format: noisyir import {shlex.quote(str(path))} --format KIND,"
-        f" and go on with the folder that it writes; there are {', '.join(Format.variants())}"
+        "data.no_known_format_name",
+        path=path,
+        why=why,
+        quote=shlex.quote(str(path)),
+        variants=", ".join(Format.variants()),
     )
 
 
@@ -181,8 +183,5 @@ def _headerless(path: Path) -> str | None:
     if all(len(row) == 2 and _LITERAL.match(row[1]) for row in cells):
         return "topics"
     if all(len(row) == 2 and row[0].isdecimal() for row in cells):
-        raise DataError(
-            f"{path} has ids and texts, which may be queries or documents: noisyir import {shlex.quote(str(path))} "
-            "--format topics takes them for queries; or import the qrels, and give this with --queries or --corpus"
-        )
+        raise DataError("data.ids_texts_may_queries", path=path, quote=shlex.quote(str(path)))
     return None

@@ -29,23 +29,27 @@ class RowFile:
         """Read the names of the columns.  DataError, naming `setting`, when there is no such file or it has no rows."""
         file = Path(path)
         if not file.is_file() and not is_split_folder(file):
-            raise DataError(f"{file} is not a file: set {setting} to a {', '.join(SUFFIXES)} file")
+            raise DataError("data.not_file_set_file_2", file=file, setting=setting, suffixes=", ".join(SUFFIXES))
         suffix = suffix_of(file) if file.is_file() else FOLDER
         if suffix is None:
             raise DataError(
-                f"{file}: {setting} reads {', '.join(SUFFIXES)}; {', '.join(PLAIN)} also as .gz or .zst: rename it"
+                "data.reads_also_gz_zst",
+                file=file,
+                setting=setting,
+                suffixes=", ".join(SUFFIXES),
+                plain=", ".join(PLAIN),
             )
         with glance():
             columns = container(suffix).columns(file)
         if len(columns) > COLUMNS.most:
             said = f"{file} has {len(columns):,} columns, more than {COLUMNS.most:,}: is it a file of pairs?"
-            raise DataError(f"{said} If so, {COLUMNS.remedy}")
+            raise DataError("data.if", said=said, remedy=COLUMNS.remedy)
         if repeated := [name for name, count in Counter(columns).items() if count > 1]:
-            raise DataError(f"two columns of {file} are called {repeated[0]!r}: rename one")
+            raise DataError("data.two_columns_called_rename", file=file, repeated=repeated[0])
         if not columns:
             with strict():
                 container(suffix).columns(file)
-            raise DataError(f"{file} is empty: {setting} must name a file with at least one row")
+            raise DataError("data.empty_must_name_file", file=file, setting=setting)
         return cls(file, suffix, columns)
 
     @property
@@ -80,8 +84,7 @@ class RowFile:
     def _refuse_late(self, number: int, late: Collection[str], meaningful: Collection[str]) -> None:
         if found := sorted(name for name in late if plain_name(name) in meaningful):
             raise DataError(
-                f"{self.place} {number}: the first {FIRST_ROWS} rows, which tell the columns, have no {found[0]!r}: "
-                f'give the first row "{found[0]}": null, if this column is to be read, or rename it, if not'
+                "data.first_rows_tell_columns", place=self.place, number=number, first_rows=FIRST_ROWS, found=found[0]
             )
 
 

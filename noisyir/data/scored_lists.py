@@ -73,17 +73,14 @@ def write_scored_lists(shape: str, lists: Iterable[ScoredList], target: Path) ->
 def _refuse_broken(path: Path, lists: Sequence[ScoredList]) -> None:
     bad = Counter(not isfinite(score) for one in lists for score in one.scores)
     if bad[True]:
-        raise DataError(
-            f"{path}: {bad[True]:,} of {bad.total():,} scores are missing, NaN or infinite: score these documents "
-            "again, or take their lists out"
-        )
+        raise DataError("data.scores_missing_nan_infinite", path=path, bad=bad[True], total=bad.total())
     if not lists:
-        raise DataError(f"{path} holds no list")
+        raise DataError("data.holds_no_list", path=path)
 
 
 def _is_run(path: Path) -> bool:
     if not path.is_file():
-        raise DataError(f"{path} is not a file: set teacher.path to a file of scored lists")
+        raise DataError("data.not_file_set_teacher", path=path)
     return path.suffix not in (".parquet", ".arrow", ".feather", ".xlsx") and trec_role(path) == "run"
 
 
@@ -93,9 +90,7 @@ def _of_rows(path: Path) -> Iterator[ScoredList]:
     shape = next((one for one in SHAPES.values() if {*one.columns} <= there), None)
     if shape is None:
         known = "; ".join(f"{name}: {', '.join(one.columns)}" for name, one in SHAPES.items())
-        raise DataError(
-            f"{path} has the columns {', '.join(rows.columns)}, which are of no known shape ({known}; or a run)"
-        )
+        raise DataError("data.columns_no_known_shape", path=path, columns=", ".join(rows.columns), known=known)
     for row_number, row in rows.rows(rows.columns):
         yield shape.read(row, f"{rows.place} {row_number}")
 
@@ -108,7 +103,7 @@ def _numbers(row: Mapping[str, Any], name: str, where: str, count: int) -> list[
     values = row.get(name)
     if not isinstance(values, list) or len(values) != count:
         found = f"{len(values):,} scores" if isinstance(values, list) else f"{values!r:.60}"
-        raise DataError(f"{where}: {name!r} must have a score for each of {count:,} documents, found {found}")
+        raise DataError("data.must_score_each_documents", where=where, name=name, count=count, found=found)
     return [None if _is_nan(value) else number({name: value}, name, where) for value in values]
 
 
@@ -119,7 +114,7 @@ def _is_nan(value: Any) -> bool:
 def _listed(row: Mapping[str, Any], name: str, where: str) -> list[Any]:
     values = row.get(name) or []
     if not isinstance(values, list) or any(isinstance(one, bool) or not isinstance(one, str | int) for one in values):
-        raise DataError(f"{where}: {name!r} must be a list of texts, found {values!r:.60}")
+        raise DataError("data.must_list_texts_found", where=where, name=name, values=values)
     return [str(one) for one in values]
 
 
@@ -226,7 +221,7 @@ def _trec(path: Path) -> Iterator[ScoredList]:
 
 def _hit(fields: list[str], where: str) -> Passage:
     if len(fields) != 6:
-        raise DataError(f"{where}: a scored run has six columns (qid Q0 docid rank score tag), found {len(fields)}")
+        raise DataError("data.scored_run_six_columns", where=where, n_fields=len(fields))
     score = None if fields[4].lower() in ("nan", "inf", "-inf") else number({"score": fields[4]}, "score", where)
     return Passage("", "", fields[2], score)
 

@@ -12,12 +12,11 @@ from noisyir.data.row_files import RowFile
 def open_rows(kind: str, path: str | None, needed: Sequence[str]) -> RowFile:
     """The rows of a format.  DataError when there is no file, or it lacks a column that the format needs."""
     if path is None:
-        raise DataError(f"format {kind} needs a file: data.path=FILE")
+        raise DataError("data.format_needs_file_data", kind=kind)
     rows = RowFile.open(path, "data.path")
     if missing := [name for name in needed if name not in rows.columns]:
         raise DataError(
-            f"{path} is not of format {kind}: it lacks {', '.join(missing)}; {found_in(rows)}; "
-            "leave data.kind (--format) out, or name another"
+            "data.not_format_lacks_leave", path=path, kind=kind, missing=", ".join(missing), found_in=found_in(rows)
         )
     return rows
 
@@ -25,10 +24,7 @@ def open_rows(kind: str, path: str | None, needed: Sequence[str]) -> RowFile:
 def corpus_of(kind: str, path: str | None) -> RowFile:
     """The documents' file, which these rows name by id.  DataError where none is given."""
     if path is None:
-        raise DataError(
-            f"format {kind} names documents by id and holds no text of theirs: give data.corpus=FILE (--corpus FILE), "
-            "with columns docid and text"
-        )
+        raise DataError("data.format_names_documents_id", kind=kind)
     return open_corpus(path, "data.corpus")
 
 
@@ -38,7 +34,7 @@ def text(row: Mapping[str, Any], name: str, where: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise DataError(f"{where}: {name!r} must be text, found {value!r:.60}")
+        raise DataError("data.must_text_found_2", where=where, name=name, value=value)
     return value
 
 
@@ -48,7 +44,7 @@ def identity(row: Mapping[str, Any], name: str, where: str) -> str | None:
     if value is None or value == "":
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise DataError(f"{where}: {name!r} must be an id, found {value!r:.60}")
+        raise DataError("data.must_id_found", where=where, name=name, value=value)
     return str(value)
 
 
@@ -62,7 +58,7 @@ def number(row: Mapping[str, Any], name: str, where: str) -> float | None:
     except (TypeError, ValueError):
         found = float("nan")
     if not abs(found) < float("inf"):
-        raise DataError(f"{where}: {name!r} must be a number, found {value!r:.60}")
+        raise DataError("data.must_number_found", where=where, name=name, value=value)
     return found
 
 
@@ -88,7 +84,7 @@ def _list(row: Mapping[str, Any], name: str, where: str, of: Any) -> list[Any]:
         return []
     if not isinstance(value, list) or not all(isinstance(one, of) for one in value):
         raise DataError(
-            f"{where}: {name!r} must be a list of {'objects' if of is dict else 'texts'}, found {value!r:.60}"
+            "data.must_list_found", where=where, name=name, ending="objects" if of is dict else "texts", value=value
         )
     return value
 

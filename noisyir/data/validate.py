@@ -42,7 +42,7 @@ class Validator:
             first = self._documents.setdefault(record.doc_id, record.number)
             if first != record.number:
                 raise DataError(
-                    f"{_place(record)}: document id {record.doc_id!r} occurs again, first at {first}: rename one"
+                    "data.document_id_occurs_again", place=_place(record), doc_id=record.doc_id, first=first
                 )
             if not self._keeps("document", record.doc_id, f"{record.title}{record.text}", record):
                 continue
@@ -53,14 +53,14 @@ class Validator:
                 part = []
         yield self._corpus_part(part)
         if not self.kept_documents:
-            raise DataError(f"{self.name}: the corpus is empty: it needs at least one document with text")
+            raise DataError("data.corpus_empty_needs_least", name=self.name)
 
     def queries(self, records: Iterable[Query]) -> None:
         """Take in the queries.  DataError: a repeated id or an empty text."""
         for record in records:
             if first := self._queries.get(record.query_id):
                 raise DataError(
-                    f"{_place(record)}: query id {record.query_id!r} occurs again, first at {_place(first)}: rename one"
+                    "data.query_id_occurs_again", place=_place(record), query_id=record.query_id, place_2=_place(first)
                 )
             self._queries[record.query_id] = record
             self._keeps("query", record.query_id, record.text, record)
@@ -74,24 +74,24 @@ class Validator:
             first = pairs.setdefault((record.query_id, record.doc_id), record.number)
             if first != record.number:
                 raise DataError(
-                    f"{_place(record)}: query {record.query_id!r} and document {record.doc_id!r} are judged again, "
-                    f"first at {first}: leave one of the two"
+                    "data.query_document_judged_again",
+                    place=_place(record),
+                    query_id=record.query_id,
+                    doc_id=record.doc_id,
+                    first=first,
                 )
             self._keep_judgement(record)
         if not self._judged and not any(map(self._is_answered, self._queries.values())):
-            raise DataError(
-                f"{self.name}: no judgement joins a kept query to a kept document: check the qrels "
-                "or the pairs, or raise data.max_documents"
-            )
+            raise DataError("data.no_judgement_joins_kept", name=self.name)
 
     def negatives(self, records: Iterable[Negative]) -> None:
         """Take in the documents that are given as wrong ones.  DataError: an unknown query or document."""
         for record in records:
             pair, unknown = (record.query_id, record.doc_id), "of a negative: give its text, or leave it out"
             if record.query_id not in self._queries:
-                raise DataError(f"{_place(record)}: unknown query {record.query_id!r} {unknown}")
+                raise DataError("data.unknown_query", place=_place(record), query_id=record.query_id, unknown=unknown)
             if record.doc_id not in self._documents:
-                raise DataError(f"{_place(record)}: unknown document {record.doc_id!r} {unknown}")
+                raise DataError("data.unknown_document", place=_place(record), doc_id=record.doc_id, unknown=unknown)
             if ("query", pair[0]) not in self._left_out and ("document", pair[1]) not in self._left_out:
                 self._negatives.setdefault(pair, record)
 
@@ -159,13 +159,10 @@ class Validator:
 
     def _fault(self, kind: str, text: str, record: Document | Query) -> str | None:
         if not record[0].strip():
-            raise DataError(f"{_place(record)}: the {kind}'s id is empty: give it one")
+            raise DataError("data.id_empty_give", place=_place(record), kind=kind)
         if not text.strip():
             if self.params.on_empty == "error":
-                raise DataError(
-                    f"{_place(record)}: {kind} {record[0]!r} has no text; mend it, or leave all such out "
-                    "with data.on_empty=exclude"
-                )
+                raise DataError("data.no_text_mend_leave", place=_place(record), kind=kind, record=record[0])
             return "no text"
         if len(text) > MAX_CHARACTERS:
             return f"longer than {MAX_CHARACTERS:,} characters"
@@ -182,18 +179,24 @@ class Validator:
 
     def _check_known(self, record: Judgement, rest: Iterator[Judgement]) -> None:
         if record.query_id not in self._queries:
-            raise DataError(f"{_place(record)}: unknown query {record.query_id!r}: give its text, or leave it out")
+            raise DataError("data.unknown_query_give_text", place=_place(record), query_id=record.query_id)
         if record.doc_id not in self._documents and self.params.on_unknown == "error":
             unknown = {record.doc_id} | {other.doc_id for other in rest if other.doc_id not in self._documents}
             raise DataError(
-                f"{_place(record)}: unknown document {record.doc_id!r}; {len(unknown)} of the documents named from "
-                "here on are not in the corpus; leave such judgements out with data.on_unknown=exclude"
+                "data.unknown_document_documents_named",
+                place=_place(record),
+                doc_id=record.doc_id,
+                n_unknown=len(unknown),
             )
         first = self._split_from.setdefault(record.query_id, record)
         if first.split != record.split:
             raise DataError(
-                f"{_place(record)}: query {record.query_id!r} is in split {record.split}, and in {first.split} "
-                f"by {_place(first)}; keep a query in one split"
+                "data.query_split_keep_query",
+                place=_place(record),
+                query_id=record.query_id,
+                split=record.split,
+                split_2=first.split,
+                place_2=_place(first),
             )
 
     def _keep_judgement(self, record: Judgement) -> None:

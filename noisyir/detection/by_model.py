@@ -38,10 +38,7 @@ def cross_fitted(
 
     texts = int(pairs.text.max(initial=-1)) + 1
     if texts < folds:
-        raise DataError(
-            f"score_pairs.folds={folds} needs as many different training queries; there are {texts}: give a trained "
-            "model (--model of noisyir audit), or set folds: 0 of the detectors"
-        )
+        raise DataError("detection.score_pairs_folds_needs", folds=folds, texts=texts)
     fold = np.arange(texts) % folds
     fold_of_pair = context.rng("folds").permutation(fold)[pairs.text[pairs.query]]
     for number in range(folds):

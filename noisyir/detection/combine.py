@@ -31,7 +31,7 @@ class Scores:
         check_finite("score", self.observed)
         for null, draws in self.nulls.items():
             if bad := int(np.isinf(draws).sum()):
-                raise DataError(f"{null}_scores: {bad} values are infinite; the detector's model has diverged")
+                raise DataError("detection.scores_values_infinite_detectors", null=null, bad=bad)
 
 
 def combined(detectors: Sequence[Scores], assumed: Null | None = None) -> Scores:

@@ -51,7 +51,7 @@ def detect(pairs: Scores, params: DetectParams) -> Detection:
     """
     scores = pairs.observed
     if not len(scores):
-        raise DataError("detect: there are no pairs to judge")
+        raise DataError("detection.detect_no_pairs_judge")
     said = by_null(pairs, params.confidence)
     best = _supposed(said, params)
     rate, (low, high) = said[best].rate if best else 0.0, rate_range(said)
@@ -74,7 +74,7 @@ def _supposed(said: Mapping[Null, RateByNull], params: DetectParams) -> Null | N
         return best_fit(said) if said else None
     if assumed not in said:
         there = f"there are some of {', '.join(said)}" if said else "the detectors made none up"
-        raise DataError(f"detect.assume={assumed}: there are no made-up pairs of this kind; {there}")
+        raise DataError("detection.detect_assume_no_made", assumed=assumed, there=there)
     return assumed
 
 

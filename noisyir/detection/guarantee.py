@@ -75,7 +75,7 @@ def guarantee(
     DataError without a judgement.
     """
     if not len(rows):
-        raise DataError("a guarantee needs pairs drawn at random and judged")
+        raise DataError("detection.guarantee_needs_pairs_drawn")
     kept, edge = numbers_kept(suspicion, sizes)
     counts = np.searchsorted(np.sort(suspicion[rows][is_wrong]), edge, "right")
     bounds = upper_band(len(rows), confidence)[counts]

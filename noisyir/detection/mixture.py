@@ -139,7 +139,7 @@ def fit_betas(
 def check_finite(name: str, values: Float[Array, " pair"]) -> None:
     """Refuse scores that are not numbers: DataError that says how many."""
     if bad := int((~np.isfinite(values)).sum()):
-        raise DataError(f"{name}: {bad} of {len(values)} values are NaN or infinite; the detector's model has diverged")
+        raise DataError("detection.values_nan_infinite_detectors", name=name, bad=bad, n_values=len(values))
 
 
 def beta_parameters(mean: Array, std: Array) -> tuple[Array, Array]:

@@ -120,7 +120,7 @@ class NoiseDetector(BaseEstimator):  # type: ignore[misc]
         """As `detect` takes them; without made-up pairs no rate can be read, so that none is asked for."""
         method = ("null" if has_null else "gmm") if self.method == "auto" else self.method
         if method == "null" and not has_null:
-            raise DataError("method='null' goes by scores of made-up pairs: fit(scores, null=made_up), or method='gmm'")
+            raise DataError("detection.method_null_goes_scores")
         least = self.min_rate if has_null else 0.0
         assume = self.assume if has_null else "best"
         said = {"method": method, "threshold": self.threshold, "min_rate": least, "components": self.components}
@@ -141,7 +141,7 @@ def _nulls(null: Any, pairs: int, detectors: int) -> dict[Null, Array]:
         return {}
     by_kind = null if isinstance(null, Mapping) else {"random": null}
     if strangers := set(by_kind) - set(NULLS):
-        raise DataError(f"null has no kind {min(strangers)!r}; there are {', '.join(NULLS)}")
+        raise DataError("detection.null_no_kind", strangers=min(strangers), nulls=", ".join(NULLS))
     return {kind: _draws(kind, by_kind[kind], pairs, detectors) for kind in NULLS if kind in by_kind}
 
 
@@ -154,7 +154,7 @@ def _draws(kind: str, values: Any, pairs: int, detectors: int) -> Array:
         draws = draws[:, :, None]
     if draws.ndim != 3 or draws.shape[::2] != (pairs, detectors) or not draws.shape[1]:
         wanted = f"({pairs}, draws)" if detectors == 1 else f"({pairs}, draws, {detectors})"
-        raise DataError(f"null[{kind!r}] has shape {np.shape(values)}, and must have {wanted}")
+        raise DataError("detection.null_shape_must", kind=kind, shape=np.shape(values), wanted=wanted)
     return draws
 
 

@@ -188,7 +188,7 @@ def pairs_to_judge(rate: float, error: float, confidence: float = 0.95, pairs: i
     is given.  Source: Cochran, Sampling Techniques, 1977, section 4.4.
     """
     if not 0 < error < 1:
-        raise ConfigError(f"the error of a noise rate must lie between 0 and 1, not {error}")
+        raise ConfigError("detection.error_noise_rate_must", error=error)
     planned = min(max(rate, error), 1 - error)  # of a rate of 0 or 1 the approximation would ask for no pair
     needed = _quantile(confidence) ** 2 * planned * (1 - planned) / error**2
     if pairs is not None:
@@ -275,7 +275,7 @@ def powered_rate(
     """
     judged = len(is_wrong)
     if not judged:
-        raise DataError("no pair that was drawn at random is judged: the rate is not known")
+        raise DataError("detection.no_pair_drawn_random")
     share = weights / weights.sum()
     truth = is_wrong.astype(np.float64)
     plain = float(share @ truth)

@@ -113,7 +113,9 @@ def _build(
             checked=True,
         )
     except ModuleNotFoundError as error:
-        raise MissingPackageError(f"stage {step.name} needs the package {error.name}: {install_hint('all')}") from error
+        raise MissingPackageError(
+            "engine.stage_needs_package", step=step.name, error=error.name, install_hint=install_hint("all")
+        ) from error
     except Exception as error:
         if isinstance(error, NoisyirError) or not is_from_outside(error):
             raise
@@ -137,10 +139,7 @@ def _check_raw(step: Step, inputs: Inputs) -> None:
     """DataError when raw inputs are not those in the key: changed since it was made, or others on this machine."""
     found = step.stage.digests(step.params)
     if wrong := [name for name in step.stage.raw if found.get(name) != inputs.get(name)]:
-        raise DataError(
-            f"{step.name}: the raw input {' and '.join(wrong)} is not what this run was planned with: it has changed "
-            "since, or this machine has another; run it again"
-        )
+        raise DataError("engine.raw_input_not_run", step=step.name, wrong=" and ".join(wrong))
 
 
 def recorded(inputs: Inputs) -> dict[str, Any]:

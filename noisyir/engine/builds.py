@@ -71,7 +71,7 @@ class Builds:
             if (found := twin.artifacts.get(ref.artifact)) and found.digest == ref.digest:
                 return twin
         raise StoreError(
-            f"{ref.artifact} {ref.stage}/{ref.key[:12]} is not in {self._root.url}: run again with --to {ref.stage}"
+            "engine.not_run_again", artifact=ref.artifact, stage=ref.stage, key=ref.key[:12], url=self._root.url
         )
 
     def is_whole(self, ref: Ref) -> bool:
@@ -190,8 +190,11 @@ class Builds:
     def _damaged(self, meta: Meta, ref: Ref, fault: str) -> StoreError:
         self._integrity.forget(meta.folder)
         return StoreError(
-            f"damaged artifact {ref.artifact} ({ref.stage}/{ref.key[:12]}): {fault}. "
-            "Run its experiment again (noisyir run EXPERIMENT): the damaged build is passed over and rebuilt"
+            "engine.damaged_artifact_run_experiment",
+            artifact=ref.artifact,
+            stage=ref.stage,
+            key=ref.key[:12],
+            fault=fault,
         )
 
     # Writing ------------------------------------------------------------------------------------------------
@@ -264,7 +267,9 @@ class Builds:
             self._root.fs.pipe_file(path, text, mode="create")
         except FileExistsError:
             if self._root.fs.cat_file(path) != text:  # an answer was lost, and the second attempt met the first
-                raise LeaseLostError(f"{meta.stage} {meta.key[:12]} was built by another machine meanwhile") from None
+                raise LeaseLostError(
+                    "engine.built_another_machine_meanwhile", stage=meta.stage, key=meta.key[:12]
+                ) from None
 
     # Removing -----------------------------------------------------------------------------------------------
 
@@ -290,7 +295,7 @@ class Builds:
         except FileNotFoundError:  # another process was faster
             return
         except OSError as error:
-            raise StoreError(f"cannot delete {base}: {error}") from error
+            raise StoreError("engine.cannot_delete", base=base, error=error) from error
 
     def _former_name(self, stage: str, key: str, digest: str) -> str | None:
         """The name of a build with this digest that was damaged, if it would be the key's newest; None without one."""

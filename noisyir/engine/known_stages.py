@@ -36,7 +36,7 @@ def stage_named(name: str) -> Stage:
     try:
         return known_stages()[name]
     except KeyError as error:
-        raise ConfigError(f"this version of noisyir has no stage {name!r}") from error
+        raise ConfigError("engine.version_noisyir_no_stage", name=name) from error
 
 
 def stage_of(settings: Params) -> Stage:

@@ -123,7 +123,7 @@ def seconds_of(text: str) -> float:
     """The seconds that `90`, `90s`, `10m` or `1.5h` means.  ConfigError for anything else."""
     found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smh]?)", text.strip())
     if found is None:
-        raise ConfigError(f"{text!r} is not a time to wait: write it as 90s, 10m or 2h")
+        raise ConfigError("engine.not_time_wait_write", text=text)
     return float(found[1]) * _UNITS[found[2]]
 
 
@@ -163,7 +163,7 @@ class WaitNotice:
     def wait_a_moment(self, seconds: float | None = None) -> None:
         """Wait, and now and then tell for whom.  StoreError once it was long enough."""
         if self.waited >= self._most:
-            raise StoreError(f"{self._state(' is locked by ', ' and ')}: waited {self._most:g} s for it, and gave up")
+            raise StoreError("engine.waited_gave_up", state=self._state(" is locked by ", " and "), most=self._most)
         if self.waited >= (self._told + _NEXT_WORD if self._told else _FIRST_WORD):
             log.warning("waiting for %s", self._state(", which is held by ", "; or for "))
             self._told = self.waited

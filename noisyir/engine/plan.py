@@ -88,7 +88,9 @@ class Plan:
         if found := [step for step in self.steps if name in (step.name, step.stage.name)]:
             return found
         known = list(dict.fromkeys([step.stage.name for step in self.steps] + [step.name for step in self.steps]))
-        raise ConfigError(f"no stage {name!r} in this pipeline{did_you_mean(name, known)}; it has {', '.join(known)}")
+        raise ConfigError(
+            "engine.no_stage_pipeline", name=name, did_you_mean=did_you_mean(name, known), known=", ".join(known)
+        )
 
     def upto(self, names: Collection[str]) -> set[str]:
         """The names of these steps and of all that they need."""
@@ -110,7 +112,7 @@ class Choice:
     def selected(self, plan: Plan) -> set[str]:
         """Names of the steps to run.  ConfigError for a stage that the plan does not have."""
         if self.only and self.to:
-            raise ConfigError("--only and --to exclude each other: give one of them")
+            raise ConfigError("engine.only_exclude_each_other")
         if self.only:
             return {step.name for step in plan.named(self.only)}
         return plan.upto([self.to]) if self.to else {step.name for step in plan.steps}
@@ -298,7 +300,7 @@ def _cached(step: Step, plan: Plan, store: Store, done: dict[str, Result]) -> Me
     inputs = resolve(step, plan, store, done)
     if meta := store.builds.find(step.stage.name, step.key, recorded(inputs)):
         return meta
-    raise StoreError(f"upstream artifact {step.name} ({step.key[:12]}) is not cached: run with --to {step.name} first")
+    raise StoreError("engine.upstream_artifact_not_cached", step=step.name, key=step.key[:12])
 
 
 def _map_outputs(

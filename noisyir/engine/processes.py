@@ -128,8 +128,9 @@ class _Helper:
         except (EOFError, OSError):  # closed there, or here by who does not wait for it
             self._process.join()
             raise NoisyirError(
-                f"the process of {what} {_how_it_ended(self._process.exitcode or 0)}. The same command continues where "
-                "it stopped; fewer steps at a time (--jobs, runtime.steps_at_once) need less memory"
+                "engine.process_same_command_continues",
+                what=what,
+                how_it_ended=_how_it_ended(self._process.exitcode or 0),
             ) from None
 
     def end(self) -> None:
@@ -225,10 +226,7 @@ def _news(member: _Member, hear: Tell) -> tuple[Exception | None, bool]:
 
 def _killed(rank: int, code: int) -> NoisyirError:
     """The meaning of an exit without a word, with a remedy."""
-    return NoisyirError(
-        f"the process of rank {rank} {_how_it_ended(code)}; the others were ended. The same command continues where "
-        "it stopped; fewer processes (runtime.processes) need less memory"
-    )
+    return NoisyirError("engine.process_rank_others_were", rank=rank, how_it_ended=_how_it_ended(code))
 
 
 def _how_it_ended(code: int) -> str:

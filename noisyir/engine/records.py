@@ -138,9 +138,7 @@ class PromotionLog(Records):
         try:
             self._write(name, record, replace=False)
         except FileExistsError as error:
-            raise StoreError(
-                f"{self._base}/{name}.json is there already, and no decision is ever overwritten"
-            ) from error
+            raise StoreError("engine.json_already_no_decision", base=self._base, name=name) from error
 
     def all(self) -> list[dict[str, Any]]:
         """The decisions, newest first.  StoreError for a damaged line."""
@@ -149,9 +147,7 @@ class PromotionLog(Records):
             try:
                 decisions.append(self._read(path))
             except ValueError as error:
-                raise StoreError(
-                    f"damaged line of the promotions' log, {path}: {error}. Set it aside: noisyir verify --repair"
-                ) from error
+                raise StoreError("engine.damaged_line_promotions_log", path=path, error=error) from error
         return decisions
 
 

@@ -101,7 +101,5 @@ def _open_root(url: str) -> tuple[Any, str]:
             fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False, **patient)
             limit_attempts(fs)
     except (ImportError, ValueError) as error:
-        raise StoreError(
-            f"cannot open the store {url}, name a folder or a URL such as s3://bucket/folder: {error}"
-        ) from error
+        raise StoreError("engine.cannot_open_store_name", url=url, error=error) from error
     return fs, root

@@ -77,7 +77,7 @@ class Store:
             self.fs.pipe_file(probe, b"")
             self.fs.rm_file(probe)
         except Exception as error:  # fsspec's backends raise what they like; the user needs one line
-            raise StoreError(f"cannot write to the store {self.url}, name one that can be written: {error}") from error
+            raise StoreError("engine.cannot_write_store_name", url=self.url, error=error) from error
 
     def check_readable(self) -> None:
         """Tell a store, or a part of one, that this user may not read from one that is empty."""
@@ -87,7 +87,7 @@ class Store:
             elif self.fs.exists(self.root):
                 self.fs.ls(self.root)
         except Exception as error:  # fsspec's backends raise what they like; the user needs one line
-            raise StoreError(f"cannot read the store {self.url}: {error}") from error
+            raise StoreError("engine.cannot_read_store", url=self.url, error=error) from error
 
 
 def open_store(url: str | None) -> Store:

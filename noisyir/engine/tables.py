@@ -64,7 +64,9 @@ def _check_key(artifact: Artifact, table: pa.Table) -> None:
     repeated = counts.filter(pc.greater(counts["count_all"], 1))
     if repeated.num_rows:
         example = {name: repeated[name][0].as_py() for name in artifact.key}
-        raise SchemaError(f"{artifact.name}: {repeated.num_rows} keys occur more than once, for example {example}")
+        raise SchemaError(
+            "engine.keys_occur_more_once", artifact=artifact.name, num_rows=repeated.num_rows, example=example
+        )
 
 
 def write_part(table: pa.Table, path: Path) -> None:
@@ -79,19 +81,23 @@ def conform(artifact: Artifact, table: pa.Table, writer: str) -> pa.Table:
     """The table with the contract's columns in the contract's order and types; SchemaError where that fails."""
     if missing := [name for name in artifact.columns if name not in table.column_names]:
         raise SchemaError(
-            f"{artifact.name} v{artifact.version} lacks {missing}; found {table.column_names}. "
-            f"Rebuild it: noisyir run EXPERIMENT --refresh {writer}"
+            "engine.lacks_found_rebuild_noisyir",
+            artifact=artifact.name,
+            version=artifact.version,
+            missing=missing,
+            column_names=table.column_names,
+            writer=writer,
         )
     columns, fields = [], []
     for name, kind in artifact.columns.items():
         column, nullable = table[name], name in artifact.nullable
         if column.null_count and not nullable:
-            raise SchemaError(f"{artifact.name}.{name}: {column.null_count} values are null")
+            raise SchemaError("engine.values_null", artifact=artifact.name, name=name, null_count=column.null_count)
         if not pa.types.is_fixed_size_list(column.type):  # a vector's length and precision are the model's choice
             try:
                 column = column.cast(kind)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                raise SchemaError(f"{artifact.name}.{name} is not {kind}: {error}") from error
+                raise SchemaError("engine.not", artifact=artifact.name, name=name, kind=kind, error=error) from error
         _refuse_nan(artifact, name, column)
         columns.append(column)
         fields.append(pa.field(name, column.type, nullable))
@@ -104,7 +110,7 @@ def _refuse_nan(artifact: Artifact, name: str, column: pa.ChunkedArray) -> None:
         values = values.flatten()
     # of no values, or only nulls, all are finite
     if pa.types.is_floating(values.type) and not pc.all(pc.is_finite(values), min_count=0).as_py():
-        raise SchemaError(f"{artifact.name}.{name} holds NaN or infinite values")
+        raise SchemaError("engine.holds_nan_infinite_values", artifact=artifact.name, name=name)
 
 
 def listed(values: npt.NDArray[Any], kind: pa.DataType = FLOAT) -> pa.ListArray:
@@ -218,4 +224,4 @@ def _parquet(path: str, fs: object) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path, filesystem=fs, page_checksum_verification=True)
     except (pa.ArrowInvalid, OSError) as error:
-        raise StoreError(f"damaged artifact: {path}: {error}. Find all such: noisyir verify") from error
+        raise StoreError("engine.damaged_artifact_find_all", path=path, error=error) from error

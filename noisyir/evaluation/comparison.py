@@ -57,7 +57,9 @@ def compared_pairs(systems: Sequence[str], baseline: str | None) -> list[tuple[s
     first = systems[0] if baseline is None else baseline
     if first not in systems:
         known = ", ".join(systems)
-        raise ConfigError(f"compare.baseline: no system {first!r}{did_you_mean(first, systems)}; there are {known}")
+        raise ConfigError(
+            "evaluation.compare_baseline_no_system", first=first, did_you_mean=did_you_mean(first, systems), known=known
+        )
     pairs = [(system, None if system == first else first) for system in systems]
     return pairs + [(systems[-1], other) for other in systems[:-1] if first not in (other, systems[-1])]
 
@@ -117,9 +119,16 @@ def values_per_query(metrics: Mapping[T, pa.Table], what: str, stage: str = "") 
             if not ids.equals(wanted):
                 example = min({*wanted.to_pylist()} ^ {*ids.to_pylist()})
                 raise DataError(
-                    f"{stage}{where[1]} of {where[0]}: {first} was scored on {len(wanted)} queries and {name} on "
-                    f"{len(ids)}, and not on the same (for example {example!r}); score all {what} with the same qrels, "
-                    "queries and measures"
+                    "evaluation.scored_queries_not_same",
+                    stage=stage,
+                    where=where[1],
+                    where_2=where[0],
+                    first=first,
+                    n_wanted=len(wanted),
+                    name=name,
+                    n_ids=len(ids),
+                    example=example,
+                    what=what,
                 )
     return found
 

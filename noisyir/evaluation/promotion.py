@@ -129,7 +129,7 @@ def chosen_measure(names: Sequence[str], wanted: str | None, preferred: str) -> 
         return next((name for name in names if name.startswith(preferred)), names[0])
     if wanted not in names:
         hint = did_you_mean(wanted, names)
-        raise ConfigError(f"measure: {wanted!r} was not measured{hint}; there are {', '.join(names)}")
+        raise ConfigError("evaluation.measure_not_measured", wanted=wanted, hint=hint, names=", ".join(names))
     return wanted
 
 

@@ -94,30 +94,16 @@ def _refuse(exp: "Experiment") -> None:
     assert isinstance(judge, RankerJudge)
     bound = judge.max_relevance
     if exp.mine.per_query == 0:
-        raise ConfigError(
-            "rocketqa learns from mined negatives: set mine.per_query, to 4 as in the paper, and mine.run=dense"
-        )
+        raise ConfigError("methods.rocketqa_learns_mined_negatives")
     if (depth := exp.rocketqa.ranker_rank_to) is not None and depth < exp.mine.rank_from:
-        raise ConfigError(
-            f"rocketqa.ranker_rank_to={depth} is below mine.rank_from={exp.mine.rank_from}, and leaves the ranker "
-            "nothing to learn from: raise it"
-        )
+        raise ConfigError("methods.rocketqa_ranker_rank_below", depth=depth, rank_from=exp.mine.rank_from)
     if exp.ranker.warm_up.loss == "listwise" and "loss" in exp.ranker.warm_up.model_fields_set:
-        raise ConfigError(
-            "ranker.warm_up.loss=listwise gives scores without a zero, and rocketqa holds probabilities against "
-            "judges.ranker.max_relevance: drop it, or set pointwise"
-        )
+        raise ConfigError("methods.ranker_warm_up_loss")
     if exp.ranker.warm_up.ranker_scale != 1.0:
-        raise ConfigError("ranker.warm_up.ranker_scale: rocketqa's ranker scores are log odds, in nats: drop it")
+        raise ConfigError("methods.ranker_warm_up_ranker")
     if augment is None:
         return
     if augment.queries == "unlabelled" and exp.data.unlabelled == "exclude":
-        raise ConfigError(
-            "rocketqa.augment needs queries without a pair, and data.unlabelled=exclude leaves them out: set "
-            "data.unlabelled=train, or rocketqa.augment.queries=all"
-        )
+        raise ConfigError("methods.rocketqa_augment_needs_queries")
     if augment.min_positive <= bound:
-        raise ConfigError(
-            f"rocketqa.augment.min_positive={augment.min_positive:g} is not above "
-            f"judges.ranker.max_relevance={bound:g}: one passage would be a positive and a negative"
-        )
+        raise ConfigError("methods.rocketqa_augment_min_positive", min_positive=augment.min_positive, bound=bound)

@@ -152,8 +152,7 @@ def _refuse_without_compiler(device: torch.device) -> None:
     except (RuntimeError, ImportError, OSError) as error:
         wanted = "Triton (pip install triton)" if device.type == "cuda" else "a C++ compiler (g++, or CXX set to one)"
         raise ConfigError(
-            f"runtime.compile=true does not work here: {str(error).strip().splitlines()[0]}. It needs {wanted} and "
-            "Python's headers; or set runtime.compile=false"
+            "models.runtime_compile_true_not", splitlines=str(error).strip().splitlines()[0], wanted=wanted
         ) from error
 
 

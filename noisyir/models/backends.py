@@ -28,4 +28,10 @@ def in_key(backend: Backend) -> dict[str, int]:
 def check_backend(backend: Backend, setting: str) -> None:
     """MissingPackageError, naming the setting, where the backend's package is not on this machine."""
     if missing := [name for name in _NEEDED[backend] if find_spec(name) is None]:
-        raise MissingPackageError(f"{setting}={backend} needs {', '.join(missing)}: {install_hint('export')}")
+        raise MissingPackageError(
+            "models.needs",
+            setting=setting,
+            backend=backend,
+            missing=", ".join(missing),
+            install_hint=install_hint("export"),
+        )

@@ -67,7 +67,7 @@ class BiEncoder(nn.Module):
         if layers is None and not lora.rank:
             return
         if not self.transformers:
-            raise ConfigError("train.freeze and train.lora are for transformers, and this model is static: drop them")
+            raise ConfigError("models.train_freeze_train_lora")
         for encoder in self.transformers:
             if layers is not None:
                 freeze(encoder, layers)
@@ -144,7 +144,7 @@ def choose_device(name: str) -> str:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(
-            f"runtime.device={name} cannot be used here, use cpu or auto: {str(error).splitlines()[0]}"
+            "models.runtime_device_cannot_used", name=name, splitlines=str(error).splitlines()[0]
         ) from error
     return name
 
@@ -208,13 +208,13 @@ def _transformer_tower(folder: Path, params: InitModelParams) -> TransformerTowe
     layout = read_layout(folder)
     source = layout.towers["passage"]
     if layout.shape.backbone == "static":
-        raise DataError(f"{folder} is a static model, not a transformer: set model.backbone=static")
+        raise DataError("models.static_model_not_transformer", folder=folder)
     if not params.pooling:
-        raise DataError(f"{folder} {NO_POOLING}")
+        raise DataError("models.refused", folder=folder, no_pooling=NO_POOLING)
     encoder = read_encoder(source)
     longest = max(params.query_max_len, params.passage_max_len)
     if longest > (limit := getattr(encoder.config, "max_position_embeddings", longest)):
-        raise DataError(f"{folder} reads at most {limit} tokens; model.*_max_len asks for {longest}: lower them")
+        raise DataError("models.reads_most_tokens_model", folder=folder, limit=limit, longest=longest)
     if params.layers is not None:
         _cut_layers(encoder, params.layers, folder)
     set_dropout(encoder, params.dropout, folder)
@@ -225,7 +225,7 @@ def _cut_layers(encoder: Any, layers: int, folder: Path) -> None:
     """Keep the first `layers` layers of an encoder whose layers are the items of one module list."""
     stack, name = layers_of(encoder, folder, "model.layers")
     if layers > (found := len(getattr(stack, name))):
-        raise DataError(f"{folder} has {found} layers; model.layers asks for {layers}")
+        raise DataError("models.layers_model_layers_asks", folder=folder, found=found, layers=layers)
     setattr(stack, name, getattr(stack, name)[:layers])
     encoder.config.num_hidden_layers = layers
     if isinstance(kinds := getattr(encoder.config, "layer_types", None), list):

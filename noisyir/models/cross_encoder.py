@@ -63,7 +63,7 @@ class CrossEncoder:
             if progress:
                 progress(len(rows))
         if bad := int((~np.isfinite(found)).sum()):
-            raise DataError(f"the cross-encoder gives {bad:,} of {len(found):,} pairs NaN or infinite logits")
+            raise DataError("models.cross_encoder_gives_pairs", bad=bad, n_found=len(found))
         return found
 
     def _read(self, count: int) -> None:
@@ -98,9 +98,7 @@ def load_cross_encoder(folder: Path, max_len: int, device: str = "auto") -> Cros
 
     device = choose_device(device)
     if not (folder / "tokenizer.json").exists():  # from other files transformers would make one, or need a package
-        raise DataError(
-            f"{folder} has no tokenizer.json: make it with AutoTokenizer.from_pretrained(...).save_pretrained"
-        )
+        raise DataError("models.no_tokenizer_json_make", folder=folder)
     with opening(folder, "is not a sequence classifier"):
         with quietly():
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -114,9 +112,9 @@ def load_cross_encoder(folder: Path, max_len: int, device: str = "auto") -> Cros
 
 def _refuse_unfit(folder: Path, config: Any, tokenizer: Any, max_len: int) -> None:
     if config.num_labels > 2:
-        raise DataError(f"{folder} tells {config.num_labels} labels apart; cross_encoder needs one, or two")
+        raise DataError("models.tells_labels_apart_cross", folder=folder, num_labels=config.num_labels)
     if tokenizer.pad_token is None:
-        raise DataError(f"{folder} has a tokenizer without a padding token: set pad_token in tokenizer_config.json")
+        raise DataError("models.tokenizer_without_padding_token", folder=folder)
     limit = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", max_len))
     if max_len > limit:
-        raise DataError(f"{folder} reads at most {limit} tokens; max_len asks for {max_len}: lower it")
+        raise DataError("models.reads_most_tokens_max", folder=folder, limit=limit, max_len=max_len)

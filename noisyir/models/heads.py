@@ -46,7 +46,7 @@ def with_head(
 
     layout = read_layout(folder)
     if layout.shape.backbone == "static":
-        raise DataError(f"{folder} is a static model, not a transformer: name another in {kind}.init.weights")
+        raise DataError("models.static_model_not_transformer_2", folder=folder, kind=kind)
     source = layout.towers["passage"]
     local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     changes |= {} if params.layers is None else {"num_hidden_layers": params.layers}
@@ -61,7 +61,7 @@ def with_head(
             model, missing = load_with_head(auto, source, **changes)
         refuse_broken(folder, model, len(model.get_input_embeddings().weight), files["tokenizer.json"])
     if tokenizer.pad_token is None:
-        raise DataError(f"{folder} has a tokenizer without a padding token: set pad_token in tokenizer_config.json")
+        raise DataError("models.tokenizer_without_padding_token", folder=folder)
     set_dropout(model, params.dropout, folder)
     encoder = f"{model.base_model_prefix}."
     lacking = [name for name in missing if name.startswith(encoder) and ".pooler." not in name]
@@ -73,8 +73,12 @@ def _refuse_small(source: Path, config: Any, params: HeadedParams, kind: str) ->
     """DataError where the weights have too few layers or positions."""
     limit = getattr(config, "max_position_embeddings", params.max_len)
     if params.max_len > limit:
-        raise DataError(
-            f"{source} reads at most {limit} tokens; {kind}.init.max_len asks for {params.max_len}: lower it"
-        )
+        raise DataError("models.reads_most_tokens_init", source=source, limit=limit, kind=kind, max_len=params.max_len)
     if params.layers is not None and params.layers > config.num_hidden_layers:
-        raise DataError(f"{source} has {config.num_hidden_layers} layers; {kind}.init.layers asks for {params.layers}")
+        raise DataError(
+            "models.layers_init_layers_asks",
+            source=source,
+            num_hidden_layers=config.num_hidden_layers,
+            kind=kind,
+            layers=params.layers,
+        )

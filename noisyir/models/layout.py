@@ -119,8 +119,8 @@ def read_layout(folder: Path) -> Layout:
         if is_lack_of_memory(error):
             raise in_our_words(error) from error
         said = broken_json(folder) or one_line(error)
-        raise DataError(f"{folder} is not a model: {said}: get it again, or name another") from error
-    raise DataError(f"{folder} is not a model: it has neither modules.json nor config.json: name another folder")
+        raise DataError("models.not_model_get_again", folder=folder, said=said) from error
+    raise DataError("models.not_model_neither_modules", folder=folder)
 
 
 def checked_length(settings: Any, name: str) -> int:

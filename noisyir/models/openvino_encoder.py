@@ -43,7 +43,7 @@ class OpenVinoEncoder:
         import openvino
 
         if not encoder.transformers:
-            raise ConfigError("the backend openvino is for transformers, and this model is static: leave it out")
+            raise ConfigError("models.backend_openvino_transformers_model")
         self.encoder, self._compiled = encoder, {}
         self._never = _head_size(encoder) if calibration is not None else 0
         how = {"INFERENCE_PRECISION_HINT": _HINTS[precision], "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}

@@ -106,4 +106,4 @@ def _refuse(source: Path, config: Any) -> None:
     """DataError for a classifier of several labels."""
     classifies = any("SequenceClassification" in name for name in config.architectures or ())
     if classifies and config.num_labels != 1:
-        raise DataError(f"{source} tells {config.num_labels} labels apart; a ranker is a classifier of one")
+        raise DataError("models.tells_labels_apart_ranker", source=source, num_labels=config.num_labels)

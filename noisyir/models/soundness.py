@@ -26,7 +26,7 @@ ANEW = "get the model again, or name another"
 def opening(folder: Path, fails: str = "is not a model") -> Iterator[None]:
     """Make whatever a broken folder raises a DataError: which folder, what `fails`, why, and what to do."""
     if special := next((path for path in folder.rglob("*") if not path.is_file() and not path.is_dir()), None):
-        raise DataError(f"{folder} {fails}: {special.name} is a pipe, a device or a broken link: {ANEW}")
+        raise DataError("models.pipe_device_broken_link", folder=folder, fails=fails, special=special.name, anew=ANEW)
     try:
         _refuse_unbounded(folder, weights=_refuse_whole_numbers(folder))
         yield
@@ -35,7 +35,9 @@ def opening(folder: Path, fails: str = "is not a model") -> Iterator[None]:
     except Exception as error:  # transformers, tokenizers and safetensors raise what they like
         if is_lack_of_memory(error):
             raise in_our_words(error) from error
-        raise DataError(f"{folder} {fails}: {broken_json(folder) or _said(error)}: {ANEW}") from error
+        raise DataError(
+            "models.refused_2", folder=folder, fails=fails, broken_json=broken_json(folder) or _said(error), anew=ANEW
+        ) from error
 
 
 def _said(error: Exception) -> str:
@@ -102,17 +104,19 @@ def refuse_broken(folder: Path, model: torch.nn.Module, rows: int, tokenizer_jso
     """DataError for weights that are not finite, or embeddings with fewer rows than the tokenizer has words."""
     for name, weight in model.named_parameters():
         if not bool(torch.isfinite(weight).all()):
-            raise DataError(f"{folder}: the weights {name} hold NaN or infinity: {ANEW}")
+            raise DataError("models.weights_hold_nan_infinity", folder=folder, name=name, anew=ANEW)
     highest = max(_numbers_of_words(tokenizer_json), default=0)
     if rows <= highest:
-        raise DataError(f"{folder}: the embeddings have {rows:,} rows for {highest + 1:,} words: {ANEW}")
+        raise DataError("models.embeddings_rows_words", folder=folder, rows=rows, highest=highest + 1, anew=ANEW)
 
 
 def refuse_missing(folder: Path, fails: str, missing: list[str]) -> None:
     """DataError for weights that the file lacks: transformers would make them up."""
     if missing:
         more = ", ..." if len(missing) > 6 else ""
-        raise DataError(f"{folder} {fails}: its file has no {', '.join(missing[:6])}{more}: {ANEW}")
+        raise DataError(
+            "models.file_no", folder=folder, fails=fails, missing=", ".join(missing[:6]), more=more, anew=ANEW
+        )
 
 
 def _numbers_of_words(tokenizer_json: str) -> Any:

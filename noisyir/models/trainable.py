@@ -27,7 +27,9 @@ def layers_of(encoder: Any, folder: Path | str, setting: str) -> tuple[Any, str]
     stack = getattr(encoder, "encoder", None) or getattr(encoder, "transformer", None) or encoder
     name = next((name for name in ("layer", "layers") if hasattr(stack, name)), None)
     if name is None:
-        raise DataError(f"{folder}: {setting} cannot tell the layers of a {type(encoder).__name__}: set it to null")
+        raise DataError(
+            "models.cannot_tell_layers_set", folder=folder, setting=setting, encoder_type=type(encoder).__name__
+        )
     return stack, name
 
 
@@ -36,7 +38,7 @@ def freeze(encoder: Any, layers: int) -> None:
     stack, name = layers_of(encoder, "the model", "train.freeze")
     held = getattr(stack, name)
     if layers >= len(held):
-        raise ConfigError(f"train.freeze={layers} leaves none of {len(held)} layers to learn: set {len(held) - 1}")
+        raise ConfigError("models.train_freeze_leaves_none", layers=layers, n_held=len(held), n_held_2=len(held) - 1)
     for part, inner in encoder.named_modules():
         if "embed" in part.rsplit(".", 1)[-1]:
             inner.requires_grad_(False)
@@ -52,7 +54,7 @@ def add_adapters(encoder: Any, params: LoraParams, seed: int) -> None:
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
-        raise MissingPackageError(f"train.lora needs peft: {install_hint('lora')}") from error
+        raise MissingPackageError("models.train_lora_needs_peft", install_hint=install_hint("lora")) from error
     linear = sorted({name.rsplit(".", 1)[-1] for name, one in encoder.named_modules() if isinstance(one, nn.Linear)})
     refuse_targets(params.targets, linear)
     config = LoraConfig(

@@ -135,7 +135,7 @@ def set_dropout(model: Any, rate: float | None, folder: Path) -> None:
         return
     names = [name for name, value in model.config.to_dict().items() if _is_dropout(name, value)]
     if not names:
-        raise DataError(f"{folder}: dropout cannot be set of a {type(model).__name__}; leave it null")
+        raise DataError("models.dropout_cannot_set_leave", folder=folder, model_type=type(model).__name__)
     for name in names:
         setattr(model.config, name, rate)
 

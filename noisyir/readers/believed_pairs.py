@@ -64,8 +64,5 @@ def find_confidences(store: Store, name: str) -> Meta:
     kept = kept_by_run(store, name, "reader")
     meta = find_build(store, name) if kept is None else kept
     if "confidences" not in meta.artifacts or not meta.artifacts["confidences"].rows:
-        raise StoreError(
-            f"{name!r} is a build of {meta.stage} without confidences, which only readers of CDS methods have: let "
-            "one be the last of reader.methods, or name its build's key: noisyir ls"
-        )
+        raise StoreError("readers.build_without_confidences_only", name=name, stage=meta.stage)
     return meta

@@ -147,10 +147,7 @@ def training_instances(
     begin, held = window_around(first, stop, tokens.tokens.lengths[passage], room := tokenizer.room(read)[question])
     kept = held & (first < stop)
     if not kept.any():
-        raise DataError(
-            f"none of {spans.num_rows} labelled spans can be trained on: each has no token, or is longer than half of "
-            "a window (reader.init.max_len)"
-        )
+        raise DataError("readers.none_labelled_spans_can", num_rows=spans.num_rows)
     spans, question, passage = spans.filter(pa.array(kept)), question[kept], passage[kept]
     first, stop, begin, room = first[kept], stop[kept], begin[kept], room[kept]
     windows, at, window = np.unique(

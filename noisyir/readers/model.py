@@ -192,8 +192,7 @@ def initial_reader(folder: Path, params: InitReaderParams, seed: int) -> tuple[R
     room = params.max_len - sum(map(len, reader.tokenizer.specials)) - params.question_max_len
     if room < _LEAST_ROOM:
         raise DataError(
-            f"reader.init.max_len={params.max_len} leaves {room} tokens for a passage next to a question of "
-            f"{params.question_max_len}: raise it, or lower reader.init.question_max_len"
+            "readers.reader_init_max_len", max_len=params.max_len, room=room, question_max_len=params.question_max_len
         )
     return reader.eval(), made.new
 
@@ -259,7 +258,7 @@ def find_spans(
         best = spans.flatten(1).topk(min(n_best, spans[0].numel()), dim=1)
         score, place = best.values.cpu().numpy(), best.indices.cpu().numpy()
         if np.isnan(score).any() or not np.isfinite(score[:, 0]).all():
-            raise DataError("the reader gives NaN or infinite logits: its training diverged; lower its learning rate")
+            raise DataError("readers.reader_gives_nan_infinite")
         window, column = np.nonzero(np.isfinite(score))  # a short window has fewer spans
         first, longer = np.divmod(place[window, column], spans.shape[2])
         number = rows[window]

@@ -92,5 +92,5 @@ def kind_of(name: str) -> Kind:
         return found[0]
     names = [kind.name for kind in kinds()]
     raise ConfigError(
-        f"no registered model is called {name!r}{did_you_mean(name, names)}; there are {', '.join(names)}"
+        "registry.no_registered_model_called", name=name, did_you_mean=did_you_mean(name, names), names=", ".join(names)
     )

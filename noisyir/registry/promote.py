@@ -74,13 +74,10 @@ def roll_back(name: str, *, store: Store, flow_run: str | None = None) -> Decisi
     with _registry(store) as backend:
         champion = champion_of(backend, kind.name)
         if champion is None:
-            raise StoreError(f"{kind.name} has no champion to roll back")
+            raise StoreError("registry.no_champion_roll_back", kind=kind.name)
         earlier = before(decisions(store, kind.name), champion.version)
         if earlier is None:
-            raise StoreError(
-                f"{kind.name} v{champion.version}: the log in {store.url} knows no champion before it; "
-                f"promote another: noisyir promote {kind.name} --version N"
-            )
+            raise StoreError("registry.log_knows_no_champion", kind=kind.name, version=champion.version, url=store.url)
         restored = find_version(backend, f"models:/{kind.name}/{earlier}")
         decision = Decision(
             verdict="rolled back",
@@ -137,7 +134,9 @@ def _registry(store: Store) -> Iterator[Backend]:
     except Exception as error:
         if isinstance(error, NoisyirError) or not is_from_outside(error):
             raise
-        raise StoreError(f"MLflow at {without_password(backend.uri)}: {one_line(error)}") from error
+        raise StoreError(
+            "registry.mlflow", without_password=without_password(backend.uri), one_line=one_line(error)
+        ) from error
 
 
 def _rolled_back(store: Store, kind: Kind, challenger: Version) -> str | None:
@@ -278,7 +277,7 @@ def _per_query(backend: Backend, tags: Mapping[str, str]) -> pa.Table:
         try:
             return pq.read_table(backend.client.download_artifacts(run, PER_QUERY, temporary))
         except (OSError, pa.ArrowInvalid) as error:
-            raise StoreError(f"cannot read {PER_QUERY} of the MLflow run {run}: {error}") from error
+            raise StoreError("registry.cannot_read_mlflow_run", per_query=PER_QUERY, run=run, error=error) from error
 
 
 def _of_system(table: pa.Table, system: str | None) -> pa.Table:

@@ -149,9 +149,11 @@ def find_version(backend: Backend, uri: str) -> "ModelVersion":
         cure = f"noisyir status lists those with an alias: {one_line(error)}"
         if any(f"Registered Model with name={kind.name} not found" in str(error) for kind in kinds()):
             cure = "nothing has that name yet: noisyir run EXPERIMENT registers a model worth using, with --force any"
-        raise StoreError(f"no registered model {uri} at {without_password(backend.uri)}, {cure}") from error
+        raise StoreError(
+            "registry.no_registered_model", uri=uri, without_password=without_password(backend.uri), cure=cure
+        ) from error
     if "artifact_digest" not in found.tags:
-        raise StoreError(f"{uri} has no tag artifact_digest: noisyir did not register it, or not to the end")
+        raise StoreError("registry.no_tag_artifact_digest", uri=uri)
     return found
 
 

@@ -46,7 +46,7 @@ def standing(home: Path) -> list[dict[str, Any]]:
     except (sqlite3.Error, ValueError, KeyError, TypeError):  # of another shape
         pass
     except URLError as error:
-        raise ConfigError(f"MLflow at {uri} does not answer: {error.reason}") from error
+        raise ConfigError("registry.mlflow_not_answer", uri=uri, reason=error.reason) from error
     backend = connect(home)
 
     def by_client(name: str, alias: str) -> Found | None:

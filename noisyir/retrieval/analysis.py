@@ -72,6 +72,6 @@ def _tools() -> tuple[Any, Any]:
         import regex
         import Stemmer
     except ImportError as error:
-        raise MissingPackageError(f"bm25_index.engine=bm25s needs PyStemmer: {install_hint('bm25')}") from error
+        raise MissingPackageError("retrieval.bm_index_engine_bm", install_hint=install_hint("bm25")) from error
     # no cache of its own: it is slow where there are more words than it holds
     return regex.compile(r"(?wV1s)[\p{L}\p{N}_\p{Extended_Pictographic}](?:\B.)*"), Stemmer.Stemmer("porter", 0)

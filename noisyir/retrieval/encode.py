@@ -100,10 +100,7 @@ def _refuse_not_finite(vectors: npt.NDArray[Any], shard: VectorShard, side: Side
     if len(bad):
         names = ", ".join(shard.names.take(pa.array(bad[:_NAMED])).to_pylist())
         many = f"{names} and {len(bad) - _NAMED} more" if len(bad) > _NAMED else names
-        raise DataError(
-            f"the model gives NaN or infinite {vectors.dtype} vectors for the {side} ids {many}: "
-            "train again with a lower train.learning_rate, or set encode.dtype=float32"
-        )
+        raise DataError("retrieval.model_gives_nan_infinite", dtype=vectors.dtype, side=side, many=many)
 
 
 Rows = npt.NDArray[np.int64]
@@ -147,12 +144,12 @@ class _Ahead:
             here = wanted[wanted <= self._rows[-1]]
             place = np.searchsorted(self._rows, here)
             if not np.array_equal(self._rows[place], here):
-                raise DataError(f"doc_vectors: one of the documents from row {here[0]} on has no vector")
+                raise DataError("retrieval.doc_vectors_documents_row", here=here[0])
             yield self._batch["vector"].take(pa.array(place))
             wanted = wanted[len(here) :]
 
     def _advance(self, wanted: int) -> None:
         batch = next(self._batches, None)
         if batch is None:
-            raise DataError(f"doc_vectors: the document of row {wanted} has no vector")
+            raise DataError("retrieval.doc_vectors_document_row", wanted=wanted)
         self._batch, self._rows = batch, batch["doc_row"].to_numpy().astype(np.int64)

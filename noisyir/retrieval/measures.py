@@ -87,7 +87,9 @@ def per_query(run: pa.Table, judgements: Judgements, measures: Sequence[str]) ->
         for found in ir_measures.iter_calc(list(values), judgements, rankings):
             values[found.measure][places[found.query_id]] = found.value
     except ValueError as error:
-        raise ConfigError(f"score.measures: cannot compute {', '.join(measures)}: {error}") from error
+        raise ConfigError(
+            "retrieval.score_measures_cannot_compute", measures=", ".join(measures), error=error
+        ) from error
     return pa.table(
         {
             "measure": pa.array(np.repeat(list(parsed), len(places)), pa.string()),
@@ -147,9 +149,7 @@ def parse(name: str) -> "Measure":
         known: dict[str, Any] = ir_measures.measures.registry
         base = name.partition("@")[0]
         hint = "" if base in known else did_you_mean(base, sorted(known))
-        raise ConfigError(
-            f"score.measures: {name!r} is not a measure of ir-measures{hint}; name one such as nDCG@10, RR@10, R@100"
-        ) from error
+        raise ConfigError("retrieval.score_measures_not_measure", name=name, hint=hint) from error
 
 
 # An id may hold spaces, which a TREC file cannot: these characters are written as %XX.

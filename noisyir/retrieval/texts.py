@@ -27,10 +27,7 @@ def check_splits(there: Collection[str], splits: Sequence[str], setting: str) ->
     """DataError, naming the `setting` to change, where data has queries in none of these splits."""
     if not {*there} & {*splits}:
         found = ", ".join(sorted(there)) or "no split"
-        raise DataError(
-            f"no query is in {setting}={list(splits)}; the data has queries in: {found}: set it to one of these, "
-            "or hold training queries out with data.hold_out={}"
-        )
+        raise DataError("retrieval.no_query_data_queries", setting=setting, splits=list(splits), found=found)
 
 
 def contents(documents: pa.RecordBatch) -> list[str]:
@@ -46,8 +43,7 @@ def texts_of(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.Chunked
         texts.update(zip(some["doc_id"].to_pylist(), some["text"].to_pylist(), strict=True))
     if unknown := [doc_id for doc_id in wanted.to_pylist() if doc_id not in texts]:
         raise DataError(
-            f"the corpus lacks {len(unknown)} of {len(wanted)} needed documents, for example {unknown[0]!r}: "
-            "rank this very corpus"
+            "retrieval.corpus_lacks_needed_documents", n_unknown=len(unknown), n_wanted=len(wanted), unknown=unknown[0]
         )
     return texts
 
@@ -113,7 +109,7 @@ def shortened(vectors: Vectors, dimensions: int | None, *, cosine: bool) -> Vect
     if dimensions is None or dimensions == vectors.shape[1]:
         return vectors
     if dimensions > vectors.shape[1]:
-        raise DataError(f"vectors have {vectors.shape[1]} dimensions and cannot be cut to {dimensions}: set fewer")
+        raise DataError("retrieval.vectors_dimensions_cannot_cut", shape=vectors.shape[1], dimensions=dimensions)
     cut = vectors[:, :dimensions]
     if not cosine:
         return np.ascontiguousarray(cut)
@@ -132,4 +128,4 @@ def check_rows(batch: pa.RecordBatch, first: int) -> None:
     """DataError unless the batch's doc_row count up from `first`."""
     rows = batch["doc_row"].to_numpy()
     if not np.array_equal(rows, np.arange(first, first + len(rows))):
-        raise DataError(f"doc_vectors: doc_row must count up from 0 without gaps; the row after {first} breaks that")
+        raise DataError("retrieval.doc_vectors_doc_row", first=first)

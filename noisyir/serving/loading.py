@@ -298,7 +298,7 @@ def _system(store: Store, options: ServeOptions) -> System:
     name = FOLLOWED if options.model in (RETRIEVER.name, RETRIEVER.noun) else options.model
     system = find_system(store, name)
     if system.against and not options.force:
-        raise ConfigError(f"{system.against} (--force serves it anyway)")
+        raise ConfigError("serving.force_serves_anyway", against=system.against)
     return system
 
 
@@ -336,7 +336,7 @@ def _index(store: Store, system: System | None, options: ServeOptions) -> Served
         return None
     if system is None:
         if options.index:
-            raise StoreError(f"{options.model} is a folder, which has no index: name an experiment, or leave --index")
+            raise StoreError("serving.folder_no_index_name", model=options.model)
         return None
     try:
         return ServedIndex(store, system, options, _hybrid(store, system))
@@ -363,9 +363,7 @@ def _encoder(model: BiEncoder, index: ServedIndex | None, options: ServeOptions)
     calibration = None
     if options.backend == "openvino-qint8":
         if index is None:
-            raise StoreError(
-                "--backend openvino-qint8 needs an index, because its passages set the 8 bits: leave it out"
-            )
+            raise StoreError("serving.backend_openvino_qint_needs")
         calibration = [index.passage(row) for row in range(min(CALIBRATED, len(index)))]
     return OpenVinoEncoder(model, precision=options.precision, threads=options.cpu_threads, calibration=calibration)
 

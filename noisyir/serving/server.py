@@ -42,9 +42,11 @@ def serve(options: ServeOptions, host: str, port: int, workers: int, announce: C
 
         from noisyir.serving import endpoints  # noqa: F401
     except ImportError as error:
-        raise MissingPackageError(f"serving needs {error.name}: {install_hint('serve')}") from error
+        raise MissingPackageError(
+            "serving.serving_needs", error=error.name, install_hint=install_hint("serve")
+        ) from error
     if host not in LOOPBACK and not options.key_file:
-        raise ConfigError(f"--host {host} is open to others: give --key-file, or serve on 127.0.0.1")
+        raise ConfigError("serving.host_open_others_give", host=host)
     keys_of(options)
     how: dict[str, Any] = {
         "host": host, "port": port, "log_level": "warning", "access_log": False, "server_header": False,
@@ -105,12 +107,12 @@ def keys_of(options: ServeOptions) -> list[str]:
         keys = path.read_text(encoding="utf-8").split()
         is_open = path.stat().st_mode & 0o007
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--key-file {path} cannot be read: {error}") from error
+        raise ConfigError("serving.key_file_cannot_read", path=path, error=error) from error
     if is_open:
-        raise ConfigError(f"--key-file {path} is open to every user of this machine: chmod o= {path}")
+        raise ConfigError("serving.key_file_open_every", path=path)
     if not keys or min(map(len, keys)) < _SHORTEST_KEY or not all(key.isascii() for key in keys):
         how = 'python -c "import secrets; print(secrets.token_urlsafe(32))"'
-        raise ConfigError(f"--key-file {path} needs a key of {_SHORTEST_KEY} letters or more on each line: {how}")
+        raise ConfigError("serving.key_file_needs_key", path=path, shortest_key=_SHORTEST_KEY, how=how)
     return keys
 
 
@@ -155,7 +157,7 @@ def tools(model: ServedModel) -> Any:
     try:
         from mcp.server.mcpserver import MCPServer
     except ImportError as error:
-        raise MissingPackageError(f"--mcp needs {install_hint('serve')}") from error
+        raise MissingPackageError("serving.mcp_needs", install_hint=install_hint("serve")) from error
     server = MCPServer("noisyir", version=__version__, log_level="WARNING")
 
     def search(query: str, k: int = 5, system: str = model.default) -> list[dict[str, Any]]:
@@ -166,7 +168,7 @@ def tools(model: ServedModel) -> Any:
         index = model.index
         if index is None or system not in index.systems or not 1 <= k <= _MOST_FOUND or not query.strip():
             known = ", ".join(index.systems) if index else "none"
-            raise NoisyirError(f"search needs a query, k of 1 to {_MOST_FOUND}, and a system of these: {known}")
+            raise NoisyirError("serving.search_needs_query_system", most_found=_MOST_FOUND, known=known)
         (found,) = model.search(system, [(query, k)])
         return [{**text, "score": score} for text, score in zip(index.texts(found.rows), found.scores, strict=True)]
 

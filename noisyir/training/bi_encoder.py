@@ -140,16 +140,15 @@ def train(
     """
     check_regulariser(params, encoder.similarity)
     if params.patience is not None and held is None:
-        raise ConfigError(f"train.patience={params.patience} needs dev queries, and there are none: set it to null")
+        raise ConfigError("training.train_patience_needs_dev", patience=params.patience)
     if params.pool == "own" and params.hard_negatives == 0:
-        raise ConfigError(
-            "train.pool=own with hard_negatives=0 leaves nothing to compete with a query's positive: set "
-            "train.hard_negatives, and mine.per_query, or train.pool=batch"
-        )
+        raise ConfigError("training.train_pool_own_hard")
     if beyond := [length for length in params.matryoshka if length >= encoder.dim]:
         raise ConfigError(
-            f"train.matryoshka={list(params.matryoshka)}: vectors have {encoder.dim} dimensions, and {beyond[0]} is no "
-            "cut of them: set lengths below that"
+            "training.train_matryoshka_vectors_dimensions",
+            matryoshka=list(params.matryoshka),
+            dim=encoder.dim,
+            beyond=beyond[0],
         )
     curves = TrainingRun([BiEncoderLearner(encoder, pairs, held, params, objective, context.rng)], context).run()
     encoder.shape = replace(encoder.shape, matryoshka=tuple(sorted(params.matryoshka)))
@@ -163,15 +162,13 @@ def check_regulariser(params: TrainDprParams, similarity: str) -> None:
         return
     if settings.from_epoch >= params.epochs:
         raise ConfigError(
-            f"ccr.from_epoch={settings.from_epoch} leaves none of {params.epochs} epochs to the regulariser: set "
-            f"{params.epochs - 1} or less, or ccr.beta=0"
+            "training.ccr_epoch_leaves_none",
+            from_epoch=settings.from_epoch,
+            epochs=params.epochs,
+            epochs_2=params.epochs - 1,
         )
     if similarity == "dot" and settings.beta > _LARGEST_BETA_OF_DOT and not settings.force:
-        raise ConfigError(
-            f"train.ccr.beta={settings.beta:g} with model.similarity=dot: the loss has no lower bound, for negatives "
-            "are pushed away however far they are. Usual for dot products is 1e-4 to 1e-3; model.similarity=cosine "
-            "allows up to 1. To train anyway: train.ccr.force=true"
-        )
+        raise ConfigError("training.train_ccr_beta_model", beta=settings.beta)
 
 
 def regularised(

@@ -111,10 +111,7 @@ class World:
             return
         own = torch.stack([weight.detach().double().sum() for weight in weights])
         if any(not torch.equal(own, other) for other in self._gathered(own)):
-            raise NoisyirError(
-                "the training processes' weights have drifted apart, as they do when their GPUs compute differently: "
-                "use GPUs of one kind, or runtime.processes=1"
-            )
+            raise NoisyirError("training.training_processes_weights_drifted")
 
     @property
     def _device(self) -> torch.device:
@@ -231,15 +228,9 @@ def device_of(local_rank: int, here: int, setting: str) -> str:
     if device == "cpu":
         return device
     if device != "cuda":
-        raise ConfigError(
-            f"runtime.processes with runtime.device={setting}: set auto, cuda or cpu; of cuda each process "
-            "takes its own GPU (CUDA_VISIBLE_DEVICES lists them)"
-        )
+        raise ConfigError("training.runtime_processes_runtime_device", setting=setting)
     if here > (gpus := torch.cuda.device_count()):
-        raise ConfigError(
-            f"{here} processes of this machine need as many GPUs, and there are {gpus}: set runtime.processes={gpus}, "
-            "or runtime.device=cpu"
-        )
+        raise ConfigError("training.processes_machine_need_many", here=here, gpus=gpus)
     return f"cuda:{local_rank}"
 
 
@@ -251,7 +242,4 @@ def _peers() -> Iterator[None]:
     except RuntimeError as error:
         if isinstance(error, torch.OutOfMemoryError):
             raise
-        raise PeerLostError(
-            "a training process lost the others: one was ended, or did not answer within runtime.peer_seconds "
-            f"({str(error).splitlines()[0]}). The same command continues where it stopped"
-        ) from error
+        raise PeerLostError("training.training_process_lost_others", splitlines=str(error).splitlines()[0]) from error

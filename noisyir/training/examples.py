@@ -34,7 +34,9 @@ class Numbering:
         found = pc.index_in(ids, value_set=self.ids)
         if found.null_count:
             missing = ids.filter(found.is_null())[0].as_py()
-            raise DataError(f"{found.null_count} rows of the pairs name unknown {self.of}, for example {missing!r}")
+            raise DataError(
+                "training.rows_pairs_name_unknown", null_count=found.null_count, of=self.of, missing=missing
+            )
         return np.asarray(found, np.int64)
 
 
@@ -65,9 +67,7 @@ def training_queries(pairs: pa.Table, queries: pa.Table) -> tuple[pa.Table, pa.T
     """The training pairs, and those queries that occur in them.  DataError when there are no training pairs."""
     chosen = pairs.filter(pc.field("split") == "train")
     if not chosen.num_rows:
-        raise DataError(
-            "there are no training pairs: every pair belongs to another split than train (noisyir audit takes --split)"
-        )
+        raise DataError("training.no_training_pairs_every")
     return chosen, queries.filter(pc.is_in(queries["query_id"], value_set=pc.unique(chosen["query_id"])))
 
 

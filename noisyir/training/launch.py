@@ -97,13 +97,15 @@ class SerializedStep(Params):
             params = stage.params.parse(self.params)
         except ValidationError as error:
             wrong = ".".join(map(str, error.errors()[0]["loc"]))
-            raise ConfigError(f"{self.name} has a bad setting {wrong}; {_TWO_VERSIONS}") from error
+            raise ConfigError(
+                "training.bad_setting", name=self.name, wrong=wrong, two_versions=_TWO_VERSIONS
+            ) from error
         listed = {name: dict(value) if isinstance(value, tuple) else value for name, value in self.inputs.items()}
         inputs = resolved(listed, made)
         key = key_of(stage, params, self.seed, inputs)
         if key != self.key:
             raise ConfigError(
-                f"{self.name} has the key {key[:12]} here, and {self.key[:12]} for the sender; {_TWO_VERSIONS}"
+                "training.key_sender", name=self.name, key=key[:12], key_2=self.key[:12], two_versions=_TWO_VERSIONS
             )
         return Step(self.name, stage, params, self.seed, {}, key), inputs
 
@@ -157,10 +159,7 @@ def _called(begun: Launched, job: Job[Any]) -> ProcessPart:
     """The first machine's part, once the others have been called to theirs.  ConfigError where they cannot come."""
     runtime = job.runtime
     if runtime.processes != begun.size or runtime.steps_at_once > 1:
-        raise ConfigError(
-            f"torchrun began {begun.size} processes on several machines: leave runtime.processes and "
-            "runtime.steps_at_once (--jobs) as they are"
-        )
+        raise ConfigError("training.torchrun_began_processes_several", size=begun.size)
     step = SerializedStep.of(job.step, job.inputs)
     meeting = begun.call(Call(step=step, store=job.store.url, runtime=runtime).model_dump_json())
     return ProcessPart(0, begun.here, begun.size, meeting)

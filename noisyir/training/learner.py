@@ -88,7 +88,7 @@ class Learner(Generic[B]):
             loss = next(iter(measured.values()))
             if not math.isfinite(loss):
                 raise DataError(
-                    f"training diverged: the {self.name}'s loss is {loss} at step {self.done}; lower {self.rate}"
+                    "training.training_diverged_loss_step", name=self.name, loss=loss, done=self.done, rate=self.rate
                 )
             self.optimiser.step(learning_rate(self.done, self.steps, self.settings))
             self.done += 1
@@ -149,8 +149,7 @@ def memory_advice(model: str, fewer: str) -> Iterator[None]:
         if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
             raise
         raise ConfigError(
-            f"a step of the {model} needs more memory than there is: set {fewer}, gradient_checkpointing=true, "
-            f"precision=bf16, a smaller batch size or n ({str(error).splitlines()[0]})"
+            "training.step_needs_more_memory", model=model, fewer=fewer, splitlines=str(error).splitlines()[0]
         ) from error
 
 

@@ -99,10 +99,7 @@ class Lists:
             if not wrong.any():
                 return drawn
             drawn[wrong] = rng.choice(self.training_passages, int(wrong.sum()))
-        raise DataError(
-            f"query {self.queries[int(queries[wrong][0])].as_py()!r} has too few mined negatives, and nearly all "
-            "training passages are known to be right for it: mine more, or lower n"
-        )
+        raise DataError("training.query_too_few_mined", as_py=self.queries[int(queries[wrong][0])].as_py())
 
 
 def ranking_lists(pairs: pa.Table, queries: pa.Table, documents: TrainingTexts, negatives: pa.Table) -> Lists:
@@ -125,10 +122,7 @@ def ranking_lists(pairs: pa.Table, queries: pa.Table, documents: TrainingTexts, 
     known = Ragged.grouped(right[:, 0], right[:, 1], int(text.max(initial=-1)) + 1)
     negative = negative[~is_known(known, text[negative[:, 0]], negative[:, 1])]
     if not len(negative):
-        raise ConfigError(
-            "no training query has a mined negative: set mine.per_query, or mine.rank_to where all candidates are "
-            "left out"
-        )
+        raise ConfigError("training.no_training_query_mined")
     wrong = pairs.filter(pc.invert(pairs["is_clean"])) if "is_clean" in pairs.column_names else pairs.slice(0, 0)
     doubted = np.stack([numbering.rows(wrong["query_id"]), documents.passages(wrong["doc_id"])], axis=1)
     positives, mined, doubts = (
@@ -176,6 +170,6 @@ def folds_of(texts: Sequence[str], folds: int, rng: np.random.Generator) -> Rows
     number: dict[frozenset[str], int] = {}
     numbers = np.array([number.setdefault(words_of(text), len(number)) for text in texts], np.int64)
     if len(number) < folds:
-        raise DataError(f"folds={folds} needs as many different queries; there are {len(number)}: set fewer folds")
+        raise DataError("training.folds_needs_many_different", folds=folds, n_number=len(number))
     fold: Rows = rng.permutation(np.arange(len(number)) % folds)[numbers]
     return fold

@@ -25,10 +25,7 @@ def optimiser_for(model: nn.Module, params: TrainDprParams) -> "DenseAdamW | Row
     ConfigError for a moving average that never moves.
     """
     if max(params.betas) == 1.0:
-        raise ConfigError(
-            f"train.betas={list(params.betas)}: an average that decays by 1 never moves; set values below 1, such as "
-            "[0.9, 0.999]"
-        )
+        raise ConfigError("training.train_betas_average_decays", betas=list(params.betas))
     kind = RowAdamW if any(isinstance(part, StaticTower) for part in model.modules()) else DenseAdamW
     return kind([weight for weight in model.parameters() if weight.requires_grad], params)
 

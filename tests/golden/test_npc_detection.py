@@ -12,6 +12,7 @@ from noisyir.detection.combine import Scores, combined, learnt_weights, robust_z
 from noisyir.detection.mixture import Mixture, beta_parameters, fit_betas, fit_gaussians
 from noisyir.detection.null import rank_shares, wrong_by_null
 from noisyir.detection.rate import rate_by_null
+from tests.refusals import refuses
 
 FITS = [fit_gaussians, fit_betas]
 
@@ -118,7 +119,7 @@ def test_a_noisy_component_of_too_few_pairs_does_not_count(fit):
 
 @pytest.mark.parametrize("fit", FITS)
 def test_scores_that_are_not_numbers_are_counted_in_the_error(fit):
-    with pytest.raises(DataError, match="3 of 10 values are NaN or infinite"):
+    with refuses(DataError, "detection.values_nan_infinite_detectors", bad=3, n_values=10):
         fit(np.array([0.0] * 7 + [np.nan, np.inf, -np.inf]))
 
 

@@ -12,6 +12,7 @@ from noisyir.base.errors import DataError
 from noisyir.data.artifacts import PAIRS, QRELS, QUERIES
 from noisyir.data.held_out import hold_out, near_duplicates
 from noisyir.data.settings import HeldOutParams
+from tests.refusals import refuses
 
 TEXTS = st.lists(st.text("abcde ", max_size=12), min_size=1, max_size=30)
 
@@ -115,10 +116,10 @@ def test_one_document_for_all_lets_documents_be_shared_and_says_so():
     shared = tables([f"q{n} w{n}" for n in range(40)], [["d"]] * 40)
     _, facts = hold_out(shared, {"d": 0}, HeldOutParams())
     assert not facts["split"]["by_documents"] and "documents need not be" in facts["held_out"]
-    with pytest.raises(DataError, match="together=queries"):
+    with refuses(DataError, "data.data_hold_out_no"):
         hold_out(shared, {"d": 0}, HeldOutParams(together="documents"))
 
 
 def test_too_few_queries_are_refused_with_what_to_do():
-    with pytest.raises(DataError, match=r"3 training queries are too few.*column split"):
+    with refuses(DataError, "data.data_hold_out_training", n_names=3):
         hold_out(tables(["a", "b", "c"], [["d0"], ["d1"], ["d2"]]), {"d0": 0, "d1": 1, "d2": 2}, HeldOutParams())

@@ -8,6 +8,7 @@ from noisyir.data.artifacts import QUERIES
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.stage import Job, Stage
 from noisyir.models.artifacts import MODEL
+from tests.refusals import refuses
 
 
 class Numbers(Params):
@@ -73,9 +74,9 @@ def test_to_selects_exactly_the_ancestors():
 def test_an_unknown_stage_is_refused_with_a_suggestion():
     plan = Plan(0)
     plan.add(source(), Numbers())
-    with pytest.raises(ConfigError, match=r"no stage 'sourc' in this pipeline \(did you mean source\?\)"):
+    with refuses(ConfigError, "engine.no_stage_pipeline", name="sourc", known="source"):
         Choice(to="sourc").selected(plan)
-    with pytest.raises(ConfigError, match="exclude each other"):
+    with refuses(ConfigError, "engine.only_exclude_each_other"):
         Choice(to="source", only="source").selected(plan)
 
 

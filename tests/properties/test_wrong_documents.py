@@ -24,6 +24,7 @@ from noisyir.corruption.kinds.changed_texts import (
 from noisyir.corruption.kinds.other_documents import Absent, Confusable, SameSource, best_first
 from noisyir.corruption.stages.corrupt import named
 from noisyir.retrieval.analysis import STOP_WORDS
+from tests.refusals import refuses
 from tests.training_pairs import training_pairs
 
 WORDS = "Anna Bert 1999 12 the of cat dog bird fish tree".split()
@@ -124,13 +125,11 @@ def test_every_other_document_of_the_source_is_equally_likely(tmp_path):
 
 
 def test_pairs_without_sources_are_told_so(tmp_path):
-    with pytest.raises(DataError, match=r"noise\.kind=same_source needs pairs with a source, and no training pair has"):
+    with refuses(DataError, "corruption.noise_kind_same_source"):
         SameSource(rate=0.5).spoil(training_pairs([0, 1], [0, 1], ["a", "b"], work=tmp_path))
     alone = training_pairs([0, 1, 2], [0, 1, 2], ["a", "b", "c"], source=[0, 0, 1], work=tmp_path)
     assert SameSource(rate=0.66).spoil(alone).rows.tolist() == [0, 1], "the third is passed over"
-    with pytest.raises(
-        DataError, match=r"2 of the 3 training pairs have that, so the highest rate possible is 0\.6666"
-    ):
+    with refuses(DataError, "corruption.noise_rate_cannot_reached", n_found=2, pairs=3):
         SameSource(rate=1).spoil(alone)
 
 
@@ -161,7 +160,7 @@ def test_a_query_that_shares_no_word_is_passed_over(tmp_path):
     documents = ["cat dog", "cat bird", "fish", "tree"]
     world = training_pairs(range(4), range(4), documents, questions=["cat", "cat", "wolf", ""], work=tmp_path)
     assert Confusable(rate=0.5).spoil(world).rows.tolist() == [0, 1]
-    with pytest.raises(DataError, match="a query that shares a word with a document that is wrong for it"):
+    with refuses(DataError, "corruption.noise_rate_cannot_reached"):
         Confusable(rate=0.75).spoil(world)
 
 

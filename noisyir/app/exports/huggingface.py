@@ -25,10 +25,7 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
         write_model(store, name, made, licence)
         layout = read_layout(made)
         if layout.shape.backbone != "transformer":
-            raise ConfigError(
-                f"{name} is a static model, a table of token vectors, which transformers cannot load: export it as "
-                "sentence-transformers, onnx or openvino"
-            )
+            raise ConfigError("app.static_model_table_token", name=name)
         for side, tower in layout.towers.items():
             folder = target if layout.shape.shared else target / side
             folder.mkdir(parents=True, exist_ok=True)

@@ -87,7 +87,7 @@ class Journal:
         except OSError as error:
             if self.path.exists():
                 os.truncate(self.path, self._size)
-            raise StoreError(f"cannot write to {self.path}: {error}") from error
+            raise StoreError("audits.cannot_write", path=self.path, error=error) from error
         self._size += len(line)
         self.answers.append(answer)
 
@@ -112,7 +112,7 @@ def _read(path: Path) -> Iterator[JournalEntry]:
         try:
             yield _answer(row)
         except (ValueError, TypeError) as error:
-            raise DataError(f"{path} line {number} is no judgement: {error}; mend or remove the line") from error
+            raise DataError("audits.line_no_judgement_mend", path=path, number=number, error=error) from error
 
 
 def _answer(row: Mapping[str, Any]) -> JournalEntry:

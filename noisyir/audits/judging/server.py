@@ -87,9 +87,9 @@ def judging_app(session: JudgingSession, token: str, finish: Callable[[], Body])
 def _answer(session: JudgingSession, body: Body) -> None:
     verdict, replacement = body.get("verdict"), body.get("replacement")
     if verdict not in _VERDICTS or not isinstance(replacement, str | None):
-        raise DataError(f"a verdict is one of {', '.join(_VERDICTS)}, a replacement a doc_id")
+        raise DataError("audits.verdict_replacement_doc_id", verdicts=", ".join(_VERDICTS))
     if replacement is not None and not session.pairs.offers(_pair(body), replacement):
-        raise DataError("a replacement is one of the documents that are shown with the pair")
+        raise DataError("audits.replacement_documents_shown_pair")
     session.answer(Progress(_pair(body), verdict, replacement))
 
 
@@ -101,7 +101,7 @@ def _undo(session: JudgingSession, body: Body) -> Body | None:
 def _pair(body: Body) -> tuple[str, str]:
     pair = body.get("query_id"), body.get("doc_id")
     if not (isinstance(pair[0], str) and isinstance(pair[1], str)):
-        raise DataError("a pair has a query_id and a doc_id, both texts")
+        raise DataError("audits.pair_query_id_doc")
     return pair[0], pair[1]
 
 
@@ -244,7 +244,7 @@ def serve_page(
         import uvicorn
         from starlette.applications import Starlette  # noqa: F401
     except ImportError as error:
-        raise MissingPackageError(f"the page needs {install_hint('judge')}; --terminal works without") from error
+        raise MissingPackageError("audits.page_needs_terminal_works", install_hint=install_hint("judge")) from error
     listening, access = _listen(Access.of(folder))
     access.keep(folder)
 

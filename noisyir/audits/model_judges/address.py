@@ -53,20 +53,14 @@ def address_of(url: str) -> Address:
         parts = urlsplit(url.strip())
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise ConfigError("--judge-url is no address: give one such as https://HOST/v1") from error
+        raise ConfigError("audits.judge_url_no_address") from error
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ConfigError(
-            f"--judge-url may hold no user, password or query, for addresses are shown and logged: give "
-            f"{parts.scheme or 'https'}://{host or 'HOST'}/... alone, and the key in ${KEY}"
-        )
+        raise ConfigError("audits.judge_url_may_hold", scheme=parts.scheme or "https", host=host or "HOST", key=KEY)
     if parts.scheme not in ("http", "https") or not host:
-        raise ConfigError("--judge-url must begin with http:// or https:// and a host, such as https://HOST/v1")
+        raise ConfigError("audits.judge_url_must_begin")
     key, local = _key(), _is_local(host)
     if key and parts.scheme == "http" and not local:
-        raise ConfigError(
-            f"--judge-url begins with http://, and ${KEY} would travel to {host} in plain text: use https://, or "
-            "unset it"
-        )
+        raise ConfigError("audits.judge_url_begins_http", key=KEY, host=host)
     path = parts.path.rstrip("/")
     whole = path if path.endswith((_PATH, *_DECISIONS)) else path + _PATH
     return Address(f"{parts.scheme}://{parts.netloc}{whole}", local, key)
@@ -79,9 +73,7 @@ def refuse_odd_host(address: Address) -> None:
     try:
         httpx.Request("POST", address.url).url.raw_host.decode("ascii").encode("idna")
     except (httpx.InvalidURL, UnicodeError) as error:
-        raise ConfigError(
-            f"--judge-url names a host that cannot be ({error}): give one such as https://HOST/v1"
-        ) from None
+        raise ConfigError("audits.judge_url_names_host", error=error) from None
 
 
 def _key() -> SecretStr | None:
@@ -89,7 +81,7 @@ def _key() -> SecretStr | None:
     if not key:
         return None
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise ConfigError(f"${KEY} holds a character that no key has, such as a space or a line break within it")
+        raise ConfigError("audits.holds_character_no_key", key=KEY)
     return SecretStr(key)
 
 

@@ -147,8 +147,10 @@ def check_judge(answers: MachineAnswers, people: Judgements, within: float, conf
     both, at_random = measured_on(asked)
     if not both:
         raise DataError(
-            f"none of the {len(answers.verdicts):,} answers of {answers.judge} is about one of the {len(labels):,} "
-            "pairs that people judged: give judgements of the same audit"
+            "audits.none_answers_about_pairs",
+            n_verdicts=len(answers.verdicts),
+            judge=answers.judge,
+            n_labels=len(labels),
         )
     pairs = round(sum(answers.weights.values())) or len(asked)
     report = account(answers.judge, pairs, asked, JudgeUsage(), None, confidence)

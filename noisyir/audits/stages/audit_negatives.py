@@ -33,9 +33,7 @@ def write_suspects(job: Job[SuspectsParams]) -> None:
     """A table of the surest suspects with the evidence, and what each judge did, of all candidates."""
     verdicts, candidates = job.tables("verdicts"), job.table("candidates")
     if not verdicts:
-        raise DataError(
-            "audit_negatives has no verdicts: give it the verdicts of at least one judge, such as the sieve"
-        )
+        raise DataError("audits.audit_negatives_no_verdicts")
     said = what_judges_say(verdicts)
     _refuse_strangers(said.verdicts, candidates)
     suspects = beside(said.against.slice(0, job.params.negatives), candidates, _PAIR)
@@ -54,10 +52,7 @@ def _refuse_strangers(verdicts: pa.Table, candidates: pa.Table) -> None:
     unknown = verdicts.select([*_PAIR, "judge"]).join(candidates.select(_PAIR), _PAIR, join_type="left anti")
     if unknown.num_rows:
         example = unknown.sort_by([(name, "ascending") for name in (*_PAIR, "judge")]).slice(0, 1).to_pylist()[0]
-        raise DataError(
-            f"audit_negatives: {unknown.num_rows:,} verdicts are on documents that are no candidates, for example "
-            f"{example}: give the candidates that were judged"
-        )
+        raise DataError("audits.audit_negatives_verdicts_documents", num_rows=unknown.num_rows, example=example)
 
 
 def _compared(job: Job[SuspectsParams], suspects: pa.Table) -> Columns:
@@ -88,8 +83,7 @@ def _texts(job: Job[SuspectsParams], columns: Columns) -> Columns:
     for kind, ids, known in (("queries", asked, query_of), ("documents", wanted, text_of)):
         if missing := [name for name in ids if name not in known]:
             raise DataError(
-                f"audit_negatives: {len(missing):,} {kind} of the candidates have no text, for example "
-                f"{missing[0]!r}: give the {kind} that the candidates were found in"
+                "audits.audit_negatives_candidates_no", n_missing=len(missing), kind=kind, missing=missing[0]
             )
     both = ((text_of[suspect], text_of.get(positive)) for suspect, positive in zip(suspects, positives, strict=True))
     overlaps = [None if positive is None else overlap(own, positive) for own, positive in both]

@@ -127,9 +127,7 @@ class Corruption(Variant):
 
 def nothing_left(pool: int) -> DataError:
     """The error where all the pool is relevant to a query."""
-    return DataError(
-        f"a query has no wrong document left among the {pool} that the training pairs have: lower noise.rate"
-    )
+    return DataError("corruption.query_no_wrong_document", pool=pool)
 
 
 class Mismatches:
@@ -176,7 +174,12 @@ def in_turn(
     if len(found) < wanted:
         highest = np.floor(1e4 * len(found) / pairs) / 1e4
         raise DataError(
-            f"noise.rate={noise.rate} cannot be reached: noise.kind={noise.kind} needs {need}, and {len(found)} of the "
-            f"{pairs} training pairs have that, so the highest rate possible is {highest}"
+            "corruption.noise_rate_cannot_reached",
+            rate=noise.rate,
+            noise=noise.kind,
+            need=need,
+            n_found=len(found),
+            pairs=pairs,
+            highest=highest,
         )
     return dict(sorted(found.items()))

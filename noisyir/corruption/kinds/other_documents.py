@@ -160,10 +160,7 @@ class SameSource(Corruption):
         passage of it.
         """
         if not (given.source >= 0).any():
-            raise DataError(
-                "noise.kind=same_source needs pairs with a source, and no training pair has one; "
-                "pairs of pydocs and squad have one, beir takes metadata.source of corpus.jsonl, pairs a source column"
-            )
+            raise DataError("corruption.noise_kind_same_source")
         shelf = np.unique(np.stack([given.source, given.document], axis=1), axis=0)
         starts = np.searchsorted(shelf[:, 0], np.arange(shelf[-1, 0] + 2))
         mismatches, rng = Mismatches(given), given.rng("documents")
@@ -288,18 +285,19 @@ class Group(Corruption):
         wanted = round(self.rate * len(source))
         sizes = np.bincount(source[source >= 0])
         if wanted and not len(sizes):
-            raise DataError(
-                "noise.kind=group needs pairs with a source, and no training pair has one; "
-                "pairs of pydocs and squad have one, beir takes metadata.source of corpus.jsonl, pairs a source column"
-            )
+            raise DataError("corruption.noise_kind_group_needs")
         order = rng.permutation(len(sizes))
         upto = np.cumsum(sizes[order])  # pairs of this source and those before it
         reached = np.rint(self.group_rate * upto).astype(np.int64)
         if wanted and reached[-1] < wanted:
             highest = np.floor(1e4 * reached[-1] / len(source)) / 1e4
             raise DataError(
-                f"noise.rate={self.rate} cannot be reached at noise.group_rate={self.group_rate}: {sizes.sum()} of "
-                f"the {len(source)} training pairs have a source, so the highest rate possible is {highest}"
+                "corruption.noise_rate_cannot_reached_2",
+                rate=self.rate,
+                group_rate=self.group_rate,
+                sum=sizes.sum(),
+                n_source=len(source),
+                highest=highest,
             )
         quotas = np.diff(np.minimum(reached, wanted), prepend=0)
         chosen = [

@@ -262,10 +262,7 @@ def _documents(job: Job[Corruption], doc_ids: pa.ChunkedArray) -> DocumentsById:
 def _vectors(job: Job[Corruption], doc_rows: Rows) -> "Vectors":
     """The vectors of these documents (document, dim), picked from a stream of all."""
     if not job.has("doc_vectors"):
-        raise ConfigError(
-            f"noise.kind={job.params.kind} needs document vectors: give corrupt the doc_vectors of a model that "
-            "encoded this corpus, or choose noise.kind=uniform"
-        )
+        raise ConfigError("corruption.noise_kind_needs_document", kind=job.params.kind)
     import faiss
 
     from noisyir.retrieval.texts import vectors_of
@@ -279,8 +276,9 @@ def _vectors(job: Job[Corruption], doc_rows: Rows) -> "Vectors":
     found_rows = np.concatenate(rows)
     if len(found_rows) < len(doc_rows):
         raise DataError(
-            f"doc_vectors lacks {len(doc_rows) - len(found_rows)} of the {len(doc_rows)} documents of the training "
-            "pairs: encode the corpus that the pairs were made with"
+            "corruption.doc_vectors_lacks_documents",
+            n_doc_rows=len(doc_rows) - len(found_rows),
+            n_doc_rows_2=len(doc_rows),
         )
     order = np.argsort(found_rows)
     return np.concatenate(vectors)[order[np.searchsorted(found_rows, doc_rows, sorter=order)]]
@@ -314,10 +312,7 @@ def _answering(
 def _questions(job: Job[Corruption], query_ids: pa.ChunkedArray) -> list[str]:
     """The texts of these queries."""
     if not job.has("queries"):
-        raise ConfigError(
-            f"noise.kind={job.params.kind} needs the queries' texts: give corrupt the queries that ingest wrote, or "
-            "choose noise.kind=uniform"
-        )
+        raise ConfigError("corruption.noise_kind_needs_queries", kind=job.params.kind)
     queries = job.table("queries")
     found: list[str] = queries["text"].take(pa.array(positions(query_ids, queries["query_id"]))).to_pylist()
     return found

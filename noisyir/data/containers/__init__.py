@@ -90,11 +90,11 @@ def write_rows(path: Path, rows: Iterator[Mapping[str, Any]], *, nested: bool = 
     suffix = {".ndjson": ".jsonl", ".jsonlines": ".jsonl", ".feather": ".arrow"}.get(suffix, suffix)
     fits = [known for known in SUFFIXES if not (nested and known in FLAT)]
     if suffix not in fits or (name.endswith(PACKED) and suffix not in PLAIN):
-        raise DataError(f"{path}: end the name with one of {', '.join(fits)}, which says how rows are written")
+        raise DataError("data.end_name_says_how", path=path, fits=", ".join(fits))
     try:
         container(suffix).write(path, rows)
     except OSError as error:
-        raise DataError(f"cannot write {path}: {error}") from error
+        raise DataError("data.cannot_write", path=path, error=error) from error
 
 
 def _by_first_bytes(path: Path) -> str | None:

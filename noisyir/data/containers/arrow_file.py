@@ -56,4 +56,4 @@ def _opened(path: Path) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
                 stream = pa.ipc.open_stream(source)
                 yield stream.schema, iter(stream)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path} is not Arrow, or damaged, get it again: {one_line(error)}") from error
+        raise DataError("data.not_arrow_damaged_get", path=path, one_line=one_line(error)) from error

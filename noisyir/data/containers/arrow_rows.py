@@ -24,7 +24,7 @@ def numbered(path: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
             yield from _decoded(batch, path, number + 1)
             number += batch.num_rows
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path}: damaged after row {number}, get it again: {one_line(error)}") from error
+        raise DataError("data.damaged_after_row_get", path=path, number=number, one_line=one_line(error)) from error
 
 
 def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[Row]:
@@ -35,7 +35,7 @@ def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[Row]:
         if isinstance(error, pa.ArrowInvalid) and _NO_TEXT not in str(error):
             raise
         if batch.num_rows == 1:
-            bad_row(f"{path} row", first, DataError(f"{path} row {first}: not UTF-8: convert it"))
+            bad_row(f"{path} row", first, DataError("data.row_not_utf_convert", path=path, first=first))
             return
         for row in range(batch.num_rows):  # which of them it is
             yield from _decoded(batch.slice(row, 1), path, first + row)

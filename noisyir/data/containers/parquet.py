@@ -45,10 +45,10 @@ def _parquet_opened(path: Path) -> pq.ParquetFile:
     try:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path} is not Parquet, or damaged, get it again: {one_line(error)}") from error
+        raise DataError("data.not_parquet_damaged_get", path=path, one_line=one_line(error)) from error
     for number in range(file.num_row_groups):
         group = file.metadata.row_group(number)
         largest = max((group.column(place).total_uncompressed_size for place in range(group.num_columns)), default=0)
         if largest > LINE.most * max(1, group.num_rows):
-            raise DataError(f"{path}: values of more than {LINE.most:,} bytes; {LINE.remedy}")
+            raise DataError("data.values_more_bytes", path=path, most=LINE.most, remedy=LINE.remedy)
     return file

@@ -40,7 +40,7 @@ class Separated:
                 wanted = [(name, places[name]) for name in columns]
             elif len(cells) != len(header):
                 said = f"expected {len(header)} columns as in the header, found {len(cells)}"
-                bad_row(f"{path} line", number, DataError(f"{path} line {number}: {said}"))
+                bad_row(f"{path} line", number, DataError("data.line", path=path, number=number, said=said))
             else:
                 yield number, {name: cells[position] for name, position in wanted}
 
@@ -110,7 +110,11 @@ def records(path: Path, delimiter: str, *, quoted: bool) -> Iterator[tuple[int, 
             return
         except csv.Error as error:
             kind = "csv" if quoted else "tsv"
-            bad_row(f"{path} line", line + 1, DataError(f"{path} line {line + 1}: not {kind}, mend it: {error}"))
+            bad_row(
+                f"{path} line",
+                line + 1,
+                DataError("data.line_not_mend", path=path, line=line + 1, kind=kind, error=error),
+            )
         else:
             if cells:
                 yield line + 1, cells

@@ -58,7 +58,7 @@ class Sheet:
         try:
             book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         except (*_DAMAGED, openpyxl.utils.exceptions.InvalidFileException) as error:
-            raise DataError(f"{path} is not .xlsx, or damaged, get it again: {error}") from error
+            raise DataError("data.not_xlsx_damaged_get", path=path, error=error) from error
         try:
             width, sheet = 0, book.worksheets[0]
             sheet.reset_dimensions()  # else each row is as wide as the furthest cell, and there are as many as it says
@@ -72,7 +72,7 @@ class Sheet:
                 else:
                     yield number, tuple(map(_plain, values[:width]))
         except _DAMAGED as error:
-            raise DataError(f"{path}: damaged, get it again: {error}") from error
+            raise DataError("data.damaged_get_again", path=path, error=error) from error
         finally:
             book.close()
 
@@ -91,17 +91,20 @@ def _refuse_bombs(path: Path) -> None:
                     continue
                 if part.file_size > _DENSEST * part.compress_size:
                     raise DataError(
-                        f"{path}: {part.filename} unpacks to {part.file_size:,} bytes, {_DENSEST} times its size or "
-                        "more, as no workbook does: save it as .csv"
+                        "data.unpacks_bytes_times_size",
+                        path=path,
+                        filename=part.filename,
+                        file_size=part.file_size,
+                        densest=_DENSEST,
                     )
                 with packed.open(part) as file:
                     since = 0
                     while piece := file.read(_PIECE):
                         since = 0 if _END_OF_CELL.search(piece) else since + len(piece)
                         if since > most:
-                            raise DataError(f"{path}: a cell is longer than {most:,} bytes: {LINE.remedy}")
+                            raise DataError("data.cell_longer_bytes", path=path, most=most, remedy=LINE.remedy)
     except _DAMAGED as error:
-        raise DataError(f"{path} is not .xlsx, or damaged, get it again: {error}") from error
+        raise DataError("data.not_xlsx_damaged_get", path=path, error=error) from error
 
 
 def container(suffix: str) -> Sheet:
@@ -124,10 +127,7 @@ def _writable(sheet: Any, value: Any, where: str) -> Any:
         return value
     cells = _openpyxl().cell.cell
     if len(value) > _LONGEST_CELL or cells.ILLEGAL_CHARACTERS_RE.search(value) or {"\ufffe", "\uffff"} & {*value}:
-        raise DataError(
-            f"{where}: a text is longer than {_LONGEST_CELL:,} characters or has control characters, which no cell of "
-            ".xlsx can hold: write .jsonl or .csv"
-        )
+        raise DataError("data.text_longer_characters_control", where=where, longest_cell=_LONGEST_CELL)
     cell = cells.WriteOnlyCell(sheet, value=value)
     cell.data_type = "s"
     return cell
@@ -137,5 +137,5 @@ def _openpyxl() -> Any:
     try:
         import openpyxl
     except ImportError as error:
-        raise MissingPackageError(f".xlsx needs openpyxl: {install_hint('formats')}") from error
+        raise MissingPackageError("data.xlsx_needs_openpyxl", install_hint=install_hint("formats")) from error
     return openpyxl

@@ -53,7 +53,7 @@ class SplitFolder:
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
         """DataError: a folder is written file by file."""
-        raise DataError(f"{path}: rows are written to a file, not to a folder")
+        raise DataError("data.rows_written_file_not", path=path)
 
 
 def parts_of(folder: Path) -> list[SplitFile]:
@@ -61,7 +61,7 @@ def parts_of(folder: Path) -> list[SplitFile]:
     if (folder / _DICT).is_file():
         splits = _json(folder / _DICT).get("splits")
         if not isinstance(splits, list) or not all(isinstance(name, str) for name in splits):
-            raise DataError(f"{folder / _DICT} must list splits, found {splits!r:.60}")
+            raise DataError("data.must_list_splits_found", folder=folder / _DICT, splits=splits)
         return [part for name in splits for part in _saved(folder / name, _SPLITS.get(name.lower(), name))]
     if (folder / _STATE).is_file():
         return _saved(folder, None)
@@ -79,7 +79,7 @@ def _saved(folder: Path, split: str | None) -> list[SplitFile]:
     named = [file.get("filename") for file in files if isinstance(file, dict)] if isinstance(files, list) else []
     names = [name for name in named if isinstance(name, str) and Path(name).name == name]
     if not names or len(names) < len(named):
-        raise DataError(f"{folder / _STATE} must list _data_files with their filename; save the data set again")
+        raise DataError("data.must_list_data_files", folder=folder / _STATE)
     return [SplitFile(folder / name, ".arrow", split) for name in names]
 
 
@@ -99,9 +99,9 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+        raise DataError("data.cannot_read", path=path, error=error) from error
     if not isinstance(value, dict):
-        raise DataError(f"{path} must hold a JSON object, found {type(value).__name__}")
+        raise DataError("data.must_hold_json_object", path=path, value_type=type(value).__name__)
     return value
 
 

@@ -44,7 +44,7 @@ class Beir(Format):
         root = folder_with(self.path, "beir", ("corpus.jsonl", "queries.jsonl"))
         qrels = {split: path for split in get_args(Split) if (path := root / f"qrels/{split}.tsv").is_file()}
         if not qrels:
-            raise DataError(f"{root} lacks qrels: put train.tsv, dev.tsv or test.tsv in {root / 'qrels'}")
+            raise DataError("data.lacks_qrels_put_train", root=root, root_2=root / "qrels")
         return BeirFolder(root.name, root, qrels)
 
 
@@ -137,7 +137,7 @@ def _answers(given: object, where: str) -> tuple[str, ...]:
     if given is None:
         return ()
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-        raise DataError(f"{where}: answers must be a list of texts, found {given!r}")
+        raise DataError("data.answers_must_list_texts", where=where, given=given)
     return tuple(dict.fromkeys(one for one in given if one.strip()))
 
 
@@ -145,13 +145,15 @@ def _judgements(path: Path, split: Split, sources: Mapping[str, str]) -> Iterato
     lines, place = utf8_lines(path), f"{path} line"
     header = next(lines, (1, ""))[1].split("\t")
     if header != _HEADER:
-        raise DataError(f"{path} line 1: the header must be {'<TAB>'.join(_HEADER)}, found {'<TAB>'.join(header)!r}")
+        raise DataError(
+            "data.line_header_must_found", path=path, header="<TAB>".join(_HEADER), header_2="<TAB>".join(header)
+        )
     for number, line in lines:
         if not line:
             continue
         with leniency.row(place, number):
             fields = line.split("\t")
             if len(fields) != 3:
-                raise DataError(f"{place} {number}: expected 3 tab-separated columns, found {len(fields)}")
+                raise DataError("data.expected_tab_separated_columns", place=place, number=number, n_fields=len(fields))
             relevance = relevance_of(fields[2], f"{place} {number}")
             yield Judgement(fields[0], fields[1], relevance, split, sources.get(fields[1]), place, number)

@@ -68,7 +68,7 @@ class DprData(Format):
         root = folder_with(self.path, "dpr", (), holds=_COLLECTION[0])
         collection = _found(root, _COLLECTION)
         if collection is None:
-            raise DataError(f"{root} lacks {_COLLECTION[0]}, or .gz of it, which format dpr needs")
+            raise DataError("data.lacks_gz_format_dpr", root=root, collection=_COLLECTION[0])
 
         def of(names: tuple[str, ...], *splits: Split) -> dict[Split, Path]:
             called = {split: [name.format(subset=self.subset, split=split) for name in names] for split in splits}
@@ -76,10 +76,7 @@ class DprData(Format):
 
         contexts, questions = of(_CONTEXTS, "train", "dev"), of(_QUESTIONS, "dev", "test")
         if not contexts and not questions:
-            raise DataError(
-                f"{root} lacks questions: put biencoder-{self.subset}-train.json, {self.subset}-dev.qa.csv or "
-                f"{self.subset}-test.qa.csv in it, or name others' with data.subset"
-            )
+            raise DataError("data.lacks_questions_put_biencoder", root=root, subset=self.subset)
         return DprFolder(f"dpr {self.subset}", root, collection, contexts, questions, self.positives)
 
 
@@ -116,7 +113,10 @@ class DprFolder:
         _, header = next(rows, (1, []))
         if header != _HEADER:
             raise DataError(
-                f"{self.collection} line 1: the header must be {'<TAB>'.join(_HEADER)}, found {'<TAB>'.join(header)!r}"
+                "data.line_header_must_found_2",
+                collection=self.collection,
+                header="<TAB>".join(_HEADER),
+                header_2="<TAB>".join(header),
             )
         place = f"{self.collection} line"
         for number, (doc_id, text, title) in rows:
@@ -195,7 +195,7 @@ def _rows(path: Path, columns: int, expected: str) -> Iterator[tuple[int, list[s
         try:
             cells = next(csv.reader([line], delimiter="\t"))
         except csv.Error as error:
-            bad_row(f"{path} line", number, DataError(f"{path} line {number}: {error}"))
+            bad_row(f"{path} line", number, DataError("data.line_2", path=path, number=number, error=error))
             continue
         if len(cells) == columns:
             yield number, cells
@@ -219,19 +219,19 @@ def _questions(path: Path, split: Split) -> Iterator[Query]:
             continue
         yield Query(f"{split}-{count}", _plain(text), answers, f"{path} line", number, split)
     if not count:
-        raise DataError(f"{path} is empty: remove it, or get it again")
+        raise DataError("data.empty_remove_get_again", path=path)
 
 
 def _answers(value: object, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(answer, str) for answer in value):
-        raise DataError(f"{where}: the answers must be a list of texts, found {value!r:.60}")
+        raise DataError("data.answers_must_list_texts_2", where=where, value=value)
     return tuple(dict.fromkeys(answer for answer in value if answer.strip()))
 
 
 def _passage_id(context: dict[str, Any], where: str) -> str:
     found = context.get("passage_id", context.get("psg_id"))
     if isinstance(found, bool) or not isinstance(found, str | int):
-        raise DataError(f"{where}: a context needs passage_id or psg_id, a text or a whole number, found {found!r:.60}")
+        raise DataError("data.context_needs_passage_id", where=where, found=found)
     return str(found)
 
 

@@ -26,13 +26,13 @@ class IrDatasets(Format):
         try:
             import ir_datasets
         except ImportError as error:
-            raise MissingPackageError(f"ir_datasets ids need the package: {install_hint('irds')}") from error
+            raise MissingPackageError("data.ir_datasets_ids_need", install_hint=install_hint("irds")) from error
         try:
             found = ir_datasets.load(self.id)
         except (KeyError, AttributeError) as error:
-            raise DataError(f"ir_datasets knows no data set {self.id!r}: see ir_datasets list") from error
+            raise DataError("data.ir_datasets_knows_no", id=self.id) from error
         if not found.has_docs() or not found.has_queries():
-            raise DataError(f"{self.id} of ir_datasets has no documents or no queries: name a data set with both")
+            raise DataError("data.ir_datasets_no_documents", id=self.id)
         last = {"train": "train", "dev": "dev", "test": "test", "validation": "dev", "valid": "dev"}.get(
             self.id.split("/")[-1]
         )
@@ -79,10 +79,7 @@ class IrDataset:
         try:
             yield from getattr(self.given, f"{what}_iter")()
         except OSError as error:  # of requests, too
-            raise DataError(
-                f"{self.name}: ir_datasets has no {what} of it here and cannot download them: come back with a "
-                f"network, or put the files where https://ir-datasets.com says: {str(error)[:80]}"
-            ) from error
+            raise DataError("data.ir_datasets_no_cannot", name=self.name, what=what, error=str(error)[:80]) from error
 
     def records(self) -> Iterator[Record]:
         """Documents, then queries, then judgements."""

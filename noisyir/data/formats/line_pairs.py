@@ -32,9 +32,7 @@ class LinePairs(FormatOfRows):
         """DataError when a file is missing."""
         for setting, path in (("data.path", self.path), ("data.corpus (--corpus)", self.corpus)):
             if path is None or not Path(path).is_file():
-                raise DataError(
-                    f"format line_pairs needs two files of as many lines: {setting} is {path or 'not given'}"
-                )
+                raise DataError("data.format_line_pairs_needs", setting=setting, path=path or "not given")
         assert self.path and self.corpus
         return LinePairsFiles(Path(self.path).name.split(".")[0], Path(self.path), Path(self.corpus))
 
@@ -63,7 +61,7 @@ def partner_to_write(path: Path) -> Path:
     """Where the documents of these queries go.  DataError for a name that does not say it."""
     suffixes = dict(_SUFFIXES)
     if path.suffix not in suffixes:
-        raise DataError(f"{path}: end the name of the queries' file with {' or '.join(suffixes)}")
+        raise DataError("data.end_name_queries_file", path=path, suffixes=" or ".join(suffixes))
     return path.with_suffix(suffixes[path.suffix])
 
 
@@ -96,8 +94,11 @@ class LinePairsFiles(ExampleSource):
         if one or two:
             longer, number = (self.path, one[0]) if one else (self.documents_path, two[0] if two else 0)
             raise DataError(
-                f"{longer} line {number} belongs to nothing, for {self.path} and {self.documents_path} have different "
-                "numbers of lines: put a query and its document into the same line"
+                "data.line_belongs_nothing_different",
+                longer=longer,
+                number=number,
+                path=self.path,
+                documents_path=self.documents_path,
             )
 
     def example(self, found: Placed) -> Example:

@@ -57,12 +57,12 @@ class Msmarco(Format):
         there = [(layout, file) for layout in _LAYOUTS if (file := one_of(root, [layout.collection]))]
         if len(there) != 1:
             said = f"has {' and '.join(file.name for _, file in there)}" if there else f"lacks {_COLLECTIONS}"
-            raise DataError(f"{root} {said}: format msmarco needs one of these")
+            raise DataError("data.format_msmarco_needs", root=root, said=said)
         [(layout, collection)] = there
         files = {split: found for split in get_args(Split) if (found := _of_split(root, layout, split))}
         if not files:
             names = " or ".join(layout.qrels[0].format(split=split) for split in get_args(Split))
-            raise DataError(f"{root} lacks qrels: put {names} in it")
+            raise DataError("data.lacks_qrels_put", root=root, names=names)
         titles, addition = (one_of(root, [name]) if name else None for name in (layout.titles, layout.addition))
         queries, qrels = ({split: both[place] for split, both in files.items()} for place in (0, 1))
         return MsmarcoFolder(root.name, root, layout, collection, queries, qrels, titles, addition)
@@ -155,7 +155,7 @@ class MsmarcoFolder:
                 said = f"{path} line {number}: expected {count} columns, {expected}, found {len(fields)}: {line!r:.60}"
                 bad_row(f"{path} line", number, DataError(said))
         if not number:
-            raise DataError(f"{path} is empty: remove it, or get it again")
+            raise DataError("data.empty_remove_get_again", path=path)
 
     def _files(self) -> list[Path]:
         files = self.collection, self.titles, *self.queries_of.values(), *self.qrels.values(), self.addition
@@ -171,7 +171,7 @@ def _of_split(root: Path, layout: _Layout, split: Split) -> tuple[Path, Path] | 
     part = "dev.small" if "dev.small" in qrels.name else split
     queries = one_of(root, [layout.queries.format(split=part)])
     if queries is None:
-        raise DataError(f"{root} lacks {layout.queries.format(split=part)}: each split with qrels needs its queries")
+        raise DataError("data.lacks_each_split_qrels", root=root, format=layout.queries.format(split=part))
     return queries, qrels
 
 

@@ -86,7 +86,7 @@ class Pairs(Format):
     def open(self, workers: int | None = None) -> "PairsFile":
         """DataError when a file is missing or of another format, or a column that is needed is not there."""
         if self.path is None:
-            raise DataError("format pairs needs a file: data.path=FILE (jsonl, csv, tsv or parquet)")
+            raise DataError("data.format_pairs_needs_file")
         pairs = RowFile.open(self.path, "data.path")
         name = pairs.path.name.split(".")[0]
         if self.corpus is None:
@@ -96,7 +96,7 @@ class Pairs(Format):
             numbered = numbered_negatives(pairs, list(columns.values())) if wanted else ()
             return PairsFile(name, pairs, columns, None, names_that_mean(self.columns, NAMES), numbered)
         if texts := [column for column in _OF_CORPUS if self.columns.get(column)]:
-            raise DataError(f"data.columns maps {', '.join(texts)}, but with data.corpus the texts come from there")
+            raise DataError("data.data_columns_maps_data", texts=", ".join(texts))
         names = {column: known for column, known in NAMES.items() if column not in _OF_CORPUS}
         columns = choose_columns(pairs, self.columns, names)
         need(pairs, columns, ("query", "doc_id"), NAMES)
@@ -170,7 +170,7 @@ class PairsFile(ExampleSource):
         if not number:
             with strict():
                 next(self.pairs.rows(wanted), None)
-            raise DataError(f"{self.pairs.path} holds no pairs: give it a row for each")
+            raise DataError("data.holds_no_pairs_give", pairs=self.pairs.path)
 
     def example(self, found: Placed) -> Example:
         """The columns as what they were taken for."""
@@ -180,10 +180,7 @@ class PairsFile(ExampleSource):
         named = cell.text("split")
         split = SPLITS.get(named)
         if split is None:
-            raise DataError(
-                f"{cell.where}: {self.columns['split']!r} must be train, dev or test, found {named!r:.60}; "
-                "data.columns='{split: null}' makes all pairs training pairs"
-            )
+            raise DataError("data.must_train_dev_test", where=cell.where, split=self.columns["split"], named=named)
         rows_of = (Cells(one, self.columns, place, number) for one in _documents_of(values, place, number))
         return Example(
             cell.text("query"),
@@ -207,14 +204,14 @@ class PairsFile(ExampleSource):
             ids = cell.names("negative_id") if "negative_id" in self.columns else []
             given = [Passage("", text) for text in cell.texts("negative")]
             if ids and len(ids) != len(given):
-                raise DataError(f"{cell.where}: negative_id and negative list different numbers of documents")
+                raise DataError("data.negative_id_negative_list", where=cell.where)
             given = [one._replace(doc_id=name) for one, name in zip(given, ids, strict=True)] if ids else given
             for name in self.numbered:
                 one = Cells({"negative": row[name]}, {"negative": name}, cell.place, cell.number)
                 given += [Passage("", text) for text in one.texts("negative")]
         scores = cell.numbers("negative_score")
         if scores and len(scores) != len(given):
-            raise DataError(f"{cell.where}: negative and negative_score list different numbers of documents")
+            raise DataError("data.negative_negative_score_list", where=cell.where)
         return [one._replace(score=score) for one, score in zip(given, scores, strict=True)] if scores else given
 
 
@@ -247,19 +244,16 @@ def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str]) -> None:
     need(pairs, columns, ("query",), NAMES)
     if "document" not in columns:
         named = f"names documents ({columns['doc_id']!r})" if "doc_id" in columns else "has no column for document"
-        raise DataError(
-            f"pairs without a corpus: {pairs.path} {named} but holds no text of theirs; {found_in(pairs)}; "
-            "map the text with data.columns='{document: NAME}', or give data.corpus=FILE and map doc_id"
-        )
+        raise DataError("data.pairs_without_corpus_holds", pairs=pairs.path, named=named, found_in=found_in(pairs))
 
 
 def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Iterator[dict[PairColumn, Any]]:
     """One pair for each document, where a row lists several (`pos: [.., ..]`)."""
     lists = {column: values[column] or [None] for column in _OF_DOCUMENT if isinstance(values.get(column), list)}
     if lists.keys() == {"weight"} and len(lists["weight"]) > 1:
-        raise DataError(f"{place} {number}: weight lists {len(lists['weight'])} numbers for one document: leave one")
+        raise DataError("data.weight_lists_numbers_document", place=place, number=number, n_weight=len(lists["weight"]))
     if len({len(items) for items in lists.values()}) > 1:
-        raise DataError(f"{place} {number}: {' and '.join(lists)} list different numbers of documents: give each one")
+        raise DataError("data.list_different_numbers_documents", place=place, number=number, lists=" and ".join(lists))
     if not lists:
         yield values
     for items in zip(*lists.values(), strict=True):

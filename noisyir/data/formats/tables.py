@@ -36,14 +36,12 @@ class Tables(FormatOfRows):
         """DataError when the folder or a table is missing, or has other columns."""
         root = Path(self.path or "")
         if self.path is None or not is_import(root):
-            raise DataError(
-                f"format tables needs a folder that noisyir import wrote: data.path=FOLDER, found {self.path}"
-            )
+            raise DataError("data.format_tables_needs_folder", path=self.path)
         for name, schema in SCHEMAS.items():
             with _reading(root / f"{name}.parquet"):
                 found = pq.read_schema(root / f"{name}.parquet")
             if found.names != schema.names:
-                raise DataError(f"{root / name}.parquet has columns {', '.join(found.names)}: import the data again")
+                raise DataError("data.parquet_columns_import_data", root=root / name, names=", ".join(found.names))
         return TablesFolder(root.name, root)
 
     @classmethod
@@ -126,7 +124,7 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise DataError(f"{path} is damaged: import the data again: {one_line(error)}") from error
+        raise DataError("data.damaged_import_data_again", path=path, one_line=one_line(error)) from error
 
 
 def _split(name: str) -> Split:

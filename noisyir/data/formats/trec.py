@@ -44,13 +44,10 @@ class Trec(Format):
         """DataError when a file is missing."""
         given = {"data.path": self.path, "data.queries": self.queries, "data.corpus": self.corpus, "data.run": self.run}
         if self.path is None or self.queries is None or self.corpus is None:
-            raise DataError(
-                f"{self.path or 'format trec'}: qrels and runs hold ids alone: give the texts with --queries FILE "
-                "--corpus FILE (data.queries, data.corpus), and a run with --run FILE (data.run)"
-            )
+            raise DataError("data.qrels_runs_hold_ids", path=self.path or "format trec")
         for setting, path in given.items():
             if path is not None and not Path(path).is_file():
-                raise DataError(f"{path} is not a file: {setting} must name one")
+                raise DataError("data.not_file_must_name", path=path, setting=setting)
         qrels, run = Path(self.path), Path(self.run) if self.run else None
         if trec_role(qrels) == "run":
             qrels, run = None, qrels  # type: ignore[assignment]
@@ -150,11 +147,11 @@ class TrecFiles:
                 continue
             with row(place, number):
                 if len(fields) != 4:
-                    raise DataError(f"{place} {number}: expected qid 0 docid grade, found {len(fields)} columns")
+                    raise DataError("data.expected_qid_docid_grade", place=place, number=number, n_fields=len(fields))
                 grade = relevance_of(fields[3], f"{place} {number}")
                 yield Judgement(fields[0], fields[2], grade, self.split, None, place, number)
         if self.qrels and not number:
-            raise DataError(f"{self.qrels} is empty: get it again, or give the run in its place")
+            raise DataError("data.empty_get_again_give", qrels=self.qrels)
 
     def records(self) -> Iterator[Record]:
         """All, each file once."""
@@ -182,17 +179,17 @@ class TrecFiles:
             with row(place, number):
                 layout = layout or layout_of_run(fields)
                 if layout is None or len(fields) not in (3, 6):
-                    raise DataError(f"{place} {number}: expected qid Q0 docid rank score tag, found {line!r:.60}")
+                    raise DataError("data.expected_qid_docid_rank", place=place, number=number, line=line)
                 query_id, doc_id, score, grade = layout(fields)
                 if not _is_number(score):
-                    raise DataError(f"{place} {number}: the score must be a number, found {score!r}")
+                    raise DataError("data.score_must_number_found", place=place, number=number, score=score)
                 graded = grade is not None and grade.isdecimal() and int(grade) >= self.min_relevance
                 if graded or (query_id, doc_id) in relevant:
                     not_kept("a hit that is judged relevant, and so no negative")
                 else:
                     yield Negative(query_id, doc_id, float(score), place, number)
         if self.run and layout is None:
-            raise DataError(f"{self.run} holds no hits: get it again, or leave --run (data.run) out")
+            raise DataError("data.holds_no_hits_get", run=self.run)
 
 
 def _is_number(value: str) -> bool:
@@ -237,7 +234,7 @@ class Topics(Format):
     def open(self, workers: int | None = None) -> "TopicsFile":
         """DataError when there is no file."""
         if self.path is None or not Path(self.path).is_file():
-            raise DataError(f"format topics needs a file: data.path=FILE, found {self.path}")
+            raise DataError("data.format_topics_needs_file", path=self.path)
         return TopicsFile(Path(self.path).name, Path(self.path), self.split)
 
     @classmethod
@@ -307,7 +304,7 @@ class TopicsFile:
             with row(place, number):
                 first, tab, second = line.partition("\t")
                 if not tab:
-                    raise DataError(f"{place} {number}: expected id<TAB>text or question<TAB>['answers']")
+                    raise DataError("data.expected_id_tab_text", place=place, number=number)
                 answers = _literal(second) if _ANSWERS.match(second) else None
                 if answers is None:
                     yield Query(first, second, (), place, number, self.split)
@@ -324,7 +321,7 @@ class TopicsFile:
             elif low.startswith("</top>"):
                 with row(place, start):
                     if not found["num"].strip():
-                        raise DataError(f"{place} {start}: a topic without <num>")
+                        raise DataError("data.topic_without_num", place=place, start=start)
                     title = " ".join(found["title"].split())
                     yield Query(found["num"].strip(), title, (), place, start, self.split)
             elif marked := _TOPIC.match(line.strip()):

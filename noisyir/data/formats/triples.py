@@ -35,18 +35,13 @@ class Triples(FormatOfRows):
     def open(self, workers: int | None = None) -> "TriplesFile":
         """DataError when a file is missing."""
         if self.path is None or not Path(self.path).is_file():
-            raise DataError(f"format triples needs a file: data.path=FILE{_not_there(self.path)}")
+            raise DataError("data.format_triples_needs_file", not_there=_not_there(self.path))
         file = Path(self.path)
         if (self.queries is None) != (self.corpus is None):
-            raise DataError(
-                f"{file}: triples of ids need both --queries FILE and --corpus FILE (data.queries, data.corpus)"
-            )
+            raise DataError("data.triples_ids_need_both", file=file)
         if self.queries is None or self.corpus is None:
             if _are_ids(file):
-                raise DataError(
-                    f"{file} holds triples of ids: give the texts with --queries FILE --corpus FILE "
-                    "(data.queries, data.corpus)"
-                )
+                raise DataError("data.holds_triples_ids_give", file=file)
             return TriplesFile(file.name.split(".")[0], file, None, None)
         return TriplesFile(
             file.name.split(".")[0],
@@ -65,10 +60,7 @@ class Triples(FormatOfRows):
             for example in collection.examples():
                 if not example.negatives or not example.positives:
                     lacks = "negative" if example.positives else "document"
-                    raise DataError(
-                        f"{target}: query {example.query_id!r} has no {lacks}, and a triple needs one: "
-                        "write another format"
-                    )
+                    raise DataError("data.query_no_triple_needs", target=target, query_id=example.query_id, lacks=lacks)
                 for number in range(max(len(example.positives), len(example.negatives))):
                     right = example.positives[number % len(example.positives)]
                     wrong = example.negatives[number % len(example.negatives)]
@@ -115,7 +107,7 @@ class TriplesFile(ExampleSource):
         if self.texts is None:
             return Example(query, [Passage("", right)], [Passage("", wrong)])
         if query not in self._asked_by_id:
-            raise DataError(f"{found.where}: its query is not in the queries' file, found {query!r}")
+            raise DataError("data.query_not_queries_file", where=found.where, query=query)
         return Example(self._asked_by_id[query], [Passage("", "", right)], [Passage("", "", wrong)], query)
 
     @cached_property

@@ -39,10 +39,7 @@ def join_corpus(job: Job[JoinCorpusParams]) -> None:
     fresh, gone = _checked(job, given.documents), utf8_lines(given.removals) if given.removals else ()
     removals = pa.array(dict.fromkeys(line for _, line in gone if line.strip()), pa.string())
     if both := fresh.filter(pc.is_in(fresh["doc_id"], value_set=removals))["doc_id"].to_pylist():
-        raise DataError(
-            f"{len(both)} documents are both new and to be removed, for example {both[0]!r}: "
-            "take them out of the documents, or out of the list of --remove"
-        )
+        raise DataError("data.documents_both_new_removed", n_both=len(both), both=both[0])
     known = pa.concat_arrays([batch["doc_id"] for batch in job.batches("corpus")])
     behind = fresh.filter(pc.invert(pc.is_in(fresh["doc_id"], value_set=known)))
     last = pa.table([*behind.columns, pa.repeat(_NONE, behind.num_rows)], schema=_REVISED)
@@ -58,7 +55,7 @@ def join_corpus(job: Job[JoinCorpusParams]) -> None:
             kept += part.num_rows - part["earlier_row"].null_count
             job.progress(corpus.rows, len(known) - removed + behind.num_rows, "documents")
     if not corpus.rows:
-        raise DataError("nothing is left of the corpus when all that --remove lists is taken away")
+        raise DataError("data.nothing_left_corpus_when")
     replaced, unknown = len(known) - removed - kept, len(removals) - removed
     counts = {"added": behind.num_rows, "replaced": replaced, "removed": removed, "kept": kept}
     job.note("documents", {**counts, "unknown_removals": unknown})
@@ -67,11 +64,11 @@ def join_corpus(job: Job[JoinCorpusParams]) -> None:
 def _opened(params: JoinCorpusParams) -> NewDocuments:
     """ConfigError when there is neither; DataError when a file is missing, or of another format."""
     if params.path is None and params.remove is None:
-        raise ConfigError("nothing to refresh with: give new documents, or --remove FILE with ids, or both")
+        raise ConfigError("data.nothing_refresh_give_new")
     documents = None if params.path is None else open_corpus(_file(params.path), "data.path")
     removals = None if params.remove is None else Path(params.remove)
     if removals and not removals.is_file():
-        raise DataError(f"{removals} is not a file: --remove names a text file with one document id a line")
+        raise DataError("data.not_file_remove_names", removals=removals)
     return NewDocuments(documents, removals)
 
 
@@ -82,7 +79,7 @@ def _file(path: str) -> str:
         return path
     if found := one_of(root, _IN_FOLDER):
         return str(found)
-    raise DataError(f"{root} holds no file of documents: one of {', '.join(_IN_FOLDER)}, or name the file itself")
+    raise DataError("data.holds_no_file_documents", root=root, in_folder=", ".join(_IN_FOLDER))
 
 
 def _checked(job: Job[JoinCorpusParams], documents: RowFile | None) -> pa.Table:

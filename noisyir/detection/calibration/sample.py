@@ -100,7 +100,7 @@ def recalibrate(
     wrong, judged = int(is_wrong.sum()), len(is_wrong)
     if wrong in (0, judged):
         kind = "clean" if wrong == 0 else "wrong"
-        raise DataError(f"all {judged} judged pairs are {kind}: judge at least one pair of either kind, better twenty")
+        raise DataError("detection.all_judged_pairs_judge", judged=judged, kind=kind)
     stratum, sizes = _post_strata(scores, rows)
     within = np.ones(judged) if weights is None else np.asarray(weights)
     stands_for = within * sizes[stratum] / np.bincount(stratum, within, len(sizes))[stratum]
@@ -108,10 +108,7 @@ def recalibrate(
     fit = LogisticRegression().fit(z, is_wrong, sample_weight=stands_for / stands_for.mean())
     slope, intercept = float(fit.coef_[0, 0]), float(fit.intercept_[0])
     if slope <= 0:
-        raise DataError(
-            f"by the {judged} judgements ({wrong} wrong), wrong pairs do not score higher than clean ones: "
-            "check the verdicts, judge more pairs, or use another detector"
-        )
+        raise DataError("detection.judgements_wrong_wrong_pairs", judged=judged, wrong=wrong)
     low, median, high = np.quantile(scores, [0.25, 0.5, 0.75])
     cut = float(median + (high - low) * (logit(1 - threshold) - intercept) / slope)
     rate = rate_from_judgements(is_wrong, stratum, sizes, confidence, weights)

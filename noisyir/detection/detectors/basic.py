@@ -55,7 +55,7 @@ class CrossFitted(Detector):
         if self.folds == 0:
             return iter([Scorer(given.encoder, np.arange(len(given.pairs)))])
         if self.folds == 1:
-            raise ConfigError("score_pairs.folds=1 leaves no pairs to train on: set 0, or 2 and more")
+            raise ConfigError("detection.score_pairs_folds_leaves")
         training = TrainDprParams(
             epochs=self.epochs, batch_size=self.batch_size, learning_rate=self.learning_rate, scale=self.scale
         )
@@ -202,7 +202,7 @@ class LexicalSearch(Detector):
         from noisyir.retrieval.numpy_bm25 import NumpyBm25
 
         if given.lexical_index is None:
-            raise ConfigError(f"the detector {self.kind} needs a lexical index of engine bm25s")
+            raise ConfigError("detection.detector_needs_lexical_index", kind=self.kind)
         searcher = NumpyBm25(given.lexical_index / "bm25s", k1=self.k1, b=self.b)
         row_of, chosen = given.documents.passages(searcher.doc_ids), np.arange(len(given.pairs))
         found = lexical_competitors(

@@ -85,7 +85,7 @@ class Ensemble(Detector):
         from noisyir.detection.ensemble import by_static, by_transformer, cascaded, judging_of, scored
 
         if given.lexical_index is None:
-            raise ConfigError("the detector ensemble needs a lexical index of engine bm25s")
+            raise ConfigError("detection.detector_ensemble_needs_lexical")
         judging, texts = judging_of(given, self.k1, self.b, self.depth, self.neighbours)
         static = self._reader("static", given, *texts)
         if self._encoder.backbone == "static":
@@ -98,7 +98,7 @@ class Ensemble(Detector):
     @property
     def _encoder(self) -> InitModelParams:
         if self.encoder is None:
-            raise ConfigError("detectors.NAME.encoder is null: a pipeline puts the experiment's model there")
+            raise ConfigError("detection.detectors_name_encoder_null")
         return self.encoder
 
     def _reader(

@@ -53,17 +53,19 @@ def _by_epoch(scores: dict[str, pa.Table]) -> list[tuple[int, list[pa.Table]]]:
     Tables of one epoch each go together whatever their epochs, under the last of these.
     """
     if not scores:
-        raise ConfigError("detect: no scores of pairs were given")
+        raise ConfigError("detection.detect_no_scores_pairs")
     epochs = {label: sorted(table["epoch"].unique().to_pylist()) for label, table in scores.items()}
     if empty := [label for label, found in epochs.items() if not found]:
-        raise DataError(f"detect: the scores {empty} have no rows: there are no training pairs")
+        raise DataError("detection.detect_scores_no_rows", empty=empty)
     last = max(found[-1] for found in epochs.values())
     if all(len(found) == 1 for found in epochs.values()):
         return [(last, _aligned(scores))]
     first = next(iter(epochs))
     for label, found in epochs.items():
         if found != epochs[first]:
-            raise DataError(f"detect: scores {first!r} are of epochs {epochs[first]}, scores {label!r} of {found}")
+            raise DataError(
+                "detection.detect_scores_epochs_scores", first=first, epochs=epochs[first], label=label, found=found
+            )
     return [
         (epoch, _aligned({label: table.filter(pc.equal(table["epoch"], epoch)) for label, table in scores.items()}))
         for epoch in epochs[first]
@@ -77,8 +79,12 @@ def _aligned(scores: dict[str, pa.Table]) -> list[pa.Table]:
         common = int(semi_join(given, table).sum())
         if not common == table.num_rows == given.num_rows:
             raise DataError(
-                f"detect: scores {first!r} and {label!r} are of different pairs "
-                f"({given.num_rows} and {table.num_rows}, {common} in common): score the same pairs"
+                "detection.detect_scores_different_pairs",
+                first=first,
+                label=label,
+                num_rows=given.num_rows,
+                num_rows_2=table.num_rows,
+                common=common,
             )
     return [given, *(aligned(given, table, _PAIR) for _, table in others)]
 

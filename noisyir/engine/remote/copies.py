@@ -87,7 +87,7 @@ def _most_bytes() -> int:
     try:
         return int(float(given) * 1e9)
     except ValueError:
-        raise ConfigError(f"{GIGABYTES}={given!r} is not a number of gigabytes") from None
+        raise ConfigError("engine.not_number_gigabytes", gigabytes=GIGABYTES, given=given) from None
 
 
 def _size(folder: Path) -> int:
@@ -134,8 +134,10 @@ def check_answers(fs: Any, root: str, url: str) -> None:
     asking.join(first_answer_seconds())
     if asking.is_alive():
         raise StoreError(
-            f"the store {without_password(url)} does not answer within {first_answer_seconds():g} s: check its address "
-            f"and the network, or wait longer with {SECONDS}=60"
+            "engine.store_not_answer_within",
+            without_password=without_password(url),
+            first_answer_seconds=first_answer_seconds(),
+            seconds=SECONDS,
         )
 
 

@@ -112,7 +112,7 @@ class FetchedSets:
             self._root.fs.put_file(str(path), target)
             if self._digest_at(target) != found[1]:
                 self._root.fs.rm_file(target)
-                raise DataError(f"{path} changed while it was fetched: fetch it again")
+                raise DataError("engine.changed_while_fetched_fetch", path=path)
         return found
 
     def damaged(self) -> tuple[dict[str, str], list[FetchedSet]]:
@@ -185,9 +185,9 @@ class FetchedSets:
             else:
                 self._root.fs.get_file(self._file(digest), str(arriving))
         except FileNotFoundError as error:
-            raise StoreError(f"{self._file(digest)} is gone from {self._root.url}: fetch it with --again") from error
+            raise StoreError("engine.gone_fetch_again", file=self._file(digest), url=self._root.url) from error
         if _sha256(arriving) != digest:
-            raise StoreError(f"{self._file(digest)} has other bytes than were fetched: fetch it with --again")
+            raise StoreError("engine.other_bytes_were_fetched", file=self._file(digest))
         arriving.replace(target)
 
     def _set_at(self, path: str) -> FetchedSet:
@@ -197,7 +197,7 @@ class FetchedSets:
             return FetchedSet(**fields, files=files)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             name = unquote(path.rpartition("/")[2].removesuffix(".json"))
-            raise StoreError(f"{path} cannot be read: {error}; fetch {name} with --again") from error
+            raise StoreError("engine.cannot_read_fetch_again", path=path, error=error, name=name) from error
 
     def _names(self) -> list[str]:
         folder = f"{self._root.path}/.fetched/names"

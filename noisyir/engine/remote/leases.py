@@ -138,8 +138,7 @@ class Lease:
         self._renew()
         if self._lost:
             raise LeaseLostError(
-                f"{self.name} was taken over while this process did not answer for {self._seconds:g} s: its result is "
-                f"not used. Run it again, and where machines are this slow set {SECONDS}=300 on all of them"
+                "engine.taken_over_while_process", name=self.name, seconds=self._seconds, seconds_2=SECONDS
             )
 
     def end(self) -> None:

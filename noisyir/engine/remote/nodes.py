@@ -83,9 +83,7 @@ class Launched:
                 self._board.wait([key], _ASK_AGAIN)
                 return self._board.get(key).decode()
             except DistNetworkError as error:
-                raise NoisyirError(
-                    "the first machine of the run is gone; torchrun begins again where it may"
-                ) from error
+                raise NoisyirError("engine.first_machine_run_gone") from error
             except DistStoreError:  # nothing was told in this time
                 continue
 

@@ -111,10 +111,7 @@ class Cluster:
                 if empty == 1:
                     log.warning("%s: Ray's cluster has no worker, and is waited for", what)
                 if empty == _EMPTY:
-                    raise NoisyirError(
-                        f"{what}: Ray's cluster has had no worker for {_EMPTY * _TELL / 60:.0f} minutes. The same "
-                        "command goes on from here"
-                    )
+                    raise NoisyirError("engine.rays_cluster_had_no", what=what, empty=_EMPTY * _TELL / 60)
         finally:
             for ref in out:
                 with suppress(Exception):  # it has ended meanwhile
@@ -146,9 +143,7 @@ class Cluster:
         try:
             import ray
         except ModuleNotFoundError as error:
-            raise ConfigError(
-                f"runtime.fan_out.engine=ray needs the package ray: {install_hint('ray')}, or set none"
-            ) from error
+            raise ConfigError("engine.runtime_fan_out_engine", install_hint=install_hint("ray")) from error
         if ray.is_initialized():
             return
         how: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
@@ -160,7 +155,7 @@ class Cluster:
             ray.init(**how)
         except Exception as error:  # Ray raises what it likes, a plain Exception where a busy machine is slow
             wanted = f"runtime.fan_out.address={self.fan_out.address}" if self.fan_out.address else "a cluster here"
-            raise NoisyirError(f"Ray: {wanted} could not be joined or started: {one_line(error)}") from error
+            raise NoisyirError("engine.ray_could_not_joined", wanted=wanted, one_line=one_line(error)) from error
         self._ours = True
 
     def _stop(self) -> None:
@@ -214,7 +209,7 @@ class _Apart:
 def at_once(runtime: Runtime, jobs: int | None) -> Runtime:
     """The settings with so many steps at a time; None: one a core.  ConfigError for less than one."""
     if jobs is not None and jobs < 1:
-        raise ConfigError(f"jobs is the number of steps at a time, at least 1, not {jobs}")
+        raise ConfigError("engine.jobs_number_steps_time", jobs=jobs)
     return runtime.model_copy(update={"steps_at_once": jobs or runtime.cpu_threads})
 
 
@@ -344,9 +339,7 @@ def _value(ref: Any, what: str) -> Any:
         raise error.cause from None
     except RayError as error:
         raise NoisyirError(
-            f"{what}: a piece's worker was lost {_TRIES + 1} times, most likely for want of memory "
-            f"({type(error).__name__}). The same command goes on where it stopped; fewer runtime.fan_out.workers, or "
-            "more runtime.fan_out.memory_gb, leave more to each"
+            "engine.pieces_worker_lost_times", what=what, tries=_TRIES + 1, error=type(error).__name__
         ) from None
 
 

@@ -89,7 +89,7 @@ class Shards:
     def fetch(self, file: str) -> Path:
         """A shard as a file of this machine.  StoreError where it was damaged since it was written."""
         if (path := self._fetched(file)) is None:
-            raise StoreError(f"shard {file} is gone or damaged: run again, and it is made again")
+            raise StoreError("engine.shard_gone_damaged_run", file=file)
         return path
 
     def _files(self, names: Collection[str]) -> dict[str, str]:

@@ -37,10 +37,7 @@ def noise_table(job: Job[NoiseTableParams]) -> None:
     mining, losses, curves = (by_cell(job.tables(name)) for name in ("mining", "losses", "sieve_curves"))
     cells = {*metrics, *mining}
     if not cells:
-        raise DataError(
-            "noise_table: the bench has no cell: give it at least one method, or negatives to mine, and a seed and a "
-            "kind of noise"
-        )
+        raise DataError("evaluation.noise_table_bench_no")
     summary = summarise(
         read_blocks(metrics), baseline=params.baseline, reference=params.reference, confidence=params.confidence
     )

@@ -31,8 +31,10 @@ def score_detection(job: Job[ScoreDetectionParams]) -> None:
             known = flags.join(truth, _PAIR, join_type="inner")
             if not known.num_rows:
                 raise DataError(
-                    f"score_detection: none of the {flags.num_rows} pairs flagged by {system!r} is among the "
-                    f"{truth.num_rows} with a known truth: they are of another data set, or of another corruption"
+                    "evaluation.score_detection_none_pairs",
+                    num_rows=flags.num_rows,
+                    system=system,
+                    num_rows_2=truth.num_rows,
                 )
             job.note(system, {"pairs": flags.num_rows, "without_truth": flags.num_rows - known.num_rows})
             for epoch in sorted(known["epoch"].unique().to_pylist()):

@@ -181,7 +181,7 @@ class Audit:
                 self._found.store.builds.folder(self._found.outcome.kept["audit_files"]) / "audit.html", target
             )
         except OSError as error:
-            raise StoreError(f"cannot write the page {target}: {error}") from error
+            raise StoreError("front.cannot_write_page", target=target, error=error) from error
         return target
 
     def __str__(self) -> str:

@@ -64,7 +64,7 @@ def train(
     'to wash it, take the cup and wash it well'
     """
     if isinstance(methods, str) or (methods is not None and not methods):
-        raise ConfigError(f"methods is a list of names such as ['reweight'], not {methods!r}")
+        raise ConfigError("front.methods_list_names_such", methods=methods)
     named = {"methods": list(methods)} if methods else {}
     given = {**named, **({"data.columns": dict(columns)} if columns else {}), **(settings or {})}
     run, overrides = running(given, store, progress)
@@ -136,7 +136,7 @@ class Trained:
     def search(self, query: str, k: int = 5) -> list[dict[str, Any]]:
         """The k best documents: rank, score, doc_id, title and text."""
         if k < 1 or not query.strip():
-            raise ConfigError("search needs a query with words in it, and k of at least 1")
+            raise ConfigError("front.search_needs_query_words")
         system = System(self._ref)
         return answer(self._run.store, system, indexes_of(self._run.store, system), query=query, k=k)
 
@@ -147,13 +147,13 @@ class Trained:
         """
         target = Path(folder)
         if target.exists():
-            raise StoreError(f"{target} exists already: name a new path")
+            raise StoreError("front.exists_already_name_new", target=target)
         try:
             run = Finished(self._exp.model_dump(mode="json"), dict(self._outcome.kept))
             write_folder(self._run.store, self._ref, run, target, licence)
             return target
         except OSError as error:
-            raise StoreError(f"cannot write {target}: {error}") from error
+            raise StoreError("front.cannot_write", target=target, error=error) from error
 
     def __str__(self) -> str:
         """The measures as a table of text, and what to doubt of them."""

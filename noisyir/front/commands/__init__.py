@@ -113,6 +113,5 @@ def prefect_engine(flow: str) -> Any:
         return import_module(f"flows.{flow}")
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"--engine prefect needs prefect and noisyir's flows ({error.name} is not importable): run it in a "
-            f"checkout or the image, after {install_hint('orchestrate')}; --engine local works anywhere"
+            "front.engine_prefect_needs_prefect", error=error.name, install_hint=install_hint("orchestrate")
         ) from error

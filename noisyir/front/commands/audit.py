@@ -103,9 +103,9 @@ def _refuse_together(*, alone: bool, spoken: bool) -> None:
     from noisyir.base.errors import ConfigError
 
     if alone:
-        raise ConfigError("--drop says how an audit is applied: give it with --apply")
+        raise ConfigError("front.drop_says_how_audit")
     if spoken:
-        raise ConfigError("--json prints what an audit found: judge first, and then give the file with --judgements")
+        raise ConfigError("front.json_prints_audit_found")
 
 
 def _carried_out(

@@ -38,15 +38,15 @@ def run(
     from noisyir.base.errors import ConfigError, StoreError
 
     if count < 0:
-        raise ConfigError("-n is a number of queries, 0 or more")
+        raise ConfigError("front.number_queries_more")
     if html and Path(html).exists() and Path(html).suffix not in (".html", ".htm"):
-        raise ConfigError(f"{html} is there and no page, and is not overwritten: name another --html")
+        raise ConfigError("front.no_page_not_overwritten", html=html)
     found = duel(open_store(store), first, second, count=count)
     if html:
         try:
             Path(html).write_text(found.page(), encoding="utf-8")
         except OSError as error:
-            raise StoreError(f"cannot write {html}: {error}") from error
+            raise StoreError("front.cannot_write_2", html=html, error=error) from error
     if as_json:
         return print_json({**asdict(found), "conclusion": found.conclusion})
     console = stdout_console()

@@ -45,10 +45,10 @@ def run(
     example: noisyir export demo --to my-model
     """
     if pairs_as is None and drop:
-        raise ConfigError("--drop says how pairs are exported: give it with --as FORMAT")
+        raise ConfigError("front.drop_says_how_pairs")
     if pairs_as is not None and layout != "scores":
         if layout != _MODEL or licence or push:
-            raise ConfigError("--as exports pairs, and --format, --licence and --push are of models: drop one side")
+            raise ConfigError("front.exports_pairs_format_licence")
         return _pairs(model, pairs_as, to, store, drop=drop, force=force)
     from noisyir.app.exports import export, pushed
 

@@ -58,11 +58,9 @@ def run(
         with opened.locks.in_use():
             there = fetch(opened, source, place, name, _tell)
     elif name is not None and there.source != place:
-        raise ConfigError(
-            f"{name} is {there.source} in this store: choose another name, or --again has it mean {place} from now on"
-        )
+        raise ConfigError("front.store_choose_another_name", name=name, source=there.source, place=place)
     elif revision not in (None, there.revision):
-        raise ConfigError(f"the store has {there.name} at {there.revision}: --again brings {revision}")
+        raise ConfigError("front.store_again_brings", there=there.name, revision=there.revision, revision_2=revision)
     if as_json:
         return print_json({**asdict(there), "digest": there.digest})
     print(f"{there.name}  {human_bytes(there.size)}  sha256:{there.digest[:12]}  in {opened.url}")
@@ -87,7 +85,7 @@ def _list(store: Store, listed: list[FetchedSet]) -> int:
 
 def _forget(store: Store, there: FetchedSet | None, name: str) -> int:
     if there is None:
-        raise ConfigError(f"the store has nothing of the name {name}: noisyir fetch lists its content")
+        raise ConfigError("front.store_nothing_name_noisyir", name=name)
     with store.locks.alone():
         store.fetched.forget(name)
     print(f"{name} is gone from {store.url}")

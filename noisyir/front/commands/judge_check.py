@@ -56,14 +56,11 @@ def _checked(answers: str, judgements: str, within: float | None) -> JudgeCheck:
     from noisyir.data.row_files import RowFile
 
     if within is not None and not 0 < within < 0.5:
-        raise ConfigError(f"--within is half of an interval's width, between 0 and 0.5, such as 0.05, not {within:g}")
+        raise ConfigError("front.within_half_intervals_width", within=within)
     files = RowFile.open(answers, "ANSWERS"), RowFile.open(judgements, "JUDGEMENTS")
     found, people = machine_answers(files[0]), judgements
     if found is None:
         found, people = machine_answers(files[1]), answers
     if found is None:
-        raise DataError(
-            f"{answers} holds no answer of a model, for no name in a column judge begins with model: give the file "
-            "model_judgements.jsonl, which --judge-url and --judge-model write, or name the judge so"
-        )
+        raise DataError("front.holds_no_answer_model", answers=answers)
     return check_judge(found, given_judgements([people]), within or _WITHIN)

@@ -31,7 +31,9 @@ def run(
             if has_display():
                 webbrowser.open(page.as_uri())
             return 0
-    raise StoreError(f"no page of {name!r} in {opened.url}{runs_of(opened, name, 'audit' if audit else 'report')}")
+    raise StoreError(
+        "front.no_page", name=name, url=opened.url, runs_of=runs_of(opened, name, "audit" if audit else "report")
+    )
 
 
 _PAGES = [("report", "report.html"), ("audit_files", "audit.html")]

@@ -30,11 +30,11 @@ def run(
     from noisyir.app.systems import find_system, indexes_of
 
     if k < 1 or not query.strip():
-        raise ConfigError("search needs a query with words in it, and -k of at least 1")
+        raise ConfigError("front.search_needs_query_words_2")
     opened = open_store(store)
     system = find_system(opened, model)
     if system.against and not force:
-        raise ConfigError(f"{system.against} (--force searches anyway)")
+        raise ConfigError("front.force_searches_anyway", against=system.against)
     hits = answer(opened, system, indexes_of(opened, system), query=query, k=k)
     if as_json:
         return print_json({"query": query, "model": system.model and system.model.key, "hits": hits})

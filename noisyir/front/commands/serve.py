@@ -48,11 +48,11 @@ def run(
     from noisyir.serving.server import serve, speak
 
     if not 0 < port < 1 << 16:
-        raise ConfigError(f"--port is a number from 1 to 65535, not {port}")
+        raise ConfigError("front.port_number_not", port=port)
     if min(workers, max_items, max_tokens, max_bytes, max_waiting, threads or 1) < 1 or wait_ms < 0 or every <= 0:
-        raise ConfigError("--workers, --threads and the limits are at least 1, --every above 0, --wait-ms not below 0")
+        raise ConfigError("front.workers_threads_limits_least")
     if follow_champion and model not in (FOLLOWED, "noisyir-retriever", "retriever"):
-        raise ConfigError(f"--follow-champion follows {FOLLOWED}, and not {model!r}: noisyir serve noisyir-retriever")
+        raise ConfigError("front.follow_champion_follows_not", followed=FOLLOWED, model=model)
     options = ServeOptions(
         model, store, index, backend, precision, device, threads, wait_ms, max_items, max_tokens, max_bytes,
         max_waiting, key_file, tuple(name or ()), tuple(cors or ()), every if follow_champion else None, force,

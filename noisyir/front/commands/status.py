@@ -44,7 +44,7 @@ def run(
     from noisyir.app.status import hours_ago, run_states, stage_rates
 
     if not 0 < hours < _LONGEST_AGO:
-        raise ConfigError(f"--hours must be a time to look back, above 0 and below {_LONGEST_AGO:,}, found {hours:g}")
+        raise ConfigError("front.hours_must_time_look", longest_ago=_LONGEST_AGO, hours=hours)
     opened, since = open_store(store), hours_ago(hours)
     runs, out = run_states(opened, socket.gethostname(), since), stdout_console()
     if log:

@@ -122,10 +122,7 @@ def _negatives(context: "Context", model: Output, label: str, mining: "Experimen
     """The negatives of a round.  ConfigError where the experiment mines none."""
     negatives = context.mined(model, label, exp=mining)
     if negatives is None:
-        raise ConfigError(
-            "ar2 learns from mined negatives alone: set mine.per_query, to 100 for lists drawn from the top 100 as in "
-            "the paper, and mine.run=dense"
-        )
+        raise ConfigError("methods.ar_learns_mined_negatives")
     return negatives
 
 

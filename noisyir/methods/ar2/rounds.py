@@ -144,8 +144,11 @@ def train_round(
         learner.until = learner.done + learner.steps // params.rounds
         if learner.until > learner.steps:
             raise ConfigError(
-                f"the {learner.name} has taken {learner.done} of the {learner.steps} steps that "
-                f"ar2.rounds={params.rounds} allows: raise it"
+                "methods.taken_steps_ar_rounds",
+                learner=learner.name,
+                done=learner.done,
+                steps=learner.steps,
+                rounds=params.rounds,
             )
     curves = TrainingRun(learners, context).run()
     tensors = {name: state for learner in learners for name, state in learner.optimiser_state().items()}

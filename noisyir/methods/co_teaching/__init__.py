@@ -51,7 +51,7 @@ def train_co_teaching(job: Job[TrainCoTeachingParams]) -> None:
     from noisyir.training.bi_encoder import train
 
     if job.params.epochs == 1:
-        raise ConfigError("co-teaching drops no pair in its first epoch: set train.epochs to 2 or more")
+        raise ConfigError("methods.co_teaching_drops_no")
     noise_rate = _noise_rate(job.table("estimate"))
     job.note("noise_rate", noise_rate)
     encoder = start_model(job)
@@ -64,12 +64,9 @@ def _noise_rate(estimate: pa.Table) -> float:
     """The last epoch's `rate`; DataError where there is none, or where it leaves no pair to learn from."""
     rates = estimate.filter(pa.compute.equal(estimate["name"], "rate")).sort_by("epoch")["value"].to_pylist()
     if not rates:
-        raise DataError("co-teaching needs the noise rate, and the noise estimate has no row `rate`: run detect again")
+        raise DataError("methods.co_teaching_needs_noise")
     if rates[-1] >= 1.0:
-        raise DataError(
-            f"the noise rate is estimated as {rates[-1]}, which leaves co-teaching no pair to learn from: "
-            "choose other detectors"
-        )
+        raise DataError("methods.noise_rate_estimated_leaves", rates=rates[-1])
     return float(rates[-1])
 
 

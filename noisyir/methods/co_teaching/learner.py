@@ -84,8 +84,7 @@ class CoTeachingRun(Objective):
         seed = int(self.rng("peer_dropout", self.step).integers(2**63))
         value = self.gradient.compute(batch, loss, seed)
         if not math.isfinite(value):
-            raise DataError(f"co-teaching diverged: the second model's loss is {value} at step {self.step}; "
-                            "lower train.learning_rate")  # fmt: skip
+            raise DataError("methods.co_teaching_diverged_second", value=value, step=self.step)  # fmt: skip
         return seen[-1]
 
     def after_step(self) -> None:

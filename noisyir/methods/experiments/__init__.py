@@ -68,7 +68,7 @@ def with_seeds(suite: Suite, count: int | None) -> Suite:
     if count is None:
         return suite
     if count < 1:
-        raise ConfigError("--seeds wants a number of seeds, at least 1")
+        raise ConfigError("methods.seeds_wants_number_seeds")
     return suite.model_copy(update={"seeds": tuple(range(count))})
 
 
@@ -110,23 +110,25 @@ def _read(name_or_path: str, folder: str = "") -> dict[str, Any]:
         text = files(__name__).joinpath(folder, f"{name_or_path}.yaml").read_text()
     elif path.suffix in ENDINGS:
         if path.exists() and not path.is_file():
-            raise ConfigError(f"{path} is no file: name the .yaml file of an experiment")
+            raise ConfigError("methods.no_file_name_yaml", path=path)
         try:
             with path.open(encoding="utf-8") as handle:
                 text = handle.read(SETTINGS.most + 1)
         except (OSError, ValueError) as error:
-            raise ConfigError(f"cannot read the experiment {path}: {one_line(error)}: name a YAML file") from error
+            raise ConfigError("methods.cannot_read_experiment_name", path=path, one_line=one_line(error)) from error
     elif path.is_file() and not folder:
-        raise ConfigError(f"{path} is data and no experiment: `noisyir init {path}` writes one to run")
+        raise ConfigError("methods.data_no_experiment_noisyir", path=path)
     else:
         what, known = (folder.removesuffix("s") or "experiment"), names(folder)
         if here := file_here(name_or_path):
-            raise ConfigError(f"no {what} {name_or_path!r} ships with noisyir, but {here} lies here: give {here}")
+            raise ConfigError("methods.no_ships_noisyir_lies", what=what, name_or_path=name_or_path, here=here)
         hint = did_you_mean(name_or_path, known) or f"; there are {', '.join(known)}"
-        raise ConfigError(f"no {what} {name_or_path!r}{hint}, or give a .yaml file")
+        raise ConfigError("methods.no_give_yaml_file", what=what, name_or_path=name_or_path, hint=hint)
     settings = parse_yaml(text, name_or_path)
     if not isinstance(settings, dict):
-        raise ConfigError(f"{name_or_path} must hold settings (name: ..., data: ...), not {type(settings).__name__}")
+        raise ConfigError(
+            "methods.must_hold_settings_name", name_or_path=name_or_path, settings_type=type(settings).__name__
+        )
     return {"name": path.stem, **_placed(settings, path.parent)}
 
 
@@ -161,9 +163,9 @@ def _with(settings: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     for override in overrides:
         path, equals, value = override.partition("=")
         if not equals:
-            raise ConfigError(f"write an override as key=value, such as train.epochs=3; got {override!r:.80}")
+            raise ConfigError("methods.write_override_key_value", override=override)
         if not all(path.split(".")):
-            raise ConfigError(f"{override!r:.80}: name a setting before the =, such as train.epochs=3")
+            raise ConfigError("methods.name_setting_before_such", override=override)
         _set(settings, path.split("."), parse_yaml(value, f"the value of {override!r:.80}"), override)
     return settings
 
@@ -179,7 +181,7 @@ def _set(settings: dict[str, Any], path: list[str], value: Any, override: str) -
     for name in path[:-1]:
         group = as_group(settings.setdefault(name, {}))
         if group is None:
-            raise ConfigError(f"{override!r:.80}: {name} is a value, not a group of settings: set {name} as a whole")
+            raise ConfigError("methods.value_not_group_settings", override=override, name=name)
         settings[name] = settings = group
     settings[path[-1]] = value
 
@@ -196,9 +198,7 @@ def parse_yaml(text: str, source: str) -> Any:
     What an alias names is a copy, so that to change one of two places changes that one alone.
     """
     if len(text) > (most := SETTINGS.most):
-        raise ConfigError(
-            f"{source}: more than {most:,} characters: is it a file of settings? If so, {SETTINGS.remedy}"
-        )
+        raise ConfigError("methods.more_characters_file_settings", source=source, most=most, remedy=SETTINGS.remedy)
     try:
         loader = yaml.SafeLoader(text)
         try:
@@ -211,11 +211,11 @@ def parse_yaml(text: str, source: str) -> Any:
             loader.dispose()
     except yaml.YAMLError as error:
         said = " ".join(str(error).replace('"<unicode string>", ', "").split())
-        raise ConfigError(f"{source} is not YAML, mend it: {said}") from error
+        raise ConfigError("methods.not_yaml_mend", source=source, said=said) from error
     except ValueError as error:  # what a tag such as !!int calls a number and is none
-        raise ConfigError(f"{source}: {said_of(error)}: write another, or put it in quotes") from error
+        raise ConfigError("methods.write_another_put_quotes", source=source, said_of=said_of(error)) from error
     except RecursionError as error:
-        raise ConfigError(f"{source}: nested too deeply: write less within less") from error
+        raise ConfigError("methods.nested_too_deeply_write", source=source) from error
 
 
 def _refuse_bombs(node: yaml.Node, source: str) -> None:
@@ -225,7 +225,7 @@ def _refuse_bombs(node: yaml.Node, source: str) -> None:
 
     def size(inner: yaml.Node) -> int:
         if id(inner) in open_:
-            raise ConfigError(f"{_place(inner, source)}: an alias contains itself: write it out")
+            raise ConfigError("methods.alias_contains_itself_write", place=_place(inner, source))
         if id(inner) not in sizes:
             open_.add(id(inner))
             sizes[id(inner)] = 1 + sum(map(size, _children(inner)))
@@ -233,7 +233,7 @@ def _refuse_bombs(node: yaml.Node, source: str) -> None:
         return sizes[id(inner)]
 
     if (nodes := size(node)) > _MOST_NODES:
-        raise ConfigError(f"{source}: its aliases mean {nodes:,} values, more than {_MOST_NODES:,}: write less")
+        raise ConfigError("methods.aliases_mean_values_more", source=source, nodes=nodes, most_nodes=_MOST_NODES)
 
 
 def _children(node: yaml.Node) -> list[yaml.Node]:
@@ -254,9 +254,7 @@ def _written_out(node: yaml.Node, source: str) -> yaml.Node:
     for key, _ in node.value:
         if (earlier := seen.setdefault(str(key.value), key)) is not key:
             line = earlier.start_mark.line + 1
-            raise ConfigError(
-                f"{_place(key, source)}: {key.value!r} stands at line {line} already: keep one of the two"
-            )
+            raise ConfigError("methods.stands_line_already_keep", place=_place(key, source), value=key.value, line=line)
     pairs = [(_written_out(key, source), _written_out(value, source)) for key, value in node.value]
     return yaml.MappingNode(node.tag, pairs, node.start_mark, node.end_mark)
 
@@ -268,15 +266,14 @@ def _refuse_odd_value(node: yaml.ScalarNode, source: str) -> None:
     try:
         meant = yaml.safe_load(node.value)
     except ValueError as error:
-        raise ConfigError(f"{_place(node, source)}: {said_of(error)}: write another, or put it in quotes") from error
-    if _OTHER_BASES.fullmatch(node.value):
         raise ConfigError(
-            f'{_place(node, source)}: {node.value} is {meant} to YAML: write that, or, for text, "{node.value}"'
-        )
+            "methods.write_another_put_quotes_2", place=_place(node, source), said_of=said_of(error)
+        ) from error
+    if _OTHER_BASES.fullmatch(node.value):
+        raise ConfigError("methods.yaml_write_text", place=_place(node, source), value=node.value, meant=meant)
     if _SEXAGESIMAL.fullmatch(node.value):
         raise ConfigError(
-            f"{_place(node, source)}: YAML reads {node.value} as minutes and seconds, {meant}: "
-            f'write that, or, for text, "{node.value}"'
+            "methods.yaml_reads_minutes_seconds", place=_place(node, source), value=node.value, meant=meant
         )
 
 
@@ -291,7 +288,5 @@ def overrides_of(settings: Mapping[str, Any] | None) -> list[str]:
         try:
             found.append(f"{name}={json.dumps(value)}")
         except (TypeError, ValueError) as error:
-            raise ConfigError(
-                f"settings[{name!r}] must be a number, a text, a list or a group of these: {error}"
-            ) from error
+            raise ConfigError("methods.settings_must_number_text", name=name, error=error) from error
     return found

@@ -87,16 +87,15 @@ def train_npc(job: Job[TrainNpcParams]) -> None:
 
     settings = job.params.npc
     if (settings.detect == "given") != job.has("flags"):
-        raise ConfigError("npc.detect=given needs the flags of a detection, and other values take none")
+        raise ConfigError("methods.npc_detect_given_needs")
     if settings.warmup_epochs is not None and settings.warmup_epochs >= job.params.epochs:
-        raise ConfigError(f"npc.warmup_epochs={settings.warmup_epochs} leaves none of train.epochs={job.params.epochs}")
-    if settings.hard_negatives and not job.params.hard_negatives:
         raise ConfigError(
-            f"npc.hard_negatives={settings.hard_negatives} draws on the negatives of training: set "
-            "train.hard_negatives, and mine.per_query, too"
+            "methods.npc_warmup_epochs_leaves", warmup_epochs=settings.warmup_epochs, epochs=job.params.epochs
         )
+    if settings.hard_negatives and not job.params.hard_negatives:
+        raise ConfigError("methods.npc_hard_negatives_draws", hard_negatives=settings.hard_negatives)
     if settings.final == "teacher" and job.params.patience is not None:
-        raise ConfigError("npc.final=teacher and train.patience exclude each other: patience keeps a student's epoch")
+        raise ConfigError("methods.npc_final_teacher_train")
     encoder, pairs = start_model(job), training_pairs(job)
     is_clean, p_clean = (
         pairs[name].to_numpy(zero_copy_only=False) if job.has("flags") else None for name in ("is_clean", "p_clean")

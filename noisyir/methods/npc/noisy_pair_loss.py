@@ -133,7 +133,7 @@ class NoisyPairLoss(nn.Module):
     def _plain(self, scores: Float[Tensor, "query passage"]) -> Float[Tensor, ""]:
         """The contrastive loss of pairs that are not among those trained on: of an evaluation."""
         if self.model.training:
-            raise DataError("the batch has no numbers of pairs: give the Trainer train_dataset=loss.pairs")
+            raise DataError("methods.batch_no_numbers_pairs")
         own = torch.arange(len(scores), device=scores.device)
         return pair_nll(scores, own, torch.zeros_like(scores, dtype=torch.bool)).mean()
 
@@ -182,12 +182,9 @@ class _Callback(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """ConfigError where the Trainer does what this loss cannot."""
         if args.world_size > 1 or args.n_gpu > 1:
-            raise ConfigError("NoisyPairLoss trains in one process on one device: set CUDA_VISIBLE_DEVICES to one GPU")
+            raise ConfigError("methods.noisypairloss_trains_process_device")
         if state.global_step:
-            raise ConfigError(
-                "NoisyPairLoss cannot resume from a checkpoint, which does not hold its teacher: train from the start, "
-                "or with noisyir.train, which resumes"
-            )
+            raise ConfigError("methods.noisypairloss_cannot_resume_checkpoint")
         self.loss.start_training(math.ceil(state.num_train_epochs), args.per_device_train_batch_size)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -262,7 +259,7 @@ def _params(settings: Mapping[str, Any] | None, scale: float, beta: float) -> Tr
     """The settings of training that count here.  ConfigError for others, as of an experiment."""
     given = dict(settings or {})
     if strangers := [name for name in given if name.split(".")[0] not in ("npc", "npc_detect") and "ccr" not in name]:
-        raise ConfigError(f"NoisyPairLoss has no setting {strangers[0]!r}: npc.*, npc_detect.* and train.ccr.* are its")
+        raise ConfigError("methods.noisypairloss_no_setting_npc", strangers=strangers[0])
     given = {"train.scale": scale, "train.ccr.beta": beta, **given}
     return from_settings({"name": "loss"}, overrides_of(given), "NoisyPairLoss").correction()
 
@@ -271,26 +268,20 @@ def _columns_of(pairs: Any) -> tuple[dict[str, list[Any]], list[float]]:
     """The columns of texts, or of lists of them, and the weight of each row.  DataError for other columns."""
     names = getattr(pairs, "column_names", None)
     if not isinstance(names, list) or not hasattr(pairs, "from_dict"):
-        raise DataError(
-            f"NoisyPairLoss takes a datasets.Dataset of query and passage, not {type(pairs).__name__}: "
-            "datasets.Dataset.from_dict({'anchor': queries, 'positive': passages})"
-        )
+        raise DataError("methods.noisypairloss_takes_datasets_dataset", pairs_type=type(pairs).__name__)
     texts = [name for name in names if name != _WEIGHT]
     if _LABEL in names or len(texts) < 2:
-        raise DataError(
-            f"NoisyPairLoss takes columns of texts, the query's first, then its passage's, and numbers the pairs in "
-            f"{_LABEL!r}; found {', '.join(names)}: select_columns those texts"
-        )
+        raise DataError("methods.noisypairloss_takes_columns_texts", label=_LABEL, names=", ".join(names))
     columns = {name: list(pairs[name]) for name in texts}
     for place, (name, column) in enumerate(columns.items()):
         for value in column:
             if bad := [
                 one for one in (value if place and isinstance(value, list) else [value]) if type(one) is not str
             ]:
-                raise DataError(f"NoisyPairLoss: the column {name!r} holds {bad[0]!r:.60}, which is no text")
+                raise DataError("methods.noisypairloss_column_holds_no", name=name, bad=bad[0])
     weights = list(pairs[_WEIGHT]) if _WEIGHT in names else [1.0] * len(pairs)
     if wrong := [one for one in weights if not isinstance(one, int | float) or not 0 <= one < math.inf]:
-        raise DataError(f"NoisyPairLoss: the column {_WEIGHT!r} holds {wrong[0]!r:.60}: give numbers from 0 on")
+        raise DataError("methods.noisypairloss_column_holds_give", weight=_WEIGHT, wrong=wrong[0])
     return columns, weights
 
 
@@ -310,7 +301,7 @@ def _pairs_of(
         if weight > 0
     ]
     if not places:
-        raise DataError(f"NoisyPairLoss: no row has a passage and a {_WEIGHT} above 0: there is nothing to train on")
+        raise DataError("methods.noisypairloss_no_row_passage", weight=_WEIGHT)
     made = {names[0]: [columns[names[0]][row] for row, _ in places], names[1]: [text for _, text in places]}
     for name in names[2:]:
         for place in range(most := max(map(len, listed[name]), default=0)):

@@ -93,9 +93,7 @@ class Context:
         known = {}
         if "posterior" in exp.mine.judges:
             if any(detector.negatives_needed for detector in self.exp.detectors.values()):
-                raise ConfigError(
-                    "mine.judges: posterior waits for detectors that want mined negatives: drop one of them"
-                )
+                raise ConfigError("methods.mine_judges_posterior_waits")
             known["relevance"] = self.relevance()["relevance"]
         found = self.mines[label] = mine(self.plan, exp, self.data, model, pairs, name, trained, **known)
         return found.negatives
@@ -148,10 +146,7 @@ class Context:
     def refuse_weights(self, method: str) -> None:
         """ConfigError where the data gives its pairs weights, for methods that cannot count them."""
         if self._weighs:
-            raise ConfigError(
-                f"{method} reads no weights, and the data gives its pairs some: name a method that does (dpr, "
-                "reweight, relabel, drop, npc), or leave them unread with data.columns='{weight: null}'"
-            )
+            raise ConfigError("methods.reads_no_weights_data", method=method)
 
     @property
     def _weighs(self) -> bool:

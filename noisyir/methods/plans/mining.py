@@ -228,10 +228,7 @@ def _judged(
     stage, offered = stage_of(judge), {"model": model, "pairs": pairs, "candidates": found, "qrels": data["qrels"]}
     offered |= {name: data[name] for name in ("queries", "corpus", "relevance") if name in data}
     if missing := [name for name, read in stage.reads.items() if not read.optional and name not in offered]:
-        raise ConfigError(
-            f"mine.judges: {judge.kind} reads a {missing[0]}, and needs no naming: a method that trains one hears it "
-            "(rocketqa): drop it"
-        )
+        raise ConfigError("methods.mine_judges_reads_needs", judge=judge.kind, missing=missing[0])
     return plan.add(stage, judge, label, **{name: offered[name] for name in stage.reads if name in offered})
 
 

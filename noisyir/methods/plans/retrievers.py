@@ -68,7 +68,7 @@ def train_retriever(exp: Experiment) -> Plan:
     _compare_and_report(context, scored | of_methods, curves={name: made[name]["curves"] for name in (exp.kept, *made)})
     plan.keep(corpus=data["corpus"], **_pick(kept, *(name for name in ("model", "index", "ranker") if name in kept)))
     if exp.audited != "train":
-        raise ConfigError(f"audit.split={exp.audited}: a run audits its training pairs; noisyir audit takes --split")
+        raise ConfigError("methods.audit_split_run_audits", audited=exp.audited)
     if context.lists is not None:
         plan.keep(teacher_scores=context.lists)
     if exp.hybrid is not None:
@@ -104,9 +104,7 @@ def _held_out_context(plan: Plan, exp: Experiment) -> Context:
     ConfigError where the experiment cuts documents, which are what people judged.
     """
     if exp.chunk.words is not None:
-        raise ConfigError(
-            f"an audit of {exp.audited} judges whole documents, as its judgements do: set chunk.words=null"
-        )
+        raise ConfigError("methods.audit_judges_whole_documents", audited=exp.audited)
     data = plan.add(INGEST, exp.data)
     params = JudgedPairsParams(split=exp.audited, min_relevance=exp.data.min_relevance)
     held = plan.add(JUDGED_PAIRS, params, **_pick(data, "qrels", "queries", "pairs", "given_negatives"))
@@ -120,7 +118,7 @@ def mine_pairs(exp: Experiment) -> Plan:
     context = context_of(plan, exp, data_of(plan, exp))
     negatives = context.mined(context.start)
     if negatives is None:
-        raise ConfigError("mine.per_query=0 mines nothing: set it to the number of negatives of a query")
+        raise ConfigError("methods.mine_per_query_mines")
     plan.keep(
         negatives=negatives,
         candidates=context.mines[""].candidates,
@@ -175,18 +173,25 @@ def files_of_others(suite: Suite) -> dict[str, dict[str, Path]]:
         for place, files in found.items():
             here = [Path(folder, place, file) for file in (*_WEIGHTS, _RUN) if Path(folder, place, file).is_file()]
             if len(here) > 1:
-                raise ConfigError(f"{here[0].parent} has {here[0].name} and {here[1].name}: keep one")
+                raise ConfigError("methods.keep", parent=here[0].parent, name=here[0].name, name_2=here[1].name)
             if here:
                 files[name] = here[0]
         if not any(name in files for files in found.values()):
             wanted = Path(folder, next(iter(found)))
-            raise ConfigError(f"{folder} has nothing for {suite.name}: put {_WEIGHTS[0]} or {_RUN} into {wanted}, ...")
+            raise ConfigError(
+                "methods.nothing_put_into",
+                folder=folder,
+                suite=suite.name,
+                weights=_WEIGHTS[0],
+                run=_RUN,
+                wanted=wanted,
+            )
         for condition in suite.conditions:
             places = [condition.folder(seed) for seed in suite.seeds]
             lacking = [place for place in places if name not in found[place]]
             if lacking and len(lacking) < len(places):
                 here_not = Path(folder, lacking[0])
-                raise ConfigError(f"{here_not} has no {_WEIGHTS[0]} or {_RUN}: give every seed of a condition, or none")
+                raise ConfigError("methods.no_give_every_seed", here_not=here_not, weights=_WEIGHTS[0], run=_RUN)
     return found
 
 
@@ -378,9 +383,7 @@ def _score_losses(context: Context, params: ScoreLossGroupsParams, model: Output
     ConfigError where the method mined none.
     """
     if not context.mines:
-        raise ConfigError(
-            f"loss_groups: {label} mines no negatives: name methods that do, such as ance, or leave loss_groups out"
-        )
+        raise ConfigError("methods.loss_groups_mines_no", label=label)
     *_, mined = context.mines.values()
     scored = context.plan.add(
         SCORE_LOSS_GROUPS,

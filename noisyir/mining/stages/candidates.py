@@ -58,11 +58,9 @@ def candidates(job: Job[CandidatesParams]) -> None:
     job.note("candidates", {"found": found.num_rows, "removed": counts, "kept": kept.num_rows})
     given = job.has("doc_vectors"), job.has("query_vectors")
     if any(given) and not all(given):
-        raise ConfigError("candidates needs vectors of documents and of queries, or neither: give it both of one model")
+        raise ConfigError("mining.candidates_needs_vectors_documents")
     if any(given) and job.params.queries != "labelled":
-        raise ConfigError(
-            f"candidates of {job.params.queries} queries may have no positive to compare with: no vectors"
-        )
+        raise ConfigError("mining.candidates_queries_may_no", queries=job.params.queries)
     compared = _compared(job, kept, documents) if all(given) and len(kept) else {}
     for name, kind in list(artifacts.CANDIDATES.columns.items())[kept.num_columns :]:
         kept = kept.append_column(name, compared.get(name, pa.nulls(len(kept), kind)))
@@ -87,10 +85,7 @@ def _training(job: Job[CandidatesParams]) -> pa.Array:
         return training
     unlabelled = training.filter(pc.invert(pc.is_in(training, value_set=labelled)))
     if not len(unlabelled):
-        raise ConfigError(
-            f"all {len(training):,} training queries have a pair, and candidates are wanted of those without: give "
-            "data with more queries, and data.unlabelled=train, or set rocketqa.augment.queries=all"
-        )
+        raise ConfigError("mining.all_training_queries_pair", n_training=len(training))
     return unlabelled
 
 
@@ -113,10 +108,7 @@ def _documents(job: Job[CandidatesParams], found: pa.Table) -> NamedDocuments:
         text += [number_of.setdefault(sha256(one.encode()).digest(), len(number_of)) for one in texts]
         lines += map(token_line, some["text"].to_pylist()) if reads_answers else ()
     if len(ids) < len(wanted):
-        raise DataError(
-            f"the corpus lacks {len(wanted) - len(ids)} of the {len(wanted)} documents that the run and the pairs "
-            "name: rank the corpus that the pairs were made with"
-        )
+        raise DataError("mining.corpus_lacks_documents_run", n_wanted=len(wanted) - len(ids), n_wanted_2=len(wanted))
     return NamedDocuments(pa.array(ids, pa.string()), np.array(rows, np.int64), np.array(text, np.int64), lines)
 
 
@@ -197,10 +189,7 @@ def _compared(job: Job[CandidatesParams], kept: pa.Table, documents: NamedDocume
         for name, wanted in (("query_vectors", asked), ("doc_vectors", rows))
     )
     if queries.shape[1] != passages.shape[1]:
-        raise DataError(
-            f"query_vectors have {queries.shape[1]} dimensions and doc_vectors {passages.shape[1]}: "
-            "encode both with one model"
-        )
+        raise DataError("mining.query_vectors_dimensions_doc", shape=queries.shape[1], shape_2=passages.shape[1])
     of_pair, of_query = positions(pairs["doc_id"], named), positions(pairs["query_id"], asked)
     pair_score = dot_rows(queries, of_query, passages, of_pair, _PRODUCTS_AT_ONCE)
     best_first = np.lexsort((pair_score if job.params.positive == "worst" else -pair_score, of_query))
@@ -236,8 +225,7 @@ def picked_vectors(batches: Iterable[pa.RecordBatch], name: str, wanted: pa.Arra
         found += len(some)
     if picked is None or found < len(wanted):
         raise DataError(
-            f"{name} lacks {len(wanted) - found} of the {len(wanted)} that are compared: encode this corpus, and the "
-            "queries of split train (encode.splits)"
+            "mining.lacks_compared_encode_corpus", name=name, n_wanted=len(wanted) - found, n_wanted_2=len(wanted)
         )
     return picked
 

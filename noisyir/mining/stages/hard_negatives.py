@@ -69,10 +69,7 @@ def _judged(job: Job[MineParams], table: pa.Table) -> "Iterator[tuple[str, Mask]
     """For each judge, in the order of `mine.judges`, the candidates that it keeps; those it did not see go."""
     judges, given = job.params.judges, job.tables("verdicts")
     if unheard := sorted(set(judges) ^ set(given)):
-        raise ConfigError(
-            f"mine.judges={list(judges)}, but the given verdicts are of {list(given)}: "
-            f"name {unheard} and give their verdicts, or do neither"
-        )
+        raise ConfigError("mining.mine_judges_given_verdicts", judges=list(judges), given=list(given), unheard=unheard)
     for judge in judges:
         yield judge, semi_join(table, given[judge].filter(given[judge]["keep"]))
 
@@ -82,7 +79,7 @@ def _by_ids(job: Job[MineParams]) -> tuple[pa.Table, "Candidates"]:
     params, table = job.params, job.table("candidates")
     if params.needs_scores and table["score"].null_count:
         wants = f"filters.{next(iter(params.filters))}" if params.filters else f"sampler={params.sampler.kind}"
-        raise ConfigError(f"mine.{wants} needs scores: give the stage candidates the vectors of a model")
+        raise ConfigError("mining.mine_needs_scores_give", wants=wants)
     query, document = _numbers(table["query_id"]), _numbers(table["doc_id"])
     order = np.argsort(query * (document.max(initial=0) + 1) + document)
     scores = {name: table[name].to_numpy() for name, kind in CANDIDATES.columns.items() if kind == pa.float32()}

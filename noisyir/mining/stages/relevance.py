@@ -86,7 +86,7 @@ def _scores(job: Job[RelevanceParams], pool: pa.Table) -> "list[Scores]":
     """Each scorer's scores, in the pool's order.  DataError for scores of other documents."""
     tables = {name: table.sort_by(_ORDER) for name, table in job.tables("scores").items()}
     if others := [name for name, table in tables.items() if table.select(_PAIR) != pool.select(_PAIR)]:
-        raise DataError(f"the scores {others[0]!r} are of other documents than the pool's: score this very pool")
+        raise DataError("mining.scores_other_documents_pools", others=others[0])
     return [table["score"].to_numpy() for table in tables.values()]
 
 

@@ -151,9 +151,7 @@ def _numbered(named: pa.ChunkedArray, texts: Mapping[str, str], source: str) -> 
     places = pc.index_in(named, value_set=pa.array(by_id, pa.string()))
     if places.null_count:
         example = named.filter(pc.is_null(places))[0].as_py()
-        raise DataError(
-            f"no {example!r} among the {source}, which a candidate names: judge candidates found in these very texts"
-        )
+        raise DataError("mining.no_among_candidate_names", example=example, source=source)
     return numbers[places.to_numpy()], list(number_of)
 
 

@@ -74,8 +74,7 @@ def _by_ids(job: Job[SieveJudge]) -> tuple[pa.Table, pa.Table]:
     pairs = pairs.filter(pc.and_(pc.equal(pairs["split"], "train"), pc.is_in(pairs["query_id"], value_set=asked)))
     if without := asked.filter(pc.invert(pc.is_in(asked, value_set=pairs["query_id"]))).to_pylist():
         raise DataError(
-            f"{len(without)} of the {len(asked)} queries with candidates have no training pair, for example "
-            f"{without[0]!r}: find candidates for these very pairs"
+            "mining.queries_candidates_no_training", n_without=len(without), n_asked=len(asked), without=without[0]
         )
     return found, pairs.sort_by(_ORDER)
 

@@ -84,7 +84,7 @@ def numbered(ids: pa.ChunkedArray) -> "Rows":
 def write_scores(job: Job[Any], pool: pa.Table, score: "Scores", fold: "Rows | None" = None) -> None:
     """The teacher's scores of the pool.  DataError where one is not a finite number."""
     if bad := int((~np.isfinite(score)).sum()):
-        raise DataError(f"the teacher {job.params.kind} gives {bad:,} of {len(pool):,} documents no finite score")
+        raise DataError("mining.teacher_gives_documents_no", kind=job.params.kind, bad=bad, n_pool=len(pool))
     folds = np.full(len(pool), -1) if fold is None else fold
     job.write(
         "teacher_scores",
@@ -251,7 +251,7 @@ def _tell_import(told: dict[str, Any]) -> None:
     gone = sum(number for why, number in left_out.items() if why != "unknown_documents")
     said = [f"{number:,} {_LEFT_OUT[why]}" for why, number in left_out.items()]
     if 2 * gone > count:
-        raise DataError(f"teacher.path: of {count:,} lists {gone:,} cannot be used: {', '.join(said)}")
+        raise DataError("mining.teacher_path_lists_cannot", count=count, gone=gone, said=", ".join(said))
     if told["pairs_without"]:
         said.append(f"{told['pairs_without']:,} training pairs without any list")
     if said:
@@ -270,7 +270,7 @@ _LEFT_OUT = {
 
 def _file(params: FileTeacher) -> Path:
     if params.path is None:
-        raise ConfigError("teacher.path: name the file of scored lists")
+        raise ConfigError("mining.teacher_path_name_file")
     return Path(params.path)
 
 
@@ -284,7 +284,7 @@ def _digest(params: FileTeacher) -> str:
     """Of the file.  DataError where there is none."""
     path = _file(params)
     if not path.is_file():
-        raise DataError(f"{path} is not a file: set teacher.path to a file of scored lists")
+        raise DataError("mining.not_file_set_teacher", path=path)
     return files_digest(path.parent, [path])
 
 
@@ -323,7 +323,7 @@ def choose_lists(job: Job[ListParams]) -> None:
     """
     pool, tables = job.table("pool"), [table.sort_by(_ORDER) for table in job.tables("scores").values()]
     if any(table.select(_PAIR) != pool.select(_PAIR) for table in tables):
-        raise DataError("a teacher scored other documents than the pool's: score this very pool")
+        raise DataError("mining.teacher_scored_other_documents")
     query = numbered(pool["query_id"])
     columns = [table["score"].to_numpy() for table in tables]
     score = columns[0] if len(columns) == 1 else average(columns, query).astype(np.float32)
@@ -353,9 +353,7 @@ def _refuse_empty(told: dict[str, Any]) -> None:
     """DataError where no list is left; a warning where some are left out."""
     said = ", ".join(f"{count:,} of {why.replace('_', ' ')}" for why, count in told["left_out"].items() if count)
     if not told["lists"]:
-        raise DataError(
-            f"no list has an order to teach: {said or 'there are none'}: name another teacher, or more depth"
-        )
+        raise DataError("mining.no_list_order_teach", said=said or "there are none")
     if said:
         log.warning("lists without an order to teach are left out: %s; %s are left", said, f"{told['lists']:,}")
 

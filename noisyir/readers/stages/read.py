@@ -54,7 +54,7 @@ def _questions(job: Job[ReadParams], pairs: pa.Table) -> pa.Table:
     queries = queries.filter(pc.is_in(queries["query_id"], value_set=asked)).sort_by("query_id")
     if queries.num_rows < len(asked):
         unknown = asked.filter(pc.invert(pc.is_in(asked, value_set=queries["query_id"].combine_chunks())))
-        raise DataError(f"{len(unknown)} questions of the passages are unknown, for example {unknown[0].as_py()!r}")
+        raise DataError("readers.questions_passages_unknown_example", n_unknown=len(unknown), as_py=unknown[0].as_py())
     return queries
 
 
@@ -145,7 +145,7 @@ def ensemble(job: Job[EnsembleParams]) -> None:
 
     tables = job.tables("readings")
     if not tables:
-        raise DataError("ensemble: there are no readings: name readers in reader.ensemble")
+        raise DataError("readers.ensemble_no_readings_name")
     each = pa.concat_tables([table.append_column("share", pa.array(shares(table))) for table in tables.values()])
     answer = [("query_id", "ascending"), ("answer", "ascending")]
     each = each.sort_by([*answer, ("share", "descending"), *((name, "ascending") for name in _PLACE)])
@@ -192,7 +192,7 @@ def score_reading(job: Job[ScoreReadingParams]) -> None:
     aliases = dict(zip(answers["query_id"].to_pylist(), answers["aliases"].to_pylist(), strict=True))
     passages = job.tables("passages")
     if unlike := set(passages) ^ set(readings := job.tables("readings")):
-        raise DataError(f"score_reading: {min(unlike)!r} labels passages or readings, but not both")
+        raise DataError("readers.score_reading_labels_passages", unlike=min(unlike))
     left_out: Counter[str] = Counter()
     scored, groups = 0, _groups(job, queries)
     with job.writer("metrics") as out:
@@ -206,10 +206,7 @@ def score_reading(job: Job[ScoreReadingParams]) -> None:
                 out.append(with_means(rows, split, groups))
                 scored += rows.num_rows
     if not scored:
-        raise DataError(
-            f"score_reading: no question of splits {list(params.splits)} was both read and has answers: read these "
-            "splits (reader.score.splits), of data with answers"
-        )
+        raise DataError("readers.score_reading_no_question", splits=list(params.splits))
     job.note("left_out", dict(left_out))
 
 
@@ -269,10 +266,7 @@ def score_confidence(job: Job[ScoreConfidenceParams]) -> None:
     for system, table in job.tables("confidences").items():
         known = table.filter(pc.is_in(table["query_id"], value_set=relevant["query_id"].unique()))
         if not known.num_rows:
-            raise DataError(
-                f"score_confidence: none of the {table.num_rows} confidences of {system} is of a question with "
-                "relevant passages: judgements, or unjudged pairs, must name some of training questions"
-            )
+            raise DataError("readers.score_confidence_none_confidences", num_rows=table.num_rows, system=system)
         by_update = known.sort_by([(name, "ascending") for name in ("update", *CONFIDENCES.key[:-1])])
         instances = by_update.filter(pc.equal(by_update["update"], 0)).combine_chunks()
         right = semi_join(instances, relevant)

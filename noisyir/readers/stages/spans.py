@@ -40,8 +40,7 @@ def spans(job: Job[SpansParams]) -> None:
     counts: Counter[str] = Counter()
     if not any(answer_lines(aliases.get(query_id, ())) for query_id in questions):
         raise DataError(
-            f"spans: none of {len(questions)} questions in spans.splits={list(job.params.splits)} has an answer with "
-            "a word in it: reading needs data with answers, such as data.kind=squad"
+            "readers.spans_none_questions_spans", n_questions=len(questions), splits=list(job.params.splits)
         )
     matched = _matched(run, questions, aliases, texts, job.params.max_spans, counts)
     with job.writer("spans") as out, job.writer("passages") as passages:
@@ -51,10 +50,7 @@ def spans(job: Job[SpansParams]) -> None:
             passages.append(pa.Table.from_pylist(read, schema=PASSAGES.schema))
             job.progress(counts["questions"], len(questions), "questions")
     if not counts["with_spans"]:
-        raise DataError(
-            f"spans: the answers of {counts['questions']} questions are in none of their {passages.rows} passages: "
-            "are run, corpus and answers of the same data?"
-        )
+        raise DataError("readers.spans_answers_questions_none", questions=counts["questions"], rows=passages.rows)
     job.note("questions", {name: counts[name] for name in _NOTED})
 
 
@@ -164,10 +160,7 @@ def gold_run(job: Job[GoldRunParams]) -> None:
     added = unjudged.append_column("relevance", relevance).select(QRELS.schema.names).cast(QRELS.schema)
     found = pa.concat_tables([qrels.filter(pc.greater_equal(qrels["relevance"], least)).cast(QRELS.schema), added])
     if not found.num_rows:
-        raise DataError(
-            f"gold_run: none of {qrels.num_rows} judgements is {least} or more, so no passage is given: set "
-            "data.min_relevance, or reader.passages without given"
-        )
+        raise DataError("readers.gold_run_none_judgements", num_rows=qrels.num_rows, least=least)
     found = found.sort_by([("query_id", "ascending"), ("relevance", "descending"), ("doc_id", "ascending")])
     _, place = places(found)
     job.write(

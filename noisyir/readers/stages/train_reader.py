@@ -69,10 +69,7 @@ def _instances(job: Job[TrainReaderParams], reader: "Reader") -> "tuple[Instance
     found = job.table("spans")
     spans = found.filter(pc.is_in(found["query_id"], value_set=asked["query_id"]))
     if not spans.num_rows:
-        raise DataError(
-            f"no training question has a labelled span ({found.num_rows} spans of other splits): no retrieved passage "
-            "holds an answer; raise reader.spans.top_k, or name train in reader.spans.splits"
-        )
+        raise DataError("readers.no_training_question_labelled", num_rows=found.num_rows)
     confusing = _confusing(job)
     named = [*spans["doc_id"].chunks, *confusing["confusing"].chunks]
     passages = texts_of(job.batches("corpus"), pa.chunked_array(named, pa.string()))
@@ -90,9 +87,7 @@ def _confusing(job: Job[TrainReaderParams]) -> pa.Table:
     if job.params.objective != "cds" or job.params.beta == 0.0 or job.params.confusing_share == 0.0:
         return CONFUSING.schema.empty_table().select(["query_id", "doc_id", "confusing"])
     if not job.has("confusing"):
-        raise ConfigError(
-            f"reader.train.beta={job.params.beta:g} needs confusing passages, and the pipeline gives none: set it to 0"
-        )
+        raise ConfigError("readers.reader_train_beta_needs", beta=job.params.beta)
     return job.table("confusing")
 
 
@@ -110,7 +105,7 @@ def _top(spans: pa.Table, queries: pa.Table, texts: Mapping[str, str], top: int)
         kept.append(top_spans(overlaps, [doc_id for doc_id, _, _ in rows], lengths, top))
     found = spans.filter(pa.array(np.concatenate(kept)))
     if not found.num_rows:
-        raise DataError(f"ds_top: none of {spans.num_rows} spans lies near a word of its question: use ds_all")
+        raise DataError("readers.ds_top_none_spans", num_rows=spans.num_rows)
     return found
 
 

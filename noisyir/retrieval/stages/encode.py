@@ -83,7 +83,7 @@ def _encoder(job: Job[EncodeParams]) -> "tuple[ShardEncoder, AbstractContextMana
     torch.set_num_threads(runtime.cpu_threads)
     model, batch_tokens = _model(job.folder("model"), _device(params, runtime), runtime.batch_tokens)
     if (params.dimensions or 0) > model.dim:
-        raise ConfigError(f"encode.dimensions={params.dimensions}: vectors have {model.dim}: set fewer, or null")
+        raise ConfigError("retrieval.encode_dimensions_vectors_set", dimensions=params.dimensions, dim=model.dim)
     cosine = model.similarity == "cosine"
     if params.backend == "torch":
         bf16 = torch.autocast(model.device.type, torch.bfloat16, enabled=params.precision == "bf16")

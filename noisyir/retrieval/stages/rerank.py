@@ -97,7 +97,7 @@ def _texts(job: Job[RerankParams], rows: pa.Table) -> "TextPairs":
     query_ids, doc_ids = rows["query_id"].to_pylist(), rows["doc_id"].to_pylist()
     for kind, ids, known in (("queries", query_ids, asked), ("documents", doc_ids, read)):
         if unknown := [one for one in ids if one not in known]:
-            raise DataError(f"{len(unknown)} rows of the run name unknown {kind}, for example {unknown[0]!r}")
+            raise DataError("retrieval.rows_run_name_unknown", n_unknown=len(unknown), kind=kind, unknown=unknown[0])
     return TextPairs([asked[one] for one in query_ids], [read[one] for one in doc_ids])
 
 

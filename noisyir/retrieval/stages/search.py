@@ -181,17 +181,17 @@ def run_of_others(job: Job[GivenFileParams]) -> None:
             continue
         layout = layout or layout_of_run(fields)
         if layout is None:
-            raise DataError(f"{path} line {number} is no line of a TREC run: write qid Q0 docid rank score tag")
+            raise DataError("retrieval.line_no_line_trec", path=path, number=number)
         try:
             query_id, doc_id, said, _ = layout(fields)
             score = float(said)
         except (IndexError, ValueError) as error:
-            raise DataError(f"{path} line {number} is not as the lines before: qid Q0 docid rank score tag") from error
+            raise DataError("retrieval.line_not_lines_before", path=path, number=number) from error
         for name, given in (("query_id", query_id), ("doc_id", doc_id)):
             if given not in known[name]:
-                raise DataError(f"{path} line {number}: the set has no {name} {given!r}: score a run of this very set")
+                raise DataError("retrieval.line_set_no_score", path=path, number=number, name=name, given=given)
         if not np.isfinite(score):
-            raise DataError(f"{path} line {number}: {said} is no score to rank by")
+            raise DataError("retrieval.line_no_score_rank", path=path, number=number, said=said)
         found.setdefault(query_id, {}).setdefault(doc_id, score)
     ranked = {query: sorted(hits.items(), key=lambda hit: (-hit[1], hit[0])) for query, hits in found.items()}
     flat = [hit for hits in ranked.values() for hit in hits]

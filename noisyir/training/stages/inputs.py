@@ -39,10 +39,7 @@ _UNWARRANTED = (
 def pairs_are_there(params: Any, data: SplitCounts) -> None:
     """DataError for data without training pairs."""
     if not data.training_pairs:
-        raise DataError(
-            "there are no training pairs: every pair belongs to another split than train; give the data some, or stop "
-            "before training with --to"
-        )
+        raise DataError("training.no_training_pairs_every_2")
 
 
 RANKING_READS = {
@@ -150,7 +147,7 @@ def mined_negatives(job: Job[Any], train_queries: pa.Table, count: int, setting:
     if count == 0:
         return NEGATIVES.schema.empty_table().select(["query_id", "doc_id"])
     if not job.has("negatives"):
-        raise ConfigError(f"{setting}={count} needs mined ones: set mine.per_query")
+        raise ConfigError("training.needs_mined_ones_set", setting=setting, count=count)
     negatives = job.table("negatives")
     return negatives.filter(pc.is_in(negatives["query_id"], value_set=train_queries["query_id"]))
 
@@ -189,7 +186,7 @@ def held_relevance(job: Job[Any], trial: pa.Table) -> pa.Table:
     """As `dev_relevance`, of the queries to choose by: the trial's, or dev's.  DataError where there are none."""
     relevance = dev_relevance(job, job.table("queries"), trial)
     if not relevance.num_rows:
-        raise DataError("no dev query has a relevant document, and none was held out: there is nothing to choose by")
+        raise DataError("training.no_dev_query_relevant")
     return relevance
 
 

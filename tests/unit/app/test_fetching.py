@@ -21,6 +21,7 @@ from noisyir.methods.plans.left_out import filled_in
 from noisyir.methods.plans.planning import pipeline_of
 from noisyir.methods.plans.retrievers import audit_pairs
 from noisyir.models.settings import InitModelParams
+from tests.refusals import refuses
 
 
 class Data(Params):
@@ -92,10 +93,7 @@ def test_a_file_from_s3_is_brought_once_and_checked(bucket: str, tmp_path: Path)
         assert Path(here(place)).read_bytes() == b"{}\n" and Path(here(place)).name == "pairs.jsonl"
     three = Store(bucket, home=tmp_path / "three")
     three.fs.pipe_file(three.fetched._file(found.files["pairs.jsonl"][1]), b"[]\n")
-    with (
-        three.fetched.as_source(),
-        pytest.raises(StoreError, match="has other bytes than were fetched: fetch it with --again"),
-    ):
+    with three.fetched.as_source(), refuses(StoreError, "engine.other_bytes_were_fetched"):
         here(place)
     fetch(one, source_of(place), place)
     assert len(one.fs.find(f"{one.root}/.fetched/files")) == 1
@@ -245,7 +243,7 @@ def test_what_is_left_of_a_copy_that_was_cut_off_is_read(store: Store, folder: P
 @pytest.mark.parametrize("place", ["given", "given/pipe"])
 def test_a_pipe_is_refused_and_not_waited_for(folder: Path, store: Store, place: str):
     os.mkfifo(folder / "pipe")
-    with pytest.raises(DataError, match=r"pipe is a folder, a pipe or a device: .* copy into one what comes by a pipe"):
+    with refuses(DataError, "data.folder_pipe_device_name"):
         fetch(store, source_of(str(folder.parent / place)), "x")
     (folder / "pipe").unlink()
     assert fetch(store, source_of(str(folder)), "x").size == 3

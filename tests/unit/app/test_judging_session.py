@@ -14,6 +14,7 @@ from noisyir.audits.judging import journal as journals
 from noisyir.audits.judging.journal import Journal, JournalEntry
 from noisyir.audits.judging.session import BATCH, Progress, random_order
 from noisyir.base.errors import DataError, StoreError
+from tests.refusals import refuses
 from tests.unit.app.judging_world import Learner, pair_of, pairs, session
 
 
@@ -80,7 +81,7 @@ def test_a_line_that_is_no_answer_is_refused_with_its_place(tmp_path):
     answer_next(session(tmp_path))
     path = tmp_path / "judgements.jsonl"
     path.write_text('{"query_id": "q0000", "verdict": "clean", "at": "2026-01-01T00:00:00Z"}\n' + path.read_text())
-    with pytest.raises(DataError, match=r"judgements.jsonl line 1 is no judgement: it lacks doc_id, judge"):
+    with refuses(DataError, "audits.line_no_judgement_mend", number=1, error="it lacks doc_id, judge"):
         Journal(path)
 
 
@@ -120,13 +121,13 @@ def test_what_the_end_would_refuse_is_refused_before_anything_is_asked(tmp_path)
     path = tmp_path / "judgements.jsonl"
     (line,) = path.read_text().splitlines()
     path.write_text(line + "\n" + line.replace("clean", "wrong") + "\n")  # at the same time the other word
-    with pytest.raises(DataError, match=r"line 2: .* keep one of the two"):
+    with refuses(DataError, "audits.query_document_judged_keep"):
         session(tmp_path, start=False)
     path.write_bytes(line.encode() + b"\n\xff\n")
     with pytest.raises(DataError, match="line 2: not UTF-8"):
         session(tmp_path, start=False)
     path.write_text(line.replace('"judge": "ann"', '"judge": "bob"').replace('"q0', '"x0') + "\n")
-    with pytest.raises(DataError, match="1 pairs that are not in this audit"):
+    with refuses(DataError, "audits.judgements_pairs_not_audit", n_unknown=1):
         session(tmp_path, start=False)
 
 
@@ -140,7 +141,7 @@ def test_a_full_disk_loses_nothing_and_leaves_no_half_line(tmp_path, monkeypatch
 
     with monkeypatch.context() as patch:
         patch.setattr(journals.os, "fsync", full)
-        with pytest.raises(StoreError, match="No space left"):
+        with refuses(StoreError, "audits.cannot_write"):
             answer_next(one, "wrong")
     assert (tmp_path / "judgements.jsonl").read_bytes() == whole
     second = answer_next(one, "wrong")
@@ -168,7 +169,7 @@ def test_the_same_answer_again_is_one_line_and_another_one_counts(tmp_path):
     one.answer(Progress(pair, "wrong", "o1"))
     (said,) = given_judgements([str(tmp_path / "judgements.jsonl")]).values()
     assert (said.verdict, said.replacement, said.weight) == ("wrong", "o1", 120 / 50)
-    with pytest.raises(DataError, match="not among the audited pairs"):
+    with refuses(DataError, "audits.query_document_not_among"):
         one.answer(Progress(("q9999", "d1"), "clean"))
 
 
@@ -287,5 +288,5 @@ def test_times_rise_even_where_the_clock_is_set_back(tmp_path):
 
 def test_judgements_of_other_pairs_are_refused(tmp_path):
     answer_next(session(tmp_path))
-    with pytest.raises(DataError, match="not in this audit"):
+    with refuses(DataError, "audits.judgements_pairs_not_audit"):
         session(tmp_path, of=pairs(5), start=False)

@@ -11,6 +11,7 @@ from noisyir.app.label_audit import NoiseSummary, experiment_to_audit
 from noisyir.app.label_cleaning import refuse_too_much, refuse_unjudged
 from noisyir.audits.apply import changed
 from noisyir.base.errors import ConfigError
+from tests.refusals import refuses
 from tests.unit.audits.world import audit_of
 from tests.unit.stages.audit_world import judged_as
 
@@ -78,6 +79,6 @@ def test_without_a_random_sample_nothing_is_begun(tmp_path):
         if files:
             refuse_unjudged(exp, force=True)
             continue
-        with pytest.raises(ConfigError, match="--assume random --force supposes that wrong pairs"):
+        with refuses(ConfigError, "app.needs_know_how_many", assume="--assume random --force"):
             refuse_unjudged(exp, force=True)
     refuse_unjudged(experiment_to_audit(str(pairs), judgements=[page, drawn]), force=False)

@@ -11,6 +11,7 @@ from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.models.artifacts import MODEL
+from tests.refusals import refuses
 
 
 class Words(Params):
@@ -68,12 +69,10 @@ def test_of_a_model_that_is_gone_it_is_told_what_makes_it_again(ran: Store):
     for meta in store.builds.all():
         if meta.stage == find_build(store, "two").stage:
             store.builds.remove(meta)
-    with pytest.raises(
-        StoreError, match=r"its last run's results are damaged or gone: noisyir run two makes them again"
-    ):
+    with refuses(StoreError, "app.matches_list_them_noisyir", name="two"):
         find_build(store, "two")
 
 
 def test_a_name_of_nothing_is_refused_with_what_to_type(ran: Store):
-    with pytest.raises(StoreError, match=r"no experiment that has run, no stage and no key.*noisyir ls"):
+    with refuses(StoreError, "app.matches_list_them_noisyir"):
         find_build(ran, "three")

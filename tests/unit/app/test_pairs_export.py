@@ -17,6 +17,7 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.front.cli import main
 from noisyir.methods.experiments import from_settings
+from tests.refusals import refuses
 from tests.tiny import tiny_data
 
 KINDS = sorted(kind for kind, variant in Format.variants().items() if variant.written is not None)
@@ -92,19 +93,19 @@ def test_data_by_its_path_is_written_as_it_is_and_weights_only_where_they_are_he
 def test_what_cannot_be_done_is_refused_with_what_to_do(world, tmp_path, monkeypatch):
     store, _, _ = world
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"--sample 50.*--force"):
+    with refuses(ConfigError, "app.needs_know_how_many"):
         export_pairs(store, "unjudged", "tevatron", None)
-    with pytest.raises(ConfigError, match="--assume random, and --force"):
+    with refuses(ConfigError, "app.needs_know_how_many"):
         export_pairs(store, "unjudged", "tevatron", None, force=True)
     assert export_pairs(store, "assumed", "tevatron", None, force=True)[1].is_file()
     Path("assumed-tevatron.jsonl").unlink()
-    with pytest.raises(ConfigError, match="did you mean tevatron"):
+    with refuses(ConfigError, "app.no_format_write_pairs"):
         export_pairs(store, "pairs", "tevatrn", None)
-    with pytest.raises(StoreError, match="noisyir audit nobody"):
+    with refuses(StoreError, "app.no_run_made_noisyir", name="nobody", result="audit"):
         export_pairs(store, "nobody", "pairs", None)
     _, target = export_pairs(store, "pairs", "line_pairs", None)
     assert {str(target), "pairs-line_pairs.cm"} == {path.name for path in Path().iterdir()}
-    with pytest.raises(StoreError, match="exists already"):
+    with refuses(StoreError, "app.exists_already_name_new_2"):
         export_pairs(store, "pairs", "line_pairs", None)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 

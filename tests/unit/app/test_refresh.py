@@ -32,6 +32,7 @@ from noisyir.models.stages.init_model import INIT_MODEL
 from noisyir.registry.tracker import Tracker
 from noisyir.retrieval.stages.encode import ENCODE
 from noisyir.retrieval.stages.index import INDEX
+from tests.refusals import refuses
 from tests.tiny_models import WORDS, tiny_bert
 
 RUNTIME = Runtime(device="cpu", threads=1)
@@ -275,7 +276,7 @@ def test_what_cannot_be_read_or_makes_no_sense_is_refused(world: World, tmp_path
             )
     broken = tmp_path / "broken.jsonl"
     broken.write_text('{"_id": "x", "text": "w1"}\n{"_id": ')
-    with pytest.raises(DataError, match=r"broken.jsonl line 2: invalid JSON"):
+    with refuses(DataError, "data.invalid_json_mend_3"):
         refresh_corpus(
             RefreshCorpusParams(model="tiny", data={"path": str(broken)}), Execution(store=world.store, runtime=RUNTIME)
         )
@@ -336,7 +337,7 @@ def test_a_model_without_an_index_is_an_error_that_says_what_to_run(world: World
     world.index(documents(*range(5)))
     (index,) = [meta for meta in world.store.builds.all() if meta.stage == "index"]
     world.store.builds.remove(index)
-    with pytest.raises(StoreError, match=r"has no index in .*: run its experiment --to index first"):
+    with refuses(StoreError, "app.model_no_index_run"):
         world.refresh(documents(9))
 
 
@@ -344,7 +345,7 @@ def test_vectors_of_another_version_are_not_mixed_with_new_ones(world: World):
     world.index(documents(*range(5)))
     (path,) = (world.folder / "store" / "encode").glob("*/*/_meta.json")
     path.write_text(sealed(unsealed(path.read_text()) | {"version": 0}))
-    with pytest.raises(StoreError, match=r"encode .* was made by another version of noisyir"):
+    with refuses(StoreError, "app.made_another_version_noisyir", stage="encode"):
         world.refresh(documents(9))
 
 

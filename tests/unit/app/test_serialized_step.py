@@ -15,6 +15,7 @@ from noisyir.methods import experiments
 from noisyir.methods.plans.planning import bench_of, pipeline_of
 from noisyir.methods.plans.retrievers import audit_pairs
 from noisyir.training.launch import SerializedStep
+from tests.refusals import refuses
 
 
 def resolved(step: Step) -> Inputs:
@@ -59,9 +60,9 @@ def test_every_step_that_noisyir_plans_arrives_as_it_was_sent(of, name):
 def test_a_worker_with_another_version_refuses():
     step = planned("", "demo").steps[-1]
     sent = SerializedStep.of(step, resolved(step))
-    with pytest.raises(ConfigError, match=r"has the key .* other versions of noisyir; bring both to one"):
+    with refuses(ConfigError, "training.key_sender"):
         sent.model_copy(update={"key": "abc"}).open(stage_named)
-    with pytest.raises(ConfigError, match="has no stage 'wash'"):
+    with refuses(ConfigError, "engine.version_noisyir_no_stage", name="wash"):
         sent.model_copy(update={"stage": "wash"}).open(stage_named)
-    with pytest.raises(ConfigError, match=r"has a bad setting nobody; this worker and the sender have other"):
+    with refuses(ConfigError, "training.bad_setting", wrong="nobody"):
         sent.model_copy(update={"params": {**sent.params, "nobody": 1}}).open(stage_named)

@@ -27,6 +27,7 @@ from noisyir.evaluation.artifacts import REPORT
 from noisyir.front import cli
 from noisyir.front.commands.status import run as status_command
 from noisyir.registry.tracker import Tracker
+from tests.refusals import refuses
 from tests.run_records import run_record
 
 ROOT = Path(__file__).parents[3]
@@ -88,7 +89,7 @@ def test_what_a_person_interrupts_is_cancelled_and_what_mlflow_lost_is_no_green_
 
     lost = Tracker()
     lost.lost = True
-    with pytest.raises(UnregisteredError, match=r"every stage is done .* the same command does both"):
+    with refuses(UnregisteredError, "app.every_stage_done_store"):
         run(store, tracker=lost)
     assert run_states(store, HOST, hours_ago(1))[0].state == "unregistered"
     run(store)

@@ -6,6 +6,7 @@ import pytest
 
 from noisyir.app import exports
 from noisyir.base.errors import StoreError
+from tests.refusals import refuses
 
 
 def exporter(fault=None):
@@ -34,5 +35,5 @@ def test_what_was_cut_off_is_not_there_and_the_same_command_works(tmp_path, monk
     assert there == target and said == f'{target}\nload("{target}")'
     assert sorted(path.name for path in target.iterdir()) == ["modules.json", "weights"]
     assert list(target.parent.iterdir()) == [target]
-    with pytest.raises(StoreError, match="exists already"):
+    with refuses(StoreError, "app.exists_already_name_new"):
         exports.export(None, "demo", "any", str(target), None)

@@ -44,6 +44,7 @@ from noisyir.retrieval.stages.bm25 import BM25, BM25_INDEX
 from noisyir.retrieval.stages.encode import ENCODE
 from noisyir.retrieval.stages.index import INDEX
 from noisyir.retrieval.stages.search import SEARCH
+from tests.refusals import refuses
 from tests.tiny import write_beir
 
 OPINIONS = Artifact("opinions", 1, {"query_id": pa.string(), "doc_id": pa.string(), "mood": pa.string()}, ("query_id",))
@@ -302,13 +303,13 @@ def test_long_texts_are_cut(store: Store):
 
 def test_unknown_names_get_a_near_match(finished, store: Store):
     full, _ = finished
-    with pytest.raises(DataError, match=r"no query 'trian0' among its 84 \(did you mean train0\?\)"):
+    with refuses(DataError, "audits.run_no_among_give", kind="query", name="trian0"):
         account_of(full, "trian0")
-    with pytest.raises(DataError, match=r"no document 'dd1' among its 80 \(did you mean"):
+    with refuses(DataError, "audits.run_no_among_give", kind="document", name="dd1"):
         account_of(full, "train0", "dd1")
-    with pytest.raises(StoreError, match=r"no finished run of 'tinny'.*did you mean tiny"):
+    with refuses(StoreError, "audits.no_finished_run_runs", experiment="tinny", names="tiny"):
         account_of(full, "train0", None, "tinny")
-    with pytest.raises(StoreError, match="noisyir run demo"):
+    with refuses(StoreError, "audits.no_run_come_end"):
         account_of(store, "train0")
 
 
@@ -339,11 +340,11 @@ def test_an_id_of_another_run_is_looked_for_there_and_what_gc_took_is_said(store
     for version, name in enumerate(("first", "second", "third"), 1):
         asked(name, version)
     assert account_of(store, "first").experiment == "first"
-    with pytest.raises(DataError, match="the run has no query 'frist'"):
+    with refuses(DataError, "audits.run_no_among_give", kind="query", name="frist"):
         account_of(store, "frist")
-    with pytest.raises(DataError, match="the run has no query 'first'"):
+    with refuses(DataError, "audits.run_no_among_give", kind="query", name="first"):
         account_of(store, "first", experiment="second")
     for meta in store.builds.all():
         store.builds.remove(meta)
-    with pytest.raises(StoreError, match=r"gone from .*, as after gc: type noisyir run third again"):
+    with refuses(StoreError, "audits.tables_newest_run_gone", experiment="third", run="noisyir run third"):
         account_of(store, "first")

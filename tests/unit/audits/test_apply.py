@@ -16,6 +16,7 @@ from noisyir.base.errors import DataError
 from noisyir.data.artifacts import PAIRS
 from noisyir.data.formats.pairs import Pairs, PairsFile
 from noisyir.data.records import Query
+from tests.refusals import refuses
 from tests.unit.audits.world import audit_of, audit_of_file, id_of, wrong
 
 CAT, DOG, EEL = 'A cat, "the" cat\nsat.', "A dog ran.", "Ein Aal schwamm, größer als 3."
@@ -327,10 +328,10 @@ def test_where_rows_list_documents_weights_are_lists(tmp_path: Path):
 
 def test_a_column_of_another_meaning_is_not_written_over(tmp_path: Path):
     source = write(tmp_path / "mine.jsonl", [{**row, "weight": 7} for row in ROWS])
-    with pytest.raises(DataError, match=r"line 1: 'weight' must be a weight from 0 to 1, found 7; data.columns="):
+    with refuses(DataError, "data.must_weight_found_data", weight="weight", value=7):
         list(opened(source).judgements())
     file = opened(source, weight=None)
-    with pytest.raises(DataError, match=r"has a column weight that is not the pairs' weight .*rename it"):
+    with refuses(DataError, "audits.column_weight_not_pairs"):
         weighted(audit_of_file(file, {}), FileOfPairs(file), tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
     assert read(cleaned(audit_of_file(file, {}), FileOfPairs(file), tmp_path / "out").pairs) == read(source)
@@ -360,22 +361,22 @@ def test_nothing_is_overwritten_and_nothing_half_done_stays(tmp_path: Path):
     file = opened(write(tmp_path / "mine.jsonl", ROWS))
     audit = audit_of_file(file, {})
     (tmp_path / "mine.changes.jsonl").write_text("precious")
-    with pytest.raises(DataError, match=r"mine\.changes\.jsonl exists already"):
+    with refuses(DataError, "audits.exists_already_not_overwritten"):
         cleaned(audit, FileOfPairs(file), tmp_path)
     assert (tmp_path / "mine.changes.jsonl").read_text() == "precious"
     unknown = audit_of_file(file, {"who ran?": wrong("nowhere", p_clean=0.0)})
-    with pytest.raises(DataError, match=r"replacements are not in .*mine\.jsonl, for example 'nowhere'"):
+    with refuses(DataError, "audits.replacements_not_example_apply", missing="nowhere"):
         cleaned(unknown, FileOfPairs(file), tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_the_audit_of_other_pairs_is_refused(tmp_path: Path):
     file = opened(write(tmp_path / "mine.jsonl", ROWS))
-    with pytest.raises(DataError, match=r"1 of the 1 audited pairs are not in .*mine\.jsonl.*'q'.*'x'"):
+    with refuses(DataError, "audits.audited_pairs_not_example", n_unseen=1, n_fates=1):
         cleaned(audit_of({("q", "x"): {}}), FileOfPairs(file), tmp_path / "out")
     pairs = pa.Table.from_pylist(
         [{"query_id": q, "doc_id": "x", "split": "train", "source": None} for q in ("q", "r")], schema=PAIRS.schema
     )
     audit = audit_of({("q", "x"): {}})
-    with pytest.raises(DataError, match=r"query 'r' with document 'x' is not in the audit"):
+    with refuses(DataError, "audits.query_document_not_audit", pair="r", pair_2="x"):
         cleaned(audit, TableOfPairs(pairs, audit, [], "pydocs"), tmp_path / "out")

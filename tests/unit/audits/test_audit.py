@@ -15,6 +15,7 @@ from noisyir.base.errors import DataError
 from noisyir.data.artifacts import PAIRS
 from noisyir.detection.artifacts import COMPETITORS
 from noisyir.training.artifacts import NOISE_FLAGS
+from tests.refusals import refuses
 from tests.unit.stages.audit_world import audit_tables, judged_as, table
 
 
@@ -237,11 +238,11 @@ def test_a_handful_of_pairs_of_one_score_makes_a_page(run, count):
 
 def test_what_does_not_fit_together_is_refused(run):
     tables = audit_tables(9)
-    with pytest.raises(DataError, match=r"2 of 9 training pairs have no flag, for example \{'query_id': 'q7'"):
+    with refuses(DataError, "training.training_pairs_no_flag", missing=2, num_rows=9):
         run(tables | {"flags": tables["flags"].slice(0, 7)})
-    with pytest.raises(DataError, match=r"1 documents of the training pairs are not in the corpus, for example 'd8'"):
+    with refuses(DataError, "audits.audit_training_pairs_not", n_unknown=1, what="documents"):
         run(tables | {"corpus": tables["corpus"].slice(0, 8)})
-    with pytest.raises(DataError, match=r"queries of the training pairs are not in the queries, for example 'q8'"):
+    with refuses(DataError, "audits.audit_training_pairs_not", what="queries", where="the queries"):
         run(tables | {"queries": tables["queries"].slice(0, 8)})
-    with pytest.raises(DataError, match="none of the pairs is in the split train"):
+    with refuses(DataError, "audits.audit_none_pairs_split"):
         run(tables | {"pairs": table(PAIRS, [("q1", "d1", "dev", None)])})

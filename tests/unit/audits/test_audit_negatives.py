@@ -6,6 +6,7 @@ import pytest
 from noisyir.audits.settings import SuspectsParams
 from noisyir.audits.stages.audit_negatives import AUDIT_NEGATIVES
 from noisyir.base.errors import DataError
+from tests.refusals import refuses
 from tests.unit.stages.suspects_world import COPY, suspect_tables
 
 
@@ -102,11 +103,11 @@ def test_a_vector_of_zeros_is_like_nothing(run):
 def test_what_does_not_fit_together_is_refused(run):
     tables = suspect_tables()
     fewer = tables["candidates"].slice(0, 18)
-    with pytest.raises(DataError, match=r"2 verdicts are on documents that are no candidates, for example .*'copy'"):
+    with refuses(DataError, "audits.audit_negatives_verdicts_documents", num_rows=2):
         run(tables | {"candidates": fewer})
-    with pytest.raises(DataError, match=r"1 documents of the candidates have no text, for example 'copy'"):
+    with refuses(DataError, "audits.audit_negatives_candidates_no", n_missing=1, kind="documents"):
         run(tables | {"corpus": tables["corpus"].slice(0, 6)})
-    with pytest.raises(DataError, match=r"1 queries of the candidates have no text, for example 'q1'"):
+    with refuses(DataError, "audits.audit_negatives_candidates_no", n_missing=1, kind="queries"):
         run(tables | {"queries": tables["queries"].slice(0, 1)})
-    with pytest.raises(DataError, match="has no verdicts"):
+    with refuses(DataError, "audits.audit_negatives_no_verdicts"):
         run(tables | {"verdicts": {}})

@@ -8,6 +8,7 @@ from noisyir.audits.by_hand import how_many, judged_by_hand, with_suspicion
 from noisyir.audits.judgements import HumanJudgement
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.detection.calibration.logistic import FEWEST
+from tests.refusals import refuses
 
 
 def judged_pairs(scores, threshold=1.5) -> pa.Table:
@@ -114,7 +115,7 @@ def test_a_refit_is_asked_for_and_warned_of():
     assert found.threshold is not None and found.interval is None, "such verdicts never tell a rate"
     assert not table["p_clean"].equals(pairs["p_clean"])
     assert "All pairs were judged again, also by 30 verdicts on pairs that were not drawn at random" in found.summary()
-    with pytest.raises(DataError, match="all 20 judged pairs are wrong"):
+    with refuses(DataError, "detection.all_judged_pairs_judge", judged=20, kind="wrong"):
         anew(pairs, {pair: judged for pair, judged in said.items() if judged.verdict == "wrong"}, refit=True)
 
 
@@ -206,14 +207,14 @@ def test_what_tells_nothing_changes_nothing():
     pairs, truth = noisy_pairs(50)
     table, found = anew(pairs, {("q1", "d"): HumanJudgement("unclear", 1.0)})
     assert table.select(pairs.column_names).equals(pairs) and "judged      0 pairs, 1 unclear\n" in found.summary()
-    with pytest.raises(ConfigError, match="between 0 and 1 when pairs are judged, not 1"):
+    with refuses(ConfigError, "audits.detect_threshold_probability_between", threshold=1.0):
         anew(pairs, sample(truly(truth, range(30))), threshold=1.0)
 
 
 def test_how_many_is_said_in_words():
     assert how_many(0.2, 0.02, 0.95, 10**9) == "To know the rate within ± 2 points at 95 %: judge 1,537 pairs"
     assert how_many(0.2, 0.025, 0.9, 5) == "To know the rate within ± 2.5 points at 90 %: judge all 5 pairs"
-    with pytest.raises(ConfigError, match="between 0 and 1"):
+    with refuses(ConfigError, "audits.confidence_noise_rate_lies"):
         how_many(0.2, 0.02, 95, 100)
-    with pytest.raises(ConfigError, match="error of a noise rate"):
+    with refuses(ConfigError, "detection.error_noise_rate_must"):
         how_many(0.2, 2, 0.95, 100)

@@ -15,6 +15,7 @@ from noisyir.audits.judgements import (
 )
 from noisyir.audits.settings import AuditParams
 from noisyir.base.errors import DataError
+from tests.refusals import refuses
 from tests.unit.stages.audit_world import judged_as
 
 SMALL = pa.table({"query_id": ["q1", "q2", "-q", "7"], "doc_id": ["d1", "d2", "=d", "8"]})
@@ -103,7 +104,7 @@ def test_a_judge_who_thinks_again_is_taken_at_her_last_word(tmp_path: Path):
     assert given_judgements([said(tmp_path / "b.jsonl", *reversed(rows))])["q1", "d1"] == HumanJudgement("clean", 4.0)
     same = [{"verdict": "wrong", "at": 5}, {"verdict": "clean", "at": 5.0}]
     for rows in (same, [{"verdict": "wrong"}, {"verdict": "clean", "at": 5}]):
-        with pytest.raises(DataError, match=r"is judged clean, but wrong at .* the later one counts"):
+        with refuses(DataError, "audits.query_document_judged_keep", verdict="clean", verdict_2="wrong"):
             given_judgements([said(tmp_path / "c.jsonl", *rows)])
     for cure in ({"judge": "ann"}, {"at": 6}):
         rows = [{"verdict": "wrong", "at": 5}, {"verdict": "clean", "at": 5} | cure]
@@ -151,10 +152,15 @@ def test_bad_judgements_are_refused_with_their_place(tmp_path: Path, fault: str)
 
 @pytest.mark.parametrize("read", [digest, lambda path: read_judgements([path], SMALL)])
 def test_a_missing_file_or_column_is_refused(tmp_path: Path, read):
-    with pytest.raises(DataError, match=r"none\.csv is not a file: set audit.judgements to a"):
+    with refuses(DataError, "data.not_file_set_file_2", setting="audit.judgements"):
         read(str(tmp_path / "none.csv"))
     (tmp_path / "other.csv").write_text("query_id#doc_id#verdict\nq1#d1#clean\n")
-    with pytest.raises(DataError, match="lacks the column query_id, doc_id, verdict; it has query_id#doc_id#verdict"):
+    with refuses(
+        DataError,
+        "audits.lacks_column_name_columns",
+        missing="query_id, doc_id, verdict",
+        columns="query_id#doc_id#verdict",
+    ):
         read(str(tmp_path / "other.csv"))
 
 

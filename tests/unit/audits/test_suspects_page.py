@@ -12,6 +12,7 @@ from noisyir.audits.stages.audit import AUDIT
 from noisyir.audits.stages.audit_negatives import AUDIT_NEGATIVES
 from noisyir.base.errors import ConfigError
 from noisyir.data.formats.pairs import Pairs
+from tests.refusals import refuses
 from tests.unit.audits.test_page import SPICE, Outline
 from tests.unit.stages.audit_world import audit_tables
 from tests.unit.stages.suspects_world import COPY, suspect_tables
@@ -86,5 +87,5 @@ def test_the_surest_are_a_file_of_pairs_that_is_read_back_as_it_is_meant(made, t
 
 def test_one_table_without_the_other_is_refused(run_stage_on):
     found = run_stage_on(AUDIT_NEGATIVES, AuditParams().suspects(), suspect_tables())
-    with pytest.raises(ConfigError, match="give it both of one build, or neither"):
+    with refuses(ConfigError, "audits.audit_shows_audit_negatives"):
         run_stage_on(AUDIT, AuditParams(), audit_tables(6) | {"audit_judges": found["audit_judges"]})

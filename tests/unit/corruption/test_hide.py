@@ -8,6 +8,7 @@ from noisyir.base.errors import DataError
 from noisyir.corruption.hiding import Hiding, NearDuplicates, Positives, edited, edited_copies, hideable, text_key
 from noisyir.corruption.stages.corrupt import HIDE
 from noisyir.data.artifacts import CORPUS, PAIRS, QRELS
+from tests.refusals import refuses
 
 QUERIES, PER_QUERY, DOCUMENTS = 40, 4, 200
 
@@ -181,14 +182,14 @@ def test_without_judgements_only_the_pairs_say_what_is_held_out(run_stage_on, no
 def test_an_id_in_use_and_a_missing_document_are_errors(run_stage_on):
     given, params = data(), NearDuplicates(rate=1)
     used = pa.table([["d7~1"], [DOCUMENTS], [""], ["x"]], schema=CORPUS.schema)
-    with pytest.raises(DataError, match=r"has a document 'd7~1' already, .* copy of 'd7'"):
+    with refuses(DataError, "corruption.corpus_document_already_hide", as_py="d7~1", rpartition="d7"):
         run_stage_on(HIDE, params, given | {"corpus": pa.concat_tables([given["corpus"], used])})
-    with pytest.raises(DataError, match=r"the corpus lacks 2 of the documents .* for example 'd138'"):
+    with refuses(DataError, "corruption.corpus_lacks_documents_training", n_missing=2, missing="d138"):
         run_stage_on(HIDE, params, given | {"corpus": given["corpus"].slice(0, 138)})
 
 
 def test_near_duplicates_need_documents_that_are_not_held_out(run_stage_on):
     given = data()
     given["pairs"] = given["pairs"].filter(pa.array([split == "dev" for split in given["pairs"]["split"].to_pylist()]))
-    with pytest.raises(DataError, match=r"none of the 0 training pairs .*: set hide\.kind=positives"):
+    with refuses(DataError, "corruption.hide_kind_near_duplicates", n_training=0):
         run_stage_on(HIDE, NearDuplicates(rate=0.1), given)

@@ -8,6 +8,7 @@ import pytest
 from noisyir.base.errors import DataError
 from noisyir.data.formats.beir import Beir
 from noisyir.data.stages.ingest import INGEST
+from tests.refusals import refuses
 
 HEADER = "query-id\tcorpus-id\tscore\n"
 GOOD = {
@@ -238,5 +239,5 @@ def test_a_question_may_list_its_answers(ingest, tmp_path):
         {"query_id": "q1", "aliases": ["a cat"]}
     ]
     for wrong in ("a cat", [1]):
-        with pytest.raises(DataError, match=r"queries.jsonl line 1: answers must be a list of texts, found"):
+        with refuses(DataError, "data.answers_must_list_texts"):
             ingest(write(tmp_path / f"raw{wrong}", queries_jsonl=[{**queries[0], "answers": wrong}, *queries[1:]]))

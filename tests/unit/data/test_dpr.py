@@ -10,6 +10,7 @@ from noisyir.base.errors import DataError
 from noisyir.data.formats.dpr import DprData
 from noisyir.data.records import Query
 from noisyir.data.stages.ingest import INGEST
+from tests.refusals import refuses
 
 PASSAGES = (
     "id\ttext\ttitle\n"
@@ -159,14 +160,14 @@ def test_a_fault_is_one_line_with_its_place(ingest, tmp_path, changes, message):
 
 
 def test_contexts_outside_the_collection_are_refused_unless_they_may_be_left_out(ingest, tmp_path):
-    with pytest.raises(DataError, match=r"item 3: unknown document '999'; 1 of .* data.on_unknown=exclude"):
+    with refuses(DataError, "data.unknown_document_documents_named", doc_id="999", n_unknown=1):
         ingest(write(tmp_path), on_unknown="error")
 
 
 def test_another_subset_is_other_files(tmp_path):
-    with pytest.raises(DataError, match=r"biencoder-trivia-train\.json"):
+    with refuses(DataError, "data.lacks_questions_put_biencoder", subset="trivia"):
         DprData(path=str(write(tmp_path)), subset="trivia").digest()
-    with pytest.raises(DataError, match=r"data.path=FOLDER with psgs_w100.tsv"):
+    with refuses(DataError, "data.format_needs_folder_data", holds="psgs_w100.tsv"):
         DprData().digest()
 
 

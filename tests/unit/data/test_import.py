@@ -17,6 +17,7 @@ from noisyir.data.formats import Format
 from noisyir.data.recognise import recognise
 from noisyir.data.stages.ingest import INGEST
 from noisyir.front.cli import main
+from tests.refusals import refuses
 
 
 def write(path: Path, *rows: object) -> str:
@@ -42,7 +43,7 @@ def test_every_row_is_kept_repeated_or_left_out_with_its_line(tmp_path: Path):
 
 def test_strict_refuses_what_would_be_left_out_and_writes_nothing(tmp_path: Path):
     source = write(tmp_path / "x.jsonl", {"query": "q", "document": "d"}, "no json")
-    with pytest.raises(DataError, match=r"--strict: 1 rows"):
+    with refuses(DataError, "app.strict_rows_parts_rows", lost=1):
         import_data(source, tmp_path / "out", strict=True)
     assert not (tmp_path / "out").exists()
     whole = write(tmp_path / "y.jsonl", {"query": "q", "document": "d"})
@@ -83,7 +84,7 @@ def test_an_import_gives_way_to_a_new_one_and_nothing_else_does(tmp_path: Path):
     for _ in range(2):
         import_data(source, tmp_path / "out")
     write(tmp_path / "mine/notes.txt", "dear to me")
-    with pytest.raises(ConfigError, match="holds something else: choose another --out"):
+    with refuses(ConfigError, "app.holds_something_else_choose"):
         import_data(source, tmp_path / "mine")
 
 
@@ -280,14 +281,14 @@ def test_ids_of_ir_datasets_are_read_by_the_package(tmp_path: Path):
         ir_datasets.registry.register("ours/test", data)
     report = import_data("ir_datasets:ours/test", tmp_path / "out").report
     assert report["pairs"] == {"test": 1}
-    with pytest.raises(DataError, match="knows no data set 'nowhere'"):
+    with refuses(DataError, "data.ir_datasets_knows_no", id="nowhere"):
         import_data("ir_datasets:nowhere", tmp_path / "other")
 
 
 def test_tables_of_other_columns_are_refused(tmp_path: Path):
     import_data(write(tmp_path / "x.jsonl", {"query": "q", "document": "d"}), tmp_path / "out")
     pq.write_table(pa.table({"a": [1]}), tmp_path / "out/queries.parquet")
-    with pytest.raises(DataError, match="import the data again"):
+    with refuses(DataError, "data.parquet_columns_import_data"):
         Format.parse(recognise(str(tmp_path / "out"))).open()
 
 
@@ -300,7 +301,7 @@ def test_a_damaged_arrow_file_is_told_and_not_followed_out_of_memory(tmp_path: P
     ends = table["document"].chunk(0).buffers()[1].to_pybytes()  # where each text ends
     assert whole.count(ends) == 1
     path.write_bytes(whole.replace(ends, ends[:8] + b"\xff\xff\xff\x7f" + ends[12:]))
-    with pytest.raises(DataError, match=r"pairs.arrow: damaged after row 0, get it again"):
+    with refuses(DataError, "data.damaged_after_row_get", number=0):
         import_data(str(path), tmp_path / "out")
     path.write_bytes(whole)
     assert import_data(str(path), tmp_path / "out").report["tables"]["judgements"] == 99
@@ -328,7 +329,7 @@ def test_a_split_that_comes_up_late_is_never_unread(tmp_path: Path, row, late):
     ]
     kind = "sentence_transformers" if "anchor" in row else "flagembedding"
     path = write(tmp_path / "x.jsonl", *rows, rows[0] | {"query": "last?", "anchor": "last?"} | late)
-    with pytest.raises(DataError, match=r"line 111: the first 100 rows.*give the first row \"split\": null"):
+    with refuses(DataError, "data.first_rows_tell_columns", number=111, first_rows=100):
         list(Format.parse({"kind": kind, "path": path}).open().judgements())
     write(Path(path), rows[0] | {"split": None}, *rows[1:], rows[0] | {"query": "last?", "anchor": "last?"} | late)
     found = [one.split for one in Format.parse({"kind": kind, "path": path}).open().judgements()]
@@ -359,6 +360,6 @@ def test_an_empty_file_of_trec_is_not_taken_for_one_without_rows(tmp_path: Path,
 
 def test_nothing_that_could_be_read_is_one_line(tmp_path: Path):
     (tmp_path / "x.tsv").write_bytes("a\tb\tc\n".encode("utf-16"))
-    with pytest.raises(DataError, match=r"holds zero bytes.*or name another format with --format$") as caught:
+    with refuses(DataError, "app.nothing_could_read_format") as caught:
         import_data(str(tmp_path / "x.tsv"), tmp_path / "out", kind="triples")
     assert "\n" not in str(caught.value)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from noisyir.base.errors import DataError
 from noisyir.data import json_arrays
 from noisyir.data.limits import LINE
+from tests.refusals import refuses
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -55,10 +56,10 @@ def test_what_is_no_array_of_objects_is_refused_with_its_place(tmp_path, monkeyp
 
 def test_damaged_bytes_are_refused(tmp_path):
     (tmp_path / "a.json").write_bytes(b'[{"a": "caf\xe9 and more"}]')
-    with pytest.raises(DataError, match="not UTF-8 near byte"):
+    with refuses(DataError, "data.not_utf_near_byte"):
         list(json_arrays.json_array(tmp_path / "a.json"))
     (tmp_path / "b.json.gz").write_bytes(gzip.compress(json.dumps([{"a": list(range(999))}]).encode())[:-40])
-    with pytest.raises(DataError, match="damaged after byte"):
+    with refuses(DataError, "data.damaged_after_byte_content"):
         list(json_arrays.json_array(tmp_path / "b.json.gz"))
 
 
@@ -66,5 +67,5 @@ def test_an_item_without_end_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(json_arrays, "_READ_AT_ONCE", 8)
     monkeypatch.setenv(LINE.name, "100")
     (tmp_path / "a.json").write_text('[{"a": "' + "x" * 500)
-    with pytest.raises(DataError, match="does not end within 100 characters"):
+    with refuses(DataError, "data.refused"):
         list(json_arrays.json_array(tmp_path / "a.json"))

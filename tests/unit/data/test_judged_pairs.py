@@ -1,12 +1,12 @@
 """The judgements of a held-out split, as pairs that an audit judges: all relevant ones, and what is called wrong."""
 
 import pyarrow as pa
-import pytest
 
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import GIVEN_NEGATIVES, PAIRS, QRELS, QUERIES
 from noisyir.data.settings import JudgedPairsParams
 from noisyir.data.stages.ingest import JUDGED_PAIRS
+from tests.refusals import refuses
 
 SPLITS = {"q1": "train", "q2": "dev", "q3": "test", "q4": "test", "q5": "test"}
 GRADES = [("q2", "a", 1), ("q3", "a", 2), ("q3", "b", 1), ("q3", "c", 0), ("q4", "d", 1), ("q5", "e", 0)]
@@ -51,5 +51,5 @@ def test_dev_pairs_keep_their_source(run_stage_on):
 
 def test_a_split_that_is_not_there_names_those_that_are(run_stage_on):
     without_dev = [row for row in given()["qrels"].to_pylist() if row["query_id"] != "q2"]
-    with pytest.raises(DataError, match=r"no pair of split dev is judged relevant; .*: train, test$"):
+    with refuses(DataError, "data.no_pair_split_judged", split="dev", named="train, test"):
         run_stage_on(JUDGED_PAIRS, JudgedPairsParams(split="dev"), given(qrels=without_dev))

@@ -9,6 +9,7 @@ from noisyir.base.errors import DataError
 from noisyir.data.formats.msmarco import Msmarco
 from noisyir.data.formats.pairs import Pairs
 from noisyir.data.stages.ingest import INGEST
+from tests.refusals import refuses
 
 GOOD = {
     "collection.tsv": "0\tA cat sat.\n1\tA dog ran.\n2\tGröße zählt nicht.\n3\tA cat slept.\n",
@@ -147,7 +148,7 @@ def test_rocketqas_release_has_titles_and_further_positives_that_nobody_judged(i
     with pytest.raises(DataError, match=r"qrels.dev.tsv line 1: expected 2 columns, qid pid, found 4"):
         ingest(raw)
     (raw / "collection.tsv").write_text("")
-    with pytest.raises(DataError, match=r"has collection.tsv and para.txt: format msmarco needs one of these"):
+    with refuses(DataError, "data.format_msmarco_needs"):
         ingest(raw)
 
 

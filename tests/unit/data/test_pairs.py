@@ -18,6 +18,7 @@ from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Plan, resolve
 from noisyir.engine.runtime import Runtime
 from noisyir.methods import experiments
+from tests.refusals import refuses
 
 ROWS = [
     {"question": "who sat?", "answer": 'A cat, "the" cat\nsat.', "topic": "cats"},
@@ -277,7 +278,7 @@ def test_a_fault_is_one_line_with_its_place(ingest, rows, name, settings, messag
 
 def test_bytes_that_are_not_utf8_are_found_in_parquet_too(ingest, tmp_path):
     pq.write_table(BAD_PARQUET, tmp_path / "bad.parquet")
-    with pytest.raises(DataError, match=r"bad.parquet row 2: not UTF-8"):
+    with refuses(DataError, "data.row_not_utf_convert", first=2):
         ingest(path=str(tmp_path / "bad.parquet"))
 
 

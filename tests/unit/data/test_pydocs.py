@@ -8,6 +8,7 @@ import pytest
 from noisyir.base.errors import DataError
 from noisyir.data.formats.pydocs import Documented, Pydocs, collect, hold_out, mine_modules, package_of, query_id
 from noisyir.data.stages.ingest import INGEST
+from tests.refusals import refuses
 
 
 def test_equal_codes_are_one_document_and_equal_paragraphs_one_query():
@@ -51,7 +52,7 @@ def test_the_source_of_a_pair_is_its_top_package(doc_id, package):
 
 
 def test_holding_out_more_than_half_is_refused():
-    with pytest.raises(DataError, match=r"data\.dev_queries=3 and data\.test_queries=3"):
+    with refuses(DataError, "data.pydocs_queries_holding_out", dev=3, test=3):
         hold_out({f"text {n}": [f"d{n}"] for n in range(10)}, dev=3, test=3)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from noisyir.base.errors import ConfigError
 from noisyir.engine.remote.copies import GIGABYTES, Copies
+from tests.refusals import refuses
 
 
 class Source:
@@ -70,5 +71,5 @@ def test_two_may_use_a_copy_at_once_and_one_that_fails_to_come_leaves_nothing(tm
 def test_a_bound_that_is_no_number_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setenv(GIGABYTES, "much")
     source = Source(a=b"x")
-    with pytest.raises(ConfigError, match="NOISYIR_CACHE_GB='much' is not a number"):
+    with refuses(ConfigError, "engine.not_number_gigabytes", gigabytes="NOISYIR_CACHE_GB", given="much"):
         use(Copies(tmp_path), source, "a")

@@ -15,6 +15,7 @@ from noisyir.engine import builds, integrity
 from noisyir.engine.meta import META, Meta
 from noisyir.engine.store import Store
 from noisyir.front.cli import main
+from tests.refusals import refuses
 from tests.run_records import run_record
 from tests.unit.engine.test_store import cached, run, two_steps
 
@@ -72,7 +73,7 @@ def test_bits_that_rot_under_an_unchanged_time_are_found_when_the_file_is_opened
         handle.write(data)
     os.utime(part, ns=(times.st_atime_ns, times.st_mtime_ns))
     another_process(monkeypatch)
-    with pytest.raises(StoreError, match=r"damaged artifact queries.*Run its experiment again"):
+    with refuses(StoreError, "engine.damaged_artifact_run_experiment", artifact="queries"):
         store.builds.parts(made.ref("queries"))
     assert cached(run(two_steps(), store)) == {"make": False, "upper": True}  # which is what was advised
     assert files_of(store) == whole

@@ -19,6 +19,7 @@ from noisyir.engine.remote.parallel import at_once
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
+from tests.refusals import refuses
 
 NOTE = Artifact("note", 1)
 
@@ -127,7 +128,7 @@ def test_the_builds_are_those_of_one_process(store, tmp_path):
 
 
 def test_part_of_a_plan_needs_the_rest_in_the_store(store):
-    with pytest.raises(StoreError, match=r"say@a .* is not cached: run with --to say@a first"):
+    with refuses(StoreError, "engine.upstream_artifact_not_cached", step="say@a"):
         in_processes(plan_of(), store, Choice(only="say@b"))
     results, _ = in_processes(plan_of(), store, Choice(to="say@b"))
     assert list(results) == ["say@a", "say@b"]

@@ -13,6 +13,7 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Stage
 from noisyir.engine.store import Store
 from tests.conftest import NoParams
+from tests.refusals import refuses
 
 SQUARES = Artifact("squares", 1, {"number": pa.int64(), "square": pa.int64()}, key=("number",))
 ASKED: list[int] = []
@@ -97,7 +98,7 @@ def test_a_shard_that_rots_before_it_is_read_is_an_error(store):
     made = shards.save("squares-0", pa.table({"number": [1]}))
     path = shards.fetch(made.file)
     path.write_bytes(path.read_bytes()[:-1] + b"?")
-    with pytest.raises(StoreError, match="run again, and it is made again"):
+    with refuses(StoreError, "engine.shard_gone_damaged_run"):
         shards.fetch(made.file)
     assert shards.there(["squares-0"]) == {}
 

@@ -21,6 +21,7 @@ from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
 from noisyir.models.artifacts import MODEL
 from noisyir.retrieval.artifacts import BM25_RUN
+from tests.refusals import refuses
 from tests.run_records import run_record
 
 
@@ -81,7 +82,7 @@ def test_raw_input_that_changes_after_planning_is_not_built_under_the_old_key(st
     plan = Plan(seed=1)
     plan.add(replace(MAKE, raw={"source": lambda _: now[0]}), MakeParams())
     now[0] = "bb"
-    with pytest.raises(DataError, match="make: the raw input source is not what this run was planned with"):
+    with refuses(DataError, "engine.raw_input_not_run", step="make", wrong="source"):
         run(plan, store)
     assert store.builds.all() == []
     now[0] = "aa"
@@ -120,7 +121,7 @@ def test_refreshing_to_other_bytes_rebuilds_what_follows_and_keeps_the_old_build
 
 
 def test_only_needs_its_upstream_in_the_store(store: Store):
-    with pytest.raises(StoreError, match=r"make .* not cached: run with --to make first"):
+    with refuses(StoreError, "engine.upstream_artifact_not_cached", step="make"):
         run(two_steps(), store, Choice(only="upper"))
     run(two_steps(), store, Choice(to="make"))
     assert cached(run(two_steps(), store, Choice(only="upper"))) == {"upper": False}
@@ -170,7 +171,7 @@ def test_nan_scores_are_refused(store: Store):
     stage = Stage("nan", 1, Params, reads={}, writes={"bm25_run": BM25_RUN}, run=lambda j: j.write("bm25_run", table))
     plan = Plan(seed=1)
     plan.add(stage, Params())
-    with pytest.raises(SchemaError, match="score holds NaN"):
+    with refuses(SchemaError, "engine.holds_nan_infinite_values", name="score"):
         run(plan, store)
 
 
@@ -183,16 +184,16 @@ def test_damage_is_found_and_named(store: Store):
     data[10] ^= 1
     part.write_bytes(data)
     assert store.builds.verify(meta) == {"queries/part-00000.parquet": "has other bytes than were written"}
-    with pytest.raises(StoreError, match=r"damaged artifact queries \(make/.*has other bytes"):
+    with refuses(StoreError, "engine.damaged_artifact_run_experiment", artifact="queries", stage="make"):
         store.builds.parts(meta.ref("queries"))
     part.write_bytes(data[:-5])
-    with pytest.raises(StoreError, match=r"damaged artifact queries \(make/.*bytes instead of"):
+    with refuses(StoreError, "engine.damaged_artifact_run_experiment", artifact="queries", stage="make"):
         store.builds.parts(meta.ref("queries"))
 
 
 def test_an_unwritable_store_is_one_line(tmp_path: Path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot write to the store"):
+    with refuses(StoreError, "engine.cannot_write_store_name"):
         Store(tmp_path / "file" / "store", home=tmp_path).check_writable()
 
 
@@ -200,7 +201,7 @@ def test_removed_builds_are_gone(store: Store):
     meta = run(two_steps(), store)["upper"].meta
     store.builds.remove(meta)
     assert [m.stage for m in store.builds.all()] == ["make"]
-    with pytest.raises(StoreError, match="--to upper"):
+    with refuses(StoreError, "engine.not_run_again", stage="upper"):
         store.builds.meta(meta.ref("model"))
 
 
@@ -309,7 +310,7 @@ def test_a_run_record_is_never_seen_half_written_and_a_torn_one_is_left_out(stor
 
 def test_a_decision_is_written_whole_and_once(store: Store):
     store.promotions.record("1", {"verdict": "promoted"})
-    with pytest.raises(StoreError, match=r"1\.json is there already"):
+    with refuses(StoreError, "engine.json_already_no_decision", name="1"):
         store.promotions.record("1", {"verdict": "refused"})
     assert [path.name for path in (Path(store.root) / ".promotions").iterdir()] == ["1.json"]
     assert store.promotions.all() == [{"verdict": "promoted"}]

@@ -15,6 +15,7 @@ from noisyir.engine.locks import WAIT, held, held_one_of, seconds_of
 from noisyir.engine.store import Store
 from noisyir.methods import experiments
 from noisyir.methods.plans.planning import pipeline_of
+from tests.refusals import refuses
 from tests.tiny import SETTINGS, write_beir
 
 HOLD = """
@@ -68,7 +69,7 @@ def test_the_environment_sets_the_wait_of_every_lock(hold, tmp_path: Path, monke
     hold(tmp_path / "two")
     monkeypatch.setenv(WAIT, "0.3")
     began = time.monotonic()
-    with pytest.raises(StoreError, match=r"one is locked by process .* and two is locked by process .*gave up"):
+    with refuses(StoreError, "engine.waited_gave_up"):
         with held_one_of([tmp_path / "one", tmp_path / "two"]):
             pass
     assert time.monotonic() - began >= 0.3
@@ -90,5 +91,5 @@ def test_times_are_read(text: str, seconds: float):
 
 @pytest.mark.parametrize("text", ["", "-1", "m", "10 m", "1d", "nan", "inf", "9" * 5000])
 def test_what_is_no_time_is_refused(text: str):
-    with pytest.raises(ConfigError, match="write it as 90s, 10m or 2h"):
+    with refuses(ConfigError, "engine.not_time_wait_write"):
         seconds_of(text)

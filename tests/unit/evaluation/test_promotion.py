@@ -11,6 +11,7 @@ from noisyir.base.errors import ConfigError
 from noisyir.evaluation.promotion import VersionMetrics, chosen_measure, rule, spending
 from noisyir.evaluation.settings import PromoteParams
 from noisyir.evaluation.significance import guarded_interval
+from tests.refusals import refuses
 
 QUERIES = [f"q{number:03}" for number in range(100)]
 BASE = np.tile([0.0, 0.25, 0.5, 0.75], 25)
@@ -163,5 +164,5 @@ def test_the_measure_is_the_one_asked_for_or_the_kinds_own_or_what_there_is(name
 
 
 def test_a_measure_that_was_not_taken_is_refused_by_name():
-    with pytest.raises(ConfigError, match=r"'nDCG@1' was not measured \(did you mean nDCG@10\?\); there are"):
+    with refuses(ConfigError, "evaluation.measure_not_measured", wanted="nDCG@1"):
         chosen_measure(["R@100", "nDCG@10"], "nDCG@1", "nDCG@10")

@@ -9,6 +9,7 @@ from noisyir.data.artifacts import CORPUS, HIDDEN, NOISY_PAIRS, QUERIES
 from noisyir.evaluation.settings import ScoreLossGroupsParams
 from noisyir.evaluation.stages.score_negatives import SCORE_LOSS_GROUPS
 from noisyir.mining.artifacts import CANDIDATES
+from tests.refusals import refuses
 from tests.tiny_models import static_encoder
 from tests.unit.stages.audit_world import table
 
@@ -98,5 +99,5 @@ def test_few_queries_are_drawn_by_the_seed_and_not_by_the_order_of_the_rows(loss
 def test_candidates_of_queries_without_pairs_are_refused(losses):
     given = world()
     given["pairs"] = table(NOISY_PAIRS, [("dev", "d3", "dev", None)])
-    with pytest.raises(DataError, match="none of the 20 queries with candidates has a training pair"):
+    with refuses(DataError, "evaluation.score_loss_groups_none", n_candidates=20):
         losses(given)

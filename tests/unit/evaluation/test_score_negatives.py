@@ -10,6 +10,7 @@ from noisyir.evaluation.settings import ScoreNegativesParams
 from noisyir.evaluation.stages.score_negatives import SCORE_NEGATIVES
 from noisyir.mining.artifacts import CANDIDATES, VERDICTS
 from noisyir.training.artifacts import NEGATIVES
+from tests.refusals import refuses
 from tests.unit.stages.audit_world import table
 
 QUERIES, DEPTH = 6, 10
@@ -166,5 +167,5 @@ def test_no_candidates_and_none_relevant_leave_measures_out(score):
 
 def test_verdicts_on_other_candidates_are_refused(score):
     strange = table(VERDICTS, [("x", "y", 0.0, 0.0, True, "")])
-    with pytest.raises(DataError, match=r"none of the 1 verdicts of 'sieve' is on one of the 60 candidates.*'x'"):
+    with refuses(DataError, "evaluation.score_negatives_none_verdicts", n_verdicts=1, judge="sieve"):
         score({"candidates": candidates(), "verdicts": {"sieve": strange}})

@@ -10,6 +10,7 @@ import noisyir
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.engine.observe import Silent
 from noisyir.engine.store import open_store
+from tests.refusals import refuses
 from tests.unit.front.conftest import CHEAP, WRONG
 
 
@@ -52,7 +53,7 @@ def test_the_judgements_of_a_test_split_are_audited_and_not_applied(pairs):
     assert sorted(found.table["query"].to_pylist()) == sorted(asked)
     assert pairs[3]["query"] in found.table["query"].to_pylist()[:2], "the wrong one of them"
     assert "12 relevant judgements of test" in str(found) and "1 repeated rows left out" in str(found)
-    with pytest.raises(ConfigError, match=r"apply\(\) is for training pairs: test is never changed"):
+    with refuses(ConfigError, "app.training_pairs_never_changed", asked="apply()", audited="test"):
         found.judged(judged(found, pairs, 12)).apply(force=True)
 
 
@@ -88,7 +89,7 @@ def test_verdicts_add_up(found, pairs):
 
 
 def test_what_is_applied_is_judged_first_and_the_cure_that_is_named_works(found, pairs, tmp_path):
-    with pytest.raises(ConfigError, match=r"fill the column verdict .* of \.sample\(50\)") as error:
+    with refuses(ConfigError, "app.needs_know_how_many") as error:
         found.apply()
     assert "--" not in str(error.value)
     known = found.judged(judged(found, pairs, 24))
@@ -103,7 +104,7 @@ def test_what_is_applied_is_judged_first_and_the_cure_that_is_named_works(found,
 
 def test_too_small_a_sample_is_refused_unless_forced(found, pairs):
     few = found.judged(judged(found, pairs, 5))
-    with pytest.raises(ConfigError, match="force=True"):
+    with refuses(ConfigError, "app.wants_random_sample_least", force="force=True"):
         few.apply()
     assert few.apply(force=True).pairs.num_rows == len(pairs)
 
@@ -123,13 +124,13 @@ def test_columns_are_mapped_and_documents_may_come_apart(pairs):
 
 
 def test_errors_are_the_packages_own_lines(pairs, found):
-    with pytest.raises(DataError, match="does not tell the columns of query"):
+    with refuses(DataError, "data.refused_2"):
         noisyir.audit([{"a": 1, "document": "b"}])
     with pytest.raises(ConfigError, match="did you mean"):
         noisyir.audit(pairs, settings={"detect.treshold": 0.5})
-    with pytest.raises(ConfigError, match=r"settings\['detect.threshold'\] must be"):
+    with refuses(ConfigError, "methods.settings_must_number_text", name="detect.threshold"):
         noisyir.audit(pairs, settings={"detect.threshold": {1}})
-    with pytest.raises(DataError, match="the verdict must be"):
+    with refuses(DataError, "audits.verdict_must_empty_found"):
         found.judged([("a", "b", "perhaps")])
 
 

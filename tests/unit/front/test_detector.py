@@ -13,6 +13,7 @@ from noisyir.base.errors import DataError
 from noisyir.detection.combine import Scores, combined
 from noisyir.detection.detect import detect
 from noisyir.detection.settings import DetectParams
+from tests.refusals import refuses
 
 RNG = np.random.default_rng(0)
 WRONG = np.arange(1000) >= 700
@@ -78,11 +79,11 @@ def test_settings_survive_a_clone_and_a_pipeline():
 def test_what_is_missing_or_of_another_shape_is_said():
     with pytest.raises(NotFittedError):
         NoiseDetector().predict(SCORES)
-    with pytest.raises(DataError, match="made-up pairs"):
+    with refuses(DataError, "detection.method_null_goes_scores"):
         NoiseDetector("null").fit(SCORES)
-    with pytest.raises(DataError, match=r"must have \(1000, draws\)"):
+    with refuses(DataError, "detection.null_shape_must", wanted="(1000, draws)"):
         NoiseDetector().fit(SCORES, null=DRAWS[:5])
-    with pytest.raises(DataError, match="no kind 'easy'"):
+    with refuses(DataError, "detection.null_no_kind", strangers="easy"):
         NoiseDetector().fit(SCORES, null={"easy": DRAWS})
     with pytest.raises(ValueError, match="NaN"):
         NoiseDetector().fit([1.0, np.nan])

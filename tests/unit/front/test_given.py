@@ -9,6 +9,7 @@ from datasets import Dataset, DatasetDict
 
 from noisyir.base.errors import DataError
 from noisyir.front.api.given import as_file, as_table, documents_file
+from tests.refusals import refuses
 
 ROWS = [("q one", "d one"), ("q two", "d two"), ("q three", "d one")]
 COLUMNS = {"query": [query for query, _ in ROWS], "document": [document for _, document in ROWS]}
@@ -85,5 +86,5 @@ def test_what_is_no_table_is_refused_in_a_line(rows, said):
 
 
 def test_a_list_of_texts_is_no_corpus(tmp_path):
-    with pytest.raises(DataError, match="which no pair can name"):
+    with refuses(DataError, "front.corpus_list_texts_no"):
         documents_file(["one", "two"], tmp_path)

@@ -8,6 +8,7 @@ from noisyir.base.errors import ConfigError, StoreError
 from noisyir.engine.store import open_store
 from noisyir.front.api.train import _with_methods
 from noisyir.methods.plans.experiment import Experiment
+from tests.refusals import refuses
 
 QUICK = {
     "train.epochs": 2, "train.batch_size": 8, "train.learning_rate": 0.01, "bm25_index.engine": "bm25s",
@@ -40,7 +41,7 @@ def test_what_comes_out_is_a_model_with_measures_a_report_and_a_search(trained, 
     assert (SentenceTransformer(str(saved)).encode(texts) == trained.model.encode(texts)).all()
     card = (saved / "README.md").read_text()
     assert "zero_shot" in card and str(saved.parent) not in card
-    with pytest.raises(StoreError, match="exists already"):
+    with refuses(StoreError, "front.exists_already_name_new"):
         trained.save(saved)
 
 
@@ -73,11 +74,11 @@ def test_a_model_that_learnt_nothing_is_told_of(split):
 
 
 def test_errors_are_the_packages_own_lines(split, trained):
-    with pytest.raises(ConfigError, match="a list of names"):
+    with refuses(ConfigError, "front.methods_list_names_such"):
         noisyir.train(split, methods="dpr")
     with pytest.raises(ConfigError, match="dpr"):
         noisyir.train(split, methods=["dprr"], settings=QUICK)
-    with pytest.raises(ConfigError, match="words in it"):
+    with refuses(ConfigError, "front.search_needs_query_words"):
         trained.search(" ")
 
 
@@ -101,5 +102,5 @@ def test_a_filter_drops_candidates(split):
     assert 0 < fewer.num_rows < every.num_rows
     with pytest.raises(ConfigError, match="max_positive_cosin"):
         noisyir.mine(split, filters={"max_positive_cosin": 0.7})
-    with pytest.raises(ConfigError, match="per_query=0"):
+    with refuses(ConfigError, "methods.mine_per_query_mines"):
         noisyir.mine(split, per_query=0)

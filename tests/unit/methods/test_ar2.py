@@ -12,6 +12,7 @@ from noisyir.models.stages.init_model import INIT_MODEL, INIT_RANKER
 from noisyir.training.artifacts import NEGATIVES
 from noisyir.training.settings import TrainAr2Params, WarmUpRankerParams
 from noisyir.training.stages.warm_up_ranker import WARM_UP_RANKER
+from tests.refusals import refuses
 from tests.tiny_models import tiny_bert
 from tests.unit.stages.audit_world import table
 from tests.unit.training.test_training_stages import COUNT, TABLES
@@ -149,10 +150,10 @@ def test_what_is_left_out_or_filled_up_is_noted(play, store):
 
 
 def test_bad_input_is_refused_before_anything_is_trained(play):
-    with pytest.raises(ConfigError, match=r"no training query has a mined negative: set mine\.per_query"):
+    with refuses(ConfigError, "training.no_training_query_mined"):
         play(negatives=NEGATIVES.schema.empty_table())
     nobody = TABLES["pairs"].filter(pa.compute.equal(TABLES["pairs"]["split"], "dev"))
-    with pytest.raises(DataError, match="there are no training pairs"):
+    with refuses(DataError, "training.no_training_pairs_every"):
         play(pairs=nobody)
-    with pytest.raises(DataError, match="unknown documents, for example 'd99'"):
+    with refuses(DataError, "training.rows_pairs_name_unknown", of="documents", missing="d99"):
         play(negatives=table(NEGATIVES, [("q1", "d99", 1.0, 0)]))

@@ -8,6 +8,7 @@ from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.methods import experiments
 from noisyir.methods.plans.retrievers import train_retriever
+from tests.refusals import refuses
 from tests.tiny import SETTINGS, write_beir
 from tests.tiny_models import tiny_bert
 
@@ -155,11 +156,11 @@ def test_the_retrievers_scale_is_that_of_its_warm_up_unless_it_is_set(experiment
 
 
 def test_what_cannot_be_planned_is_refused(experiment):
-    with pytest.raises(ConfigError, match=r"ar2 learns from mined negatives alone: set mine\.per_query, to 100"):
+    with refuses(ConfigError, "methods.ar_learns_mined_negatives"):
         train_retriever(experiment("mine.per_query=0"))
-    with pytest.raises(DataError, match=r"ranker\.init\.weights=/nowhere is not a model"):
+    with refuses(DataError, "models.name_minilm_model_folder", setting="ranker.init.weights"):
         train_retriever(experiment("ranker.init.weights=/nowhere"))
-    with pytest.raises(DataError, match=r"ranker\.init\.weights is null: name minilm"):
+    with refuses(DataError, "models.null_name_minilm_model", setting="ranker.init.weights"):
         train_retriever(experiment("ranker.init.weights=null"))
 
 

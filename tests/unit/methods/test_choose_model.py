@@ -11,6 +11,7 @@ from noisyir.methods.auto import CHOOSE_MODEL, HOLD_OUT
 from noisyir.training.artifacts import CURVES, TRIAL
 from noisyir.training.settings import ChooseModelParams, HoldOutFoldParams, TrainDprParams
 from noisyir.training.stages.train_dpr import TRAIN_DPR
+from tests.refusals import refuses
 from tests.tiny_models import static_encoder
 from tests.unit.stages.audit_world import table
 
@@ -78,7 +79,7 @@ def test_where_dev_queries_are_judged_none_is_held_out(run_stage_on):
 
 def test_too_few_queries_are_refused_with_what_to_do(run_stage_on):
     few = {name: rows.slice(0, 4) for name, rows in TABLES.items()}
-    with pytest.raises(DataError, match=r"0.2 of 2 training queries are too few: give the data a dev split"):
+    with refuses(DataError, "methods.auto_chooses_held_out", share=0.2, n_texts=2):
         held(run_stage_on, tables=few)
 
 
@@ -146,7 +147,7 @@ def test_held_out_queries_are_ranked_over_the_collection_whoever_names_its_docum
 
 
 def test_without_anything_held_out_there_is_nothing_to_choose_by(chosen):
-    with pytest.raises(DataError, match="nothing to choose by"):
+    with refuses(DataError, "training.no_dev_query_relevant"):
         chosen([NONE, NONE], dpr=True, reweight=False)
 
 

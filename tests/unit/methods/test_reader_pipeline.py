@@ -20,6 +20,7 @@ from noisyir.methods.plain import Dpr
 from noisyir.methods.plans.planning import bench_of, pipeline_of
 from noisyir.readers.believed_pairs import find_confidences, most_believed
 from noisyir.readers.task import ReaderMethod
+from tests.refusals import refuses
 from tests.tiny import write_dpr
 from tests.tiny_models import tiny_bert
 from tests.tiny_squad import SETTINGS, write_squad
@@ -93,7 +94,7 @@ def test_the_pairs_that_a_reader_believes_in_are_exported_as_pairs_to_audit(worl
         most = max(value for (query_id, _), value in sums.items() if query_id == pair.query_id)
         assert row["confidence"] == pytest.approx(sums[pair.query_id, pair.doc_id]) == pytest.approx(most)
     assert cli.main(export) == 1 and "exists already" in capsys.readouterr().err
-    with pytest.raises(StoreError, match=r"'ingest' is a build of ingest without confidences, which only readers"):
+    with refuses(StoreError, "readers.build_without_confidences_only", name="ingest", stage="ingest"):
         find_confidences(store, "ingest")
 
 

@@ -10,6 +10,7 @@ from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.methods import experiments
 from noisyir.methods.plans.retrievers import train_retriever
+from tests.refusals import refuses
 from tests.tiny import SETTINGS
 from tests.tiny_models import tiny_bert
 
@@ -210,5 +211,5 @@ def test_data_without_unlabelled_queries_cannot_be_augmented_by_them(collection,
     unlabelled = {f"q{n}" for n in NEW} | {"twin"}
     (judged / "queries.jsonl").write_text("".join(line for line in lines if json.loads(line)["_id"] not in unlabelled))
     exp = experiment(*AUGMENT, f"data.path={judged}", "ranker.warm_up.epochs=1", "train.epochs=1")
-    with pytest.raises(ConfigError, match="all 24 training queries have a pair, and candidates are wanted of those"):
+    with refuses(ConfigError, "mining.all_training_queries_pair", n_training=24):
         run_experiment(exp, Choice(to="pseudo_label"), Execution(store=store, runtime=Runtime(device="cpu", threads=1)))

@@ -10,6 +10,7 @@ import torch
 
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.models.bi_encoder import choose_device, load_bi_encoder
+from tests.refusals import refuses
 from tests.tiny_models import WORDS, tiny_encoder
 
 SHAPES = {
@@ -139,6 +140,6 @@ def test_what_is_not_a_model_is_refused_in_one_line(bert, tmp_path, damage, back
 
 
 def test_a_device_that_is_not_here_is_refused():
-    with pytest.raises(ConfigError, match=r"runtime\.device=cuda:77"):
+    with refuses(ConfigError, "models.runtime_device_cannot_used", name="cuda:77"):
         choose_device("cuda:77")
     assert choose_device("cpu") == "cpu"

@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.models.cross_encoder import TextPairs, load_cross_encoder, relevance
+from tests.refusals import refuses
 from tests.tiny_models import WORDS, tiny_bert, tiny_classifier
 
 MAX_LEN = 24
@@ -137,5 +138,5 @@ def test_logits_that_are_not_finite_are_refused(copy, texts):
     weights = load_file(copy / "model.safetensors")
     weights["classifier.weight"][:] = 3e38  # finite, and what it weighs is not
     save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(DataError, match="gives 50 of 50 pairs NaN or infinite logits"):
+    with refuses(DataError, "models.cross_encoder_gives_pairs", bad=50, n_found=50):
         judged(copy, texts)

@@ -13,6 +13,7 @@ from noisyir.models.portable import padded, write_onnx
 from noisyir.models.settings import InitModelParams
 from noisyir.models.transformer_tower import last_of
 from noisyir.models.weights import weights_digest
+from tests.refusals import refuses
 from tests.tiny_models import tiny_decoder, tiny_encoder
 
 TEXTS = ["w1 w2 w3", "w4", "w5 w6 w7 w8 w9 w10 w11", "w2 w2"]
@@ -80,9 +81,9 @@ def test_fewer_layers_of_a_decoder_load_again(decoder, tmp_path):
 
 def test_a_decoder_that_does_not_say_how_it_is_pooled_is_refused_before_work(decoder):
     params = InitModelParams(backbone="transformer", weights=str(decoder))
-    with pytest.raises(DataError, match=r"set model\.pooling=last"):
+    with refuses(DataError, "models.model_weights"):
         weights_digest(params)
-    with pytest.raises(DataError, match=r"set model\.pooling=last"):
+    with refuses(DataError, "models.refused"):
         initial_bi_encoder(decoder, params.model_copy(update={"query_max_len": 9, "passage_max_len": 9}))
     assert weights_digest(params.model_copy(update={"pooling": "last"}))
 

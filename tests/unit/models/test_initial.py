@@ -11,6 +11,7 @@ from noisyir.models import transformer_tower
 from noisyir.models.bi_encoder import initial_bi_encoder, load_bi_encoder
 from noisyir.models.settings import InitModelParams
 from noisyir.models.transformer_tower import read_encoder
+from tests.refusals import refuses
 from tests.tiny_models import tiny_encoder
 
 
@@ -58,7 +59,7 @@ def test_what_the_weights_cannot_give_is_refused(bert, params, message):
 
 def test_a_static_model_is_no_start_for_a_transformer(bert, tmp_path):
     tiny_encoder(bert).save(tmp_path)
-    with pytest.raises(DataError, match=r"set model\.backbone=static"):
+    with refuses(DataError, "models.static_model_not_transformer"):
         tiny_encoder(tmp_path, backbone="transformer")
 
 

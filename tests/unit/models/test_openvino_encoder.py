@@ -10,6 +10,7 @@ import torch
 
 from noisyir.base.errors import ConfigError
 from noisyir.retrieval.encode import embed_all
+from tests.refusals import refuses
 from tests.tiny_models import WORDS, tiny_bert, tiny_encoder
 
 pytest.importorskip("openvino", reason="needs the extra: pip install 'noisyir[export]'")
@@ -73,7 +74,7 @@ def test_in_eight_bits_a_text_has_its_vector_whatever_the_width_of_its_batch(wei
 def test_a_static_model_is_refused(weights):
     from noisyir.models.openvino_encoder import OpenVinoEncoder
 
-    with pytest.raises(ConfigError, match="is for transformers, and this model is static"):
+    with refuses(ConfigError, "models.backend_openvino_transformers_model"):
         OpenVinoEncoder(tiny_encoder(weights, backbone="static"))
 
 

@@ -2,13 +2,13 @@
 
 import shutil
 
-import pytest
 import torch
 
 from noisyir.base.errors import DataError
 from noisyir.models.cross_encoder import TextPairs, load_cross_encoder
 from noisyir.models.ranker import initial_ranker, load_ranker, ranker_max_len
 from noisyir.models.settings import InitRankerParams
+from tests.refusals import refuses
 from tests.tiny_models import static_encoder, tiny_classifier, tiny_encoder
 
 QUERIES = [f"w{i}" for i in range(70)]
@@ -87,28 +87,28 @@ def test_a_classifier_of_one_label_is_taken_as_it_is_and_so_is_a_towers_encoder(
 
 def test_what_cannot_become_a_ranker_is_refused_with_the_reason(bert, tmp_path):
     static_encoder(torch.eye(8)).save(tmp_path / "static")
-    with pytest.raises(DataError, match="is a static model, not a transformer"):
+    with refuses(DataError, "models.static_model_not_transformer_2"):
         made(tmp_path / "static")
-    with pytest.raises(DataError, match="tells 2 labels apart; a ranker is a classifier of one"):
+    with refuses(DataError, "models.tells_labels_apart_ranker", num_labels=2):
         made(tiny_classifier(tmp_path / "two", labels=2))
-    with pytest.raises(DataError, match=r"has 2 layers; ranker\.init\.layers asks for 3"):
+    with refuses(DataError, "models.layers_init_layers_asks", num_hidden_layers=2, kind="ranker"):
         made(bert, layers=3)
-    with pytest.raises(DataError, match=r"reads at most 64 tokens; ranker\.init\.max_len asks for 65"):
+    with refuses(DataError, "models.reads_most_tokens_init", limit=64, kind="ranker"):
         made(bert, max_len=65)
     bare = shutil.copytree(bert, tmp_path / "bare")
     (bare / "tokenizer.json").unlink()
-    with pytest.raises(DataError, match=r"has no tokenizer\.json"):
+    with refuses(DataError, "models.refused_2"):
         made(bare)
     broken = shutil.copytree(bert, tmp_path / "broken")
     (broken / "model.safetensors").write_bytes(b"nothing")
-    with pytest.raises(DataError, match="cannot become a ranker"):
+    with refuses(DataError, "models.refused_2", fails="cannot become a ranker"):
         made(broken)
     pickled = shutil.copytree(bert, tmp_path / "pickled")
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
-    with pytest.raises(DataError, match="cannot become a ranker"):
+    with refuses(DataError, "models.refused_2", fails="cannot become a ranker"):
         made(pickled)
 
 
 def test_a_folder_without_settings_is_no_ranker(bert, tmp_path):
-    with pytest.raises(DataError, match=r"is not a ranker: ranker\.json"):
+    with refuses(DataError, "models.refused_2", fails="is not a ranker: ranker.json"):
         load_ranker(tiny_classifier(tmp_path / "classifier"), "cpu")

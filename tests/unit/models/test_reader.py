@@ -1,12 +1,12 @@
 """The reader: made from an encoder, saved, read again; what it says of windows and their spans."""
 
 import numpy as np
-import pytest
 import torch
 
 from noisyir.base.errors import DataError
 from noisyir.readers.model import Spans, initial_reader, load_reader
 from noisyir.readers.settings import InitReaderParams
+from tests.refusals import refuses
 from tests.tiny_models import static_encoder
 
 QUESTIONS = [f"w{i} w{i + 1}" for i in range(40)]
@@ -86,14 +86,14 @@ def test_vectors_are_means_of_the_tokens_they_are_named_after(bert):
 
 
 def test_what_cannot_be_a_reader_is_refused(bert, tmp_path):
-    with pytest.raises(DataError, match=r"reader.init.max_len=16 leaves 3 tokens for a passage"):
+    with refuses(DataError, "readers.reader_init_max_len", max_len=16, room=3):
         made(bert, max_len=16, question_max_len=10)
-    with pytest.raises(DataError, match=r"reads at most 64 tokens; reader.init.max_len asks for 65"):
+    with refuses(DataError, "models.reads_most_tokens_init", limit=64, kind="reader"):
         made(bert, max_len=65)
-    with pytest.raises(DataError, match=r"has 2 layers; reader.init.layers asks for 3"):
+    with refuses(DataError, "models.layers_init_layers_asks", num_hidden_layers=2, kind="reader"):
         made(bert, layers=3)
     static_encoder(torch.eye(4)).save(tmp_path / "static")
-    with pytest.raises(DataError, match=r"static model, not a transformer: name another in reader.init.weights"):
+    with refuses(DataError, "models.static_model_not_transformer_2", kind="reader"):
         made(tmp_path / "static")
-    with pytest.raises(DataError, match=r"is not a reader"):
+    with refuses(DataError, "models.refused_2", fails="is not a reader"):
         load_reader(bert, "cpu")

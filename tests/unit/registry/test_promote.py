@@ -22,6 +22,7 @@ from noisyir.front.cli import main
 from noisyir.registry.backend import Backend, connect
 from noisyir.registry.evaluation import PER_QUERY
 from noisyir.registry.promote import before, decisions, promote, roll_back
+from tests.refusals import refuses
 from tests.unit.registry.conftest import run_tiny
 
 NAME = "noisyir-retriever"
@@ -158,7 +159,7 @@ def test_roll_back_restores_the_champions_before_one_by_one(add: Add, backend, s
     assert again.verdict == "refused" and "it was rolled back at" in again.reasons[0] and champion(backend) == "6"
     assert promote(NAME, "9", PARAMS, store=store).verdict == "promoted"
     assert [roll_back(NAME, store=store).champion_after for _ in range(2)] == ["6", "3"]
-    with pytest.raises(StoreError, match=r"v3: the log in .* knows no champion before it; promote another"):
+    with refuses(StoreError, "registry.log_knows_no_champion"):
         roll_back(NAME, store=store)
     assert champion(backend) == "3" and decisions(store, NAME)[0]["verdict"] == "rolled back"
 
@@ -195,7 +196,7 @@ def test_the_log_is_only_ever_added_to(add: Add, store: Store):
     promote(NAME, None, PARAMS, store=store)
     (path,) = (Path(store.root) / ".promotions").iterdir()
     text = path.read_bytes()
-    with pytest.raises(StoreError, match="no decision is ever overwritten"):
+    with refuses(StoreError, "engine.json_already_no_decision"):
         store.promotions.record(path.stem, {"model": NAME})
     add(0.1)
     promote(NAME, None, PARAMS, store=store)

@@ -8,6 +8,7 @@ from noisyir.training.bi_encoder import train
 from noisyir.training.learner import Contrastive
 from noisyir.training.settings import TrainDprParams
 from noisyir.training.validation import dev_mrr
+from tests.refusals import refuses
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import toy_held, toy_pairs, training_context
 
@@ -75,7 +76,7 @@ def test_the_loss_curve_is_the_mean_of_the_steps_it_stands_for(bert, tmp_path, m
 
 def test_a_pool_of_its_own_without_hard_negatives_is_an_error(bert, tmp_path):
     encoder = tiny_encoder(bert)
-    with pytest.raises(ConfigError, match=r"train\.pool=own with hard_negatives=0 leaves nothing to compete"):
+    with refuses(ConfigError, "training.train_pool_own_hard"):
         train(encoder, toy_pairs(encoder), None, TrainDprParams(pool="own"), Contrastive(), training_context(tmp_path))
 
 
@@ -89,7 +90,7 @@ def test_pools_of_their_own_teach_too(bert, tmp_path):
 
 def test_patience_without_dev_queries_is_an_error(bert, tmp_path):
     encoder = tiny_encoder(bert)
-    with pytest.raises(ConfigError, match=r"train\.patience=2 needs dev queries"):
+    with refuses(ConfigError, "training.train_patience_needs_dev", patience=2):
         train(encoder, toy_pairs(encoder), None, TrainDprParams(patience=2), Contrastive(), training_context(tmp_path))
 
 
@@ -124,5 +125,5 @@ def test_a_diverging_run_ends_with_advice(bert, tmp_path):
     encoder = tiny_encoder(bert, similarity="dot")
     params = TrainDprParams(epochs=50, batch_size=8, scale=1e20, warmup_ratio=0.0)
     params = params.model_copy(update={"learning_rate": 1e20})  # which no one may set
-    with pytest.raises(DataError, match=r"loss is \S+ at step \d+; lower train.learning_rate"):
+    with refuses(DataError, "training.training_diverged_loss_step", rate="train.learning_rate"):
         train(encoder, toy_pairs(encoder), None, params, Contrastive(), training_context(tmp_path))

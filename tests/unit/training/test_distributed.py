@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from noisyir.base.errors import ConfigError
 from noisyir.engine.processes import PeerLostError, run_together
 from noisyir.training.distributed import World, device_of, world
+from tests.refusals import refuses
 from tests.unit.training.crew import CASES, RUNS, compute, wait_in_vain
 
 
@@ -66,7 +67,7 @@ def test_each_thing_is_dealt_to_one_process_and_all_have_alike(lengths, size):
 
 def test_a_process_that_does_not_come_is_not_waited_for_for_ever(tmp_path):
     began = time.monotonic()
-    with pytest.raises(PeerLostError, match=r"did not answer within runtime\.peer_seconds"):
+    with refuses(PeerLostError, "training.training_process_lost_others"):
         run_together(wait_in_vain, 2, (tmp_path / "meeting",), print)
     assert time.monotonic() - began < 60
 
@@ -83,5 +84,5 @@ def test_each_process_draws_dropout_of_its_own_and_another_number_other_ones():
 
 def test_gpus_are_not_shared_out_of_nothing(monkeypatch):
     assert device_of(1, 2, "cpu") == "cpu"
-    with pytest.raises(ConfigError, match=r"runtime\.processes with runtime\.device=meta: set auto, cuda or cpu"):
+    with refuses(ConfigError, "training.runtime_processes_runtime_device", setting="meta"):
         device_of(1, 2, "meta")

@@ -6,6 +6,7 @@ import pytest
 
 from noisyir.base.errors import DataError
 from noisyir.training import examples
+from tests.refusals import refuses
 from tests.tiny_models import tiny_encoder
 
 QUERIES = pa.table(
@@ -74,14 +75,14 @@ def test_an_unknown_document_or_query_is_named(bert):
     encoder = tiny_encoder(bert)
     train, queries = examples.training_queries(PAIRS, QUERIES)
     none = train.select(["query_id", "doc_id"]).slice(0, 0)
-    with pytest.raises(DataError, match="unknown documents, for example 'x'"):
+    with refuses(DataError, "training.rows_pairs_name_unknown", of="documents", missing="x"):
         examples.training_pairs(encoder, train, queries, documents(encoder, ["u", "w"]), none)
-    with pytest.raises(DataError, match="unknown queries, for example 'b'"):
+    with refuses(DataError, "training.rows_pairs_name_unknown", of="queries", missing="b"):
         examples.training_pairs(encoder, train, queries.slice(0, 1), documents(encoder, ["u", "w", "x"]), none)
 
 
 def test_no_training_pairs_is_an_error():
-    with pytest.raises(DataError, match="there are no training pairs"):
+    with refuses(DataError, "training.no_training_pairs_every"):
         examples.training_queries(PAIRS.slice(3), QUERIES)
 
 
@@ -104,7 +105,7 @@ def test_documents_of_equal_title_and_text_are_one_passage(bert):
     assert read.same.tolist() == [0, 1, 0, 1, 4, 5, 0]  # g reads as a does, title and all
     assert len(read.tokens) == 7
     assert read.passages(pa.array(["f", "g", "d", "b"])).tolist() == [5, 0, 1, 1]
-    with pytest.raises(DataError, match="1 rows of the pairs name unknown documents, for example 'x'"):
+    with refuses(DataError, "training.rows_pairs_name_unknown", null_count=1, of="documents"):
         read.passages(pa.array(["a", "x"]))
     fewer = examples.read_documents(encoder, corpus.to_batches(2), pa.array(["c", "d", "g"]))
     assert fewer.same.tolist() == [0, 1, 0], "the first of those that are read"

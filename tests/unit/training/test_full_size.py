@@ -21,6 +21,7 @@ from noisyir.training.full_size import (
 from noisyir.training.learner import Contrastive
 from noisyir.training.settings import TrainDprParams, WarmUpRankerParams
 from noisyir.training.throughput import transformer_flops, transformer_size
+from tests.refusals import refuses
 from tests.tiny_models import tiny_bert
 
 BASE = {"backbone": "transformer", "weights": "google-bert/bert-base-uncased", "pooling": "cls"}
@@ -112,5 +113,5 @@ def test_lists_at_once_lower_a_rankers_memory():
 
 
 def test_a_model_that_is_neither_here_nor_known_is_said_in_a_line():
-    with pytest.raises(DataError, match=r"^nobody/knows is not here, and its shape is not known: fetch it$"):
+    with refuses(DataError, "training.not_shape_not_known", weights="nobody/knows"):
         cost(InitModelParams(backbone="transformer", weights="nobody/knows"))

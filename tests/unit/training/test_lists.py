@@ -2,13 +2,13 @@
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import CORPUS, NOISY_PAIRS, QUERIES
 from noisyir.training.artifacts import NEGATIVES
 from noisyir.training.batches import Ragged
 from noisyir.training.lists import ListBatches, Lists, ranking_lists, read_texts
+from tests.refusals import refuses
 from tests.unit.stages.audit_world import table
 
 QUERY = [("q1", "alpha", "train"), ("q0", "beta", "train"), ("twin", "alpha", "train"), ("idle", "gamma", "train")]
@@ -89,21 +89,21 @@ def test_random_training_passages_stand_in_and_none_is_known_to_be_right():
 
 
 def test_without_any_negative_there_is_nothing_to_learn_from():
-    with pytest.raises(ConfigError, match=r"no training query has a mined negative: set mine\.per_query"):
+    with refuses(ConfigError, "training.no_training_query_mined"):
         made(mined=[("idle", "d2")])
-    with pytest.raises(ConfigError, match="no training query has a mined negative"):
+    with refuses(ConfigError, "training.no_training_query_mined"):
         made(mined=[("q1", "d4")])
 
 
 def test_a_query_that_everything_is_right_for_cannot_be_filled_up():
     everything = [("q0", doc_id) for doc_id in DOCUMENTS] + [("q1", "d1")]
     lists = made(pairs=everything, mined=[("q1", "d2")])
-    with pytest.raises(DataError, match="query 'beta' has too few mined negatives, and nearly all training passages"):
+    with refuses(DataError, "training.query_too_few_mined", as_py="beta"):
         lists.draw(2, np.random.default_rng(0))
 
 
 def test_an_unknown_document_is_named():
-    with pytest.raises(DataError, match=r"name unknown documents, for example 'd9'"):
+    with refuses(DataError, "training.rows_pairs_name_unknown", of="documents", missing="d9"):
         made(mined=[("q0", "d9")])
 
 

@@ -29,9 +29,7 @@ class Classifier(MachineJudge):
         from noisyir.models.weights import locate_classifier
 
         if budget.unit == "tokens":
-            raise ConfigError(
-                f"{_SETTING} reads on this machine, where tokens cost nothing: give --judge-budget in pairs (1000)"
-            )
+            raise ConfigError("audits.reads_machine_tokens_cost", setting=_SETTING)
         locate_classifier(self._place, _SETTING)
 
     @property

@@ -66,7 +66,7 @@ class KeptAnswers:
             if not whole:  # else the next answer would go on with the half line
                 os.write(self._file, b"\n")
         except OSError as error:
-            raise StoreError(f"cannot keep a judge's answers in {path}: {error}") from error
+            raise StoreError("audits.cannot_keep_judges_answers_2", path=path, error=error) from error
 
     def __enter__(self) -> Self:
         return self
@@ -81,9 +81,9 @@ class KeptAnswers:
         try:
             written = os.write(self._file, line)
         except OSError as error:
-            raise StoreError(f"cannot keep a judge's answers in {self.path}: {error}") from error
+            raise StoreError("audits.cannot_keep_judges_answers_2", path=self.path, error=error) from error
         if written < len(line):
-            raise StoreError(f"cannot keep a judge's answers in {self.path}: the disk is full")
+            raise StoreError("audits.cannot_keep_judges_answers", path=self.path)
 
     def _read(self, wanted: Set[str]) -> bool:
         """Find the wanted answers, the last of each; whether the file ends with a whole line."""
@@ -144,7 +144,7 @@ class EndpointJudge(MachineJudge):
         """ConfigError as `address_of`; MissingPackageError without httpx."""
         address = address_of(self.url)
         if find_spec("httpx") is None:
-            raise MissingPackageError(f"--judge-url needs a package: {install_hint('judge')}")
+            raise MissingPackageError("audits.judge_url_needs_package", install_hint=install_hint("judge"))
         refuse_odd_host(address)
 
     def expected_tokens(self, question: Question) -> float:

@@ -28,8 +28,8 @@ def run(
 
     rows = {Path(folder).resolve().name: folder for folder in folders}
     if len(rows) < len(folders):
-        raise ConfigError("two folders have one name, and a row is called by its folder: rename one")
+        raise ConfigError("front.two_folders_name_row")
     if missing := next((folder for folder in folders if not Path(folder).is_dir()), None):
-        raise ConfigError(f"{missing} is no folder: `noisyir protocol write FOLDER` makes the pairs that rows are for")
+        raise ConfigError("front.no_folder_noisyir_protocol", missing=missing)
     given = f"given={json.dumps(rows)}"  # not given.NAME: a name may have dots
     return noise.run([*(settings or []), given], suite=suite, data=data, own=own, jobs=jobs, out=out, store=store)

@@ -10,6 +10,7 @@ from noisyir.audits.model_judges.account import AskedPair, account
 from noisyir.audits.model_judges.answer_records import ByPeople, ModelJudgement, write_judgements
 from noisyir.audits.model_judges.judges import Answer, JudgeUsage
 from noisyir.base.errors import DataError, StoreError
+from tests.refusals import refuses
 
 WRONG, CLEAN, UNCLEAR = Answer("wrong", 1.0), Answer("clean", 0.0), Answer("unclear", 0.5)
 PAIRS = 5000
@@ -132,9 +133,9 @@ def test_a_model_s_judgements_are_no_person_s(tmp_path):
     lines = path.read_bytes().split(b"\n")
     assert [ModelJudgement(**json.loads(line)) for line in lines[:-1]] == said and lines[-1] == b""
     assert [file.name for file in path.parent.iterdir()] == [path.name]
-    with pytest.raises(DataError, match="holds no verdict of a person"):
+    with refuses(DataError, "audits.holds_no_verdict_person"):
         given_judgements([str(path)])
     path.chmod(0o600)
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot write"):
+    with refuses(StoreError, "audits.cannot_write_2"):
         write_judgements(said, tmp_path / "file" / "model_judgements.jsonl")

@@ -8,6 +8,7 @@ from noisyir.audits.model_judges.judges import Question, QuestionQueue
 from noisyir.audits.model_judges.judges.classifier import Classifier
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.engine.runtime import Runtime
+from tests.refusals import refuses
 from tests.tiny_models import WORDS, tiny_bert, tiny_classifier
 
 
@@ -50,10 +51,10 @@ def test_its_name_tells_its_weights_and_no_folder(tmp_path):
 
 
 def test_what_is_no_classifier_is_refused_before_any_work(tmp_path):
-    with pytest.raises(DataError, match=r"--judge-model=.*nowhere"):
+    with refuses(DataError, "models.name_minilm_model_folder", setting="--judge-model"):
         Classifier(model=str(tmp_path / "nowhere")).check(Budget.parse("5"))
-    with pytest.raises(ConfigError, match="budget in pairs"):
+    with refuses(ConfigError, "audits.reads_machine_tokens_cost"):
         Classifier(model=str(tiny_classifier(tmp_path / "judge"))).check(Budget.parse("5k tokens"))
     encoder = Classifier(model=str(tiny_bert(tmp_path / "encoder")), max_len=32)
-    with pytest.raises(DataError, match="is not a sequence classifier"):
+    with refuses(DataError, "models.file_no", fails="is not a sequence classifier"):
         encoder.ask(QuestionQueue(questions(1), Budget.parse("5"), tmp_path, Runtime(device="cpu"), lambda *_: None))

@@ -14,6 +14,7 @@ from noisyir.audits.model_judges.judges.endpoint import KEPT
 from noisyir.base.errors import ConfigError
 from noisyir.engine.runtime import Runtime
 from tests.judge_server import Reaction, chances, decision, judge_server, says, verdict
+from tests.refusals import refuses
 
 PAIRS = [Question(f"question {number}", f"document {number}") for number in range(12)]
 QUICK = {"model": "m", "seconds": 5.0, "pause": 0.01, "at_once": 2}
@@ -161,5 +162,5 @@ def test_a_dead_endpoint_stops_however_small_the_budget(tmp_path):
 
 @pytest.mark.parametrize("host", ["xn--", "xn--a", "a..b", "a" * 70, "h\x7f"])
 def test_hosts_that_cannot_be_are_refused_before_any_work(host):
-    with pytest.raises(ConfigError, match="--judge-url"):
+    with refuses(ConfigError, "audits.judge_url_names_host"):
         Chat(url=f"https://{host}/v1", model="m").check(Budget.parse("1"))
