@@ -35,7 +35,7 @@ from noisyir.engine.store import Store
 from noisyir.evaluation.recommendation import hybrid_of
 from noisyir.evaluation.significance import crossed_t_test
 from noisyir.methods.plans.experiment import Experiment
-from noisyir.methods.plans.left_out import MANY, trials_pay
+from noisyir.methods.plans.left_out import trials_pay
 from noisyir.registry.evaluation import read_evaluation, read_recommendation
 
 DRAWN, KEPT_APART = ("data.hold_out={dev: 0.2, test: 0.1}",), ("data.promotion_share=0.5", "train.patience=2")
@@ -128,7 +128,7 @@ def run_file(name: str, pairs: Pairs, store: Store) -> tuple[Experiment, Outcome
     split = dict(zip(queries["text"].to_pylist(), queries["split"].to_pylist(), strict=True))
     _write(path, [("question", "answer", "split"), *((*row[:2], split[row[0]]) for row in pairs if row[0] in split)])
     exp = experiment_for(str(path), overrides=KEPT_APART)
-    tried, _ = trials_pay(exp.model.backbone, exp.data.count_pairs(MANY))
+    tried, _ = trials_pay(exp.model.backbone, exp.data.summary().pairs)
     methods = "[dpr, auto]" if tried else "[dpr]"
     exp = experiment_for(str(path), overrides=[*KEPT_APART, f"methods={methods}"])
     return exp, run_experiment(exp, Choice(), execution)

@@ -5,8 +5,9 @@ from prefect.artifacts import create_table_artifact
 from prefect.logging import get_run_logger
 
 from flows.experiment import writable_store
-from noisyir.app.fetching import Kind, source_of
 from noisyir.app.fetching import fetch as bring
+from noisyir.app.fetching import source_of
+from noisyir.engine.hub import Kind
 
 
 @flow(name="fetch", flow_run_name="fetch {name_or_url}", persist_result=False)
@@ -35,11 +36,10 @@ def fetch(
     if found is None or again:
         log, source = get_run_logger(), source_of(name_or_url, revision, kind)
         log.info("%s: %d bytes in %d files", name_or_url, sum(source.sizes.values()), len(source.sizes))
-        with artifacts.locks.in_use():
-            found = bring(
-                artifacts, source, name_or_url, name,
-                lambda file, done, total: log.info("%s is in: %d of %d bytes", file, done, total),
-            )  # fmt: skip
+        found = bring(
+            artifacts, source, name_or_url, name,
+            lambda file, done, total: log.info("%s is in: %d of %d bytes", file, done, total),
+        )  # fmt: skip
     create_table_artifact(
         key="fetched",
         table=[{"file": name, "bytes": size, "sha256": digest} for name, (size, digest) in found.files.items()],

@@ -1,23 +1,29 @@
 """Bringing models and data sets into the store, under their digests: from the Hugging Face Hub, a URL, or a path."""
 
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
-from typing import Any, Literal, Protocol
+from typing import Any
 
+from pydantic import Field
+
+from noisyir.base.artifact import Artifact
 from noisyir.base.errors import DataError, MissingPackageError
-from noisyir.base.settings import places_of
+from noisyir.base.settings import Params, places_of
 from noisyir.data.limits import refuse_special
+from noisyir.engine.build_stage import run_stage
+from noisyir.engine.hub import Kind, download, files_of
 from noisyir.engine.outside_errors import one_line
 from noisyir.engine.remote.copies import patient_options
-from noisyir.engine.remote.fetched import FetchedSet
+from noisyir.engine.remote.fetched import FILES, STAGE, FetchedSet, key_of_name
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Job, Stage, Step
 from noisyir.engine.store import Store
 from noisyir.methods.plans.experiment import Experiment
 
-Kind = Literal["model", "dataset"]
 Tell = Callable[[str, int, int], None]
 """Told of each file that is in: its name, bytes so far and in all."""
 
@@ -26,118 +32,100 @@ _OTHER_RUNTIMES = {"onnx", "openvino"}
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
 
-class FileSource(Protocol):
-    """Where files come from: their sizes by name, before any is brought, and each on its way."""
+class FetchParams(Params):
+    """The name by which settings call a set."""
 
-    revision: str | None
-    single: bool
+    name: str = Field(description="the name")
+
+
+@dataclass
+class FileSource:
+    """Where files come from: their sizes by name, before any is brought, and what brings one below a folder."""
+
     sizes: dict[str, int]
-
-    def bring(self, name: str, folder: Path) -> Path:
-        """A local file with these bytes: in `folder`, unless they are on this machine already."""
-
-
-@dataclass
-class Hub:
-    """A repository of the Hugging Face Hub, or of the server at HF_ENDPOINT, at the commit that a revision is now."""
-
-    name: str
-    revision: str | None
-    kind: Kind
-    single: bool = False
-
-    def __post_init__(self) -> None:
-        from huggingface_hub import HfApi
-
-        try:
-            about: Any = HfApi().repo_info(self.name, revision=self.revision, repo_type=self.kind, files_metadata=True)
-        except Exception as error:  # of the network, of the server, of the name: each library's own
-            raise DataError(
-                "app.cannot_fetched_hub", name=self.name, kind=self.kind, one_line=one_line(error)
-            ) from error
-        self.revision = about.sha
-        found = {file.rfilename: file.size or 0 for file in about.siblings or ()}
-        self.sizes = {name: size for name, size in found.items() if self.kind == "dataset" or _is_of_model(name)}
-        if self.kind == "model" and not any(name.endswith(".safetensors") for name in self.sizes):
-            raise DataError("app.no_safetensors_file_pickled", name=self.name, revision=self.revision)
-
-    def bring(self, name: str, folder: Path) -> Path:
-        """Download one file."""
-        from huggingface_hub import hf_hub_download
-
-        try:
-            return Path(hf_hub_download(self.name, name, revision=self.revision, repo_type=self.kind, local_dir=folder))
-        except Exception as error:
-            raise DataError("app.cannot_fetched", name=name, name_2=self.name, one_line=one_line(error)) from error
-
-
-@dataclass
-class Files:
-    """A file or a folder: a path of this machine, or a URL of fsspec's, such as s3://bucket/folder."""
-
-    url: str
+    bring: Callable[[str, Path], None]
     revision: str | None = None
-
-    def __post_init__(self) -> None:
-        from fsspec.core import url_to_fs
-
-        options = patient_options(self.url.partition("://")[0])
-        try:
-            self._fs, root = url_to_fs(self.url, **options)
-            web = self.url.startswith(("http://", "https://"))
-            self.single = web or self._fs.isfile(root)
-            found: Any = [root] if self.single else sorted(self._fs.find(root))
-            start = 0 if self.single else len(root.rstrip("/")) + 1
-            if "file" in self._fs.protocol:
-                for path in found:
-                    refuse_special(Path(path))
-            names = {_name_in(path, start, single=self.single): path for path in found}
-            self._paths = {name: path for name, path in names.items() if not _is_hidden(name)}
-            self.sizes = {name: int(self._fs.size(path) or 0) for name, path in self._paths.items()}
-        except ImportError as error:
-            raise MissingPackageError("app.fetching_needs_package", url=self.url, one_line=one_line(error)) from error
-        except (OSError, ValueError) as error:
-            raise DataError("app.cannot_fetched_2", url=self.url, one_line=one_line(error)) from error
-        if not self.sizes:
-            raise DataError("app.cannot_fetched_no_file", url=self.url)
-
-    def bring(self, name: str, folder: Path) -> Path:
-        """The file itself where it is on this machine, else a copy."""
-        if "file" in self._fs.protocol:
-            return Path(self._paths[name])
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        self._fs.get_file(self._paths[name], str(target))
-        return target
+    single: bool = False
 
 
 def source_of(place: str, revision: str | None = None, kind: Kind = "model") -> FileSource:
     """The source that a path, a URL or a name of the Hub means.  DataError where there is nothing of that name."""
     if "://" in place or Path(place).expanduser().exists():
-        return Files(place if "://" in place else str(Path(place).expanduser().absolute()))
+        return _files(place if "://" in place else str(Path(place).expanduser().absolute()))
     if not _HUB_NAME.fullmatch(place):
         raise DataError("app.neither_file_folder_url", place=place)
-    return Hub(place, revision, kind)
+    return _repository(place, revision, kind)
+
+
+def _repository(name: str, revision: str | None, kind: Kind) -> FileSource:
+    """A repository of the Hugging Face Hub, or of the server at HF_ENDPOINT, at the commit that a revision is now."""
+    commit, found = files_of(name, kind, revision)
+    sizes = {file: size for file, size in found.items() if kind == "dataset" or _is_of_model(file)}
+    if kind == "model" and not any(file.endswith(".safetensors") for file in sizes):
+        raise DataError("app.no_safetensors_file_pickled", name=name, commit=commit)
+    return FileSource(sizes, partial(download, name, kind, commit), commit)
+
+
+def _files(url: str) -> FileSource:
+    """A file or a folder: a path of this machine, or a URL of fsspec's, such as s3://bucket/folder."""
+    from fsspec.core import url_to_fs
+
+    try:
+        fs, root = url_to_fs(url, **patient_options(url.partition("://")[0]))
+        single = url.startswith(("http://", "https://")) or fs.isfile(root)
+        found: Any = [root] if single else sorted(fs.find(root))
+        if "file" in fs.protocol:
+            for path in found:
+                refuse_special(Path(path))
+        start = 0 if single else len(root.rstrip("/")) + 1
+        paths = {_name_in(path, start, single=single): path for path in found}
+        sizes = {name: int(fs.size(path) or 0) for name, path in paths.items() if not _is_hidden(name)}
+    except ImportError as error:
+        raise MissingPackageError("app.fetching_needs_package", url=url, one_line=one_line(error)) from error
+    except (OSError, ValueError) as error:
+        raise DataError("app.cannot_fetched", url=url, one_line=one_line(error)) from error
+    if not sizes:
+        raise DataError("app.cannot_fetched_no_file", url=url)
+
+    def bring(name: str, folder: Path) -> None:
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fs.get_file(paths[name], str(target))
+
+    return FileSource(sizes, bring, single=single)
 
 
 def fetch(
     store: Store, source: FileSource, place: str, name: str | None = None, tell: Tell = lambda *_: None
 ) -> FetchedSet:
-    """Bring all files of a source into the store, one after another, and have `name` mean them (None: `place`)."""
-    files, done, total = {}, 0, sum(source.sizes.values())
-    scratch = store.home / "fetching"
-    scratch.mkdir(parents=True, exist_ok=True)
+    """Build the set that `name` means from now on (None: `place`) from all files of a source."""
     for file in source.sizes:
         if ".." in PurePosixPath(file).parts or file.startswith("/"):
             raise DataError("app.not_fetched_would_lie", place=place, file=file)
-        with TemporaryDirectory(dir=scratch) as folder:
-            files[file] = store.fetched.add_file(source.bring(file, Path(folder)))
-        done += files[file][0]
+    params = FetchParams(name=name or place)
+    stage = Stage(
+        name=STAGE,
+        version=1,
+        params=FetchParams,
+        reads={},
+        writes={FILES: Artifact(FILES, 1)},
+        run=partial(_bring_all, source=source, tell=tell),
+        pool="driver",
+    )
+    # The key is the name's.  Source and revision tell its builds apart although their bytes are the same.
+    inputs = {"source": place, "revision": source.revision or ""}
+    step = Step(stage.name, stage, params, None, inputs, key_of_name(params.name))
+    return FetchedSet.of(run_stage(step, inputs, refresh=True, store=store, runtime=Runtime()).meta)
+
+
+def _bring_all(job: Job[FetchParams], source: FileSource, tell: Tell) -> None:
+    folder, done, total = job.new_folder(FILES), 0, sum(source.sizes.values())
+    for file in source.sizes:
+        source.bring(file, folder)
+        done += (folder / file).stat().st_size
         tell(file, done, total)
-    now = datetime.now(UTC).isoformat()
-    found = FetchedSet(name or place, place, source.revision, now, source.single, files)
-    store.fetched.name(found)
-    return found
+    shutil.rmtree(folder / ".cache", ignore_errors=True)  # huggingface_hub's own notes
+    job.note("single", source.single)
 
 
 @dataclass(frozen=True)

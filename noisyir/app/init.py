@@ -16,7 +16,7 @@ from noisyir.app.own_data import experiment_for
 from noisyir.app.recommending import Advice, Profile, advise, known_sets, profile_of_data
 from noisyir.base.errors import ConfigError
 from noisyir.data.formats.pairs import Pairs
-from noisyir.data.limits import is_on_hub
+from noisyir.engine.hub import is_on_hub
 from noisyir.engine.store import Store
 from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment
@@ -134,7 +134,7 @@ def advice_for(
     if budget:
         chosen, why = affordable(exp, budget)
         exp = experiment_for(data, corpus=corpus, overrides=[*overrides, *chosen])
-    profile, pairs = profile_of_data(exp.data), exp.data.count_pairs(MANY)
+    profile, pairs = profile_of_data(exp.data), exp.data.summary().pairs
     if isinstance(exp.data, Pairs) and exp.data.has_weights:
         return exp, why, Advice("dpr", "the pairs have weights, and others would doubt them twice", None, ()), profile
     return exp, why, advise(profile, exp.model.backbone, known_sets(), pairs, most_wrong(store, exp)), profile
@@ -147,7 +147,7 @@ def affordable(exp: Experiment, budget: str) -> tuple[list[str], str]:
     if not isinstance(exp.data, Pairs):
         raise ConfigError("app.budget_needs_file_pairs", data=exp.data.kind)
     seconds = float(given[1]) * {"s": 1, "m": 60, "h": 3600}[given[2]]
-    pairs = exp.data.count_pairs(MANY)
+    pairs = exp.data.summary().pairs
     static = run_seconds(pairs, exp.train.epochs, 1 / STATIC_PAIRS)
     if static > seconds:
         raise ConfigError(
@@ -217,7 +217,7 @@ def _found(exp: Experiment, data: str) -> str:
     """The data in a sentence; of a file of pairs how many there are, and the use of its columns."""
     if not isinstance(exp.data, Pairs):
         return f"{data} has the format {exp.data.kind}"
-    pairs = exp.data.count_pairs(MANY)
+    pairs = exp.data.summary().pairs
     columns = ", ".join(f"{name} as {column}" for column, name in exp.data.open().columns.items())
     return f"{data} holds {pairs:,}{' pairs or more' if pairs == MANY else ' pairs'}, with {columns}"
 

@@ -29,13 +29,13 @@ from noisyir.audits.texts import opening
 from noisyir.base.errors import ConfigError, StoreError, did_you_mean
 from noisyir.base.settings import HELD_OUT
 from noisyir.data.formats.pairs import PairsFile
-from noisyir.data.limits import SCHEME
 from noisyir.data.recognise import IR_DATASETS, recognise
 from noisyir.data.stages.chunk import CHUNK
 from noisyir.detection.detectors import Detector
 from noisyir.detection.detectors.ensemble import Ensemble
 from noisyir.detection.null import named_null
 from noisyir.detection.rates import NOT_SAID, by_each_null, in_terminal, why_none_is_flagged
+from noisyir.engine.hub import SCHEME
 from noisyir.engine.meta import Ref
 from noisyir.engine.plan import Choice
 from noisyir.engine.provenance import lineage

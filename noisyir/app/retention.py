@@ -39,6 +39,7 @@ def unneeded(store: Store, *, keep_runs: int, host: str) -> dict[str, tuple[Meta
     digests = registered_digests(store.home)
     kept |= {m.folder: m for m in builds if digests & {contents.digest for contents in m.artifacts.values()}}
     kept |= {meta.folder: meta for meta in _searched(builds, runs, digests)}
+    kept |= {meta.folder: meta for meta in store.fetched.newest()}
     refs = [meta.ref(artifact) for meta in kept.values() for artifact in meta.artifacts]
     needed = {meta.folder for meta in lineage(store, refs, gone=lambda _: None)}
     last_use = {(step["key"], step["build"]): _name(run) for run in reversed(runs) for step in run["steps"].values()}

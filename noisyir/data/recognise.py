@@ -18,9 +18,9 @@ from noisyir.data.formats.stack_overflow import so_ds_files
 from noisyir.data.formats.tables import is_import
 from noisyir.data.formats.trec import trec_role
 from noisyir.data.leniency import lenient
-from noisyir.data.limits import fetched, is_on_hub
 from noisyir.data.row_files import RowFile
 from noisyir.data.text_files import first_bytes, one_of, utf8_lines
+from noisyir.engine.hub import downloaded, is_on_hub
 from noisyir.engine.locks import typed_words
 
 IR_DATASETS = ("ir_datasets:", "irds:")
@@ -45,7 +45,7 @@ def recognise(source: str, **given: str | None) -> dict[str, Any]:
     """
     if source.startswith(IR_DATASETS):
         return {"kind": "ir_datasets", "id": source.partition(":")[2]}
-    path = Path(fetched(source) if is_on_hub(source) else source)
+    path = Path(downloaded(source) if is_on_hub(source) else source)
     if not path.exists():
         raise DataError("data.no_file_no_folder", source=source)
     files = {name: file for name, file in given.items() if file is not None}

@@ -11,7 +11,7 @@ from noisyir.base.errors import DataError
 from noisyir.models.at_once import Auto
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.cross_encoder import CrossEncoder, TextPairs
-from noisyir.training.batches import Ragged, Rows, TrainingPairs
+from noisyir.training.batches import NumberedPairs, Ragged, Rows, TrainingPairs
 from noisyir.training.bi_encoder import train
 from noisyir.training.learner import Contrastive
 from noisyir.training.lists import Lists
@@ -52,7 +52,7 @@ def cross_fitted(
         del encoder  # before its successor is trained
 
 
-def lists_of(pairs: TrainingPairs, texts: TextPairs, others: Int[np.ndarray, "pair k"], chosen: Rows) -> Lists:
+def lists_of(pairs: NumberedPairs, texts: TextPairs, others: Int[np.ndarray, "pair k"], chosen: Rows) -> Lists:
     """Lists that a ranker may learn from: those of the pairs `chosen`; `others` are their negatives, -1: none."""
     asked, place = np.unique(pairs.query[chosen], return_inverse=True)
     row, column = np.nonzero(others[chosen] >= 0)
@@ -71,7 +71,7 @@ def lists_of(pairs: TrainingPairs, texts: TextPairs, others: Int[np.ndarray, "pa
 
 def score_together(
     judge: CrossEncoder,
-    pairs: TrainingPairs,
+    pairs: NumberedPairs,
     texts: TextPairs,
     tried: Sequence[Rows],
     batch_tokens: int | Auto | None,

@@ -10,7 +10,7 @@ from noisyir.detection.collection import EncodedCollection, unnamed
 from noisyir.detection.combine import Scores
 from noisyir.detection.synthetic import References
 from noisyir.retrieval.numpy_bm25 import NumpyBm25
-from noisyir.training.batches import Rows, TrainingPairs
+from noisyir.training.batches import NumberedPairs, Rows
 
 _PAIRS_AT_ONCE = 4096
 _ROUNDING = 1e-6  # relative to norms of 1 and more: scores so close are a tie
@@ -60,7 +60,7 @@ def merged(parts: Sequence[tuple[Rows, Competitors]]) -> Competitors:
 
 
 def dense_competitors(
-    collection: EncodedCollection, pairs: TrainingPairs, chosen: Rows, *, keep: int, depth: int, wrong: References
+    collection: EncodedCollection, pairs: NumberedPairs, chosen: Rows, *, keep: int, depth: int, wrong: References
 ) -> Competitors:
     """Competitors of the pairs numbered `chosen` by exact inner product over all passages, `depth` deep.
 
@@ -92,7 +92,7 @@ def rank_within(
 
 
 def best_others(
-    pairs: TrainingPairs,
+    pairs: NumberedPairs,
     rows: Rows,
     hits: Int[np.ndarray, "pair hit"],
     scores: Float[np.ndarray, "pair hit"],
@@ -107,7 +107,7 @@ def lexical_competitors(
     searcher: NumpyBm25,
     texts: list[str],
     row_of: Rows,
-    pairs: TrainingPairs,
+    pairs: NumberedPairs,
     chosen: Rows,
     *,
     keep: int,

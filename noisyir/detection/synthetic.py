@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 
 from noisyir.detection.collection import EncodedCollection, unnamed
 from noisyir.detection.null import Null
-from noisyir.training.batches import Rng, Rows, TrainingPairs, is_known
+from noisyir.training.batches import NumberedPairs, Rng, Rows, is_known
 
 _ROUNDS = 10  # of drawing again what is known to be right; what is left then is no draw
 
@@ -38,7 +38,7 @@ class References:
         }
 
 
-def random_documents(pairs: TrainingPairs, draws: int, rng: Rng) -> Int[np.ndarray, "pair draw"]:
+def random_documents(pairs: NumberedPairs, draws: int, rng: Rng) -> Int[np.ndarray, "pair draw"]:
     """For each pair documents of other pairs, each as likely as any other that no pair of its query text names.
 
     rng: a generator for a draw's number, so that the first draws are the same however many are wanted.
@@ -57,7 +57,7 @@ def random_documents(pairs: TrainingPairs, draws: int, rng: Rng) -> Int[np.ndarr
 
 
 def near_documents(
-    collection: EncodedCollection, pairs: TrainingPairs, neighbours: int
+    collection: EncodedCollection, pairs: NumberedPairs, neighbours: int
 ) -> Int[np.ndarray, "pair draw"]:
     """For each pair the `neighbours` documents nearest to the best other one that the model finds for its query.
 

@@ -48,7 +48,7 @@ class Builds:
     # Finding ------------------------------------------------------------------------------------------------
 
     def of_key(self, stage: str, key: str) -> list[Meta]:
-        """Finished builds of a key, newest first; those whose meta is damaged are passed over, and told of."""
+        """Finished builds of a key (`*`: of each key), newest first; a damaged meta is passed over, and told of."""
         return list(self._metas(f"{stage}/{key}/*/{META}"))
 
     def find(self, stage: str, key: str, inputs: Mapping[str, Any]) -> Meta | None:

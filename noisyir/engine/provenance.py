@@ -3,15 +3,16 @@
 import hashlib
 import platform
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import ParamSpec
 
 from noisyir.base.errors import DataError, MissingPackageError, StoreError
+from noisyir.engine.file_memory import remembered
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.store import Store
 
@@ -57,8 +58,13 @@ def git_commit() -> str | None:
 
 def files_digest(root: Path, files: Iterable[Path]) -> str:
     """One sha256 over the names (relative to root) and contents of files, in sorted order."""
+    ordered = sorted(files)
+    return remembered(ordered, f"digest below {root.absolute()}", partial(_digest, root, ordered))
+
+
+def _digest(root: Path, files: Sequence[Path]) -> str:
     total = hashlib.sha256()
-    for path in sorted(files):
+    for path in files:
         with path.open("rb") as handle:
             total.update(
                 f"{path.relative_to(root).as_posix()}\0{hashlib.file_digest(handle, 'sha256').hexdigest()}\n".encode()

@@ -4,7 +4,6 @@
     <root>/.staging, .work, .locks                   builds in progress, their checkpoints, their locks
     <root>/.leases                                   on S3: who builds what, for other machines
     <root>/.runs, .promotions                        records of runs; which registered model became champion, and why
-    <root>/.fetched                                  models and data sets that `noisyir fetch` brought
 
 The root is a folder or any fsspec URL.  On an object store a build is made locally and then uploaded, meta last.
 """
@@ -38,7 +37,7 @@ class Store:
         self.builds = Builds(self._root, self.locks)
         self.runs, self.promotions = RunRecords(self._root), PromotionLog(self._root)
         self.work = WorkFolders(self._root, self.locks)
-        self.fetched = FetchedSets(self._root)
+        self.fetched = FetchedSets(self.builds)
 
     @property
     def url(self) -> str:

@@ -4,11 +4,11 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from noisyir.base.errors import ConfigError, DataError, MissingPackageError
+from noisyir.engine.hub import snapshot
 from noisyir.engine.provenance import files_digest, may_be_absent
 from noisyir.models.layout import NO_POOLING, read_layout
 from noisyir.models.settings import InitModelParams, LoraParams
@@ -143,7 +143,9 @@ def locate_weights(weights: str | None, setting: str = "model.weights") -> Path:
     if path.exists() or not re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", weights):
         found = "is a file, not a model folder" if path.exists() else "is not a model: there is no such folder"
         raise DataError("models.name_minilm_model_folder", setting=setting, weights=weights, found=found)
-    return _cached_snapshot(weights, setting)
+    if (folder := snapshot(weights, "model", offline=True)) is None:
+        raise DataError("models.not_model_no_folder", setting=setting, weights=weights)
+    return folder
 
 
 def check_minilm(folder: Path) -> None:
@@ -158,14 +160,7 @@ def _digest(folder: Path, given: str) -> str:
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix in _MODEL_FILES]
     if not any(path.suffix == ".safetensors" for path in files):
         raise DataError("models.not_model_holds_no", given=given)
-    found = [(path, path.stat()) for path in files]
-    return _digest_once(folder, tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in found))
-
-
-@cache  # a plan of many contexts asks for one detector's weights in each, and they may be gigabytes
-def _digest_once(folder: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
-    """The digest of files that are told from what they were before by size and time of change."""
-    return files_digest(folder, [path for path, *_ in files])
+    return files_digest(folder, files)
 
 
 def _minilm_folder() -> Path:
@@ -173,13 +168,3 @@ def _minilm_folder() -> Path:
     if spec is None or spec.origin is None:
         raise MissingPackageError("models.model_weights_minilm_needs")
     return Path(spec.origin).parent / "model"
-
-
-def _cached_snapshot(name: str, setting: str) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError
-
-    try:
-        return Path(snapshot_download(name, local_files_only=True))
-    except LocalEntryNotFoundError as error:
-        raise DataError("models.not_model_no_folder", setting=setting, name=name) from error

@@ -46,16 +46,14 @@ class Ragged:
 
 
 @dataclass(frozen=True)
-class TrainingPairs:
-    """All that training reads, by position: pair i joins text `query[i]` of `queries` and `passage[i]` of `passages`.
+class NumberedPairs:
+    """Pairs by position: pair i joins query `query[i]` and passage `passage[i]`.
 
     text: for each query, the number of its text, equal for queries that read the same.
     known: for each such number, the passages that pairs give to it: they are nobody's negatives there.
     negatives: for each query, its mined negatives, perhaps none.
     """
 
-    queries: Tokens
-    passages: Tokens
     query: Rows
     passage: Rows
     text: Rows
@@ -64,6 +62,14 @@ class TrainingPairs:
 
     def __len__(self) -> int:
         return len(self.query)
+
+
+@dataclass(frozen=True)
+class TrainingPairs(NumberedPairs):
+    """All that training reads: the pairs, with every query and passage as the model's tokens."""
+
+    queries: Tokens
+    passages: Tokens
 
     def draw(self, count: int, rng: np.random.Generator) -> Rows:
         """(pair, count) passages that stand beside each pair's own in a batch: its query's hard negatives."""

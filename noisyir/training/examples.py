@@ -3,7 +3,7 @@
 Only texts that pairs, negatives or dev queries name are read.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -15,7 +15,7 @@ from noisyir.base.errors import DataError
 from noisyir.engine.tables import aligned
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.text_tokenizer import Tokens, passage_text
-from noisyir.training.batches import Ragged, Rows, TrainingPairs
+from noisyir.training.batches import NumberedPairs, Ragged, Rows, TrainingPairs
 from noisyir.training.validation import Held
 
 
@@ -92,31 +92,52 @@ def document_texts(
         yield some["doc_id"], list(map(passage_text, some["title"].to_pylist(), some["text"].to_pylist()))
 
 
-def read_documents(encoder: BiEncoder, corpus: Iterable[pa.RecordBatch], needed: pa.Array | None) -> TokenisedDocuments:
-    """Tokenise the documents whose ids are in `needed` (None: all), streaming the corpus."""
-    ids, tokens = [], encoder.tokenize([], "passage")
+def number_documents(
+    corpus: Iterable[pa.RecordBatch], needed: pa.Array | None, meet: Callable[[list[str]], None] = lambda _: None
+) -> TrainingDocuments:
+    """Number the documents whose ids are in `needed` (None: all), streaming the corpus; `meet` is given their texts."""
+    ids: list[pa.StringArray] = []
     same: list[int] = []
     first: dict[bytes, int] = {}
     for some, texts in document_texts(corpus, needed):
-        tokens += encoder.tokenize(texts, "passage")
+        meet(texts)
         for text in texts:
             same.append(first.setdefault(sha256(text.encode()).digest(), len(same)))
         ids.append(some)
     numbering = Numbering(pa.chunked_array(ids, pa.string()).combine_chunks(), "documents")
-    return TokenisedDocuments(numbering, np.array(same, np.int64), tokens)
+    return TrainingDocuments(numbering, np.array(same, np.int64))
+
+
+def read_documents(encoder: BiEncoder, corpus: Iterable[pa.RecordBatch], needed: pa.Array | None) -> TokenisedDocuments:
+    """Number and tokenise the documents whose ids are in `needed` (None: all), streaming the corpus."""
+    tokens = encoder.tokenize([], "passage")
+
+    def tokenise(texts: list[str]) -> None:
+        nonlocal tokens
+        tokens += encoder.tokenize(texts, "passage")
+
+    found = number_documents(corpus, needed, tokenise)
+    return TokenisedDocuments(found.numbering, found.same, tokens)
 
 
 def training_pairs(
     encoder: BiEncoder, pairs: pa.Table, queries: pa.Table, documents: TokenisedDocuments, negatives: pa.Table
 ) -> TrainingPairs:
+    """Number the pairs, and tokenise their queries."""
+    numbered = numbered_pairs(pairs, queries, documents, negatives)
+    texts = queries["text"].to_pylist()
+    return TrainingPairs(**vars(numbered), queries=encoder.tokenize(texts, "query"), passages=documents.tokens)
+
+
+def numbered_pairs(
+    pairs: pa.Table, queries: pa.Table, documents: TrainingDocuments, negatives: pa.Table
+) -> NumberedPairs:
     """Number the pairs, and gather for each query text what the pairs know to be right for it."""
     numbering = Numbering(queries["query_id"].combine_chunks(), "queries")
     query, passage = numbering.rows(pairs["query_id"]), documents.passages(pairs["doc_id"])
     text = np.asarray(queries["text"].combine_chunks().dictionary_encode().indices, np.int64)
     known = np.unique(np.stack([text[query], passage], axis=1), axis=0)
-    return TrainingPairs(
-        queries=encoder.tokenize(queries["text"].to_pylist(), "query"),
-        passages=documents.tokens,
+    return NumberedPairs(
         query=query,
         passage=passage,
         text=text,

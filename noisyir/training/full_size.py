@@ -246,7 +246,7 @@ def full_pairs(encoder: BiEncoder, batch_size: int, hard_negatives: int) -> Trai
     queries = full_texts(batch_size, encoder.shape.query_max_len)
     passages = full_texts(batch_size * each, encoder.shape.passage_max_len)
     own, others = _own_and_others(batch_size, each)
-    return TrainingPairs(queries, passages, everyone, own.values, everyone, own, others)
+    return TrainingPairs(everyone, own.values, everyone, own, others, queries, passages)
 
 
 def full_lists(count: int, n: int) -> Lists:

@@ -26,8 +26,6 @@ from noisyir.base.errors import NoisyirError
 from noisyir.data.formats import Format
 from noisyir.data.importing import take_in
 from noisyir.data.recognise import recognise
-from noisyir.engine.remote.fetched import FetchedSet
-from noisyir.engine.store import Store
 from noisyir.methods import experiments
 from tests.chaos.case import Case
 
@@ -230,22 +228,6 @@ def _read_kept(data: bytes, folder: Path) -> None:
         assert all(key == "k" for key in kept.found)
 
 
-def _read_fetched(data: bytes, folder: Path) -> None:
-    name, _, content = data.partition(b"\n")
-    store = Store(folder / "store", home=folder)
-    called = name.decode("utf-8", "replace")[:60] or "x"
-    store.fetched.name(FetchedSet(called, "x", None, "now", True, {}))
-    outside = [path for path in folder.rglob("*.json") if (folder / "store" / ".fetched") not in path.parents]
-    assert not outside, f"written outside of the store: {outside}"
-    assert store.fetched.find(called) is not None
-    (path,) = (folder / "store" / ".fetched" / "names").iterdir()
-    try:
-        path.write_bytes(content)
-        store.fetched.find(called)
-    finally:
-        path.unlink()
-
-
 def _read_body(data: bytes, folder: Path) -> None:
     from starlette.testclient import TestClient
 
@@ -267,7 +249,6 @@ READERS = {
     "yaml": Reader(_read_yaml, _damaged(_YAML) | _VALUES.map(lambda value: json.dumps(value).encode())),
     "reply": Reader(_read_reply, _objects(choices=_MESSAGES, usage=_VALUES) | _damaged(json.dumps(_REPLY).encode())),
     "kept answers": Reader(_read_kept, _objects(key=st.just("k"), judge=_TEXTS, prompt=_TEXTS, verdict=_VALUES)),
-    "fetched": Reader(_read_fetched, _damaged(b"../x\n{}", b'a/b\n{"name": "a/b", "files": {}}', b"..\n[]")),
     "body": Reader(
         _read_body,
         st.sampled_from([b"answer", b"undo", b"skip"]).flatmap(

@@ -31,9 +31,9 @@ def noisy_pairs(encoder):
     rows = np.arange(SIZE)
     passage = np.where(rows % 3 == 0, (rows + 1) % SIZE, rows)
     return TrainingPairs(
+        rows, passage, rows, Ragged.grouped(rows, passage, SIZE), Ragged.grouped(rows, (passage + 5) % SIZE, SIZE),
         encoder.tokenize([f"w{i} w{40 + i % 7}" for i in rows], "query"),
         encoder.tokenize([f"w{(i + SIZE) % 60} w{50 + i % 9} w{i}" for i in rows], "passage"),
-        rows, passage, rows, Ragged.grouped(rows, passage, SIZE), Ragged.grouped(rows, (passage + 5) % SIZE, SIZE),
     )  # fmt: skip
 
 

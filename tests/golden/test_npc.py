@@ -53,8 +53,8 @@ def scored(query, passage, statistic, **how):
     texts = ["w0", "w1", "w2"]
     asked, given = np.array(query), np.array(passage)
     pairs = TrainingPairs(
-        encoder.tokenize(texts, "query"), encoder.tokenize(texts, "passage"), asked, given, np.arange(3),
-        Ragged.grouped(asked, given, 3), Ragged.grouped(asked, (given + 1) % 3, 3),
+        asked, given, np.arange(3), Ragged.grouped(asked, given, 3), Ragged.grouped(asked, (given + 1) % 3, 3),
+        encoder.tokenize(texts, "query"), encoder.tokenize(texts, "passage"),
     )  # fmt: skip
     settings = InBatch(size=len(query), shuffles=2, scale=2.0, statistic=statistic, **how)
     return score_in_batch(encoder, pairs, np.arange(len(query)), settings, np.random.default_rng(0))[0].tolist()

@@ -54,7 +54,7 @@ def test_an_epoch_holds_every_pair_once_in_batches_of_nearly_equal_size(pairs, b
     rows = np.arange(pairs)
     one_token_each = Tokens(rows.astype(np.int32), np.arange(pairs + 1))
     nothing = Ragged.grouped(rows[:0], rows[:0], pairs)
-    data = TrainingPairs(one_token_each, one_token_each, rows, rows, rows, Ragged.grouped(rows, rows, pairs), nothing)
+    data = TrainingPairs(rows, rows, rows, Ragged.grouped(rows, rows, pairs), nothing, one_token_each, one_token_each)
     epoch = PairBatches(data, batch_size, hard, lambda number: np.random.default_rng([seed, number]))
     batches = [epoch[number] for number in range(epoch.an_epoch)]
     assert sorted(np.concatenate([batch.queries.ids for batch in batches])) == rows.tolist()

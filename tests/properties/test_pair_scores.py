@@ -30,9 +30,9 @@ def one_word_pairs(query, passage, text):
     texts = [f"w{word}" for word in range(WORDS)]
     known = np.unique(np.stack([text[query], passage], axis=1), axis=0)
     return TrainingPairs(
-        ENCODER.tokenize([texts[number] for number in text], "query"), ENCODER.tokenize(texts, "passage"),
         query, passage, text, Ragged.grouped(known[:, 0], known[:, 1], WORDS),
         Ragged.grouped(query[:0], query[:0], len(text)),
+        ENCODER.tokenize([texts[number] for number in text], "query"), ENCODER.tokenize(texts, "passage"),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from noisyir.base.errors import DataError
 from tests.chaos import fuzz
 
 EXAMPLES = {"formats": 60, "journal": 60, "judging.json": 100, "yaml": 60, "reply": 60, "kept answers": 100,
-            "fetched": 80, "body": 40}  # fmt: skip
+            "body": 40}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", fuzz.READERS)

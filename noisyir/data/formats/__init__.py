@@ -4,9 +4,8 @@ No checks of records: those, whatever the format, are in `data/validate.py`.
 """
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from pydantic import Field, PositiveInt, model_validator
 
@@ -14,11 +13,21 @@ from noisyir.base.errors import DataError, NoisyirError
 from noisyir.base.settings import HELD_OUT, Location, Split
 from noisyir.base.variants import Variant
 from noisyir.data.collection import Collection
-from noisyir.data.examples import ExampleSource
-from noisyir.data.limits import fetched, is_on_hub
+from noisyir.data.examples import ExampleSource, ShapedRows
 from noisyir.data.records import Judgement, Negative, Source
 from noisyir.data.settings import RecordParams
+from noisyir.engine.file_memory import remembered
+from noisyir.engine.hub import downloaded, is_on_hub
 from noisyir.engine.provenance import may_be_absent
+
+COUNTED = 30_000  # pairs: of how many more there are no setting depends
+
+
+class Summary(NamedTuple):
+    """The number of pairs, counted up to COUNTED, and the held-out splits that raw data comes with."""
+
+    pairs: int
+    splits: frozenset[Split]
 
 
 class Format(Variant, RecordParams):
@@ -46,7 +55,7 @@ class Format(Variant, RecordParams):
         if not isinstance(values, dict):
             return values
         named = {name: value for name, value in values.items() if isinstance(value, str) and is_on_hub(value)}
-        return values | {name: fetched(value) for name, value in named.items() if name in cls.locations()}
+        return values | {name: downloaded(value) for name, value in named.items() if name in cls.locations()}
 
     @property
     def has_negatives(self) -> bool:
@@ -95,13 +104,9 @@ class Format(Variant, RecordParams):
         """
         raise NotImplementedError
 
-    def held_out_splits(self) -> frozenset[Split]:
-        """The held-out splits that the data comes with; those of a folder are in its files, whichever they are."""
-        return frozenset(HELD_OUT)
-
-    def count_pairs(self, at_most: int) -> int:
-        """How many training pairs there are, as far as that is quickly known; `at_most` where there may be more."""
-        return at_most
+    def summary(self) -> Summary:
+        """The size and the held-out splits, as far as they are quickly known: a folder is large and has both splits."""
+        return Summary(COUNTED, frozenset(HELD_OUT))
 
     @may_be_absent
     def digest(self) -> str:
@@ -125,20 +130,37 @@ class FormatOfRows(Format):
         """As of any format."""
         raise NotImplementedError
 
-    def held_out_splits(self) -> frozenset[Split]:
-        """Those that a row says; none of a file that is not there."""
+    def summary(self) -> Summary:
+        """The pairs and the splits that rows name, by one reading of unchanged files; one not there is large."""
         if not self._is_there:
-            return frozenset()
-        found: set[Split] = set()
-        for judgement in self.open().judgements():
-            found.add(judgement.split)
-            if found.issuperset(HELD_OUT):
-                break
-        return frozenset(found.intersection(HELD_OUT))
+            return Summary(COUNTED, frozenset())
+        settings = self.model_dump_json(exclude={*RecordParams.model_fields})
+        pairs, splits = remembered(self._files(), f"summary of {settings}", self._read_for_summary)
+        return Summary(pairs, frozenset(splits))
 
-    def count_pairs(self, at_most: int) -> int:
-        """The pairs, read until there are so many."""
-        return sum(1 for _ in islice(self.open().judgements(), at_most)) if self._is_there else at_most
+    def _read_for_summary(self) -> tuple[int, list[Split]]:
+        pairs, found = 0, set[Split]()
+        source = self.open()
+        names_splits = self._names_splits(source)
+        for pairs, split in enumerate(self._splits(source), 1):
+            found.add(split)
+            if pairs >= COUNTED and (found.issuperset(HELD_OUT) or not names_splits):
+                break
+        return min(pairs, COUNTED), sorted(found.intersection(HELD_OUT))
+
+    def _names_splits(self, source: Any) -> bool:
+        """Whether a row may be of another split than train."""
+        return not isinstance(source, ShapedRows) or "split" in source.file.columns
+
+    def _splits(self, source: Any) -> Iterator[Split]:
+        """The split of each pair."""
+        return (judgement.split for judgement in source.judgements())
+
+    def _files(self) -> list[Path]:
+        """Every file that is read."""
+        places = [Path(place) for name in self.locations() if (place := getattr(self, name)) is not None]
+        inside = (path for place in places if place.is_dir() for path in place.rglob("*") if path.is_file())
+        return [*(place for place in places if not place.is_dir()), *sorted(inside)]
 
     @property
     def _is_there(self) -> bool:

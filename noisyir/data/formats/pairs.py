@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
 from noisyir.base.errors import DataError
-from noisyir.base.settings import HELD_OUT, Location, Split
+from noisyir.base.settings import Location, Split
 from noisyir.data.collection import Collection
 from noisyir.data.columns import (
     NAMES,
@@ -24,7 +23,7 @@ from noisyir.data.columns import (
 )
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import SPLITS, Example, ExampleSource, Passage, Placed, content_id
-from noisyir.data.formats import Format
+from noisyir.data.formats import FormatOfRows
 from noisyir.data.leniency import strict
 from noisyir.data.row_files import RowFile
 from noisyir.data.shapes import joined
@@ -33,7 +32,7 @@ _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title", "negative")
 _OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight", "score")
 
 
-class Pairs(Format):
+class Pairs(FormatOfRows):
     """A file of (query, document) pairs."""
 
     kind: Literal["pairs"] = "pairs"
@@ -50,22 +49,11 @@ class Pairs(Format):
         """Whether the file has a column of weights; a file that is not there has none."""
         return self._is_there and "weight" in self.open().columns
 
-    def held_out_splits(self) -> frozenset[Split]:
-        """Those that a column of the file names; none where there is no such column, and no such file."""
-        if not self._is_there or "split" not in (source := self.open()).columns:
-            return frozenset()
-        found: set[Split] = set()
-        for pair in source.pairs_in_order():
-            found.add(pair.split)
-            if found.issuperset(HELD_OUT):
-                break
-        return frozenset(found.intersection(HELD_OUT))
+    def _names_splits(self, source: "PairsFile") -> bool:
+        return "split" in source.columns
 
-    def count_pairs(self, at_most: int) -> int:
-        """The rows of the file, read until there are so many."""
-        if not self._is_there:
-            return at_most
-        return sum(1 for _ in islice(self.open().pairs_in_order(), at_most))
+    def _splits(self, source: "PairsFile") -> Iterator[Split]:
+        return (pair.split for pair in source.pairs_in_order())
 
     @property
     def _is_there(self) -> bool:

@@ -22,29 +22,30 @@ if TYPE_CHECKING:
     from noisyir.engine.runtime import Runtime
     from noisyir.models.bi_encoder import BiEncoder
     from noisyir.models.settings import InitModelParams
-    from noisyir.training.batches import TrainingPairs
-    from noisyir.training.examples import TokenisedDocuments
+    from noisyir.training.batches import NumberedPairs, TrainingPairs
+    from noisyir.training.examples import TrainingDocuments
     from noisyir.training.run import TrainingContext
 
 
 @dataclass(frozen=True)
 class PairsToScore:
-    """The training pairs, and all that a detector may look at.
+    """The training pairs, and all that a detector may look at; functions make what takes long once it is asked for.
 
-    encoder: the model that the pipeline starts from; collection: as it sees all documents, for detectors that search
-    (`Detector.searches`) and do not draw their own nulls, else None.
+    encoder: the model that the pipeline starts from; tokenised: the pairs as it reads them; collection: as it sees all
+    documents, for detectors that search (`Detector.searches`).
     wrong: the documents made up for each pair, as rows of documents.
-    query_texts: of each row of `pairs.queries`; read_documents: those of `documents`, read when called.
+    query_texts: of each query that `pairs` number; read_documents: the texts of `documents`.
     rng: a generator for a purpose; training: the context of a training run, for detectors that train models.
     lexical_index: the folder of BM25's index, where the detector asks for one (`Detector.lexical`).
-    read_sources: for each of `documents` the number of where it came from, -1 where nothing says, read when called.
+    read_sources: for each of `documents` the number of where it came from, -1 where nothing says.
     """
 
-    encoder: "BiEncoder"
-    collection: "EncodedCollection | None"
-    pairs: "TrainingPairs"
+    encoder: "Callable[[], BiEncoder]"
+    tokenised: "Callable[[], TrainingPairs]"
+    collection: "Callable[[], EncodedCollection]"
+    pairs: "NumberedPairs"
     wrong: "References"
-    documents: "TokenisedDocuments"
+    documents: "TrainingDocuments"
     query_texts: list[str]
     read_documents: Callable[[], list[str]]
     rng: Callable[..., np.random.Generator]

@@ -53,13 +53,13 @@ class CrossFitted(Detector):
         from noisyir.training.settings import TrainDprParams
 
         if self.folds == 0:
-            return iter([Scorer(given.encoder, np.arange(len(given.pairs)))])
+            return iter([Scorer(given.encoder(), np.arange(len(given.pairs)))])
         if self.folds == 1:
             raise ConfigError("detection.score_pairs_folds_leaves")
         training = TrainDprParams(
             epochs=self.epochs, batch_size=self.batch_size, learning_rate=self.learning_rate, scale=self.scale
         )
-        return cross_fitted(given.encoder, given.pairs, self.folds, training, given.training)
+        return cross_fitted(given.encoder(), given.tokenised(), self.folds, training, given.training)
 
 
 class InBatchDetector(CrossFitted):
@@ -88,7 +88,9 @@ class InBatchDetector(CrossFitted):
         found = np.zeros((1 + len(stand_ins), len(given.pairs)), np.float32)
         for number, scorer in enumerate(self.scorers(given)):
             chosen, rng = scorer.chosen, given.rng("shuffles", number)
-            found[:, chosen] = score_in_batch(scorer.encoder, given.pairs, chosen, how, rng, [*stand_ins[:, chosen]])
+            found[:, chosen] = score_in_batch(
+                scorer.encoder, given.tokenised(), chosen, how, rng, [*stand_ins[:, chosen]]
+            )
         return Scores(found[0], given.wrong.by_null(found[1:].T))
 
 
@@ -110,10 +112,10 @@ class DenseSearch(CrossFitted):
         from noisyir.detection.competitors import dense_competitors, merged
 
         def collection(scorer: "Scorer") -> EncodedCollection:
-            if scorer.encoder is given.encoder and given.collection is not None:
-                return given.collection
+            if scorer.encoder is given.encoder():
+                return given.collection()
             return EncodedCollection(
-                scorer.encoder, given.pairs, given.documents.same, given.pairs.query[scorer.chosen]
+                scorer.encoder, given.tokenised(), given.documents.same, given.pairs.query[scorer.chosen]
             )
 
         def searched(scorer: "Scorer") -> "tuple[Rows, Competitors]":

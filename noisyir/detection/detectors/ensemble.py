@@ -1,5 +1,6 @@
 """Several measures without labels as one: the strongest order of pairs that needs no judgement and no training."""
 
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -87,13 +88,13 @@ class Ensemble(Detector):
         if given.lexical_index is None:
             raise ConfigError("detection.detector_ensemble_needs_lexical")
         judging, texts = judging_of(given, self.k1, self.b, self.depth, self.neighbours)
-        static = self._reader("static", given, *texts)
+        reader = partial(self._reader, given=given, queries=texts[0], documents=texts[1])
         if self._encoder.backbone == "static":
-            return scored(given, judging, by_static(judging, static), texts)
-        transformer = self._reader("transformer", given, *texts)
+            return scored(given, judging, by_static(judging, reader("static")), texts)
+        transformer = reader("transformer")
         if self.tokens is None or transformer.tokens <= self.tokens:
             return scored(given, judging, by_transformer(judging, transformer), texts)
-        return scored(given, judging, cascaded(judging, static, transformer, self.tokens), texts)
+        return scored(given, judging, cascaded(judging, reader("static"), transformer, self.tokens), texts)
 
     @property
     def _encoder(self) -> InitModelParams:

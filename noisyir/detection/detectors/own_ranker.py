@@ -49,9 +49,8 @@ class RankerDetector(Detector, CrossFittedRankerParams):
         from noisyir.training.lists import folds_of
         from noisyir.training.ranker import trained_apart
 
-        assert given.collection is not None
         pairs, everyone = given.pairs, np.arange(len(given.pairs))
-        found = dense_competitors(given.collection, pairs, everyone, keep=self.n, depth=self.n, wrong=given.wrong)
+        found = dense_competitors(given.collection(), pairs, everyone, keep=self.n, depth=self.n, wrong=given.wrong)
         texts = TextPairs(given.query_texts, given.read_documents())
         fold = folds_of(texts.queries, self.folds, given.rng("folds"))[pairs.query]
         start, parts = self._start(given), []

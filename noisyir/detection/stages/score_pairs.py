@@ -1,7 +1,8 @@
 """score_pairs: how suspect each training pair is, by one detector."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from operator import methodcaller
 from typing import TYPE_CHECKING
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from noisyir.detection.collection import EncodedCollection
     from noisyir.detection.competitors import Competitors
     from noisyir.detection.synthetic import References
-    from noisyir.training.batches import TrainingPairs
-    from noisyir.training.examples import TokenisedDocuments
+    from noisyir.training.batches import NumberedPairs, TrainingPairs
+    from noisyir.training.examples import TrainingDocuments
 
 
 @partial(in_processes, when=lambda detector: detector.trainings > 1)
@@ -55,21 +56,27 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
     from noisyir.training import examples
 
     torch.set_num_threads(job.runtime.cpu_threads)
-    encoder = load_bi_encoder(job.folder("model"), job.runtime.device)
     pairs, train_queries = examples.training_queries(job.table("pairs"), job.table("queries"))
     negatives = mined_negatives(job, train_queries, job.params.negatives_needed, "hard_negatives")
     # A detector that searches reads all documents, any other those that are named.
     needed = None if job.params.searches else distinct_ids(pairs["doc_id"], negatives["doc_id"])
-    documents = examples.read_documents(encoder, job.batches("corpus"), needed)
-    numbered = examples.training_pairs(encoder, pairs, train_queries, documents, negatives)
-    collection = None
-    if job.params.searches and not job.params.draws_nulls:
-        collection = EncodedCollection(encoder, numbered, documents.same, numbered.query)
+    documents = examples.number_documents(job.batches("corpus"), needed)
+    numbered = examples.numbered_pairs(pairs, train_queries, documents, negatives)
+
+    encoder = cache(lambda: load_bi_encoder(job.folder("model"), job.runtime.device))
+
+    @cache
+    def tokenised() -> "TrainingPairs":
+        read = examples.read_documents(encoder(), job.batches("corpus"), needed)
+        return examples.training_pairs(encoder(), pairs, train_queries, read, negatives)
+
+    collection = cache(lambda: EncodedCollection(encoder(), tokenised(), documents.same, numbered.query))
     given = PairsToScore(
         encoder=encoder,
+        tokenised=tokenised,
         collection=collection,
         pairs=numbered,
-        wrong=_made_up(job, collection, numbered),
+        wrong=_made_up(job, numbered, collection),
         documents=documents,
         query_texts=train_queries["text"].to_pylist(),
         read_documents=partial(_texts, job, documents),
@@ -83,17 +90,17 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
     return pairs.select(["query_id", "doc_id"]), given
 
 
-def _made_up(job: Job[Detector], collection: "EncodedCollection | None", pairs: "TrainingPairs") -> "References":
-    """Documents drawn at random for each pair, and, where all documents were read, neighbours of the best other one."""
+def _made_up(job: Job[Detector], pairs: "NumberedPairs", collection: "Callable[[], EncodedCollection]") -> "References":
+    """Documents drawn at random for each pair and, if the detector searches, neighbours of the best other one."""
     from noisyir.detection.synthetic import References, near_documents, random_documents
 
     nulls: dict[Null, np.ndarray] = {"random": random_documents(pairs, job.params.draws, partial(job.rng, "made_up"))}
-    if collection is not None:
-        nulls["near"] = near_documents(collection, pairs, job.params.neighbours)
+    if job.params.searches and not job.params.draws_nulls:
+        nulls["near"] = near_documents(collection(), pairs, job.params.neighbours)
     return References(nulls)
 
 
-def _texts(job: Job[Detector], documents: "TokenisedDocuments") -> list[str]:
+def _texts(job: Job[Detector], documents: "TrainingDocuments") -> list[str]:
     """Title and text of the documents, in their order, which is the corpus's."""
     from noisyir.training.examples import document_texts
 
@@ -102,7 +109,7 @@ def _texts(job: Job[Detector], documents: "TokenisedDocuments") -> list[str]:
 
 
 def _sources(
-    job: Job[Detector], documents: "TokenisedDocuments", pairs: pa.Table, numbered: "TrainingPairs"
+    job: Job[Detector], documents: "TrainingDocuments", pairs: pa.Table, numbered: "NumberedPairs"
 ) -> np.ndarray:
     """For each document the number of its title, where others have the same, else that of a pair's source; or -1."""
     of_pair = pairs["source"].combine_chunks().dictionary_encode()
@@ -126,7 +133,7 @@ def _features_table(job: Job[Detector], ids: pa.Table, features: np.ndarray | No
     return ids.append_column("features", listed(features))
 
 
-def _scores_table(ids: pa.Table, epoch: int, scored: DetectorOutput, documents: "TokenisedDocuments") -> pa.Table:
+def _scores_table(ids: pa.Table, epoch: int, scored: DetectorOutput, documents: "TrainingDocuments") -> pa.Table:
     scores, others = scored.scores, scored.competitors
     best = pa.nulls(len(ids), pa.string()) if others is None else _named(documents, others.rows[:, 0])
     table = ids.append_column("epoch", pa.array(np.full(len(ids), epoch, np.int32))).append_column(
@@ -138,12 +145,12 @@ def _scores_table(ids: pa.Table, epoch: int, scored: DetectorOutput, documents: 
     return table.append_column("best_other", best)
 
 
-def _named(documents: "TokenisedDocuments", rows: np.ndarray) -> pa.Array:
+def _named(documents: "TrainingDocuments", rows: np.ndarray) -> pa.Array:
     """The ids at these rows; null where a row is -1."""
     return documents.numbering.ids.take(pa.array(rows, pa.int64(), mask=rows < 0))
 
 
-def _competitors_table(ids: pa.Table, documents: "TokenisedDocuments", competitors: "Competitors") -> pa.Table:
+def _competitors_table(ids: pa.Table, documents: "TrainingDocuments", competitors: "Competitors") -> pa.Table:
     found = competitors.rows >= 0
     offsets = pa.array(np.concatenate([[0], np.cumsum(found.sum(axis=1))]), pa.int32())
     names = _named(documents, competitors.rows[found])

@@ -22,7 +22,7 @@ from noisyir.evaluation.pages.summary import summary_rows
 from noisyir.front.api.given import Rows, as_file, documents_file, model_path
 from noisyir.front.api.running import Running, Settings, running
 from noisyir.methods.plans.experiment import Experiment
-from noisyir.methods.plans.left_out import MANY, trials_pay
+from noisyir.methods.plans.left_out import trials_pay
 from noisyir.methods.plans.method import Method
 from noisyir.methods.plans.planning import pipeline_of
 
@@ -81,7 +81,7 @@ def _with_methods(exp: Experiment) -> Experiment:
     """The experiment with a method chosen, and noted, where none is named."""
     if "methods" in exp.model_fields_set:
         return exp
-    tried, why = trials_pay(exp.model.backbone, exp.data.count_pairs(MANY))
+    tried, why = trials_pay(exp.model.backbone, exp.data.summary().pairs)
     kind = "auto" if tried else {"static": "dpr", "transformer": "reweight"}[exp.model.backbone]
     chosen = {**exp.chosen, "methods": f"{kind}: {exp.model.backbone} backbone; {why}"}
     return exp.model_copy(update={"methods": (Method.parse(kind),), "chosen": chosen})

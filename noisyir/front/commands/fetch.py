@@ -55,15 +55,14 @@ def run(
         if dry_run:
             return 0
         opened.check_writable()
-        with opened.locks.in_use():
-            there = fetch(opened, source, place, name, _tell)
+        there = fetch(opened, source, place, name, _tell)
     elif name is not None and there.source != place:
         raise ConfigError("front.store_choose_another_name", name=name, source=there.source, place=place)
     elif revision not in (None, there.revision):
         raise ConfigError("front.store_again_brings", there=there.name, revision=there.revision, revision_2=revision)
     if as_json:
-        return print_json({**asdict(there), "digest": there.digest})
-    print(f"{there.name}  {human_bytes(there.size)}  sha256:{there.digest[:12]}  in {opened.url}")
+        return print_json(asdict(there))
+    print(f"{there.name}  {human_bytes(there.size)}  sha256:{there.ref.digest[:12]}  in {opened.url}")
     return 0
 
 

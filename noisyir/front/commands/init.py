@@ -35,7 +35,7 @@ def run(
     """
     from noisyir.app.init import experiment_file
     from noisyir.app.label_audit import named_after
-    from noisyir.data.limits import is_on_hub
+    from noisyir.engine.hub import is_on_hub
 
     beside = Path() if is_on_hub(data) else Path(data).parent
     target = Path(to) if to else beside / f"{named_after(data)}.yaml"

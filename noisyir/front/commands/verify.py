@@ -26,18 +26,20 @@ def run(
     """
     from noisyir.app.lookup import command_for, find_build
     from noisyir.app.retention import damaged, damaged_models, mend_models
+    from noisyir.engine.remote.fetched import STAGE as FETCH
+    from noisyir.engine.remote.fetched import FetchedSet
 
     opened = open_store(store)
     opened.check_readable()
     with opened.locks.alone() if repair else opened.locks.in_use():
         builds = [find_build(opened, build)] if build else opened.builds.all()
         found, records = damaged(opened, builds), {} if build else opened.damaged_records()
-        fetched, lost = ({}, []) if build else opened.fetched.damaged()
+        lost = [FetchedSet.of(meta) for meta in builds if meta.stage == FETCH and meta.folder in found]
         models, copies = ({}, []) if build else damaged_models(opened)
         if repair:
-            _repair(opened, found, records, fetched)
+            _repair(opened, found, records)
             left = mend_models(opened, copies)
-    if not (faults := {**found, **records, **fetched, **models}):
+    if not (faults := {**found, **records, **models}):
         files = sum(len(contents.files) for meta in builds for contents in meta.artifacts.values())
         print(f"{len(builds)} builds, {files} files: all as written")
         return 0
@@ -51,10 +53,8 @@ def run(
     return 0
 
 
-def _repair(store: Store, builds: Iterable[str], records: Iterable[str], fetched: Iterable[str]) -> None:
+def _repair(store: Store, builds: Iterable[str], records: Iterable[str]) -> None:
     for folder in builds:
         store.builds.remove_folder(folder, keep_name=True)
     for record in records:
         store.runs.set_aside(record)
-    for path in fetched:
-        store.fetched.remove(path)

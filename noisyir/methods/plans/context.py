@@ -1,6 +1,7 @@
 """The context of a denoising method: a plan to add its steps to, the data, the pairs, and the start model."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from noisyir.audits.stages.audit_negatives import JOIN_NEGATIVES, JUDGE_NEGATIVES
@@ -148,7 +149,7 @@ class Context:
         if self._weighs:
             raise ConfigError("methods.reads_no_weights_data", method=method)
 
-    @property
+    @cached_property
     def _weighs(self) -> bool:
         return isinstance(self.exp.data, Pairs) and located(self.exp.data).has_weights
 

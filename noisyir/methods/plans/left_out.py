@@ -2,12 +2,12 @@
 
 from typing import Any, NamedTuple
 
-from noisyir.data.formats import Format
+from noisyir.data.formats import COUNTED, Summary
 from noisyir.data.settings import HeldOutParams
 from noisyir.engine.remote.fetched import located
 from noisyir.methods.plans.experiment import Experiment
 
-MANY = 30_000  # pairs, from which on the first rule for the static backbone holds
+MANY = COUNTED  # pairs, from which on the first rule for the static backbone holds
 
 TRIED_FROM, LEAST_RATE = 5_000, 0.05
 
@@ -51,27 +51,26 @@ def filled_in(exp: Experiment) -> Experiment:
     """
     if exp.task.trained:
         return exp
-    data = located(exp.data)
-    held = _held_out(data)
+    found = located(exp.data).summary()
+    held = _held_out(exp, found)
     said: dict[str, str] = {}
     changes: dict[str, Any] = {}
     if held is not None:
         changes["data"] = exp.data.model_copy(update={"hold_out": held})
         shares = " and ".join(f"{share:.0%} for {split}" for split, share in held.shares.items())
         said["data.hold_out"] = f"the data has no {' and no '.join(held.shares)} queries: {shares} are drawn from it"
-    training, why = _training(exp, data.count_pairs(MANY), draws_dev=bool(held and held.dev))
+    training, why = _training(exp, found.pairs, draws_dev=bool(held and held.dev))
     if training:
         changes["train"] = exp.train.model_copy(update=training)
         said |= {f"train.{name}": f"{value:g}: {why}" for name, value in training.items()}
     return exp.model_copy(update={**changes, "chosen": {**exp.chosen, **said}}) if changes else exp
 
 
-def _held_out(data: Format) -> HeldOutParams | None:
+def _held_out(exp: Experiment, found: Summary) -> HeldOutParams | None:
     """Shares to hold out; None where the experiment says, or the data has its splits."""
-    if "hold_out" in data.model_fields_set:
+    if "hold_out" in exp.data.model_fields_set:
         return None
-    there = data.held_out_splits()
-    held = HeldOutParams(**{split: 0.0 for split in ("test", "dev") if split in there})
+    held = HeldOutParams(**{split: 0.0 for split in ("test", "dev") if split in found.splits})
     return held if held.shares else None
 
 

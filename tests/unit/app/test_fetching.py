@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ from pydantic import Field
 
 from noisyir.app.fetching import fetch, source_of
 from noisyir.app.label_audit import experiment_to_audit
+from noisyir.app.retention import unneeded
 from noisyir.base.errors import DataError, StoreError
 from noisyir.base.settings import Location, Params, places_of
-from noisyir.engine.remote.fetched import FetchedSet, here, located
+from noisyir.engine.meta import META
+from noisyir.engine.remote.fetched import here, located
 from noisyir.engine.store import Store
 from noisyir.front import cli
 from noisyir.methods import experiments
@@ -92,21 +95,23 @@ def test_a_file_from_s3_is_brought_once_and_checked(bucket: str, tmp_path: Path)
     with two.fetched.as_source():
         assert Path(here(place)).read_bytes() == b"{}\n" and Path(here(place)).name == "pairs.jsonl"
     three = Store(bucket, home=tmp_path / "three")
-    three.fs.pipe_file(three.fetched._file(found.files["pairs.jsonl"][1]), b"[]\n")
-    with three.fetched.as_source(), refuses(StoreError, "engine.other_bytes_were_fetched"):
+    three.fs.pipe_file(f"{three.root}/{found.ref.path}/pairs.jsonl", b"[]\n")
+    with three.fetched.as_source(), pytest.raises(StoreError, match=f"fetch it again: {found.command}"):
         here(place)
-    fetch(one, source_of(place), place)
-    assert len(one.fs.find(f"{one.root}/.fetched/files")) == 1
+    assert fetch(one, source_of(place), place) == found
+    with three.fetched.as_source():
+        assert Path(here(place)).read_bytes() == b"{}\n"
 
 
-def test_what_two_sets_share_stays_until_both_are_forgotten(store: Store, folder: Path):
-    for name in ("one", "two"):
-        fetch(store, source_of(str(folder)), str(folder), name)
-    files = Path(store.root) / ".fetched" / "files"
-    store.fetched.forget("one")
-    assert [one.name for one in store.fetched.all()] == ["two"] and len([*files.iterdir()]) == 2
-    store.fetched.forget("two")
-    assert not [*files.iterdir()]
+def test_gc_keeps_what_a_name_means_and_no_other(store: Store, folder: Path):
+    older = fetch(store, source_of(str(folder)), str(folder), "mine")
+    (folder / "a.txt").write_text("another")
+    newer, other = (fetch(store, source_of(str(folder)), str(folder), name) for name in ("mine", "other"))
+    assert store.fetched.all() == [newer, other]
+    found = unneeded(store, keep_runs=0, host="here")
+    assert [meta.ref("files") for meta, _ in found.values()] == [older.ref]
+    store.fetched.forget("mine")
+    assert store.fetched.all() == [other]
 
 
 def test_every_place_in_settings_is_seen_and_moved():
@@ -144,56 +149,43 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
-def test_a_damaged_copy_is_made_again_and_shares_no_bytes_with_the_store(store: Store, folder: Path):
-    found = fetch(store, source_of(str(folder)), str(folder), "mine")
-    with store.fetched.as_source():
-        copy = Path(here("mine"))
-    flip(copy / "a.txt")
-    (copy / "planted.json").write_text("{}")
-    again = Store(store.url, home=store.home)
-    with again.fetched.as_source():
-        assert Path(here("mine"), "a.txt").read_text() == "a" and not (copy / "planted.json").exists()
-    assert again.fetched.damaged() == ({}, [])
-    assert found == again.fetched.find("mine")
-
-
-@pytest.mark.parametrize("damaged", ["bytes", "copy", "name"])
+@pytest.mark.parametrize("damaged", ["a.txt", META])
 def test_damage_is_found_removed_and_cured_by_the_advised_command(
     store: Store, folder: Path, damaged: str, capsys, monkeypatch, tmp_path: Path
 ):
     monkeypatch.chdir(tmp_path)
     folder = folder.rename(tmp_path / "two words")
-    assert cli.main(["fetch", str(folder), "--as", "mine", "--store", store.url]) == 0
+    arguments = ["fetch", str(folder), "--as", "mine", "--store", store.url]
+    assert cli.main(arguments) == 0
     found = store.fetched.find("mine")
     assert found
-    with store.fetched.as_source():
-        copy = Path(here("mine"))
-    place = {"bytes": Path(store.fetched._file(found.files["a.txt"][1])), "copy": copy / "a.txt",
-             "name": Path(store.fetched._name_file("mine"))}[damaged]  # fmt: skip
-    flip(place)
+    build = Path(store.root, found.ref.path).parent
+    flip(build / (META if damaged == META else f"files/{damaged}"))
     assert cli.main(["verify", "--store", store.url]) == 1
     assert "noisyir verify --repair" in capsys.readouterr().err
     assert cli.main(["verify", "--repair", "--store", store.url]) == 0
     said = capsys.readouterr().out
-    if damaged == "bytes":
+    if damaged != META:
         (cure,) = [line.partition("noisyir ")[2] for line in said.splitlines() if line.startswith("fetch it again")]
-        assert cli.main([*shlex.split(cure), "--store", store.url]) == 0
-    elif damaged == "name":
-        assert cli.main(["fetch", str(folder), "--as", "mine", "--store", store.url]) == 0
+        assert shlex.split(cure) == [*arguments[:4], "--again"]
+    assert cli.main(arguments) == 0
     assert cli.main(["verify", "--store", store.url]) == 0
     fresh = Store(store.url, home=store.home)
     with fresh.fetched.as_source():
         assert Path(here("mine"), "a.txt").read_text() == "a"
 
 
-def test_again_brings_all_even_where_the_name_is_damaged(store: Store, folder: Path):
+def test_again_mends_what_is_damaged(store: Store, folder: Path):
     arguments = ["fetch", str(folder), "--as", "mine", "--store", store.url]
     assert cli.main(arguments) == 0
     found = store.fetched.find("mine")
     assert found
-    flip(Path(store.fetched._file(found.files["a.txt"][1])))
-    flip(Path(store.fetched._name_file("mine")))
+    flip(Path(store.root, found.ref.path, "a.txt"))
+    again = Store(store.url, home=store.home)
+    with again.fetched.as_source(), pytest.raises(StoreError, match=r"fetch it again: noisyir fetch .* --as mine"):
+        here("mine")
     assert cli.main([*arguments, "--again"]) == 0 and cli.main(["verify", "--store", store.url]) == 0
+    assert again.fetched.find("mine") == found
 
 
 def test_a_name_that_is_taken_by_another_source_is_refused(store: Store, folder: Path, capsys):
@@ -206,38 +198,16 @@ def test_a_name_that_is_taken_by_another_source_is_refused(store: Store, folder:
     assert found and {*found.files} == {"b.txt"}
 
 
-def test_a_file_that_changes_on_its_way_is_stored_under_the_digest_of_what_was_stored(
-    store: Store, tmp_path: Path, monkeypatch
-):
-    import shutil
-
-    file, copyfile = tmp_path / "growing.txt", shutil.copyfile
-    file.write_text("before")
-
-    def meanwhile(source, target):
-        Path(source).write_text("meanwhile")
-        return copyfile(source, target)
-
-    monkeypatch.setattr(shutil, "copyfile", meanwhile)
-    size, digest = store.fetched.add_file(file)
-    assert size == 9 and store.fetched._digest_at(store.fetched._file(digest)) == digest
-
-
-def test_the_command_of_a_set_of_the_hub_names_its_commit_and_kind(store: Store):
-    given = {"name": "mine", "source": "a/b", "revision": "abc", "fetched": "", "single": False}
-    model = FetchedSet(**given, files={"model.safetensors": (1, "")})
-    assert model.command == "noisyir fetch a/b --as mine --again --revision abc"
-    assert FetchedSet(**given, files={"pairs.csv": (1, "")}).command.endswith("--revision abc --dataset")
-
-
-def test_what_is_left_of_a_copy_that_was_cut_off_is_read(store: Store, folder: Path):
-    found = fetch(store, source_of(str(folder)), str(folder), "mine")
-    left = store.fetched._copy(found)
-    left = left.with_name(f"{left.name}.arriving")
-    left.mkdir(parents=True)
-    (left / "a.txt").write_text("x")
-    with store.fetched.as_source():
-        assert Path(here("mine"), "a.txt").read_text() == "a"
+def test_another_revision_is_known_although_its_bytes_are_the_same(store: Store, folder: Path):
+    source = source_of(str(folder))
+    first = fetch(store, source, "a/b", "mine")
+    source.revision = "abc"
+    second = fetch(store, source, "a/b", "mine")
+    assert store.fetched.all() == [second] and (first.revision, second.revision) == (None, "abc")
+    assert second.command == "noisyir fetch a/b --as mine --again --revision abc --dataset"
+    (folder / "model.safetensors").write_bytes(b"")
+    model = fetch(store, source_of(str(folder)), "a/b")
+    assert replace(model, revision="abc").command == "noisyir fetch a/b --as a/b --again --revision abc"
 
 
 @pytest.mark.parametrize("place", ["given", "given/pipe"])

@@ -4,7 +4,7 @@ import numpy as np
 
 from noisyir.detection.by_model import score_together
 from noisyir.models.cross_encoder import TextPairs, load_cross_encoder
-from noisyir.training.batches import Ragged, TrainingPairs
+from noisyir.training.batches import NumberedPairs, Ragged
 from tests.tiny_models import tiny_classifier
 
 
@@ -14,7 +14,7 @@ def test_a_score_is_minus_the_logit_and_equal_texts_are_read_once(tmp_path):
     empty = Ragged(np.zeros(4, np.int64), np.zeros(0, np.int64))
     query, text = np.array([0, 1, 2]), np.array([0, 1, 0])
     own, other = np.array([0, 1, 0]), np.array([1, 0, 0])
-    pairs = TrainingPairs(None, None, query, own, text, empty, empty)
+    pairs = NumberedPairs(query, own, text, empty, empty)
     said = []
     judge = load_cross_encoder(tiny_classifier(tmp_path), 24, "cpu")
     scores = score_together(judge, pairs, texts, (own, other), 512, lambda *told: said.append(told))

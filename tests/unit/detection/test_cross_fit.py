@@ -31,10 +31,10 @@ def pairs_of(encoder):
     passage = rng.integers(QUERIES, size=PAIRS)
     known = np.unique(np.stack([text[query], passage], axis=1), axis=0)
     return TrainingPairs(
-        encoder.tokenize([f"w{number}" for number in text], "query"),
-        encoder.tokenize([f"w{QUERIES + number}" for number in range(QUERIES)], "passage"),
         query, passage, text, Ragged.grouped(known[:, 0], known[:, 1], TEXTS),
         Ragged.grouped(query[:0], query[:0], QUERIES),
+        encoder.tokenize([f"w{number}" for number in text], "query"),
+        encoder.tokenize([f"w{QUERIES + number}" for number in range(QUERIES)], "passage"),
     )  # fmt: skip
 
 
@@ -110,7 +110,8 @@ def test_the_loss_of_each_half_is_equation_3_by_the_model_of_the_other(tmp_path)
     )  # fmt: skip
     none_made_up, context = References({"random": np.full((PAIRS, 1), -1)}), training_context(tmp_path / "detector")
     given = PairsToScore(
-        encoder=start, pairs=pairs, wrong=none_made_up, rng=context.rng, training=context, **unread
+        encoder=lambda: start, tokenised=lambda: pairs, pairs=pairs, wrong=none_made_up, rng=context.rng,
+        training=context, **unread
     )  # fmt: skip
     how = {"epochs": PARAMS.epochs, "learning_rate": PARAMS.learning_rate, "batch_size": PAIRS, "shuffles": 1}
     found = PairNll(folds=2, **how).score(given).observed

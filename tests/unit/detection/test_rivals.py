@@ -32,8 +32,8 @@ class World:
         known = np.unique(np.stack([text[query], passage], axis=1), axis=0)
         nothing = Ragged.grouped(known[:0, 0], known[:0, 0], QUERIES)
         self.pairs = TrainingPairs(
-            self.encoder.tokenize(self.queries, "query"), self.encoder.tokenize(self.passages, "passage"),
             query, passage, text, Ragged.grouped(known[:, 0], known[:, 1], QUERIES), nothing,
+            self.encoder.tokenize(self.queries, "query"), self.encoder.tokenize(self.passages, "passage"),
         )  # fmt: skip
         random, near = passages_of_others(passage, rng), passages_of_others(passage, rng)
         self.wrong = References({"random": random[:, None], "near": near[:, None]})
@@ -96,8 +96,8 @@ def test_where_the_query_knows_every_passage_there_is_no_competitor():
     (only,) = world.pairs.passage[:1]
     same = np.full(PASSAGES, only)
     pairs = TrainingPairs(
-        world.pairs.queries, world.pairs.passages, world.pairs.query[:1], world.pairs.passage[:1],
-        world.pairs.text, world.pairs.known, world.pairs.negatives,
+        world.pairs.query[:1], world.pairs.passage[:1], world.pairs.text, world.pairs.known, world.pairs.negatives,
+        world.pairs.queries, world.pairs.passages,
     )  # fmt: skip
     collection = EncodedCollection(world.encoder, pairs, same, pairs.query)
     found = dense_competitors(collection, pairs, np.arange(1), keep=5, depth=10, wrong=world.wrong.of(np.arange(1)))
@@ -206,9 +206,9 @@ def test_where_all_pairs_name_one_passage_there_is_no_random_document():
     world = World(6)
     text = world.pairs.text[world.pairs.query]
     pairs = TrainingPairs(
-        world.pairs.queries, world.pairs.passages, world.pairs.query, np.full(PAIRS, 3),
-        world.pairs.text, Ragged.grouped(np.unique(text), np.full(len(np.unique(text)), 3), QUERIES),
-        world.pairs.negatives,
+        world.pairs.query, np.full(PAIRS, 3), world.pairs.text,
+        Ragged.grouped(np.unique(text), np.full(len(np.unique(text)), 3), QUERIES), world.pairs.negatives,
+        world.pairs.queries, world.pairs.passages,
     )  # fmt: skip
     found = random_documents(pairs, 2, lambda draw: np.random.default_rng(draw))
     assert (found == -1).all()

@@ -13,6 +13,7 @@ from noisyir.data.artifacts import CORPUS, NOISY_PAIRS, QUERIES
 from noisyir.detection.detectors import Detector
 from noisyir.detection.features import FEATURES
 from noisyir.detection.stages.score_pairs import SCORE_PAIRS
+from noisyir.engine import file_memory
 from noisyir.evaluation.detection import detection_quality
 from noisyir.methods import experiments
 from noisyir.methods.plans.retrievers import audit_pairs
@@ -79,6 +80,13 @@ def test_wrong_pairs_score_higher_and_so_do_documents_drawn_at_random(score, det
         beside_right = np.concatenate([scores[~WRONG], made_up])
         if len(made_up):
             assert auroc(beside_right, np.arange(len(beside_right)) >= (~WRONG).sum()) > 0.9
+
+
+@pytest.mark.parametrize("detector", ["ensemble", "cross_encoder"])
+def test_the_start_model_is_not_loaded_for_a_detector_that_does_not_ask_for_it(score, monkeypatch, detector):
+    monkeypatch.setattr("noisyir.models.bi_encoder.load_bi_encoder", lambda *_: pytest.fail("loaded"))
+    monkeypatch.setattr("noisyir.training.examples.read_documents", lambda *_: pytest.fail("tokenised"))
+    assert len(score(pair_tables(), kind=detector)["pair_scores"]) == COUNT
 
 
 @pytest.mark.parametrize("detector", [*DENSE, "bm25_margin", "ensemble"])
@@ -269,8 +277,9 @@ def test_a_cross_encoder_is_not_trained(score):
 
 def test_weights_that_did_not_change_are_read_once(classifier, tmp_path, monkeypatch):
     folder = shutil.copytree(classifier, tmp_path / "copy")
+    monkeypatch.setattr(file_memory, "SETTLED", 0.0)
     first = classifier_digest(str(folder), "weights")
-    monkeypatch.setattr("noisyir.models.weights.files_digest", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr("noisyir.engine.provenance._digest", lambda *_: pytest.fail("read again"))
     assert classifier_digest(str(folder), "weights") == first
 
 

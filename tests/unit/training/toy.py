@@ -27,8 +27,8 @@ def toy_pairs(encoder: BiEncoder, *, negatives: int = 0) -> TrainingPairs:
     keys = np.repeat(rows[:-1], negatives)
     mined = (keys + 1 + np.tile(np.arange(negatives), SIZE - 1)) % SIZE
     return TrainingPairs(
-        encoder.tokenize(queries, "query"), encoder.tokenize(passages, "passage"), rows, rows, rows,
-        Ragged.grouped(rows, rows, SIZE), Ragged.grouped(keys, mined, SIZE),
+        rows, rows, rows, Ragged.grouped(rows, rows, SIZE), Ragged.grouped(keys, mined, SIZE),
+        encoder.tokenize(queries, "query"), encoder.tokenize(passages, "passage"),
     )  # fmt: skip
 
 
