@@ -52,7 +52,6 @@ TAUGHT = {
     "distill:hybrid": ("distill", "hybrid"),
     "distill_contrast:hybrid": ("distill_contrast", "hybrid"),
     "distill_contrast_1:hybrid": ("distill_contrast", "hybrid"),
-    "distill_posterior:hybrid": ("distill_posterior", "hybrid"),
 }
 ARMS = [*LABELS, *TAUGHT]
 HEADINGS = [

@@ -22,7 +22,6 @@ from bench.tables import record
 from noisyir.audits.judging.session import random_order
 from noisyir.detection.calibration.fit import judge_all
 from noisyir.detection.calibration.logistic import JudgedPairs, auroc
-from noisyir.detection.posterior import calibration_error
 
 _HEADINGS = ["set", "judged", "AUROC without", "AUROC", "improves", "error of the rate", "covered", "width", "broken",
              "kept", "ECE", "of that by chance"]  # fmt: skip
@@ -87,6 +86,16 @@ def _outcome(pairs: ScoredPairs, judged: int, seed: int, at_most: float) -> Outc
         calibration=calibration_error(chance, wrong[unseen]),
         by_chance=float(np.mean([calibration_error(chance, rng.random(len(chance)) < chance) for _ in range(20)])),
     )
+
+
+def calibration_error(chance: np.ndarray, is_wrong: np.ndarray, bins: int = 10) -> float:
+    """The expected calibration error: |mean chance - share of wrong pairs| of each tenth of the scale, by its size.
+
+    Source: Naeini, Cooper and Hauskrecht, AAAI 2015.
+    """
+    place = np.minimum((np.asarray(chance) * bins).astype(np.int64), bins - 1)
+    gaps = np.bincount(place, chance, bins) - np.bincount(place, is_wrong, bins)
+    return float(np.abs(gaps).sum() / max(len(place), 1))
 
 
 def _arguments() -> argparse.Namespace:

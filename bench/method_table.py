@@ -53,7 +53,7 @@ SETS = {
 }
 METHODS = {
     "reweight": "reweight", "reweight_relabel": "reweight_relabel", "relabel": "relabel", "drop": "drop", "npc": "npc",
-    "npc_flags": "npc_flags", "npc_relabel": "npc_relabel", "co_teaching": "co_teaching", "auto": "auto",
+    "npc_flags": "npc_flags", "npc_relabel": "npc_relabel", "auto": "auto",
     "human": "true labels", "oracle": "true labels", "random": "as many at random",
 }  # fmt: skip
 

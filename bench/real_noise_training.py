@@ -44,7 +44,7 @@ from noisyir.methods.plans.retrievers import noise_bench
 from noisyir.methods.plans.suite import Suite
 from noisyir.registry import open_tracker
 
-METHODS = ["dpr", "reweight", "relabel", "reweight_relabel", "drop", "npc", "npc_flags", "npc_relabel", "co_teaching",
+METHODS = ["dpr", "reweight", "relabel", "reweight_relabel", "drop", "npc", "npc_flags", "npc_relabel",
            "auto", "random", "true_labels"]  # fmt: skip
 MADE_HERE = ("random", "true_labels")
 MEASURE = "nDCG@10"

@@ -19,7 +19,7 @@ from noisyir.methods.plans.left_out import MANY, trials_pay
 Array = np.ndarray
 NEAREST, LEAST_NEAR, MOST_LOSS = 5, 3, 0.005
 _COSTS = {"dpr": 1, "drop": 1, "reweight": 1, "relabel": 1, "reweight_relabel": 1, "npc": 1, "npc_flags": 1,
-          "npc_relabel": 1, "co_teaching": 2, "auto": 18}  # fmt: skip
+          "npc_relabel": 1, "auto": 18}  # fmt: skip
 _WORD = re.compile(r"\w+")
 _LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]")
 
@@ -79,7 +79,7 @@ class Advice(NamedTuple):
     @property
     def assume(self) -> str | None:
         """`detect.assume` of its measurement; without it the method trains plainly where nothing is warranted."""
-        return None if self.method in ("dpr", "npc", "co_teaching", "auto") else "best"
+        return None if self.method in ("dpr", "npc", "auto") else "best"
 
 
 def profile_of(pairs: Iterable[tuple[str, str]]) -> Profile | None:

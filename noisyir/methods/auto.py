@@ -140,8 +140,8 @@ HOLD_OUT = Stage(
 
 
 Candidate = Literal[
-    "reweight", "drop", "relabel", "reweight_relabel", "npc", "npc_flags", "npc_relabel", "co_teaching",
-    "distill", "distill_contrast", "distill_posterior",
+    "reweight", "drop", "relabel", "reweight_relabel", "npc", "npc_flags", "npc_relabel",
+    "distill", "distill_contrast",
 ]  # fmt: skip
 
 

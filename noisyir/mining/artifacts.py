@@ -19,6 +19,3 @@ CANDIDATES = Artifact(
 VERDICTS = Artifact("verdicts", 1, {**PAIR, "score": F32, "bound": F32, "keep": BOOL, "reason": STRING}, PAIR_KEY)
 # Documents that a teacher reads: hits of retrievers and the given ones, of training queries and, to measure it, of dev.
 CANDIDATE_POOL = Artifact("candidate_pool", 1, {**PAIR, "split": STRING, "given": BOOL}, PAIR_KEY)
-# Of each document of the pool, of training queries: the chance, `score`, that it is relevant, by scores and by whether
-# it is given; `fold`: the part of the queries that the model was learnt without.
-RELEVANCE = Artifact("relevance", 1, {**PAIR, "given": BOOL, "score": F32, "fold": I32}, PAIR_KEY)

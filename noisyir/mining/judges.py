@@ -49,13 +49,6 @@ class CrossEncoderJudge(RelevanceJudge):
     max_len: Annotated[int, Field(ge=8)] = Field(256, description="tokens of query and document together that are read")
 
 
-class PosteriorJudge(Judge):
-    """Candidates that are likely relevant by teacher, retrievers and labels together (docs/understand/posterior.md)."""
-
-    kind: Literal["posterior"] = "posterior"
-    max_relevance: Fraction = Field(0.5, description="chance of being relevant above which a candidate is dropped")
-
-
 class SieveJudge(Judge, TrainDprParams):
     """The passage sieve (Wang et al., AAAI 2024, Algorithm 1): training by the robust loss, then a verdict by cosines.
 

@@ -1,7 +1,7 @@
 """Settings of hard negatives: candidates, judges and filters of them, samplers, and pseudo-labels."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
@@ -87,12 +87,3 @@ class PseudoLabelParams(Params):
     per_query: PositiveInt | None = Field(
         1, description="pairs made for a query, the most probable first; null: any number"
     )
-
-
-class RelevanceParams(Params):
-    """How likely each document of the pool is relevant, by scores and labels."""
-
-    folds: Annotated[int, Field(ge=2)] = Field(
-        5, description="parts of the queries; each part's chances are by a model of the others"
-    )
-    threshold: Fraction = Field(0.5, description="least chance of being relevant that a given document has, unflagged")

@@ -114,19 +114,6 @@ class ChooseModelParams(Params):
     )
 
 
-class CoTeachingParams(Params):
-    """Co-teaching (Han et al., NeurIPS 2018), beside the settings of `train`."""
-
-    ramp_epochs: PositiveInt = Field(2, description="epochs over which the share of dropped pairs rises from 0")
-    perturbation: NonNegativeFloat = Field(0.1, description="noise on the second model's start, in each weight's std")
-
-
-class TrainCoTeachingParams(TrainDprParams):
-    """Co-teaching: the settings of `train` and its own."""
-
-    co_teaching: CoTeachingParams = CoTeachingParams()
-
-
 class DistillParams(Params):
     """Distillation from a teacher's scored lists, beside the settings of `train` (docs/how-to/teachers.md)."""
 
@@ -142,7 +129,7 @@ class DistillParams(Params):
     contrastive: NonNegativeFloat | None = Field(
         None,
         description="weight of the contrastive loss added to it (CADET's code: 0.1, FlagEmbedding: 1); null: 0 in "
-        "distill, 0.1 in distill_contrast and distill_posterior",
+        "distill, 0.1 in distill_contrast",
     )
     positives: Literal["one", "lse_pair"] = Field(
         "one", description="positives in the contrastive loss: each pair's own, or all of the list by LSEPair"

@@ -96,7 +96,7 @@ def test_every_table_has_one_writer_and_stages_are_unique():
     for stage in stages:
         for artifact in (*stage.writes.values(), *stage.optional_writes.values()):
             writers.setdefault(artifact.name, set()).add(stage.name)
-    trainers = {"train_dpr", "train_npc", "train_co_teaching", "train_distill"}  # one loop, with different objectives
+    trainers = {"train_dpr", "train_npc", "train_distill"}  # one loop, with different objectives
     several = {
         # as it is, in passages, with copies, with new or wrong documents
         "corpus": {"ingest", "chunk", "hide", "join_corpus", "corrupt"},
@@ -114,7 +114,7 @@ def test_every_table_has_one_writer_and_stages_are_unique():
         "readings": {"read", "ensemble"},
         "metrics": {"score", "score_reading"},
         "sections": {"label_section", "bench_section"},
-        "verdicts": {"sieve", "cross_judge", "ranker_judge", "posterior_judge", "judge_negatives"},
+        "verdicts": {"sieve", "cross_judge", "ranker_judge", "judge_negatives"},
         "candidates": {"candidates", "judge_negatives"},  # found, or given by the data
         # with the negatives that the data gives, or of a held-out split: for detectors alone
         "noisy_pairs": {"corrupt", "join_negatives", "judged_pairs"},
@@ -126,10 +126,9 @@ def test_every_table_has_one_writer_and_stages_are_unique():
             "score_by_ranker",
             "import_scores",
             "choose_lists",
-            "estimate_relevance",
         },
         "pair_scores": {"score_pairs", "train_npc"},
-        "noise_flags": {"detect", "train_npc", "estimate_relevance"},
+        "noise_flags": {"detect", "train_npc"},
     }
     assert not {name for name, found in writers.items() if len(found) > 1 and not found <= several.get(name, set())}
 

@@ -43,7 +43,6 @@ RESUMING = {  # stages that leave work behind, and the task that has them
     "score_pairs": "retriever",
     "encode": "retriever",
     "train_reader": "reader",
-    "train_co_teaching": "further",
     "sieve": "further",
 }
 Damage = Callable[[bytes, random.Random], bytes]

@@ -43,7 +43,7 @@ RETRIEVER = (
     "ranker.init.max_len=32",
 )
 FURTHER = (
-    "methods=[{kind: auto, candidates: [reweight], seeds: 2}, co_teaching, rocketqa, distill_posterior]",
+    "methods=[{kind: auto, candidates: [reweight], seeds: 2}, rocketqa, distill_contrast]",
     "teacher={kind: ranker, epochs: 1, n: 3}",
     "pool={depth: 5}",
     "lists={size: 4}",

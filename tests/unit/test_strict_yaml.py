@@ -54,7 +54,7 @@ def test_what_is_plain_is_read(text: str, value: object):
 
 
 def test_an_override_behind_an_alias_changes_one_of_its_places(tmp_path):
-    (tmp_path / "x.yaml").write_text("name: x\ntrain: &t {epochs: 2, batch_size: 64}\nco_teaching: {ramp_epochs: 2}\n")
+    (tmp_path / "x.yaml").write_text("name: x\ntrain: &t {epochs: 2, batch_size: 64}\nmine: {per_query: 2}\n")
     parsed = parse_yaml("a: &t {epochs: 2}\nb: *t", "file")
     parsed["a"]["epochs"] = 3
     assert parsed["b"]["epochs"] == 2

@@ -58,21 +58,6 @@ class DistillContrast(Method):
         return distilled(context, self.kind, context.exp.distilling(0.1), context.teacher_scores())
 
 
-class DistillPosterior(Method):
-    """The chance to be relevant as target, over teacher, retrievers and labels, and as weight of the given pairs."""
-
-    kind: Literal["distill_posterior"] = "distill_posterior"
-
-    def train(self, context: "Context") -> Outputs:
-        """Score lists, flag pairs, learn the chances from both, then learn these."""
-        params, found = context.exp.distilling(0.1, flagged="weight"), context.relevance()
-        if params.distill.flagged != "weight":
-            return distilled(context, self.kind, params, found["teacher_scores"])
-        inputs = {"pairs": context.noisy["noisy_pairs"], "flags": found["noise_flags"]}
-        lists = found["teacher_scores"]
-        return context.train(TRAIN_DISTILL, params, self.kind, negatives=None, lists=lists, **inputs)
-
-
 def distilled(context: "Context", kind: str, params: TrainDistillParams, lists: Output) -> Outputs:
     """Plan the training on these lists, with the experiment's flags where `distill.flagged` asks for them."""
     inputs, flagged = {"pairs": context.noisy["noisy_pairs"]}, params.distill.flagged

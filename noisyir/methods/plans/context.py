@@ -16,7 +16,7 @@ from noisyir.detection.stages.score_pairs import SCORE_PAIRS
 from noisyir.engine.plan import Plan
 from noisyir.engine.remote.fetched import located
 from noisyir.engine.stage import Output, Outputs, Stage
-from noisyir.methods.plans.mining import MiningOutputs, TaughtOutputs, TrainedJudge, mine, relevance, taught
+from noisyir.methods.plans.mining import MiningOutputs, TrainedJudge, mine, taught
 from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.retrieval.stages.bm25 import BM25_INDEX
 
@@ -91,31 +91,14 @@ class Context:
         if exp.mine.per_query == 0:
             return None
         name = self.name(label) if label else self.label
-        known = {}
-        if "posterior" in exp.mine.judges:
-            if any(detector.negatives_needed for detector in self.exp.detectors.values()):
-                raise ConfigError("methods.mine_judges_posterior_waits")
-            known["relevance"] = self.relevance()["relevance"]
-        found = self.mines[label] = mine(self.plan, exp, self.data, model, pairs, name, trained, **known)
+        found = self.mines[label] = mine(self.plan, exp, self.data, model, pairs, name, trained)
         return found.negatives
 
-    def taught(self) -> TaughtOutputs:
-        """The scored lists that the experiment's teacher gives the training queries, and what they were chosen from."""
-        pairs = {"pairs": self.noisy["noisy_pairs"]} | ({} if self.trial is None else {"trial": self.trial})
-        found = taught(self.plan, self.exp, self.data, self.start, pairs, self.label)
-        self.lists = found.lists
-        return found
-
     def teacher_scores(self) -> Output:
-        """The scored lists alone."""
-        return self.taught().lists
-
-    def relevance(self) -> Outputs:
-        """How likely each candidate is relevant, verdicts on the pairs by that, and lists with it as their scores."""
-        pairs = self.noisy["noisy_pairs"]
-        found = relevance(self.plan, self.exp, self.data, self.taught(), pairs, self.flags(), self.label)
-        self.judged["posterior"] = {"noise_flags": found["noise_flags"]}
-        return found
+        """The scored lists that the experiment's teacher gives the training queries."""
+        pairs = {"pairs": self.noisy["noisy_pairs"]} | ({} if self.trial is None else {"trial": self.trial})
+        self.lists = taught(self.plan, self.exp, self.data, self.start, pairs, self.label)
+        return self.lists
 
     def scores(self, name: str, detector: Detector, pairs: Output | None = None) -> Outputs:
         """The noisy pairs, unless others are given, scored by one detector, starting from the untrained model."""

@@ -25,7 +25,7 @@ from noisyir.methods.plans.method import Method, Preparations
 from noisyir.methods.plans.settings import Ar2Params, RankerParams, RefreshParams, RocketqaParams
 from noisyir.methods.plans.task import RetrieverTask, Task
 from noisyir.mining.judges import Judge, Judges
-from noisyir.mining.settings import MineParams, RelevanceParams
+from noisyir.mining.settings import MineParams
 from noisyir.mining.teachers import HybridTeacher, ListParams, PoolParams, Teacher
 from noisyir.models.settings import InitModelParams
 from noisyir.retrieval.settings import (
@@ -36,15 +36,7 @@ from noisyir.retrieval.settings import (
     IndexParams,
     SearchParams,
 )
-from noisyir.training.settings import (
-    CoTeachingParams,
-    DistillParams,
-    RoundParams,
-    TrainAr2Params,
-    TrainCoTeachingParams,
-    TrainDistillParams,
-    TrainDprParams,
-)
+from noisyir.training.settings import DistillParams, RoundParams, TrainAr2Params, TrainDistillParams, TrainDprParams
 
 # Settings with which a step is left out, by the group that null does so for.
 _OFF = {"chunk": {"words": None}, "hide": {"rate": 0.0}, "noise": {"rate": 0.0}, "mine": {"per_query": 0}}
@@ -82,7 +74,6 @@ class Experiment(Params):
     teacher: Teacher = Field(HybridTeacher(), description="who scores the lists that distillation learns from")
     pool: PoolParams = PoolParams()
     lists: ListParams = ListParams()
-    relevance: RelevanceParams = RelevanceParams()
     refresh: RefreshParams = RefreshParams()
     score_negatives: ScoreNegativesParams = ScoreNegativesParams()
     model: InitModelParams = InitModelParams()
@@ -106,7 +97,6 @@ class Experiment(Params):
     repair: RepairParams = RepairParams()
     npc: NpcParams = NpcParams()
     npc_detect: NpcDetectParams = NpcDetectParams()
-    co_teaching: CoTeachingParams = CoTeachingParams()
     distill: DistillParams = DistillParams()
     ranker: RankerParams = RankerParams()
     ar2: Ar2Params = Ar2Params()
@@ -131,8 +121,8 @@ class Experiment(Params):
         """The settings of training by noisy pair correction, with some of `npc` changed."""
         return TrainNpcParams(**dict(self.train), npc=self.npc.model_copy(update=npc), detection=self.npc_detect)
 
-    def distilling(self, contrastive: float, **usual: object) -> TrainDistillParams:
-        """The settings of distillation by a method with this weight of the contrastive loss, and these other settings.
+    def distilling(self, contrastive: float) -> TrainDistillParams:
+        """The settings of distillation by a method with this weight of the contrastive loss.
 
         What is set in `distill` goes before them.  ConfigError where that has no effect in this method.
         """
@@ -140,14 +130,10 @@ class Experiment(Params):
             name: value for name, value in self.distill.model_dump(exclude_unset=True).items() if value is not None
         }
         try:
-            changed = DistillParams(**{"contrastive": contrastive, **usual, **given})
+            changed = DistillParams(**{"contrastive": contrastive, **given})
         except ValidationError as error:
             raise ConfigError(faults(error, DistillParams, "distill")[0]) from error
         return TrainDistillParams(**{**dict(self.train), "hard_negatives": self.lists.size - 1}, distill=changed)
-
-    def teaching(self) -> TrainCoTeachingParams:
-        """The settings of training by co-teaching."""
-        return TrainCoTeachingParams(**dict(self.train), co_teaching=self.co_teaching)
 
     def adversarial(self, **changes: Any) -> TrainAr2Params:
         """The settings of a round of AR2, with some changed.  ValueError for misspelt ones."""

@@ -13,7 +13,6 @@ from noisyir.mining.judges import Judge
 from noisyir.mining.settings import CandidatesParams, MineParams
 from noisyir.mining.stages.candidates import CANDIDATES
 from noisyir.mining.stages.hard_negatives import MINE
-from noisyir.mining.stages.relevance import ESTIMATE_RELEVANCE
 from noisyir.mining.stages.relevance_judges import RANKER_JUDGE
 from noisyir.mining.stages.teacher_lists import CHOOSE_LISTS, POOL_CANDIDATES
 from noisyir.mining.teachers import BiEncoderTeacher, FileTeacher, Teacher
@@ -60,17 +59,14 @@ def mine(
     pairs: Output,
     label: str,
     trained: TrainedJudge | None = None,
-    **known: Output,
 ) -> MiningOutputs:
     """Rank the training queries as `mine.run` says, and draw; scores are the model's, whoever ranks.
 
     Of BM25's ranking they are computed if drawing needs them.  `trained`, where given, is heard after `mine.judges`.
-    known: further inputs that judges may read.
     """
     params, candidates = at_training_scale(exp), retrieved(plan, exp, exp.mine.candidates(), data, model, pairs, label)
     said: dict[str, Outputs] = {
-        judge: _judged(exp.judge(judge), plan, {**data, **known}, model, pairs, candidates, label)
-        for judge in params.judges
+        judge: _judged(exp.judge(judge), plan, data, model, pairs, candidates, label) for judge in params.judges
     }
     verdicts = {judge: outputs["verdicts"] for judge, outputs in said.items()}
     if trained is not None:
@@ -123,16 +119,7 @@ def retrieved(
     )["candidates"]
 
 
-@dataclass(frozen=True)
-class TaughtOutputs:
-    """The candidates of training queries, all scores of them by scorer, and the lists that a retriever is to learn."""
-
-    pool: Output
-    scores: Mapping[str, Output]
-    lists: Output
-
-
-def taught(plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: Outputs, label: str) -> TaughtOutputs:
+def taught(plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: Outputs, label: str) -> Output:
     """The scored list of each training query with a pair, by the experiment's teacher.
 
     pairs: the pairs, and perhaps a trial, whose queries get none.  Candidates are the hits of BM25 and of `model`, and
@@ -170,7 +157,7 @@ def taught(plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: O
         scores = {str(number): scored(teacher)["teacher_scores"] for number, teacher in teachers}
     student, qrels = scored(BiEncoderTeacher())["teacher_scores"], data["qrels"]
     chosen = plan.add(CHOOSE_LISTS, exp.lists, label, pool=pool, scores=scores, student=student, qrels=qrels)
-    return TaughtOutputs(pool, {**scores, "student": student}, chosen["teacher_scores"])
+    return chosen["teacher_scores"]
 
 
 def _pool(
@@ -192,28 +179,6 @@ def _pool(
     return plan.add(POOL_CANDIDATES, exp.pool, label, run=runs, queries=data["queries"], **pairs)["candidate_pool"]
 
 
-def relevance(
-    plan: Plan, exp: "Experiment", data: Outputs, taught: TaughtOutputs, pairs: Output, detected: Outputs, label: str
-) -> Outputs:
-    """How likely each candidate is relevant: by the teacher, the untrained model and the labels, or by judgements.
-
-    detected: flags of the pairs, and estimates of the share that is wrong.
-    """
-    return plan.add(
-        ESTIMATE_RELEVANCE,
-        exp.relevance,
-        label,
-        pool=taught.pool,
-        scores=taught.scores,
-        lists=taught.lists,
-        queries=data["queries"],
-        qrels=data["qrels"],
-        pairs=pairs,
-        flags=detected["noise_flags"],
-        estimate=detected["noise_estimate"],
-    )
-
-
 def _named(label: str, what: str) -> str:
     return f"{label}:{what}" if label else what
 
@@ -226,7 +191,7 @@ def _judged(
     ConfigError for one that reads what only a method makes.
     """
     stage, offered = stage_of(judge), {"model": model, "pairs": pairs, "candidates": found, "qrels": data["qrels"]}
-    offered |= {name: data[name] for name in ("queries", "corpus", "relevance") if name in data}
+    offered |= {name: data[name] for name in ("queries", "corpus")}
     if missing := [name for name, read in stage.reads.items() if not read.optional and name not in offered]:
         raise ConfigError("methods.mine_judges_reads_needs", judge=judge.kind, missing=missing[0])
     return plan.add(stage, judge, label, **{name: offered[name] for name in stage.reads if name in offered})

@@ -154,7 +154,7 @@ def test_every_method_that_trains_on_pairs_reads_their_weights(file, method):
 
 @pytest.mark.parametrize(
     ("method", "needs"),
-    [("co_teaching", []), ("ar2", ["mine.per_query=2", "mine.run=dense"]),
+    [("ar2", ["mine.per_query=2", "mine.run=dense"]),
      ("rocketqa", ["mine.per_query=2", "mine.run=dense", "train.hard_negatives=0"])],
 )  # fmt: skip
 def test_methods_that_cannot_count_weights_refuse_them_and_the_cure_works(file, method, needs):

@@ -64,8 +64,8 @@ def test_dev_queries_drawn_from_the_pairs_are_not_chosen_by_for_they_are_few_and
 
 
 def test_steps_after_it_have_the_experiments_seed_again(plan_of):
-    plan = plan_of(["auto", "co_teaching"])
-    (step,) = plan.named("train_co_teaching")
+    plan = plan_of(["auto", "npc"])
+    (step,) = plan.named("train_npc")
     assert (step.seed, plan.seed) == (7, 7)
 
 

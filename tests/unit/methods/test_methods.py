@@ -28,17 +28,10 @@ EXPECTED = {
     "reweight": ("train_dpr", {"noisy_pairs", "noise_flags"}, JUDGED, {"flagged": "weight"}),
     "relabel": ("train_dpr", {"repaired_pairs", "repaired_flags"}, {*JUDGED, "repair"}, {"flagged": "drop"}),
     "reweight_relabel": ("train_dpr", {"repaired_pairs", "repaired_flags"}, {*JUDGED, "repair"}, {"flagged": "weight"}),
-    "co_teaching": ("train_co_teaching", {"noisy_pairs", "noise_estimate"}, JUDGED, {}),
     "npc": ("train_npc", {"noisy_pairs"}, set(), {"detect": "each_epoch", "consistency": 1.0}),
     "npc_flags": ("train_npc", {"noisy_pairs", "noise_flags"}, JUDGED, {"detect": "given"}),
     "npc_relabel": ("train_npc", {"repaired_pairs", "repaired_flags"}, {*JUDGED, "repair"}, {"detect": "given"}),
     "distill": ("train_distill", {"noisy_pairs", "teacher_scores"}, TAUGHT, {"contrastive": 0.0, "hard_negatives": 15}),
-    "distill_posterior": (
-        "train_distill",
-        {"noisy_pairs", "noise_flags", "teacher_scores"},
-        {*TAUGHT, *JUDGED, "estimate_relevance"},
-        {"contrastive": 0.1, "teacher_temperature": None, "flagged": "weight"},
-    ),
     "distill_contrast": ("train_distill", {"noisy_pairs", "teacher_scores"}, TAUGHT, {"contrastive": 0.1}),
 }
 NEED_MINED = {"ar2", "ar2_continued", "rocketqa"}  # tests/unit/pipelines/test_ar2_method.py, test_rocketqa_method.py
@@ -110,10 +103,10 @@ def test_steps_that_methods_share_are_in_the_plan_once(plan_of):
     plan = plan_of(*PLAIN, "bm25_index.engine=bm25s")
     count = Counter(step.stage.name for step in plan.steps)
     assert len({step.key for step in plan.steps}) == len(plan.steps)
-    once = ("ingest", "init_model", "corrupt", "bm25_index", "detect", "repair", "score_detection", "train_co_teaching")
+    once = ("ingest", "init_model", "corrupt", "bm25_index", "detect", "repair", "score_detection")
     assert {name: count[name] for name in once} == dict.fromkeys(once, 1)
     assert count["score_pairs"] == 1  # the only detector
-    trainers = ("train_dpr", "train_npc", "train_co_teaching", "train_distill")
+    trainers = ("train_dpr", "train_npc", "train_distill")
     assert sum(count[name] for name in trainers) == len(PLAIN)
     assert set(plan.named("report")[0].inputs["runs"]) == {
         "bm25",

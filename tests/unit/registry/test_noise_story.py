@@ -29,11 +29,6 @@ DETECTED = {"rate": 0.21, "pairs": 2000, "flagged": 0.5, **{f"random.{name}": va
             "judge 50 pairs to know it.",
         ),
         (
-            "train_co_teaching",
-            {"noise_rate": 0.125},
-            "Co-teaching left out up to 12.5% of the pairs, of the largest losses.",
-        ),
-        (
             "repair",
             {"repair": {"relabelled": 1500, "flagged": 2}},
             "Repair: 1,500 pairs got another document; 2 stay flagged.",

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from noisyir.base.errors import NoisyirError
 from noisyir.detection.settings import NpcParams, TrainNpcParams
 from noisyir.methods.ar2.rounds import RetrieverLearner
-from noisyir.methods.co_teaching.learner import CoTeachingRun
 from noisyir.methods.distill.objective import Distillation
 from noisyir.methods.npc.objective import NoisyPairCorrection
 from noisyir.models.bi_encoder import BiEncoder
@@ -23,14 +22,7 @@ from noisyir.training.bi_encoder import BiEncoderLearner, train
 from noisyir.training.distributed import World, joined, world
 from noisyir.training.learner import Contrastive, Objective
 from noisyir.training.ranker import RankerLearner
-from noisyir.training.settings import (
-    CcrParams,
-    DistillParams,
-    TrainAr2Params,
-    TrainCoTeachingParams,
-    TrainDistillParams,
-    TrainDprParams,
-)
+from noisyir.training.settings import CcrParams, DistillParams, TrainAr2Params, TrainDistillParams, TrainDprParams
 from noisyir.training.validation import embed_all
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.ar2_world import SETTINGS, material, toy_lists, toy_ranker
@@ -79,13 +71,6 @@ def corrected(encoder: BiEncoder, pairs: TrainingPairs, params: TrainDprParams) 
     return objective
 
 
-def taught_by_peer(encoder: BiEncoder, pairs: TrainingPairs, params: TrainDprParams) -> Objective:
-    settings = TrainCoTeachingParams(**dict(params))
-    objective = CoTeachingRun(encoder, pairs, settings, training_context(Path(mkdtemp())).rng, noise_rate=0.4)
-    objective.step = 100  # the ramp is over
-    return objective
-
-
 def examples_of(objective: Callable[..., Objective], encoder: BiEncoder, negatives: int) -> TrainingPairs:
     return (
         listed_pairs(encoder)
@@ -107,7 +92,7 @@ def distilled_and_masked(encoder: BiEncoder, pairs: ListedPairs, params: TrainDp
 def one_step(
     objective: Callable[..., Objective], bert: Path, *, pairs: int = 11, shape: dict[str, object], **params: object
 ) -> Found:
-    """Loss and gradients of one batch of `pairs`, and of co-teaching's second model; texts embedded here."""
+    """Loss and gradients of one batch of `pairs`; texts embedded here."""
     encoder = tiny_encoder(bert, layers=1, **shape)
     settings = TrainDprParams(**{"batch_size": 8, "hard_negatives": 1, **params})
     encoder.limit(settings.freeze, settings.lora, seed=5)
@@ -125,8 +110,6 @@ def one_step(
     for tower in {encoder.query_tower, encoder.passage_tower}:
         tower.register_forward_hook(count)
     found = {"loss": np.array(learner.descend(batch, seed=1)["train_loss"]), "embedded": embedded, **gradients(encoder)}
-    if isinstance(taught, CoTeachingRun):
-        found |= {f"peer.{name}": gradient for name, gradient in gradients(taught.peer).items()}
     return found
 
 
@@ -181,8 +164,6 @@ CASES: dict[str, Case] = {
     "dpr, length buckets": partial(one_step, plain, shape=BERT, length_buckets=3),
     "embeddings frozen": partial(one_step, plain, shape=TWO_BERTS, freeze=0, chunk_size=3),
     "static, short vectors": partial(one_step, plain, shape=STATIC, matryoshka=(8, 16)),
-    "co-teaching": partial(one_step, taught_by_peer, shape=BERT),
-    "co-teaching static, chunks": partial(one_step, taught_by_peer, shape=STATIC, chunk_size=3),
     "distillation": partial(one_step, distilled, shape=BERT, hard_negatives=3),
     "distillation static, chunks": partial(one_step, distilled, shape=STATIC, hard_negatives=3, chunk_size=3),
     "distillation, masks and pairs": partial(one_step, distilled_and_masked, shape=BERT, hard_negatives=3),
@@ -200,7 +181,6 @@ RUNS: dict[str, Case] = {
     "adapters' run": partial(whole_run, plain, shape=BERT, lora=LoraParams(rank=4), matryoshka=(8,)),
     "npc run": partial(whole_run, corrected, shape=STATIC),
     "distillation run": partial(whole_run, distilled_and_masked, shape=STATIC, hard_negatives=3),
-    "co-teaching run": partial(whole_run, taught_by_peer, shape=TWO_STATIC),
 }
 
 

@@ -7,11 +7,10 @@ import pytest
 import torch
 
 from noisyir.methods.ar2.rounds import RetrieverLearner
-from noisyir.methods.co_teaching.learner import CoTeachingRun
 from noisyir.training.bi_encoder import BiEncoderLearner, train
 from noisyir.training.learner import Contrastive
 from noisyir.training.ranker import RankerLearner
-from noisyir.training.settings import CoTeachingParams, TrainAr2Params, TrainCoTeachingParams, TrainDprParams
+from noisyir.training.settings import TrainAr2Params, TrainDprParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.ar2_world import SETTINGS, material, toy_ranker
 from tests.unit.training.test_ar2 import BATCH, calm, gradients
@@ -30,13 +29,11 @@ def limit(module, room, monkeypatch, name):
     monkeypatch.setattr(module, name, limited)
 
 
-def a_learner(bert, tmp_path, objective=None, **settings):
+def a_learner(bert, tmp_path, **settings):
     encoder = calm(tiny_encoder(bert, backbone="transformer", layers=1)).train()
-    params = TrainCoTeachingParams(batch_size=8, hard_negatives=1, epochs=2, **settings)
+    params = TrainDprParams(batch_size=8, hard_negatives=1, epochs=2, **settings)
     pairs = toy_pairs(encoder, negatives=2)
-    context = training_context(tmp_path)
-    loss = Contrastive() if objective is None else objective(encoder, pairs, params, context)
-    return BiEncoderLearner(encoder, pairs, None, params, loss, context.rng)
+    return BiEncoderLearner(encoder, pairs, None, params, Contrastive(), training_context(tmp_path).rng)
 
 
 def test_a_batch_is_halved_until_it_fits(bert, tmp_path, monkeypatch):
@@ -46,19 +43,6 @@ def test_a_batch_is_halved_until_it_fits(bert, tmp_path, monkeypatch):
     assert halved.descend(batch, seed=0) == pytest.approx(whole.descend(batch, seed=0), rel=1e-6)
     assert halved.gradient.chunks.size == 3, "24 texts a step, 12, 6, 3"
     torch.testing.assert_close(gradients(halved.encoder), gradients(whole.encoder), rtol=1e-4, atol=1e-6)
-
-
-def test_the_peer_of_co_teaching_learns_once_when_a_step_is_taken_again(bert, tmp_path, monkeypatch):
-    def co_teaching(encoder, pairs, params, context):
-        return CoTeachingRun(encoder, pairs, params, context.rng, noise_rate=0.3)
-
-    settings = {"co_teaching": CoTeachingParams(ramp_epochs=1), "scale": 5.0}
-    whole, halved = (a_learner(bert, tmp_path, co_teaching, chunk_size=size, **settings) for size in (None, "auto"))
-    batch = whole.batches[0]
-    limit(halved.encoder, 5, monkeypatch, "embed")
-    assert halved.descend(batch, seed=0) == pytest.approx(whole.descend(batch, seed=0), rel=1e-5)
-    peers = (learner.objective.peer for learner in (halved, whole))
-    torch.testing.assert_close(*(gradients(peer) for peer in peers), rtol=1e-4, atol=1e-6)
 
 
 def test_both_of_ar2s_learners_go_on_with_less(bert, tmp_path, monkeypatch):

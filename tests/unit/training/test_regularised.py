@@ -5,19 +5,18 @@ import pytest
 import torch
 
 from noisyir.detection.settings import TrainNpcParams
-from noisyir.methods.co_teaching.learner import CoTeachingRun
 from noisyir.methods.npc.objective import NoisyPairCorrection
 from noisyir.training.batches import assemble
 from noisyir.training.bi_encoder import BiEncoderLearner, train
 from noisyir.training.learner import Contrastive, on_device
 from noisyir.training.losses.dpr import ccr, masked_log_probs
-from noisyir.training.settings import CcrParams, TrainCoTeachingParams, TrainDprParams
+from noisyir.training.settings import CcrParams, TrainDprParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import SIZE, toy_pairs, training_context
 
 BETA = 0.25
 STANDARD = {"epochs": 4, "batch_size": 8, "learning_rate": 0.02, "hard_negatives": 1}
-METHODS = ("dpr", "weighted", "npc", "co_teaching")
+METHODS = ("dpr", "weighted", "npc")
 
 
 def made(bert, method, tmp_path):
@@ -27,9 +26,6 @@ def made(bert, method, tmp_path):
     if method == "npc":
         params = TrainNpcParams(**STANDARD, npc={"warmup_epochs": 1})
         return encoder, pairs, params, NoisyPairCorrection(encoder, pairs, params, rng)
-    if method == "co_teaching":
-        params = TrainCoTeachingParams(**STANDARD)
-        return encoder, pairs, params, CoTeachingRun(encoder, pairs, params, rng, 0.3)
     weights = torch.linspace(0, 1, SIZE) if method == "weighted" else None
     return encoder, pairs, TrainDprParams(**STANDARD), Contrastive(weights)
 
