@@ -1,4 +1,4 @@
-"""What `noisyir recommend` knows, and its regret: the best method's gain less the recommended one's, sets left out.
+"""What `noisyir init --dry-run` knows, and its regret: the best method's gain less the advised one's, sets left out.
 
     python -m bench.recommended ../shared/data      # the sets' texts anew; gains of benchmarks/real_noise.json
     python -m bench.recommended                     # the regret alone
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 HEAD = ["left out", "set", "advised", "its gain", "interval", "best", "regret"]
-CLAIM = "Regret of `noisyir recommend` on the protocol's sets, each left out, and each family left out."
+CLAIM = "Regret of `noisyir init --dry-run` on the protocol's sets, each left out, and each family left out."
 
 
 def profile(name: str, data: Path) -> Profile:

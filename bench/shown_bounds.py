@@ -6,7 +6,7 @@ Every set is scored once.  Then so many samples are drawn as `--judge` draws the
 the audit states what it states to its user.  rate: of wrong pairs, 95 %, while judging and by `--judgements`.  order:
 AUROC, 95 %.  gain: by what judgements lower the log loss at least, 90 %.  kept: the whole curve of what may be kept,
 90 %.  planned: judging as many pairs as `--error 0.1` says gives the rate within that, 95 %.  by a judge: the rate that
-a model's answers and 100 of people's give; agreement, kappa, sensitivity and specificity as `noisyir judge-check`
+a model's answers and 100 of people's give; agreement, kappa, sensitivity and specificity as `audit --judge-check`
 states them, 95 %, of a judge that finds 75 % of the wrong pairs and passes 85 % of the right ones.
 A cell has the lowest share over the numbers of judgements; it is marked where chance does not explain that it is below.
 """

@@ -37,5 +37,5 @@ def promote(
         decision = registry.roll_back(model, store=artifacts, flow_run=run)
     else:
         decision = registry.promote(model, version, params, store=artifacts, flow_run=run, forced=force)
-    create_markdown_artifact(decision.page(), key=decision.model, description=decision.summary)
+    create_markdown_artifact(decision.summary, key=decision.model, description=decision.summary)
     return Completed(message=decision.summary)

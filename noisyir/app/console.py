@@ -256,3 +256,12 @@ def results_table(rows: Sequence[Sequence[str]], left: int = 1) -> Table:
     for row in rows[1:]:
         table.add_row(*row)
     return table
+
+
+def human_bytes(count: float) -> str:
+    """`1.5 MB` and the like, in powers of 1000."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

@@ -9,11 +9,12 @@ import time
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from noisyir.app.data_check import check_data
 from noisyir.app.lookup import kept_by_run
 from noisyir.app.own_data import experiment_for
-from noisyir.app.recommending import Advice, Profile, advise, known_sets, profile_of_data
+from noisyir.app.recommending import Advice, Profile, advise, as_json, known_sets, passes_of, profile_of_data, sentences
 from noisyir.base.errors import ConfigError
 from noisyir.data.formats.pairs import Pairs
 from noisyir.engine.hub import is_on_hub
@@ -118,6 +119,33 @@ def experiment_file(
         raise ConfigError("app.cannot_write", target=target, error=error) from error
     chosen = {"methods": why_methods, "model.backbone": why_model}
     return "\n".join([found, *(f"{'chosen':<12}{name:<20} {said}" for name, said in (exp.chosen | chosen).items())])
+
+
+def advised(
+    data: str, store: Store, *, corpus: str | None = None, budget: str | None = None, overrides: Sequence[str] = ()
+) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+    """Advice on training, the experiment unwritten: a word and what is said of it each; the same for programs."""
+    exp, why_model, advice, profile = advice_for(data, store, corpus=corpus, budget=budget, overrides=overrides)
+    leaks = check_data(data, beside={"corpus": corpus}).of("leaks")
+    source = shlex.join([data, *overrides, *(["--corpus", corpus] if corpus else [])])
+    most = most_wrong(store, exp)
+    met = ", ".join(f"{one.count:,} of {one.of:,} queries ({one.name})" for one in leaks)
+    lines = [
+        *sentences(advice, profile),
+        ("leaks", f"{met}: tests are too easy (noisyir check {source})" if met else "none between training and tests"),
+        ("backbone", why_model),
+        ("negatives", "from the batch: the protocol measures no mined ones"),
+        ("budget", f"{passes_of(advice, exp.train.epochs)} passes over the documents of the pairs"),
+        (
+            "judge",
+            f"50 pairs first: the rate of wrong pairs is not known (noisyir audit {source} --judge)"
+            if most is None
+            else f"done: at most {most:.0%} of the pairs are wrong by your judgements",
+        ),
+        ("next", f"noisyir init {source}"),
+    ]
+    counts = {one.name: one.count for one in leaks}
+    return lines, {**as_json(advice, profile), "backbone": exp.model.backbone, "leaks": counts}
 
 
 def advice_for(

@@ -72,7 +72,7 @@ def _print_next(console: Console, best: Recommendation | None, outcome: Outcome,
     if "model" in outcome.kept and (best is None or best.is_usable(exp.kept) or exp.register_if == "always"):
         commands.append(f"noisyir export {name} --to my-model")
     if "report" in outcome.kept:
-        commands.append(f"noisyir open {name}")
+        commands.append(f"noisyir show {name} --page")
     for head, command in zip(["\nnext", *["    "] * 2], commands, strict=False):
         console.print(f"{head}        {command}", markup=False)
 

@@ -121,7 +121,7 @@ def mend_models(store: Store, copies: "Sequence[RegisteredCopy]") -> list[str]:
     cures = []
     for copy in copies:
         if (ref := there.get(copy.digest)) is None or not store.builds.is_whole(ref):
-            cures.append(f"mend {copy.version}: noisyir run {copy.experiment}, then noisyir verify --repair")
+            cures.append(f"mend {copy.version}: noisyir run {copy.experiment}, then noisyir store verify --repair")
             continue
         arriving = copy.folder.with_name(f"{copy.folder.name}.arriving")
         shutil.rmtree(arriving, ignore_errors=True)

@@ -115,7 +115,7 @@ class Builds:
         except _UNREADABLE as error:
             if self._is_barred(path):
                 return None
-            log.warning("damaged %s is passed over: %s. Remove it: noisyir verify --repair", path, error)
+            log.warning("damaged %s is passed over: %s. Remove it: noisyir store verify --repair", path, error)
             return None
         self._latest = max(self._latest, meta.build)
         return meta

@@ -72,7 +72,7 @@ class Records:
 
 
 class RunRecords(Records):
-    """Records of pipeline runs, with the builds that each used and made; `gc` and `ls --runs` read them."""
+    """Records of pipeline runs, with the builds that each used and made; `store gc` and `status` read them."""
 
     folder = ".runs"
 

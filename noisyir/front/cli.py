@@ -32,6 +32,12 @@ _EPILOG = """Start with: noisyir audit FILE, or noisyir run demo
 Most verbs take, too: --store URL, a folder or fsspec URL of artifacts (default: $NOISYIR_STORE or $NOISYIR_HOME/store);
 --wait TIME, how long to wait for what another process holds, such as 10m; --debug, which shows the traceback of an
 error; and those with settings --help-kinds, which lists the kinds of methods, samplers, detectors and formats."""
+RENAMED = {
+    "gc": "store gc", "judge-check": "audit ANSWERS --judge-check JUDGEMENTS", "ls": "status --builds",
+    "open": "show NAME --page", "recommend": "init PAIRS --dry-run",
+    "trace": "show NAME --trace", "verify": "store verify", "why": "show --query ID",
+}  # fmt: skip
+"""The verbs that there were, and what to type instead of them."""
 _EXAMPLE = "\n\nexample: "  # begins the last paragraph of each verb's docstring
 
 
@@ -166,6 +172,9 @@ class _Verbs(Mapping[str, TyperCommand | TyperGroup]):
             from noisyir.base.variants import entries
 
             (module,) = entries(GROUP, name)
+        elif self.folder is commands and name in RENAMED:
+            _say(f"{name} is now: noisyir {RENAMED[name]}")
+            raise SystemExit(2)
         else:
             raise KeyError(name)
         if hasattr(module, "__path__"):

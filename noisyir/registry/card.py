@@ -198,7 +198,8 @@ def _training(exp: Experiment, kind: Kind, model: Ref, system: str | None) -> st
     start = kind.start(exp)
     return (
         f"{start[0].upper()}{start[1:]}; trained by {system or model.stage}; seed {exp.seed}. noisyir {__version__}, "
-        f"artifact {model.stage}/{model.key}, sha256 {model.digest}; `noisyir trace {model.key[:12]}` shows the rest."
+        f"artifact {model.stage}/{model.key}, sha256 {model.digest}; "
+        f"`noisyir show {model.key[:12]} --trace` shows the rest."
     )
 
 

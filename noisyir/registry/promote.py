@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,14 +17,64 @@ from noisyir.base.errors import NoisyirError, StoreError
 from noisyir.engine.meta import canonical_json
 from noisyir.engine.outside_errors import is_from_outside, one_line, without_password
 from noisyir.engine.store import Store
-from noisyir.evaluation.promotion import VersionMetrics, chosen_measure, rule, shared_seeds
+from noisyir.evaluation.promotion import Numbers, VersionMetrics, chosen_measure, rule, shared_seeds
 from noisyir.evaluation.settings import PromoteParams
 from noisyir.registry.backend import Backend, connect, exclusive
 from noisyir.registry.card import Version
 from noisyir.registry.evaluation import PER_QUERY
 from noisyir.registry.kinds import Kind, kind_of
 from noisyir.registry.registry import CHALLENGER, CHAMPION, champion_of, find_version
-from noisyir.registry.standing import Decision
+
+_BEFORE = "promoted_over"  # the tag of a champion that names the version that was champion before it
+_ROLLED_BACK = "promotion_rolled_back_at"  # the tag of a version that was rolled back, until it is promoted again
+Verdict = Literal["promoted", "refused", "already champion", "rolled back"]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A decision on a registered model, with all that it rests on: a line of the log.
+
+    version: what it is about; champion_before, champion_after: version numbers, None where there is no champion.
+    versions: artifact key, digest, evaluation digest, experiment and seed of each version that was looked at.
+    comparison: what makes it the same when it is asked for again; yard: what it was measured by.
+    """
+
+    model: str
+    version: str
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    champion_before: str | None
+    champion_after: str | None
+    when: str
+    who: str
+    flow_run: str | None
+    measure: str | None = None
+    split: str | None = None
+    numbers: Numbers | None = None
+    thresholds: Mapping[str, Any] | None = None
+    versions: Mapping[str, Mapping[str, str]] | None = None
+    comparison: str | None = None
+    yard: str | None = None
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """A line of the log."""
+        numbers = record["numbers"]
+        return cls(**{**record, "reasons": tuple(record["reasons"]), "numbers": numbers and Numbers(**numbers)})
+
+    @property
+    def summary(self) -> str:
+        """The decision in one line."""
+        found = self.numbers
+        parts = [f"{self.model} v{self.version} {self.verdict}"]
+        if found is not None:
+            parts[0] += f": {self.measure} ({self.split}) {found.mean:.4f} over {found.queries:,} queries"
+            if found.gain is not None:
+                interval = f"[{found.low:+.4f}, {found.high:+.4f}] over {found.seeds} seed{'s'[: found.seeds > 1]}"
+                parts.append(
+                    f"champion v{self.champion_before} {found.champion_mean:.4f}, gain {found.gain:+.4f} {interval}"
+                )
+        return "; ".join([*parts, *self.reasons])
 
 
 def promote(
@@ -52,7 +102,7 @@ def promote(
             return Decision(
                 verdict="already champion", reasons=("nothing to do",), champion_after=champion.version, **line
             )
-        stepped_back = None if version else _rolled_back(store, kind, challenger)
+        stepped_back = None if version else challenger.tags.get(_ROLLED_BACK)
         if stepped_back:
             reason = f"it was rolled back at {stepped_back}; --version {challenger.version} has it judged nevertheless"
             after = champion.version if champion else None
@@ -66,18 +116,17 @@ def promote(
 
 
 def roll_back(name: str, *, store: Store, flow_run: str | None = None) -> Decision:
-    """Make the champion before the present one champion again, as the log has it.
+    """Make the champion before the present one champion again, which a tag of the present one names.
 
-    StoreError where there is no champion, or the log knows none before it.
+    StoreError where there is no champion, or it was promoted over none.
     """
     kind = kind_of(name)
     with _registry(store) as backend:
         champion = champion_of(backend, kind.name)
         if champion is None:
             raise StoreError("registry.no_champion_roll_back", kind=kind.name)
-        earlier = before(decisions(store, kind.name), champion.version)
-        if earlier is None:
-            raise StoreError("registry.log_knows_no_champion", kind=kind.name, version=champion.version, url=store.url)
+        if (earlier := champion.tags.get(_BEFORE)) is None:
+            raise StoreError("registry.mlflow_knows_no_champion", kind=kind.name, version=champion.version)
         restored = find_version(backend, f"models:/{kind.name}/{earlier}")
         decision = Decision(
             verdict="rolled back",
@@ -88,34 +137,6 @@ def roll_back(name: str, *, store: Store, flow_run: str | None = None) -> Decisi
         )
         _carry_out(backend, store, decision)
     return decision
-
-
-def before(log: Sequence[Mapping[str, Any]], champion: str) -> str | None:
-    """The version that was champion before this champion, by a log, newest first; None where it knows none.
-
-    The log is played from its beginning.  What it says was champion before each line counts more than what the line
-    before said comes after: a process may die between its line and the alias, and people set aliases by hand.  So a
-    roll-back is left out whose champion was still champion afterwards.
-    """
-    stack: list[str] = []
-    lines = [line for line in reversed(log) if line["verdict"] in ("promoted", "rolled back")]
-    for line, found_next in zip(lines, [*(line["champion_before"] for line in lines[1:]), champion], strict=True):
-        _make_top(stack, line["champion_before"])
-        if line["verdict"] == "promoted":
-            stack.append(line["champion_after"])
-        elif found_next != line["champion_before"]:
-            stack.pop()
-            _make_top(stack, line["champion_after"])
-    _make_top(stack, champion)
-    return stack[-2] if len(stack) > 1 else None
-
-
-def _make_top(stack: list[str], champion: str | None) -> None:
-    """Take champions off until this one is the last; one that is not there had none before that the log knows."""
-    while stack and stack[-1] != champion:
-        stack.pop()
-    if not stack and champion is not None:
-        stack.append(champion)
 
 
 def decisions(store: Store, name: str | None = None) -> list[dict[str, Any]]:
@@ -137,14 +158,6 @@ def _registry(store: Store) -> Iterator[Backend]:
         raise StoreError(
             "registry.mlflow", without_password=without_password(backend.uri), one_line=one_line(error)
         ) from error
-
-
-def _rolled_back(store: Store, kind: Kind, challenger: Version) -> str | None:
-    """When the version was rolled back, if that was the last that became of it."""
-    became = ("promoted", "rolled back")
-    lines = (line for line in decisions(store, kind.name) if line["version"] == challenger.version)
-    last = next((line for line in lines if line["verdict"] in became), None)
-    return str(last["when"]) if last and last["verdict"] == "rolled back" else None
 
 
 def _line(kind: Kind, about: Version, champion: Version | None, flow_run: str | None) -> dict[str, Any]:
@@ -195,16 +208,25 @@ def _judged(
 
 
 def _carry_out(backend: Backend, store: Store, decision: Decision) -> None:
-    """Log, then set the alias, then tell it by tags: who dies in between has left a line that says what was meant."""
+    """Log, then write the version's tags, the alias last: who dies in between has left a line that says what was meant.
+
+    So each champion names the one before it, and a version that was rolled back is told until it is promoted again.
+    """
     when = datetime.fromisoformat(decision.when)
     store.promotions.record(f"{when:%Y%m%dT%H%M%S%f}-{decision.model}", asdict(decision))
+    tags: dict[str, str | None] = {"promotion": decision.verdict, "promotion_summary": decision.summary}
+    tags["promotion_decided_at"] = decision.when
+    if decision.verdict == "promoted":
+        tags |= {"promoted_at": decision.when, _BEFORE: decision.champion_before, _ROLLED_BACK: None}
+    elif decision.verdict == "rolled back":
+        tags[_ROLLED_BACK] = decision.when
+    for name, value in tags.items():
+        if value is None:
+            backend.client.delete_model_version_tag(decision.model, decision.version, name)
+        else:
+            backend.client.set_model_version_tag(decision.model, decision.version, name, value)
     if decision.champion_after not in (None, decision.champion_before):
         backend.client.set_registered_model_alias(decision.model, CHAMPION, decision.champion_after)
-    tags = {"promotion": decision.verdict, "promotion_summary": decision.summary, "promotion_decided_at": decision.when}
-    if decision.verdict == "promoted":
-        tags["promoted_at"] = decision.when
-    for name, value in tags.items():
-        backend.client.set_model_version_tag(decision.model, decision.version, name, value)
 
 
 def _facts(*versions: Version) -> dict[str, dict[str, str]]:

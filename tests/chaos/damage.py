@@ -176,7 +176,7 @@ def _found_by_verify(patient: Patient, path: Path, damage: Damage, draw: random.
     before = path.read_bytes()
     path.write_bytes(damage(before, draw))
     memory = ".checked" in path.parts
-    code, said = typed("verify", "--store", patient.store.root)
+    code, said = typed("store", "verify", "--store", patient.store.root)
     build = str(path.relative_to(patient.store.root).parent if ".runs" in path.parts else path.parent)
     if code != 1 and not memory and not _says_the_same(path, before):
         return f"verify notices nothing in {build}: {said}"
@@ -192,7 +192,7 @@ def _says_the_same(path: Path, before: bytes) -> bool:
 
 
 def _repaired(patient: Patient) -> str | None:
-    code, said = typed("verify", "--repair", "--store", patient.store.root)
+    code, said = typed("store", "verify", "--repair", "--store", patient.store.root)
     if code:
         return f"verify --repair ends with {code}: {said}"
     patient.run_all()
@@ -201,7 +201,7 @@ def _repaired(patient: Patient) -> str | None:
 
 def _verified(patient: Patient) -> str | None:
     forget_what_was_read()
-    code, said = typed("verify", "--store", patient.store.root)
+    code, said = typed("store", "verify", "--store", patient.store.root)
     return f"verify still finds: {said}" if code else None
 
 

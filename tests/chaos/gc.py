@@ -1,4 +1,4 @@
-"""Runs beside a loop of `noisyir gc`, which keeps the newest run alone: what a run needs is never deleted."""
+"""Runs beside a loop of `noisyir store gc`, which keeps the newest run alone: what a run needs is never deleted."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ def cases(seed: int, count: int, folder: Path, before_gc: Callable[[], None] | N
 
 
 def _loop(home: Path, before: Callable[[], None] | None) -> BaseProcess:
-    words = ("gc", "--keep-runs", "1", "--wait", "60")
+    words = ("store", "gc", "--keep-runs", "1", "--wait", "60")
     return begin(words, home / "gc", home, partial(_many, words, before))
 
 

@@ -90,8 +90,8 @@ class Soak:
             ["audit", *self._audited(), "--judge", "--terminal"],
             ["promote", "--force"],
             ["search", "demo", "oven"],
-            ["gc", "--keep-runs", str(_KEEP), "--yes", "--wait", "60"],
-            ["verify"],
+            ["store", "gc", "--keep-runs", str(_KEEP), "--yes", "--wait", "60"],
+            ["store", "verify"],
             ["flow"],
             ["status"],
         ])  # fmt: skip
@@ -155,7 +155,11 @@ class Soak:
             self._answer(partial(self._unscheduled, path))
         with suppress(AssertionError):
             wait_until(lambda: not self._open_runs(), "the end of all flow runs", _LATE)
-        for words in (["gc", "--keep-runs", str(_KEEP), "--yes", "--wait", "600"], ["verify"], ["status"]):
+        for words in (
+            ["store", "gc", "--keep-runs", str(_KEEP), "--yes", "--wait", "600"],
+            ["store", "verify"],
+            ["status"],
+        ):
             with suppress(AssertionError):
                 self.site.noisyir(*words)
                 continue

@@ -28,7 +28,7 @@ def training(site, parameters):
 def completes(site, given):
     """Run once more: everything that is needed is there or is built, and nothing is damaged."""
     assert site.end(site.start(ON_DEMAND, **given)) == "COMPLETED"
-    assert "damaged" not in site.noisyir("verify")
+    assert "damaged" not in site.noisyir("store", "verify")
     states = {run["state"] for run in json.loads(site.noisyir("status", "--json"))["runs"]}
     assert "running" not in states
     assert not list((site.home / "store" / ".staging").glob("*"))

@@ -138,9 +138,9 @@ def test_a_run_killed_twice_ends_with_the_same_measures(finished, collection: Pa
     # a lock's file appears when its build begins, and stays: the first ones are those of the untrained model's builds
     for stage, trace, count in [("train_dpr", ".locks/train_dpr-*", 1), ("index", ".locks/index-*", 3)]:
         kill_once(tmp_path, args, trace, count)
-        listed = json.loads(noisyir(tmp_path, "ls", "--json").stdout)["builds"]
+        listed = json.loads(noisyir(tmp_path, "status", "--builds", "--json").stdout)["builds"]
         assert "report" not in {build["stage"] for build in listed}, f"killed too late to disturb {stage}"
-        assert noisyir(tmp_path, "verify").returncode == 0
+        assert noisyir(tmp_path, "store", "verify").returncode == 0
     assert comparison(noisyir(tmp_path, *args)) == finished[1]
 
 
@@ -213,8 +213,8 @@ def test_an_unwritable_store_is_refused(here, tmp_path: Path, collection: Path):
 
 def test_json_is_all_that_stands_on_stdout(here, finished):
     home, _ = finished
-    for args in (["ls", "--json"], ["show", "ingest", "--json"], ["trace", "demo", "--json"], ["doctor", "--json"]):
-        done = here(home, *args)
+    for args in (["status", "--builds"], ["show", "ingest"], ["show", "demo", "--trace"], ["doctor"]):
+        done = here(home, *args, "--json")
         assert done.returncode == 0 and isinstance(json.loads(done.stdout), dict), done.stderr
 
 
@@ -223,7 +223,8 @@ def test_screens_of_a_run_and_of_what_is_kept_fit_a_terminal_and_cut_no_word(
 ):
     home, _ = finished
     run = [word for word in run_args(collection) if word != "--json"]
-    for name, args in {"run": run, "status": ["status"], "trace": ["trace", "demo"], "ls": ["ls"]}.items():
+    kept = {"status": ["status"], "trace": ["show", "demo", "--trace"], "builds": ["status", "--builds"]}
+    for name, args in {"run": run, **kept}.items():
         screens = {}
         for width in (80, 120, 400):
             terminal(monkeypatch, width)
@@ -244,19 +245,19 @@ def test_screens_of_a_run_and_of_what_is_kept_fit_a_terminal_and_cut_no_word(
     assert "train_dpr@dpr" in here(home, *run, "-v").stderr
 
 
-def test_open_gives_the_newest_page(monkeypatch, here, finished):
+def test_show_page_gives_the_newest_page(monkeypatch, here, finished):
     monkeypatch.setattr("webbrowser.open", lambda address: None)
     home, _ = finished
-    page = Path(here(home, "open", "demo").stdout.strip())
+    page = Path(here(home, "show", "demo", "--page").stdout.strip())
     assert page.name == "report.html" and page.is_file()
-    lost = here(home, "open", "nothing")
+    lost = here(home, "show", "nothing", "--page")
     assert lost.returncode == 1 and "experiments that have run: demo" in lost.stderr
 
 
 def test_what_was_built_can_be_shown_traced_searched_and_exported(here, finished, tmp_path: Path):
     home, _ = finished
     assert "sha256" not in here(home, "show", "ingest").stderr
-    assert "raw input" in here(home, "trace", "demo").stdout
+    assert "raw input" in here(home, "show", "demo", "--trace").stdout
     found = json.loads(here(home, "search", "demo", "galaxy telescope word2", "-k", "3", "--json").stdout)
     assert [hit["rank"] for hit in found["hits"]] == [1, 2, 3]
     exported = here(home, "export", "demo", "--to", str(tmp_path / "model"))

@@ -31,7 +31,7 @@ def test_each_system_is_asked_by_its_name(noisyir, data):
     code, out, err = noisyir("run", "demo", *settings(data))
     assert code == 0 and "zero_shot_hybrid" in out and "dpr_hybrid" in out, err
     assert out.index("\nbest ") < out.index("\non trial ") < out.index("\nsystem ")  # the conclusion is first
-    assert out.splitlines()[-1].split() == ["noisyir", "open", "demo"]
+    assert out.splitlines()[-1].split() == ["noisyir", "show", "demo", "--page"]
     hits = {}
     for system in ("bm25", "dpr", "hybrid", "dpr_hybrid", "zero_shot_hybrid", "best"):
         code, out, err = noisyir("search", f"demo:{system}", "oven word4", "-k", 3, "--json")
@@ -126,22 +126,22 @@ def test_of_an_experiment_that_stopped_on_the_way_it_is_told_what_completes_it(n
     assert "noisyir search" not in out, "there is no index yet"
     assert out.splitlines()[-1] == "next        noisyir export mine --to my-model"
     assert noisyir("export", "mine", "--to", "my-model")[0] == 0  # as advised
-    for command in (["search", "mine:best", "oven"], ["open", "mine"]):
+    for command in (["search", "mine:best", "oven"], ["show", "mine", "--page"]):
         code, _, err = noisyir(*command)
         assert code == 1 and "stopped before the step that makes its" in err and "damaged" not in err
         assert err.count("noisyir run") == 1
     code, out, err = noisyir(*shlex.split(re.search(r"noisyir (run .*) makes it", err)[1]))
     assert code == 0 and re.search(r"train_dpr@dpr +cached", err), "the settings are those of the part that ran"
     assert noisyir(*shlex.split(re.search(r"next +noisyir (.*)", out)[1]))[0] == 0
-    assert noisyir("search", "mine:best", "oven")[0] == noisyir("open", "mine")[0] == 0
+    assert noisyir("search", "mine:best", "oven")[0] == noisyir("show", "mine", "--page")[0] == 0
 
 
 def test_of_a_stage_without_builds_it_is_told_which_have_some(noisyir, tmp_path):
-    code, out, _ = noisyir("ls", "nope")
+    code, out, _ = noisyir("status", "nope")
     assert code == 0 and "no build of 'nope' in" in out and "noisyir run demo" not in out
     stages = " ".join(out.split("there are builds of ")[1].split()).split(", ")
-    assert {"ingest", "train_dpr"} <= set(stages) and "no build" not in noisyir("ls", stages[-1])[1]
-    assert "yet: noisyir run demo" in noisyir("ls", "nope", "--store", tmp_path / "empty")[1]
+    assert {"ingest", "train_dpr"} <= set(stages) and "no build" not in noisyir("status", stages[-1])[1]
+    assert "yet: noisyir run demo" in noisyir("status", "nope", "--store", tmp_path / "empty")[1]
 
 
 def test_where_no_model_is_registered_yet_it_is_told_what_registers_one(noisyir, data, monkeypatch, tmp_path):

@@ -203,7 +203,7 @@ def unsure(text):
 
 @pytest.mark.parametrize("path", ["", "/systemone"])
 def test_probabilities_are_stored_counted_and_checked(noisyir, file, tmp_path, path):
-    """Of a chat and of an endpoint of decisions; `judge-check` reads what the audit wrote."""
+    """Of a chat and of an endpoint of decisions; `audit --judge-check` reads what the audit wrote."""
     sample = sampled(tmp_path / "sample.csv", 60, 2.0)
 
     def react(call, _):
@@ -221,7 +221,7 @@ def test_probabilities_are_stored_counted_and_checked(noisyir, file, tmp_path, p
     assert low < 100 / 3 < high and "its chances" in out
 
     answers = tmp_path / "asked" / "model_judgements.jsonl"
-    code, out, err = noisyir("judge-check", answers, sample, "--json", "--within", 0.4)
+    code, out, err = noisyir("audit", answers, "--judge-check", sample, "--json", "--error", 0.4)
     found = json.loads(out)
     assert code == 0 and found["good_enough"] and not err
     assert found["both"] <= found["labels"] == 60 and found["both"] >= 40 and found["answers"] == len(said)
@@ -232,7 +232,8 @@ def test_probabilities_are_stored_counted_and_checked(noisyir, file, tmp_path, p
         found["reach"]["limit"] < found["reach"]["alone"]
         and sum(g["pairs"] for g in found["calibration"]["groups"]) == found["both"]
     )
-    code, out, _ = noisyir("judge-check", sample, answers, "--within", 0.01)  # in the other order, and too much to ask
+    # in the other order, and too much to ask
+    code, out, _ = noisyir("audit", sample, "--judge-check", answers, "--error", 0.01)
     assert code == 3 and f"{found['both']} of its" in out and "within 1 takes about" in out
 
 
@@ -295,11 +296,11 @@ def test_files_that_do_not_belong_together_are_told_in_a_line(noisyir, tmp_path)
         (answers, tmp_path / "nowhere.jsonl"): "nowhere.jsonl is not a file: set JUDGEMENTS",
         (answers, answers): "holds no verdict of a person",
     }.items():
-        code, out, err = noisyir("judge-check", *files)
+        code, out, err = noisyir("audit", files[0], "--judge-check", files[1])
         assert code == 1 and not out and len(err.splitlines()) == 1 and said in err
     half = tmp_path / "half.jsonl"
     half.write_text(people.read_text() + strangers.read_text())
-    code, out, _ = noisyir("judge-check", answers, half)  # in part: how many is said
+    code, out, _ = noisyir("audit", answers, "--judge-check", half)  # in part: how many is said
     assert (
         code == 0
         and "30 of its 30 are among the 60 of people's" in out

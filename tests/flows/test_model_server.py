@@ -106,7 +106,7 @@ def test_a_real_model_s_log_probabilities_are_read_stored_and_checked(noisyir, w
     assert all((one["verdict"] == "wrong") == (one["p_wrong"] > 0.5) for one in said.values())
     assert "its chances" in out and re.search(r"corrected .* wrong, by people and judge", out)
 
-    code, out = noisyir("judge-check", "mine-audit/model_judgements.jsonl", "people.csv", "--json")
+    code, out = noisyir("audit", "mine-audit/model_judgements.jsonl", "--judge-check", "people.csv", "--json")
     found = json.loads(out)
     assert code == 0 and found["both"] == len(COUNTRIES) and found["random"]
     assert found["calibration"]["says"] == pytest.approx(sum(chances) / len(chances))

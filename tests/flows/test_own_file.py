@@ -68,7 +68,7 @@ def test_what_has_run_is_found_by_its_name_its_file_and_its_data(noisyir, folder
     monkeypatch.chdir(folder)
     keys = set()
     for name in ("docs", "docs.yaml", folder / "docs.yaml", "docs.csv"):
-        code, out, err = noisyir("trace", name, "--json")
+        code, out, err = noisyir("show", name, "--trace", "--json")
         assert code == 0, err
         keys.add(json.loads(out)["builds"][-1]["key"])
         assert noisyir("search", name, "parse a date", "-k", 2)[0] == 0

@@ -79,9 +79,9 @@ def test_new_documents_are_searched_after_the_flow(home: Path, capsys):
     assert main(["refresh", "demo", "--remove", "gone.txt", "runtime.threads=1"]) == 0
     said = capsys.readouterr().out
     assert "0 added, 0 replaced, 1 removed, 80 kept" in said and "noisyir search demo" in said
-    assert main(["trace", "demo"]) == main(["trace", "extend_index"]) == 0
+    assert main(["show", "demo", "--trace"]) == main(["show", "extend_index", "--trace"]) == 0
     assert "join_corpus" in capsys.readouterr().out
-    assert main(["why", "dev0"]) == 0  # of the run that decided about it
+    assert main(["show", "--query", "dev0"]) == 0  # of the run that decided about it
     assert "run of demo," in capsys.readouterr().out
 
 

@@ -141,7 +141,7 @@ def test_a_server_that_was_killed_while_loading_starts_again_whole(home):
 def test_a_name_of_nothing_is_refused_with_what_to_type(home):
     environment = {**os.environ, "NOISYIR_HOME": str(home)}
     done = subprocess.run([*CLI, "serve", "nothing"], env=environment, capture_output=True)
-    assert done.returncode == 1 and b"noisyir ls" in done.stderr
+    assert done.returncode == 1 and b"noisyir status --builds" in done.stderr
     for port in ("0", "99999"):
         done = subprocess.run([*CLI, "serve", "demo", "--port", port], env=environment, capture_output=True)
         assert done.returncode == 1 and b"--port is a number from 1 to 65535" in done.stderr

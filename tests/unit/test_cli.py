@@ -1,6 +1,7 @@
 """The command's surface: help, completion, usage errors, exit codes, and what is loaded before a verb begins."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,9 @@ import pytest
 
 from noisyir.base.errors import StoreError
 from noisyir.front import cli, commands
-from noisyir.front.commands import bench, protocol, verify
+from noisyir.front.commands import bench, protocol
+from noisyir.front.commands import store as store_verbs
+from noisyir.front.commands.store import verify
 from noisyir.methods import experiments
 
 VERBS = [module.name.replace("_", "-") for module in iter_modules(commands.__path__)]
@@ -43,14 +46,15 @@ def test_the_list_of_verbs_is_the_list_of_files(capsys):
     assert "..." not in listed and "--install-completion" in told
 
 
-BENCHES, PROTOCOL = (
+BENCHES, PROTOCOL, STORE = (
     [f"{name} {module.name}" for module in iter_modules(folder.__path__)]
-    for name, folder in (("bench", bench), ("protocol", protocol))
+    for name, folder in (("bench", bench), ("protocol", protocol), ("store", store_verbs))
 )
-WITHOUT_STORE = ("check", "import", "judge-check")  # they read and write files alone
+GROUPS = ("bench", "protocol", "store")
+WITHOUT_STORE = ("check", "import")  # they read and write files alone
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in ("bench", "protocol")] + BENCHES + PROTOCOL)
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in GROUPS] + BENCHES + PROTOCOL + STORE)
 def test_the_help_of_each_verb_ends_with_an_example(verb: str, capsys):
     assert cli.main([*verb.split(), "--help"]) == cli.main([*verb.split(), "-h"]) == 0
     told = capsys.readouterr().out
@@ -58,11 +62,11 @@ def test_the_help_of_each_verb_ends_with_an_example(verb: str, capsys):
     assert ("--store URL" in told) == (verb not in WITHOUT_STORE) and "--debug" in told and "<str>" not in told
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "bench"] + BENCHES)
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in GROUPS] + BENCHES + PROTOCOL + STORE)
 def test_the_help_of_each_verb_fits_a_screen_and_kinds_are_told_when_asked_for(verb: str, capsys):
     cli.main([*verb.split(), "--help"])
     told = capsys.readouterr().out
-    assert len(told.splitlines()) <= (40 if verb != "serve" else 49)
+    assert len(told.splitlines()) <= {"audit": 41, "serve": 49}.get(verb, 40)
     if "--help-kinds" in told:
         assert "trisampler" not in told
         assert cli.main([*verb.split(), "--help-kinds"]) == 0
@@ -101,7 +105,7 @@ def completed(*words: str) -> list[str]:
 
 
 def test_shells_complete_verbs_experiments_suites_and_options():
-    assert completed("s") == ["search", "serve", "show", "status"]
+    assert completed("s") == ["search", "serve", "show", "status", "store"]
     assert completed("run", "") == completed("search", "") == experiments.names()
     assert completed("run", "demo", "--engine", "p") == ["prefect"]
     assert "squad_hidden" in completed("bench", "noise", "--suite", "squad")
@@ -117,7 +121,7 @@ def test_shells_complete_verbs_experiments_suites_and_options():
         (["search", "demo", "words", "-k", "many"], "'-k'"),
         (["run", "demo", "--why"], "--why goes with --dry-run"),
         (["promote", "--log", "--roll-back"], "exclude each other"),
-        (["gc", "demo"], "unexpected extra argument(s) (demo)"),
+        (["store", "gc", "demo"], "unexpected extra argument(s) (demo)"),
     ],
 )
 def test_wrong_usage_is_told_with_the_right_one_and_exit_code_2(arguments: list[str], said: str, capsys):
@@ -126,6 +130,17 @@ def test_wrong_usage_is_told_with_the_right_one_and_exit_code_2(arguments: list[
     usage, error = capsys.readouterr().err.splitlines()
     assert ended.value.code == 2
     assert usage.startswith("Usage: noisyir") and error.startswith("noisyir: ") and said in error
+
+
+@pytest.mark.parametrize("old", cli.RENAMED)
+def test_an_old_verb_names_the_new_one_which_can_be_typed(old: str, tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main([old, "demo"])
+    (line,) = capsys.readouterr().err.splitlines()
+    (typed,) = re.findall(rf"^noisyir: {old} is now: noisyir (.+)", line)
+    assert ended.value.code == 2 and old not in VERBS
+    assert cli.main([*typed.split(), "--help"]) == 0, "--help comes after all other words are known"
+    assert cli.main([*typed.split(), "--store", str(tmp_path)]) in (0, 1), "of an empty store"
 
 
 def fail(error: type[BaseException]):
@@ -138,15 +153,15 @@ def fail(error: type[BaseException]):
 
 def test_faults_of_the_user_are_one_line_and_with_debug_a_traceback(monkeypatch, capsys):
     monkeypatch.setattr(verify, "run", fail(StoreError))
-    assert cli.main(["verify"]) == 1
+    assert cli.main(["store", "verify"]) == 1
     assert capsys.readouterr().err == "noisyir: as asked\n"
     with pytest.raises(StoreError):
-        cli.main(["verify", "--debug"])
+        cli.main(["store", "verify", "--debug"])
 
 
 def test_an_interrupted_command_says_how_to_go_on(monkeypatch, capsys):
     monkeypatch.setattr(verify, "run", fail(KeyboardInterrupt))
-    assert cli.main(["verify"]) == 130
+    assert cli.main(["store", "verify"]) == 130
     assert "the same command continues" in capsys.readouterr().err
 
 

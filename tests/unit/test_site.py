@@ -97,6 +97,6 @@ def test_the_site_builds_offline_and_loads_nothing_from_elsewhere(tmp_path):
     assert not [path for path in tmp_path.rglob("*.css") if re.search(r"url\(\W?https?:|@import", path.read_text())]
     settings = pages["reference/settings.html"]
     assert "detect.threshold" in settings and "reader.train.epochs" in settings and "task.train" not in settings
-    assert "noisyir judge-check" in pages["reference/commands.html"]
+    assert "noisyir store verify" in pages["reference/commands.html"]
     assert "NoiseDetector" in pages["reference/api.html"]
     assert "<math" in pages[next(name for name in pages if name.endswith("evaluation.html"))]

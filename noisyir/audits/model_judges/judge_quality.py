@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from noisyir.audits.judgements import Judgements, Kappa, MachineAnswers, cohens_kappa
+from noisyir.audits.judgements import Judgements, Kappa, MachineAnswers, cohens_kappa, given_judgements, machine_answers
 from noisyir.audits.model_judges.account import (
     AskedPair,
     AskedReport,
@@ -20,7 +20,8 @@ from noisyir.audits.model_judges.account import (
 )
 from noisyir.audits.model_judges.answer_records import ByPeople
 from noisyir.audits.model_judges.judges import Answer, JudgeUsage
-from noisyir.base.errors import DataError
+from noisyir.base.errors import ConfigError, DataError
+from noisyir.data.row_files import RowFile
 from noisyir.detection.calibration.judge_error import (
     FEWEST_BY_PEOPLE,
     JudgeError,
@@ -32,6 +33,7 @@ from noisyir.detection.calibration.judge_error import (
 from noisyir.detection.calibration.logistic import Interval, auroc
 from noisyir.detection.rate import wilson
 
+_WITHIN = 0.05  # half of a rate's interval that is asked for where nobody says
 _MOST = 1_000_000  # labels: of more nobody thinks
 
 
@@ -135,6 +137,23 @@ class JudgeCheck:
             return f"{said}; within {100 * self.within:g} it cannot be had"
         kinds = f": {self.split[0]:,} wrong ones and {self.split[1]:,} clean ones" if self.split else ""
         return f"{said}; within {100 * self.within:g} takes about {self.needed:,} labels{kinds}"
+
+
+def check_files(answers: str, judgements: str, within: float | None) -> JudgeCheck:
+    """How well the judge does; the two files may be given in either order, for judges' names tell them apart.
+
+    ConfigError for a share that is none; DataError for a file that is not one of answers or of judgements, for answers
+    of several judges, and where no pair is of both.
+    """
+    if within is not None and not 0 < within < 0.5:
+        raise ConfigError("audits.error_half_intervals_width", within=within)
+    files = RowFile.open(answers, "ANSWERS"), RowFile.open(judgements, "JUDGEMENTS")
+    found, people = machine_answers(files[0]), judgements
+    if found is None:
+        found, people = machine_answers(files[1]), answers
+    if found is None:
+        raise DataError("audits.holds_no_answer_model", answers=answers)
+    return check_judge(found, given_judgements([people]), within or _WITHIN)
 
 
 def check_judge(answers: MachineAnswers, people: Judgements, within: float, confidence: float = 0.95) -> JudgeCheck:

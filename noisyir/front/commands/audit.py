@@ -1,12 +1,14 @@
 """`noisyir audit`: which training pairs are wrong, and why; if asked, a cleaned copy of them."""
 
 import sys
+import textwrap
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
+from noisyir.base.errors import ConfigError
 from noisyir.front.commands import (
     NOT_PASSED,
     CorpusFile,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from noisyir.methods.plans.experiment import Experiment
 
 
+_HEADING = 12  # columns
+
 _Data: TypeAlias = Annotated[
     str, argument("DATASET|PAIRS", "an experiment, a data set's folder, or a file of pairs", experiment_names)
 ]
@@ -44,6 +48,7 @@ _Assume: TypeAlias = Annotated[str | None, option("KIND", "what follows if wrong
 _Split: TypeAlias = Annotated[
     Literal["train", "dev", "test"] | None, option("SPLIT", "audit the judgements of dev or test (default: train)")
 ]
+_JudgeCheck: TypeAlias = Annotated[str | None, option("FILE", "how well a model judges: its answers are PAIRS")]
 _Apply: TypeAlias = Annotated[bool, flag("--apply", "write pairs with weights, relabelled ones, and a log")]
 
 
@@ -73,6 +78,7 @@ def run(
     judge_url: Annotated[str | None, option("URL", "ask an endpoint of the chat protocol: texts go there")] = None,
     judge_name: Annotated[str | None, option("NAME", "the model's name at --judge-url")] = None,
     judge_budget: Annotated[str | None, option("N", "most calls, or tokens (default: 200 calls)")] = None,
+    judge_check: _JudgeCheck = None,
     apply: _Apply = False,
     drop: Annotated[bool, flag("--drop", "with --apply: leave wrong pairs out")] = False,
     force: Annotated[bool, flag("--force", "with --apply: by few judged pairs or --assume, too")] = False,
@@ -83,46 +89,58 @@ def run(
 
     example: noisyir audit pairs.jsonl --corpus corpus.jsonl --judgements sample.csv --out audit --apply
     """
+    if judge_check:
+        return _check_judge(data, judge_check, error, as_json=as_json)
     from noisyir.app.after_audit import AuditArguments, JudgingOptions
     from noisyir.app.asking import whom_to_ask
-    from noisyir.app.label_audit import Gate, experiment_to_audit
+    from noisyir.app.label_audit import experiment_to_audit
 
-    _refuse_together(alone=drop and not apply, spoken=as_json and bool(by_hand or judge_model or judge_url))
     settings, machine = split_settings(with_columns(overrides, query, document))
     command = AuditArguments(data, overrides or (), corpus, out, model, budget, assume, store, split, query, document)
     wishes = JudgingOptions(command, judgements or (), by_hand, terminal, judge_as, keep_wrong_below, standalone)
     settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
     exp = experiment_to_audit(data, settings, **command.named, sample=sample, judgements=judgements or (), refit=refit)
-    output = _Output(as_json, verbose, error, None if fail_over is None else Gate(exp, fail_over))
-    applying = _Applying(drop=drop, force=force).checked(exp, Path(out or f"{exp.name}-audit")) if apply else None
-    return _carried_out(exp, machine, open_store(store), judge, applying, wishes, output)
+    return _audit(exp, machine, judge, _apply(apply, drop, force), wishes, _Output(as_json, verbose, error, fail_over))
 
 
-def _refuse_together(*, alone: bool, spoken: bool) -> None:
-    """ConfigError for --drop alone, and for --json with somebody to judge."""
-    from noisyir.base.errors import ConfigError
+def _check_judge(answers: str, judgements: str, within: float | None, *, as_json: bool) -> int:
+    """Say how well a model judges, by people's judgements; NOT_PASSED where the rate is not had within --error."""
+    from noisyir.app.console import stdout_console
+    from noisyir.audits.model_judges.judge_quality import check_files
 
-    if alone:
-        raise ConfigError("front.drop_says_how_audit")
-    if spoken:
-        raise ConfigError("front.json_prints_audit_found")
+    found = check_files(answers, judgements, within)
+    if as_json:
+        print_json(found.for_machines())
+    else:
+        console = stdout_console()
+        for heading, text in found.summary():
+            indent = " " * (_HEADING + len(text) - len(text.lstrip()))
+            begin = f"{heading:<{_HEADING}}" + indent[_HEADING:]
+            filled = textwrap.fill(text.lstrip(), console.width, initial_indent=begin, subsequent_indent=indent)
+            console.print(filled, markup=False)
+    return NOT_PASSED if within is not None and not found.is_good_enough else 0
 
 
-def _carried_out(
+def _audit(
     exp: "Experiment",
     machine: Sequence[str],
-    opened: "Store",
     judge: "AskParams | None",
     applying: "_Applying | None",
     wishes: "JudgingOptions",
     output: "_Output",
 ) -> int:
     """Audit, write, ask, apply, and do what else is wished; the exit code, 1 where a judge stopped answering."""
-    from noisyir.app.label_audit import refuse_to_overwrite
+    from noisyir.app.label_audit import Gate, refuse_to_overwrite
     from noisyir.app.label_cleaning import refuse_held_out
     from noisyir.methods.experiments import load_runtime
 
+    if output.as_json and (judge or wishes.judge):
+        raise ConfigError("front.json_prints_audit_found")
+    gate = None if output.fail_over is None else Gate(exp, output.fail_over)
     runtime, folder = load_runtime(machine), Path(wishes.command.out or f"{exp.name}-audit")
+    opened = open_store(wishes.command.store)
+    if applying:
+        applying.check(exp, folder)
     opened.check_writable()
     refuse_to_overwrite(exp, folder)
     if wishes.wrong is not None:
@@ -144,20 +162,20 @@ def _carried_out(
         output.say(said, applied=said.split("\n"))
     if said := wishes.run(found, folder):
         output.say(said, kept=said.split("\n"))
-    return output.ended(found) or int(stopped)
+    return output.ended(found, gate) or int(stopped)
 
 
 @dataclass
 class _Output:
     """The output of the command: text as it comes, or one object in the end.
 
-    error: to say how many pairs to judge for the noise rate within it.  gate: to pass in the end.
+    error: to say how many pairs to judge for the noise rate within it.  fail_over: the share of the gate in the end.
     """
 
     as_json: bool
     verbose: bool
     error: float | None
-    gate: "Gate | None"
+    fail_over: float | None
     facts: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -173,13 +191,13 @@ class _Output:
         if not self.as_json:
             _say(text)
 
-    def ended(self, found: "Audited") -> int:
+    def ended(self, found: "Audited", gate: "Gate | None") -> int:
         """Say whether the gate is passed, and print the facts where they are wanted; the exit code."""
-        if self.gate:
-            self.say(self.gate.told(found), over=self.gate.is_over(found))
+        if gate:
+            self.say(gate.told(found), over=gate.is_over(found))
         if self.as_json:
             print_json(self.facts)
-        return NOT_PASSED if self.gate and self.gate.is_over(found) else 0
+        return NOT_PASSED if gate and gate.is_over(found) else 0
 
 
 @dataclass(frozen=True)
@@ -189,14 +207,13 @@ class _Applying:
     drop: bool
     force: bool
 
-    def checked(self, exp: "Experiment", folder: Path) -> "_Applying":
-        """Itself; NoisyirError, before any work, for what cannot be known to be right, or is written already."""
+    def check(self, exp: "Experiment", folder: Path) -> None:
+        """NoisyirError, before any work, for what cannot be known to be right, or is written already."""
         from noisyir.app.label_cleaning import refuse_unjudged
         from noisyir.audits.apply import log_of, refuse_existing
 
         refuse_unjudged(exp, force=self.force)
         refuse_existing(log_of(folder, exp.name))
-        return self
 
     def check_size(self, found: "Audited") -> None:
         """Refuse to change more than the rate allows for."""
@@ -210,6 +227,13 @@ class _Applying:
 
         applied = found.apply(folder, drop=self.drop)
         return f"\n{applied.summary()}\n{how_to_measure(found, applied)}".rstrip()
+
+
+def _apply(apply: bool, drop: bool, force: bool) -> _Applying | None:
+    """As the flags say; None without --apply.  ConfigError for --drop alone."""
+    if drop and not apply:
+        raise ConfigError("front.drop_says_how_audit")
+    return _Applying(drop, force) if apply else None
 
 
 def _audited(exp: "Experiment", store: "Store", runtime: "Runtime", *, verbose: bool) -> "Audited":

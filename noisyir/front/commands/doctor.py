@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from noisyir.base.errors import NoisyirError, install_hint
 from noisyir.front.commands import Json, StoreUrl, open_store, print_json
-from noisyir.front.commands.ls import human_bytes
 
 if TYPE_CHECKING:
     from noisyir.engine.store import Store
@@ -91,5 +90,7 @@ def _store(store: Store) -> Finding:
         store.check_writable()
     except NoisyirError as error:
         return Finding("store", False, True, str(error))
+    from noisyir.app.console import human_bytes
+
     free = f", {human_bytes(shutil.disk_usage(store.root).free)} free" if store.is_local else ""
     return Finding("store", True, True, f"{store.url}{free}")

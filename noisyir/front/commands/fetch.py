@@ -9,7 +9,6 @@ import typer
 
 from noisyir.base.errors import ConfigError
 from noisyir.front.commands import Json, StoreUrl, argument, flag, open_store, option, print_json
-from noisyir.front.commands.ls import human_bytes
 
 if TYPE_CHECKING:
     from noisyir.engine.remote.fetched import FetchedSet
@@ -38,6 +37,7 @@ def run(
     """
     from dataclasses import asdict
 
+    from noisyir.app.console import human_bytes
     from noisyir.app.fetching import fetch, source_of
 
     opened = open_store(store)
@@ -67,11 +67,13 @@ def run(
 
 
 def _tell(file: str, done: int, total: int) -> None:
+    from noisyir.app.console import human_bytes
+
     print(f"  {human_bytes(done)} of {human_bytes(total)}  {file}", file=sys.stderr)
 
 
 def _list(store: Store, listed: list[FetchedSet]) -> int:
-    from noisyir.app.console import plain_table, stdout_console
+    from noisyir.app.console import human_bytes, plain_table, stdout_console
 
     table = plain_table("name", "size", "files", "from", "revision", "fetched (UTC)")
     for one in listed:

@@ -6,6 +6,8 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 from noisyir.front.commands import (
     ColumnSettings,
     CorpusFile,
@@ -13,8 +15,10 @@ from noisyir.front.commands import (
     QueryColumn,
     StoreUrl,
     argument,
+    flag,
     open_store,
     option,
+    print_json,
     with_columns,
 )
 
@@ -27,27 +31,30 @@ def run(
     query: QueryColumn = None,
     document: DocumentColumn = None,
     budget: Annotated[str | None, option("TIME", "of a run, as 10m: a transformer where it is enough for one")] = None,
+    dry_run: Annotated[bool, flag("--dry-run", "only say how to train on it, what to expect, and why")] = False,
+    as_json: Annotated[bool, flag("--json", "with --dry-run: print one JSON object on stdout, and only that")] = False,
     store: StoreUrl = None,
 ) -> int:
     """Write an experiment that trains on your own pairs: the findings and the choices are comments.
 
     example: noisyir init pairs.csv && noisyir run pairs.yaml
     """
-    from noisyir.app.init import experiment_file
+    from noisyir.app.init import advised, experiment_file
     from noisyir.app.label_audit import named_after
     from noisyir.engine.hub import is_on_hub
 
+    if as_json and not dry_run:
+        raise typer.BadParameter("--json goes with --dry-run")
+    opened, columns = open_store(store), with_columns(overrides, query, document)
+    if dry_run:
+        lines, facts = advised(data, opened, corpus=corpus, budget=budget, overrides=columns)
+        if as_json:
+            return print_json(facts)
+        print("\n".join(f"{word:<12}{said}" for word, said in lines))
+        return 0
     beside = Path() if is_on_hub(data) else Path(data).parent
     target = Path(to) if to else beside / f"{named_after(data)}.yaml"
-    found = experiment_file(
-        data,
-        target,
-        open_store(store),
-        corpus=corpus,
-        budget=budget,
-        overrides=with_columns(overrides, query, document),
-    )
-    print(found)
+    print(experiment_file(data, target, opened, corpus=corpus, budget=budget, overrides=columns))
     typed = shlex.quote(str(target))
     print(f"\n{'written':<12}{target}")
     print(f"{'next':<12}noisyir audit {typed}    which of the pairs are wrong\n{'':<12}noisyir run {typed}")

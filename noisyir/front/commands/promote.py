@@ -62,8 +62,7 @@ def run(
 
 
 def _print_log(store: Store, model: str, *, as_json: bool) -> int:
-    from noisyir.registry.promote import decisions
-    from noisyir.registry.standing import Decision
+    from noisyir.registry.promote import Decision, decisions
 
     lines = decisions(store, model)
     if as_json:

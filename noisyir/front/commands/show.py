@@ -1,46 +1,88 @@
-"""`noisyir show`: one build's settings, inputs, artifacts and first rows."""
+"""`noisyir show`: a build, what it was made from, the page of a run, and what a run decided about a query."""
 
 from __future__ import annotations
 
 import json
+import webbrowser
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
-from noisyir.front.commands import Json, StoreUrl, argument, open_store, option, print_json
-from noisyir.front.commands.ls import human_bytes
+import typer
+
+from noisyir.base.errors import StoreError
+from noisyir.front.commands import Json, StoreUrl, argument, experiment_names, flag, open_store, option, print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+    from rich.tree import Tree
 
+    from noisyir.audits.account import Decided, RowAccount
     from noisyir.engine.meta import Meta
     from noisyir.engine.store import Store
 
 CELL = 60  # characters of a value that a terminal's table shows
+ROWS = 5  # of a table whose meaning is not known
+_PAGES = [("report", "report.html"), ("audit_files", "audit.html")]
 
 
 def run(
-    build: Annotated[str, argument("BUILD", "a stage's name (its newest build), or the start of a key")],
+    name: Annotated[
+        str | None,
+        argument("NAME", "a stage (its newest build), the start of a key, or an experiment", experiment_names),
+    ] = None,
     rows: Annotated[int, option("N", "rows shown of each table")] = 3,
+    trace: Annotated[bool, flag("--trace", "show the builds behind it instead, down to the raw input")] = False,
+    page: Annotated[bool, flag("--page", "open the report of its last run, or the page of a file's audit")] = False,
+    audit: Annotated[bool, flag("--audit", "with --page: the audit's, where there is a report, too")] = False,
+    query: Annotated[
+        str | None, option("ID", "say what each stage decided about this query (default: last run)")
+    ] = None,
+    document: Annotated[str | None, option("ID", "with --query: about its pair with this document")] = None,
     as_json: Json = False,
     store: StoreUrl = None,
 ) -> int:
-    """Show one build: settings, inputs, tables, first rows.
+    """Show a build or its origin, open a page, explain a query.
 
-    example: noisyir show ingest
+    A build is shown with its settings, inputs, tables and first rows.  A page's place is printed, too.
+
+    example: noisyir show demo --page
     """
+    _check_together(page=page, audit=audit, trace=trace, query=query, document=document)
+    opened = open_store(store)
+    if query is not None:
+        return _show_account(opened, name, query, document, as_json=as_json)
+    if name is None:
+        raise typer.BadParameter("NAME is missing: noisyir status --builds lists what can be shown")
+    if page:
+        return _open_page(opened, name, audit=audit, as_json=as_json)
+    if trace:
+        return _show_trace(opened, name, as_json=as_json)
+    return _show_build(opened, name, rows, as_json=as_json)
+
+
+def _check_together(*, page: bool, audit: bool, trace: bool, query: str | None, document: str | None) -> None:
+    if page + trace + (query is not None) > 1:
+        raise typer.BadParameter("--trace, --page and --query exclude each other")
+    if audit and not page:
+        raise typer.BadParameter("--audit goes with --page")
+    if document is not None and query is None:
+        raise typer.BadParameter("--document goes with --query")
+
+
+def _show_build(store: Store, name: str, rows: int, *, as_json: bool) -> int:
     from noisyir.app.lookup import find_build
 
-    opened = open_store(store)
-    meta = find_build(opened, build)
+    meta = find_build(store, name)
     if as_json:
-        head = {name: _head(opened, meta, name, rows) for name in meta.artifacts}
+        head = {name: _head(store, meta, name, rows) for name in meta.artifacts}
         return print_json({**json.loads(meta.to_json()), "head": head})
-    _print(opened, meta, rows)
+    _print(store, meta, rows)
     return 0
 
 
 def _print(store: Store, meta: Meta, rows: int) -> None:
-    from noisyir.app.console import stdout_console
+    from noisyir.app.console import human_bytes, stdout_console
 
     out = stdout_console()
     out.print(f"{meta.stage} v{meta.version}  {meta.key}\nbuilt {meta.created[:19]} in {meta.seconds} s")
@@ -78,13 +120,10 @@ def _section(out: Console, heading: str, values: dict[str, str]) -> None:
 
 
 def _head(store: Store, meta: Meta, artifact: str, rows: int) -> list[dict[str, object]]:
-
-    contents = meta.artifacts[artifact]
-    if contents.rows is None or rows < 1:
+    if meta.artifacts[artifact].rows is None or rows < 1:
         return []
-    for batch in store.builds.batches(meta.ref(artifact), None, rows):
-        return list(batch.to_pylist())
-    return []
+    batch = next(iter(store.builds.batches(meta.ref(artifact), None, rows)), None)
+    return list(batch.to_pylist()) if batch is not None else []
 
 
 def _as_table(head: list[dict[str, object]]) -> Table:
@@ -98,3 +137,99 @@ def _as_table(head: list[dict[str, object]]) -> Table:
         texts = [" ".join(str(value).split()) for value in row.values()]
         table.add_row(*(escape(shorten(text, CELL)) for text in texts))
     return table
+
+
+def _show_trace(store: Store, name: str, *, as_json: bool) -> int:
+    """Print the builds behind an artifact as a tree."""
+    from rich.tree import Tree
+
+    from noisyir.app.console import stdout_console
+    from noisyir.app.lookup import find_build
+    from noisyir.engine.provenance import lineage
+
+    meta = find_build(store, name)
+    if as_json:
+        refs = [meta.ref(name) for name in meta.artifacts]
+        return print_json({"builds": [json.loads(m.to_json()) for m in lineage(store, refs)]})
+    tree = Tree(_label(meta))
+    _grow(tree, store, meta, seen=set())
+    stdout_console().print(tree, soft_wrap=False)
+    return 0
+
+
+def _grow(tree: Tree, store: Store, meta: Meta, seen: set[str]) -> None:
+    for name, value in meta.inputs.items():
+        if isinstance(value, str):
+            tree.add(f"[dim]{name}[/] {value}  [dim](raw input)[/]")
+    for name, ref in meta.input_refs():
+        source = store.builds.meta(ref)
+        above = source.build in seen
+        branch = tree.add(f"[dim]{name}[/] {_label(source)}" + (" [dim](above)[/]" if above and source.inputs else ""))
+        if above:
+            continue
+        seen.add(source.build)
+        _grow(branch, store, source, seen)
+
+
+def _label(meta: Meta) -> str:
+    return f"[bold]{meta.stage}[/] {meta.key[:12]} {meta.created[:16].replace('T', ' ')}"
+
+
+def _open_page(store: Store, name: str, *, audit: bool, as_json: bool) -> int:
+    """Print the place of a page, and open it where there is a display."""
+    from noisyir.app.lookup import kept_by_run, runs_of
+    from noisyir.audits.judging.server import has_display
+
+    for artifact, file in _PAGES[audit:]:
+        if (meta := kept_by_run(store, name, artifact)) is not None:
+            page = store.builds.folder(meta.ref(artifact)) / file
+            if as_json:
+                return print_json({"page": page})
+            print(page)
+            if has_display():
+                webbrowser.open(page.as_uri())
+            return 0
+    raise StoreError(
+        "front.no_page", name=name, url=store.url, runs_of=runs_of(store, name, "audit" if audit else "report")
+    )
+
+
+def _show_account(store: Store, experiment: str | None, query: str, document: str | None, *, as_json: bool) -> int:
+    """Print what each stage of a run decided about a query, or about a pair."""
+    from noisyir.app.console import stdout_console
+    from noisyir.audits.account import account_of
+
+    account = account_of(store, query, document, experiment)
+    if as_json:
+        print(json.dumps(account.as_json(), indent=2, ensure_ascii=False, default=str))
+        return 0
+    _print_account(account, stdout_console())
+    return 0
+
+
+def _print_account(account: RowAccount, out: Console) -> None:
+    from rich.text import Text
+
+    from noisyir.app.console import print_text
+
+    out.print(Text(f"run of {account.experiment}, {account.began:%Y-%m-%d %H:%M}\n", style="dim"))
+    texts = {f"query {account.query_id}": account.query or "(left out)"}
+    texts |= {f"document {doc_id}": text for doc_id, text in account.texts.items()}
+    for heading, text in texts.items():
+        print_text(out, f"{heading}  {' '.join(text.split())}")
+    for step, decided in groupby(account.decided, key=lambda one: (one.step, one.key)):
+        out.print(Text.assemble((f"\n{step[0]}", "bold"), (f"  {step[1][:12]}", "dim")))
+        for one in decided:
+            for line in _lines(one):
+                print_text(out, f"  {one.artifact:<15} {line}")
+
+
+def _lines(one: Decided) -> list[str]:
+    """The sentences, or, of a table whose meaning is not known, its first rows as they stand."""
+    from noisyir.audits.account import cut
+
+    if one.says:
+        return [cut(text) for text in one.says]
+    rows = [cut(", ".join(f"{name} {value}" for name, value in row.items())) for row in one.rows[:ROWS]]
+    more = len(one.rows) - len(rows)
+    return [*rows, f"and {more:,} rows more"] if more else rows

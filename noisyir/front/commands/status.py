@@ -1,4 +1,4 @@
-"""`noisyir status`: the runs at work, the last ones with their results, what failed, and the registered models."""
+"""`noisyir status`: runs at work, the last ones with their results, what failed, registered models, and builds."""
 
 from __future__ import annotations
 
@@ -8,26 +8,31 @@ import socket
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from noisyir.base.errors import ConfigError, NoisyirError
-from noisyir.front.commands import Json, StoreUrl, Verbose, flag, open_store, option, print_json
-from noisyir.front.commands.ls import human_bytes
+from noisyir.front.commands import Json, StoreUrl, Verbose, argument, flag, open_store, option, print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
     from noisyir.app.status import RunState, StageRate
+    from noisyir.engine.meta import Meta
     from noisyir.engine.store import Store
 
+_KEY = 7  # letters of a key, as in a dry run
+_WIDE = 120  # columns: a narrower terminal has no room for numbers of rows
 _LONGEST_AGO = 1_000_000  # hours: a century
 _COLOURS = {"done": "green", "failed": "red", "killed": "red", "running": "yellow", "unknown": "yellow",
             "cancelled": "yellow", "unregistered": "red"}  # fmt: skip
 
 
 def run(
+    stage: Annotated[str | None, argument("STAGE", "list the builds of this stage instead")] = None,
+    builds: Annotated[bool, flag("--builds", "list all builds instead")] = False,
     hours: Annotated[float, option("N", "how far to look back")] = 24.0,
     log: Annotated[bool, flag("--log", "print the log of the last run that failed")] = False,
     verbose: Verbose = False,
@@ -36,7 +41,7 @@ def run(
 ) -> int:
     """Say what runs, what ran lately, what failed, and which model is champion.
 
-    The exit code is 0, also after failed runs.
+    The exit code is 0, also after failed runs.  With STAGE or --builds the builds in the store are listed instead.
 
     example: noisyir status --hours 12
     """
@@ -46,6 +51,8 @@ def run(
     if not 0 < hours < _LONGEST_AGO:
         raise ConfigError("front.hours_must_time_look", longest_ago=_LONGEST_AGO, hours=hours)
     opened, since = open_store(store), hours_ago(hours)
+    if stage or builds:
+        return _list_builds(opened, stage, as_json=as_json)
     runs, out = run_states(opened, socket.gethostname(), since), stdout_console()
     if log:
         print_text(out, next(map(_log, _failed(runs)), f"no run failed in the last {hours:g} hours"))
@@ -57,7 +64,7 @@ def run(
         return print_json(
             {"runs": [asdict(state) for state in runs], "stages": stages, "models": models, "registry": unknown}
         )
-    _print_runs(out, runs, f"no run began in the last {hours:g} hours: noisyir ls --runs shows older ones")
+    _print_runs(out, runs, f"no run began in the last {hours:g} hours: noisyir status --hours N looks further back")
     _print(out, "Models", _model_rows(models, verbose=verbose))
     told = [f"Models    {unknown}"] if unknown else []
     told += [f"Disk      {_disk(opened)}"]
@@ -135,6 +142,8 @@ def _log(state: RunState) -> str:
 
 def _disk(store: Store) -> str:
     """The size of the builds of a store on this machine, and its place; of any other its place alone."""
+    from noisyir.app.console import human_bytes
+
     size = f"{human_bytes(sum(meta.size for meta in store.builds.all()))} in " if store.is_local else ""
     return f"{size}{store.url}"
 
@@ -144,17 +153,15 @@ def _models() -> tuple[list[dict[str, Any]], str | None]:
     from noisyir.engine.runtime import default_home
 
     home = default_home()
-    if not os.environ.get("MLFLOW_TRACKING_URI") and not (home / "mlflow.db").exists():
+    tracked = bool(os.environ.get("MLFLOW_TRACKING_URI")) or (home / "mlflow.db").exists()
+    if not tracked or find_spec("mlflow") is None:
         return [], None
-    from noisyir.engine.outside_errors import in_our_words, is_from_outside
     from noisyir.registry.standing import standing
 
     try:
         return standing(home), None
-    except Exception as error:
-        if not isinstance(error, NoisyirError) and not is_from_outside(error):
-            raise
-        return [], str(in_our_words(error))
+    except NoisyirError as error:
+        return [], str(error)
 
 
 def _model_rows(models: Sequence[dict[str, Any]], *, verbose: bool) -> list[list[str]]:
@@ -188,3 +195,37 @@ def _rates_table(rates: Sequence[StageRate]) -> Table:
         seconds = (f"{sum(rate.seconds):.1f}", f"{max(rate.seconds):.1f}") if rate.seconds else ("", "")
         table.add_row(rate.stage, str(rate.built), str(rate.cached), f"{rate.hit_rate:.0%}", *seconds)
     return table
+
+
+def _list_builds(store: Store, stage: str | None, *, as_json: bool) -> int:
+    """List the builds of a stage, or of all, each with the newest experiment that used it."""
+    from noisyir.app.console import human_bytes, plain_table, stdout_console
+    from noisyir.app.lookup import folders_of
+
+    everything = store.builds.all()
+    builds = [meta for meta in everything if stage in (None, meta.stage)]
+    if as_json:
+        return print_json({"builds": [_build_as_json(meta) for meta in builds]})
+    console = stdout_console()
+    used: dict[str, str] = {}
+    for run in store.runs.all():  # newest first: of a build that several runs used the first of them
+        used |= dict.fromkeys(folders_of(run), run["experiment"])
+    wide = console.width >= _WIDE
+    table = plain_table("stage", "key", "experiment", "built", "size", "took", *(["rows"] if wide else []))
+    for meta in builds:
+        rows = ", ".join(f"{name} {c.rows:,}" for name, c in meta.artifacts.items() if c.rows is not None)
+        size, seconds = human_bytes(meta.size), f"{meta.seconds:.1f} s"
+        made = meta.created[:16].replace("T", " ")
+        cells = [meta.stage, meta.key[:_KEY], used.get(meta.folder, ""), made, size, seconds, rows]
+        table.add_row(*cells[: len(table.columns)])
+    stages = ", ".join(sorted({meta.stage for meta in everything}))
+    none = f"no build of {stage!r} in {store.url}; there are builds of {stages}"
+    console.print(table if builds else none if stages else f"nothing in {store.url} yet: noisyir run demo")
+    return 0
+
+
+def _build_as_json(meta: Meta) -> dict[str, object]:
+    return {
+        "stage": meta.stage, "key": meta.key, "build": meta.build, "created": meta.created, "seconds": meta.seconds,
+        "bytes": meta.size, "rows": {name: contents.rows for name, contents in meta.artifacts.items()},
+    }  # fmt: skip

@@ -52,11 +52,11 @@ ARGUMENTS: Sequence[tuple[list[str], str]] = (
     (["search", "nothing", "question"], "nothing"),
     (["search", "models:/x@", "question"], "models:/x@"),
     (["show", "nothing"], "nothing"),
-    (["trace", "nothing"], "nothing"),
+    (["show", "nothing", "--trace"], "nothing"),
     (["export", "nothing", "--to", "x"], "nothing"),
     (["audit", "/nowhere.csv"], "/nowhere.csv"),
     (["promote", "nobody"], "nobody"),
-    (["gc", "--keep-runs", "few"], "--keep-runs"),
+    (["store", "gc", "--keep-runs", "few"], "--keep-runs"),
     (["frobnicate"], "frobnicate"),
 )
 

@@ -74,5 +74,5 @@ def test_of_a_model_that_is_gone_it_is_told_what_makes_it_again(ran: Store):
 
 
 def test_a_name_of_nothing_is_refused_with_what_to_type(ran: Store):
-    with refuses(StoreError, "app.matches_list_them_noisyir"):
+    with pytest.raises(StoreError, match=r"no experiment that has run, no stage and no key.*noisyir status --builds"):
         find_build(ran, "three")

@@ -120,7 +120,7 @@ def test_a_column_of_weights_is_used_or_left_unread_as_the_error_says(tmp_path: 
     assert "the pairs have weights" in capsys.readouterr().out
     assert main(["init", "stars.csv"]) == 1
     (cure,) = shlex.split(re.search("data.columns='.*?'", capsys.readouterr().err)[0])
-    assert main(["recommend", "stars.csv", cure]) == 0
+    assert main(["init", "stars.csv", cure, "--dry-run"]) == 0
     *_, advised = shlex.split(re.search("^next +noisyir init (.*)$", capsys.readouterr().out, re.MULTILINE)[1])
     assert main(["init", "stars.csv", advised]) == 0
     assert main(["run", "stars.yaml", "--dry-run"]) == 0
@@ -131,7 +131,7 @@ def test_what_people_judged_is_not_asked_for_again(tmp_path: Path, monkeypatch, 
     monkeypatch.setenv("NOISYIR_HOME", str(tmp_path / "home"))
     (tmp_path / "mine.csv").write_text("query,document\n" + "".join(f"cup {n}?,take cup {n}\n" for n in range(60)))
     monkeypatch.setattr("noisyir.app.init.most_wrong", lambda *_: 0.31)
-    assert main(["recommend", str(tmp_path / "mine.csv")]) == 0
+    assert main(["init", str(tmp_path / "mine.csv"), "--dry-run"]) == 0
     assert "done: at most 31% of the pairs are wrong by your judgements" in capsys.readouterr().out
 
 
@@ -139,19 +139,19 @@ def test_the_command_says_what_init_writes(tmp_path: Path, monkeypatch, capsys):
     monkeypatch.setenv("NOISYIR_HOME", str(tmp_path / "home"))
     rows = [{"query": f"how do I wash cup {n}", "document": f"take cup {n} and wash it"} for n in range(60)]
     (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert main(["recommend", str(tmp_path / "mine.jsonl"), "--json"]) == 0
+    assert main(["init", str(tmp_path / "mine.jsonl"), "--json", "--dry-run"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert main(["init", str(tmp_path / "mine.jsonl")]) == 0
     assert yaml.safe_load((tmp_path / "mine.yaml").read_text())["methods"][-1] == found["method"]
     assert found["profile"]["pairs"] == 60 and found["gain"] is None
     capsys.readouterr()
-    assert main(["recommend", str(tmp_path / "mine.jsonl")]) == 0
+    assert main(["init", str(tmp_path / "mine.jsonl"), "--dry-run"]) == 0
     assert "gain        not known" in capsys.readouterr().out
-    assert main(["recommend", str(tmp_path / "nothing.jsonl")]) == 1
+    assert main(["init", str(tmp_path / "nothing.jsonl"), "--dry-run"]) == 1
     capsys.readouterr()
     leaking = [{**row, "split": split} for row in rows for split in ("train", "test")]
     (tmp_path / "leaking.jsonl").write_text("".join(json.dumps(row) + "\n" for row in leaking))
-    assert main(["recommend", str(tmp_path / "leaking.jsonl")]) == 0
+    assert main(["init", str(tmp_path / "leaking.jsonl"), "--dry-run"]) == 0
     (told,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("leaks"))
     assert "60 of 60" in told and f"noisyir check {tmp_path / 'leaking.jsonl'}" in told
     assert main(["check", str(tmp_path / "leaking.jsonl"), "--fail-on", "leaks"]) == 3
@@ -162,11 +162,11 @@ def test_the_command_says_what_init_writes(tmp_path: Path, monkeypatch, capsys):
         "".join(json.dumps({"_id": name, "text": text}) + "\n" for name, text in documents.items())
     )
     capsys.readouterr()
-    assert main(["recommend", str(tmp_path / "apart.jsonl"), "--corpus", str(tmp_path / "corpus.jsonl")]) == 0
+    assert main(["init", str(tmp_path / "apart.jsonl"), "--corpus", str(tmp_path / "corpus.jsonl"), "--dry-run"]) == 0
     said = capsys.readouterr().out
     for verb, code in (("check", 0), ("init", 0)):
         (typed,) = re.findall(rf"noisyir ({verb} \S*apart[^)\n]*)", said)
         assert main(shlex.split(typed)) == code
     capsys.readouterr()
-    assert main(["recommend", str(tmp_path / "nothing.jsonl")]) == 1
+    assert main(["init", str(tmp_path / "nothing.jsonl"), "--dry-run"]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1

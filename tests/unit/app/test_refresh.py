@@ -309,7 +309,7 @@ def test_damage_in_a_refreshed_corpus_leaves_search_alive_and_the_advised_comman
     part.write_bytes(part.read_bytes()[:-300])
     capsys.readouterr()
     if repaired:
-        assert main(["verify", "--repair", "--store", store]) == 0
+        assert main(["store", "verify", "--repair", "--store", store]) == 0
         said = capsys.readouterr().out
         (advised,) = [line.partition(": ")[2] for line in said.splitlines() if line.startswith("build it again: ")]
     world.store = Store(world.folder / "store", home=world.folder)
@@ -318,7 +318,7 @@ def test_damage_in_a_refreshed_corpus_leaves_search_alive_and_the_advised_comman
         (advised,) = {text.partition("again: ")[2] for text in caplog.messages if "to have it again" in text.lower()}
     assert main(shlex.split(advised)[1:]) == 0
     assert (world.corpus(), world.index_files(), world.search(documents(20)[0]["text"])) == before
-    assert main(["verify", "--store", store]) == 0
+    assert main(["store", "verify", "--store", store]) == 0
 
 
 def test_the_newest_refresh_is_built_upon_though_the_corpus_of_an_earlier_one_is_gone(world: World):

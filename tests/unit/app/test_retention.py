@@ -95,8 +95,8 @@ def test_checkpoints_of_the_last_runs_stay(store: Store):
     plan = two_steps()
     record(store, "killed", plan, {})
     work = store.work.folder("upper", plan.steps[1].key, {})
-    assert main(["gc", "--keep-runs", "1", "--store", store.root]) == 0 and work.exists()
-    assert main(["gc", "--keep-runs", "0", "--store", store.root]) == 0 and not work.exists()
+    assert main(["store", "gc", "--keep-runs", "1", "--store", store.root]) == 0 and work.exists()
+    assert main(["store", "gc", "--keep-runs", "0", "--store", store.root]) == 0 and not work.exists()
 
 
 def test_a_checkpoint_of_a_worker_that_was_killed_once_its_build_was_there_goes(store: Store):
@@ -111,7 +111,7 @@ def test_gc_asks_on_a_terminal_and_deletes_nothing_without_a_yes(store: Store):
     for number in range(2):
         plan = two_steps(count=number + 1)
         record(store, f"run{number}", plan, run(plan, store))
-    command = [sys.executable, "-m", "noisyir.front.cli", "gc", "--keep-runs", "1", "--store", str(store.root)]
+    command = [sys.executable, "-m", "noisyir.front.cli", "store", "gc", "--keep-runs", "1", "--store", str(store.root)]
 
     def gc(answer: str, *more: str) -> str:
         leader, terminal = os.openpty()
@@ -125,4 +125,4 @@ def test_gc_asks_on_a_terminal_and_deletes_nothing_without_a_yes(store: Store):
     assert "delete 2 builds" in said and "s to make?" in said and doomed(store, 1) == [("make", 1), ("upper", 0)]
     gc("", "--yes")
     assert doomed(store, 1) == [] and doomed(store, 0) == [("make", 2), ("upper", 0)]
-    assert main([*command[3:5], "0", *command[6:]]) == 0 and doomed(store, 0) == []  # no terminal: nobody to ask
+    assert main([*command[3:6], "0", *command[7:]]) == 0 and doomed(store, 0) == []  # no terminal: nobody to ask

@@ -31,7 +31,7 @@ from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
 from noisyir.evaluation.settings import ScoreParams
 from noisyir.evaluation.stages.score import SCORE
-from noisyir.front.commands import why
+from noisyir.front.commands import show
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.mining.artifacts import CANDIDATES, VERDICTS
 from noisyir.mining.settings import CandidatesParams, MineParams
@@ -258,7 +258,7 @@ def test_a_table_of_unknown_meaning_is_shown_as_it_is(finished, replaced, capsys
     store, _ = finished
     (one,) = [one for one in account_of(store, replaced["query_id"]).decided if one.artifact == "opinions"]
     assert one.says == [] and one.rows[0]["mood"] == "glad"
-    why.run(replaced["query_id"], store=store.url)
+    show.run(query=replaced["query_id"], store=store.url)
     assert "mood glad" in capsys.readouterr().out
 
 
@@ -270,11 +270,11 @@ def test_what_was_left_out_is_told(finished):
 def test_the_command_prints_text_or_one_object(finished, replaced, capsys):
     store, _ = finished
     query, wrong = replaced["query_id"], replaced["doc_id"]
-    assert why.run(query, wrong, store=store.url) == 0
+    assert show.run(query=query, document=wrong, store=store.url) == 0
     printed = capsys.readouterr().out
     assert "run of tiny" in printed and f"query {query}  " in printed and "\ncorrupt  " in printed
     assert printed.index("\ncorrupt ") < printed.index("\ndetect ") < printed.index("\naudit ")
-    assert why.run(query, wrong, "tiny", as_json=True, store=store.url) == 0
+    assert show.run("tiny", query=query, document=wrong, as_json=True, store=store.url) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["query"]["query_id"] == query and found["doc_id"] == wrong
     flags = next(one for one in found["decided"] if one["artifact"] == "noise_flags")

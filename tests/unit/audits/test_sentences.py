@@ -1,4 +1,4 @@
-"""What `noisyir why` says of a question that a reader was trained on, or was asked."""
+"""What `noisyir show --query` says of a question that a reader was trained on, or was asked."""
 
 import pytest
 

@@ -161,7 +161,7 @@ def test_a_wrong_guess_is_one_line_with_what_to_type(tmp_path: Path, name, rows,
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("verb", ["import", "check", "init", "recommend", "export"])
+@pytest.mark.parametrize("verb", ["import", "check", "init", "export"])
 def test_the_advice_for_unknown_columns_works_with_every_command(tmp_path: Path, monkeypatch, capsys, verb):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "x.csv", "ask,says", *(f"who sat on mat {n}?,a cat sat on mat {n}" for n in range(20)))
@@ -169,11 +169,11 @@ def test_the_advice_for_unknown_columns_works_with_every_command(tmp_path: Path,
     assert main(typed) == 1
     advice = re.search(r"type (noisyir [^:\n]*?)(?:, and go on|\n)", capsys.readouterr().err)
     assert advice and main(shlex.split(advice[1])[1:]) == 0
-    if verb in ("recommend", "export"):
+    if verb == "export":
         assert main([verb, "x-tables", *typed[2:]]) == 0
 
 
-@pytest.mark.parametrize("verb", ["audit", "init", "mine", "recommend", "check", "import"])
+@pytest.mark.parametrize("verb", ["audit", "init", "mine", "check", "import"])
 def test_the_advice_for_a_file_of_no_known_format_works_with_every_command(tmp_path: Path, monkeypatch, capsys, verb):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plain").mkdir()

@@ -99,13 +99,13 @@ def test_what_was_made_from_unchecked_damage_goes_with_it(store: Store, monkeypa
     unchecked(store, results["upper"].meta)
     damage(artifact_files(store)[0], np.random.default_rng(1))
     another_process(monkeypatch)
-    assert main(["verify", "--store", store.root]) == 1
+    assert main(["store", "verify", "--store", store.root]) == 1
     said = capsys.readouterr().err
-    assert "make/" in said and "rests on make/" in said and "noisyir verify --repair" in said
-    assert main(["verify", "--repair", "--store", store.root]) == 0
+    assert "make/" in said and "rests on make/" in said and "noisyir store verify --repair" in said
+    assert main(["store", "verify", "--repair", "--store", store.root]) == 0
     assert store.builds.all() == []
     run(two_steps(), store)
-    assert main(["verify", "--store", store.root]) == 0
+    assert main(["store", "verify", "--store", store.root]) == 0
     assert files_of(store) == whole
 
 
@@ -118,7 +118,7 @@ def test_what_checked_its_inputs_stays_when_they_are_removed_and_is_found_again(
     results = run(two_steps(), store)
     damage(artifact_files(store)[0], np.random.default_rng(2))
     another_process(monkeypatch)
-    assert main(["verify", "--repair", "--store", store.root]) == 0
+    assert main(["store", "verify", "--repair", "--store", store.root]) == 0
     assert [meta.stage for meta in store.builds.all()] == ["upper"]
     assert cached(run(two_steps(), store)) == {"make": False, "upper": True}
     (_, behind), *_ = results["upper"].meta.input_refs()
@@ -132,13 +132,13 @@ def test_a_damaged_meta_breaks_nothing_and_is_removed_by_repair(store: Store, ca
     meta = run(two_steps(), store)["make"].meta
     (Path(store.root) / meta.folder / META).write_text(text)
     assert [found.stage for found in store.builds.all()] == ["upper"]
-    for verb in (["ls"], ["gc", "--dry-run"]):
+    for verb in (["status", "--builds"], ["store", "gc", "--dry-run"]):
         assert main([*verb, "--store", store.root]) == 0
-    assert main(["verify", "--store", store.root]) == 1
+    assert main(["store", "verify", "--store", store.root]) == 1
     assert meta.folder in capsys.readouterr().err
-    assert main(["verify", "--repair", "--store", store.root]) == 0
+    assert main(["store", "verify", "--repair", "--store", store.root]) == 0
     assert cached(run(two_steps(), store)) == {"make": False, "upper": True}
-    assert main(["verify", "--store", store.root]) == 0
+    assert main(["store", "verify", "--store", store.root]) == 0
 
 
 @pytest.mark.parametrize("name", ["a[b]c", "st*r", "what?", "a::b", "with space"])
@@ -163,10 +163,10 @@ def test_names_go_on_when_the_clock_goes_back(store: Store, monkeypatch):
 def test_gc_waits_for_whoever_uses_the_store_and_gives_up_in_one_line(store: Store, capsys):
     run(two_steps(), store)
     with store.locks.in_use():
-        assert main(["gc", "--store", store.root]) == 1
+        assert main(["store", "gc", "--store", store.root]) == 1
         assert "gave up" in capsys.readouterr().err
     assert len(store.builds.all()) == 2
-    assert main(["gc", "--store", store.root]) == 0
+    assert main(["store", "gc", "--store", store.root]) == 0
     assert store.builds.all() == []
 
 
@@ -186,7 +186,7 @@ def test_what_repair_removed_comes_again_under_its_name(store: Store, monkeypatc
     made = run(two_steps(), store)["make"].meta
     damage(artifact_files(store)[0], np.random.default_rng(3))
     another_process(monkeypatch)
-    assert main(["verify", "--repair", "--store", store.root]) == 0
+    assert main(["store", "verify", "--repair", "--store", store.root]) == 0
     assert store.builds.of_key("make", made.key) == []
     assert store.builds.orphans(timedelta(seconds=-1)) == []  # its name waits, and gc lets it
     assert run(two_steps(), store)["make"].meta.build == made.build
@@ -210,13 +210,13 @@ def test_a_damaged_record_is_told_of_set_aside_and_keeps_gc_from_deleting(store:
     store.runs.record("r1", run_record())
     path = Path(store.root) / ".runs" / "r1.json"
     path.write_text(path.read_text().replace("done", "gone", 1))
-    assert main(["gc", "--store", store.root]) == 1
+    assert main(["store", "gc", "--store", store.root]) == 1
     said = capsys.readouterr().err
-    assert ".runs/r1.json" in said and "noisyir verify --repair" in said and len(store.builds.all()) == 2
-    assert main(["verify", "--store", store.root]) == 1
-    assert main(["verify", "--repair", "--store", store.root]) == 0
+    assert ".runs/r1.json" in said and "noisyir store verify --repair" in said and len(store.builds.all()) == 2
+    assert main(["store", "verify", "--store", store.root]) == 1
+    assert main(["store", "verify", "--repair", "--store", store.root]) == 0
     assert store.runs.all() == [] and Path(f"{path}.damaged").exists()
-    assert main(["gc", "--store", store.root]) == 0 and store.builds.all() == []
+    assert main(["store", "gc", "--store", store.root]) == 0 and store.builds.all() == []
 
 
 def test_names_of_builds_sort_behind_those_of_their_inputs_when_the_clock_goes_back(store: Store, monkeypatch):
@@ -239,11 +239,11 @@ def test_what_this_user_may_not_read_is_no_empty_store(store: Store, depth: int)
     meta = run(two_steps(), store)["make"].meta
     closed = Path(store.root).joinpath(*Path(meta.folder).parts[:depth])
     closed.chmod(0)
-    for words in (["verify"], ["gc", "--dry-run"], ["gc"]):
+    for words in (["store", "verify"], ["store", "gc", "--dry-run"], ["store", "gc"]):
         code, said = as_another_user([*words, "--store", store.root], open_to_all=Path(store.root))
         assert code == 1 and "cannot read the store" in said and said.count("\n") == 1
     closed.chmod(0o755)
-    code, said = as_another_user(["verify", "--store", store.root], open_to_all=Path(store.root))
+    code, said = as_another_user(["store", "verify", "--store", store.root], open_to_all=Path(store.root))
     assert code == 0 and "all as written" in said
 
 

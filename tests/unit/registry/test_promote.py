@@ -21,8 +21,7 @@ from noisyir.evaluation.settings import PromoteParams
 from noisyir.front.cli import main
 from noisyir.registry.backend import Backend, connect
 from noisyir.registry.evaluation import PER_QUERY
-from noisyir.registry.promote import before, decisions, promote, roll_back
-from tests.refusals import refuses
+from noisyir.registry.promote import decisions, promote, roll_back
 from tests.unit.registry.conftest import run_tiny
 
 NAME = "noisyir-retriever"
@@ -159,36 +158,25 @@ def test_roll_back_restores_the_champions_before_one_by_one(add: Add, backend, s
     assert again.verdict == "refused" and "it was rolled back at" in again.reasons[0] and champion(backend) == "6"
     assert promote(NAME, "9", PARAMS, store=store).verdict == "promoted"
     assert [roll_back(NAME, store=store).champion_after for _ in range(2)] == ["6", "3"]
-    with refuses(StoreError, "registry.log_knows_no_champion"):
+    with pytest.raises(StoreError, match=r"v3: MLflow knows no champion before it; promote another"):
         roll_back(NAME, store=store)
     assert champion(backend) == "3" and decisions(store, NAME)[0]["verdict"] == "rolled back"
 
 
-def line(verdict: str, was: str | None, becomes: str) -> dict:
-    return {"verdict": verdict, "champion_before": was, "champion_after": becomes}
-
-
-UP_TO_3 = [line("promoted", None, "1"), line("promoted", "1", "2"), line("promoted", "2", "3")]
-
-
-@pytest.mark.parametrize(
-    ("log", "now", "expected"),
-    [
-        ([line("promoted", None, "1")], "1", None),
-        ([line("promoted", None, "1"), line("promoted", "1", "2"), line("promoted", "2", "1")], "1", "2"),
-        ([line("promoted", None, "1"), line("promoted", "1", "2"), line("promoted", "1", "2")], "2", "1"),  # died once
-        ([line("promoted", None, "1"), line("promoted", "1", "2"), line("promoted", "1", "3")], "3", "1"),  # died at 2
-        ([line("promoted", None, "1"), line("promoted", "1", "2")], "7", None),  # set by hand
-        ([line("promoted", "7", "8")], "8", "7"),  # 7 was set by hand
-        ([line("promoted", None, "1"), line("promoted", "1", "2"), line("rolled back", "2", "1")], "1", None),
-        ([line("promoted", None, "1"), line("refused", "1", "1")], "1", None),
-        ([line("promoted", None, "1"), line("promoted", "1", "2"), line("rolled back", "2", "1")], "2", "1"),  # in vain
-        ([*UP_TO_3, line("rolled back", "3", "2"), line("rolled back", "3", "2")], "2", "1"),  # in vain, then not
-        ([*UP_TO_3, line("rolled back", "3", "2"), line("promoted", "3", "4")], "4", "3"),
-    ],
-)  # fmt: skip
-def test_who_was_champion_before_is_in_the_log(log, now, expected):
-    assert before(log[::-1], now) == expected
+def test_what_became_champion_again_or_by_hand_is_stepped_back_from_as_mlflow_has_it(add: Add, backend, store):
+    first, second = add(0.4, recipe="a"), add(0.5, recipe="b")
+    promote(NAME, first, PARAMS, store=store)
+    by_hand = add(0.1, recipe="by hand")
+    backend.client.set_registered_model_alias(NAME, "champion", by_hand)
+    with pytest.raises(StoreError, match="MLflow knows no champion before it"):
+        roll_back(NAME, store=store)
+    promote(NAME, second, PARAMS, store=store)
+    elsewhere = Store(Path(store.root).parent / "another", home=store.home)  # its log knows nothing
+    assert roll_back(NAME, store=elsewhere).champion_after == champion(backend) == by_hand
+    backend.client.delete_registered_model_alias(NAME, "champion")
+    promote(NAME, second, PARAMS, store=store)
+    with pytest.raises(StoreError, match="MLflow knows no champion before it"):
+        roll_back(NAME, store=store)
 
 
 def test_the_log_is_only_ever_added_to(add: Add, store: Store):

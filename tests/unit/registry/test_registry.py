@@ -20,11 +20,12 @@ from noisyir.base.errors import StoreError
 from noisyir.engine.store import Store
 from noisyir.front.cli import main
 from noisyir.models.bi_encoder import load_bi_encoder
-from noisyir.registry import registered_copies, standing
+from noisyir.registry import registered_copies
 from noisyir.registry.backend import connect
 from noisyir.registry.evaluation import PER_QUERY, recipe
 from noisyir.registry.kinds import RETRIEVER
 from noisyir.registry.registry import find_version
+from noisyir.registry.standing import standing
 from tests.unit.registry.conftest import run_tiny
 
 MODEL_NAME = RETRIEVER.name
@@ -200,25 +201,12 @@ def test_a_model_that_is_not_registered_is_one_clear_line(tracked, uri: str):
         find_version(connect(tracked[0]), uri)
 
 
-def test_what_stands_in_the_registry_is_told_without_loading_mlflow(tracked, monkeypatch):
+def test_what_stands_in_the_registry_is_told(tracked):
     home, _ = tracked
-    ask = (
-        "import json, sys; from pathlib import Path; from noisyir.registry.standing import standing\n"
-        "print(json.dumps([standing(Path(sys.argv[1])), 'mlflow' in sys.modules]))"
-    )
-    said = subprocess.run([sys.executable, "-c", ask, str(home)], capture_output=True, text=True, check=True).stdout
-    found, loaded = json.loads(said)
     version = challenger(home)
-    assert not loaded and [(one["alias"], one["version"]) for one in found] == [("challenger", str(version.version))]
-    assert found[0]["measures"]["nDCG_10"] == float(version.tags["nDCG_10"])
-    by_client = standing_of_a_file_that_is_none_of_ours(monkeypatch, home)
-    assert by_client == found
-
-
-def standing_of_a_file_that_is_none_of_ours(monkeypatch, home: Path) -> list:
-    """As after a change in MLflow: the file has other tables, and MLflow itself is asked."""
-    monkeypatch.setattr(standing, "_in_file", lambda *_: {}["another shape"])
-    return standing.standing(home)
+    (found,) = standing(home)
+    assert (found["alias"], found["version"]) == ("challenger", str(version.version))
+    assert found["measures"]["nDCG_10"] == float(version.tags["nDCG_10"])
 
 
 def test_damage_in_mlflows_copy_and_database_is_told_and_the_advised_command_mends_the_copy(
@@ -230,18 +218,18 @@ def test_damage_in_mlflows_copy_and_database_is_told_and_the_advised_command_men
         database.execute("UPDATE logged_models SET artifact_location = replace(artifact_location, ?, ?)",
                          (str(tracked[0]), str(home)))  # fmt: skip
     (copy,) = registered_copies(home)
-    assert main(["verify"]) == 0
+    assert main(["store", "verify"]) == 0
     path = copy.folder / "model.safetensors"
     whole = path.read_bytes()
     path.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
-    assert main(["verify"]) == 1
-    (advised,) = re.findall(r": (noisyir verify.*)", capsys.readouterr().err)
+    assert main(["store", "verify"]) == 1
+    (advised,) = re.findall(r": (noisyir store verify.*)", capsys.readouterr().err)
     assert main(shlex.split(advised)[1:]) == 0 and path.read_bytes() == whole
-    assert main(["verify"]) == 0
+    assert main(["store", "verify"]) == 0
     shutil.rmtree(copy.folder)
-    assert main(["verify", "--repair"]) == 0 and path.read_bytes() == whole
+    assert main(["store", "verify", "--repair"]) == 0 and path.read_bytes() == whole
     database = (home / "mlflow.db").read_bytes()
     (home / "mlflow.db").write_bytes(database[: len(database) // 2])
     capsys.readouterr()
-    assert main(["verify"]) == 1
+    assert main(["store", "verify"]) == 1
     assert f"{home}/mlflow.db" in (said := capsys.readouterr().err) and "put a backup of it back" in said

@@ -1,4 +1,4 @@
-"""`noisyir verify`: compare every stored file with the digest written when it was published."""
+"""`noisyir store verify`: compare every stored file with the digest written when it was published."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(
     Lists damaged files.  With --repair they are removed, and the next run builds them again; a copy of MLflow's is
     replaced by the store's.
 
-    example: noisyir verify --repair
+    example: noisyir store verify --repair
     """
     from noisyir.app.lookup import command_for, find_build
     from noisyir.app.retention import damaged, damaged_models, mend_models
@@ -45,7 +45,7 @@ def run(
         return 0
     lines = [f"{folder}: {fault}" for folder, fault in faults.items()]
     if not repair:
-        raise StoreError("\n".join(["damaged:", *lines, "remove or mend it: noisyir verify --repair"]))
+        raise StoreError("\n".join(["damaged:", *lines, "remove or mend it: noisyir store verify --repair"]))
     used = dict.fromkeys(command_for(opened, folder) for folder in sorted(found, key=lambda one: one.split("/")[-1]))
     cures = [f"build it again: {command}" for command in used if command]
     cures += [f"fetch it again: {one.command}" for one in lost]

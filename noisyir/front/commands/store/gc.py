@@ -1,4 +1,4 @@
-"""`noisyir gc`: delete builds that no recent run and no registered model needs."""
+"""`noisyir store gc`: delete builds that no recent run and no registered model needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noisyir.front.commands import StoreUrl, flag, open_store, option
-from noisyir.front.commands.ls import human_bytes
 
 if TYPE_CHECKING:
     from noisyir.engine.store import Store
@@ -28,8 +27,9 @@ def run(
 
     Nothing is deleted while a run uses the store, of this machine or on S3 of any: gc gives up, or waits with --wait.
 
-    example: noisyir gc --keep-runs 3
+    example: noisyir store gc --keep-runs 3
     """
+    from noisyir.app.console import human_bytes
     from noisyir.app.retention import deletable, keys_to_go_on_with
 
     opened = open_store(store)
@@ -57,6 +57,7 @@ def run(
 
 def _agreed(store: Store, keep_runs: int) -> bool:
     """Whether the person at the terminal has the builds deleted, told what they are and how long they took."""
+    from noisyir.app.console import human_bytes
     from noisyir.app.retention import unneeded
 
     with store.locks.in_use():
