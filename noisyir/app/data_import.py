@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, get_args
@@ -16,7 +16,7 @@ from noisyir.data.columns import PairColumn
 from noisyir.data.formats import Format
 from noisyir.data.formats.tables import is_import
 from noisyir.data.importing import ImportCounts, take_in
-from noisyir.data.leniency import FileAccount, Tally, lenient
+from noisyir.data.leniency import lenient
 from noisyir.data.recognise import recognise
 from noisyir.data.records import Source
 
@@ -29,23 +29,14 @@ def as_json(found: ImportCounts, settings: Mapping[str, Any], columns: Mapping[s
         "format": settings["kind"],
         "settings": dict(settings),
         **({"columns": dict(columns)} if columns else {}),
-        "files": {
-            place: {
-                "read": of.read,
-                "kept": of.kept,
-                "repeated": _tally(of.repeated),
-                "left_out": {reason: _tally(tally) for reason, tally in of.excluded.items()},
-                "parts_left_out": {reason: _tally(tally) for reason, tally in of.parts.items()},
-            }
-            for place, of in found.account.files.items()
-        },
+        "files": {place: asdict(of) for place, of in found.account.files.items()},
         "tables": dict(found.rows),
         "pairs": dict(found.pairs),
         "judged": {"by nobody" if grade is None else str(grade): count for grade, count in found.judged.items()},
-        "with_scores": dict(found.scored),
-        "same_text": {name: count for name, count in found.same_text.items() if count},
+        "with_scores": dict(+found.scored),
+        "same_text": dict(+found.same_text),
         "lengths": {name: _lengths(values) for name, values in found.lengths.items() if values},
-        "odd": {what: _tally(tally) for what, tally in found.odd.items()},
+        "odd": {what: asdict(tally) for what, tally in found.odd.items()},
         "shared_by_splits": found.shared,
     }
 
@@ -115,19 +106,10 @@ def _at(tally: Mapping[str, Any], unit: str = "number") -> str:
     return f" ({unit} {first}{more})"
 
 
-def _tally(tally: Tally) -> dict[str, Any]:
-    return {"count": tally.count, "first": tally.first}
-
-
 def _lengths(values: Sequence[int]) -> dict[str, int]:
     """The median, the length that 95 of 100 do not exceed, and the longest, in characters."""
     found = np.percentile(np.frombuffer(values, np.uint32), _SHARES, method="nearest")  # type: ignore[call-overload]
     return {str(share): int(value) for share, value in zip(_SHARES, found, strict=True)}
-
-
-def left_out(files: Mapping[str, FileAccount]) -> int:
-    """Rows, and parts of rows, that were left out for a fault; a repeated row is none."""
-    return sum(of.left_out + sum(tally.count for tally in of.parts.values()) for of in files.values())
 
 
 REPORT = "import.json"
@@ -191,7 +173,8 @@ def _read_into(
     source = opened(settings)
     found = take_in(source, folder, progress)
     report = as_json(found, settings, getattr(source, "columns", {}) if settings["kind"] == "pairs" else {})
-    lost = left_out(found.account.files)
+    files = found.account.files.values()
+    lost = sum(of.lost + sum(tally.count for tally in of.parts_left_out.values()) for of in files)
     if strict and lost:
         raise DataError("app.strict_rows_parts_rows", lost=lost, in_words=in_words(report))
     if not any(found.rows.values()):

@@ -14,7 +14,7 @@ from noisyir.base.settings import Split
 from noisyir.data.held_out import near_duplicates, words_of
 from noisyir.data.id_texts import text_key
 from noisyir.data.leniency import Exclusions, lenient
-from noisyir.data.records import Document, Documents, Judgement, Negative, Query, Source
+from noisyir.data.records import Document, Judgement, Negative, Query, Source, one_by_one
 from noisyir.data.settings import HeldOutParams
 
 NEAR = HeldOutParams().near  # share of words from which on two texts are near-duplicates
@@ -142,22 +142,16 @@ class CheckedRecords:
         """Read all.  Faulty rows end nothing: they are in the account."""
         with lenient() as account:
             found = cls(account, root)
-            for number, record in enumerate(source.records()):
+            for number, record in enumerate(one_by_one(source.records())):
                 found._take(record)
                 if not number % 10_000:
                     progress(number)
         return found
 
-    def _take(self, record: Text | Pair | Documents) -> None:
+    def _take(self, record: Text | Pair) -> None:
         self.account.kept()
-        if not isinstance(record, Documents):
-            record = record._replace(where=self.place(record.where))
+        record = record._replace(where=self.place(record.where))
         match record:
-            case Documents(table, where, number):
-                self.account.of(where).read += table.num_rows
-                rows = enumerate(zip(*(column.to_pylist() for column in table.columns), strict=True), number)
-                for at, (doc_id, title, text) in rows:
-                    self._take(Document(doc_id, title, text, where, at))
             case Document() | Query():
                 kind = "documents" if isinstance(record, Document) else "queries"
                 if getattr(self, kind).setdefault(_id_of(record), record) is not record:
@@ -252,7 +246,7 @@ def _found(
 
 def _rows(data: CheckedRecords) -> Iterator[FoundFault]:
     tallies = [(place, reason, tally) for place, of in data.account.files.items()
-               for reason, tally in (*of.excluded.items(), *of.parts.items())]  # fmt: skip
+               for reason, tally in (*of.left_out.items(), *of.parts_left_out.items())]  # fmt: skip
     if tallies:
         examples = [FaultExample(f"{data.place(place)} {tally.first[0]}", reason) for place, reason, tally in tallies]
         fault, read = FAULTS["rows"], sum(of.read for of in data.account.files.values())

@@ -6,23 +6,19 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, get_args
+from typing import Any, ClassVar, NamedTuple
 
 from noisyir.base.errors import DataError
-from noisyir.base.settings import Split
+from noisyir.base.settings import PROMOTION, Split
 from noisyir.data.columns import corpus_documents
+from noisyir.data.containers.split_folder import SPLIT_WORDS
 from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Negative, Query, Record
 from noisyir.data.row_files import RowFile
 from noisyir.engine.provenance import files_digest
 
 _FIRST = 100  # rows that tell whether there are negatives
-SPLITS: Mapping[str, Split] = {
-    "": "train",
-    **{split: split for split in get_args(Split)},
-    "valid": "dev",
-    "validation": "dev",
-}
+SPLITS: Mapping[str, Split] = {"": "train", PROMOTION: PROMOTION, **SPLIT_WORDS}
 
 
 class Passage(NamedTuple):

@@ -16,7 +16,7 @@ from noisyir.base.settings import Split
 from noisyir.data.collection import SCHEMAS
 from noisyir.data.id_texts import text_key
 from noisyir.data.leniency import Exclusions, Tally, lenient
-from noisyir.data.records import Document, Documents, Judgement, Negative, Query, Record, Source
+from noisyir.data.records import Document, Documents, Judgement, Negative, Query, Record, Source, one_by_one
 from noisyir.data.validate import MAX_CHARACTERS
 
 _AT_ONCE = 10_000  # rows of a table that are written together
@@ -135,9 +135,8 @@ class _Taken:
         table, place, number = record
         ids, titles, texts = (column.to_pylist() for column in table.columns)
         if not self._take_all(table, ids, titles, texts, number):
-            for place_of, row in enumerate(zip(ids, titles, texts, strict=True), number):
-                with self.account.row(place, place_of):
-                    self.take(Document(*row, place, place_of))
+            for document in one_by_one([record]):
+                self.take(document)
             return
         account = self.account.of(place)
         account.read += table.num_rows
@@ -169,8 +168,7 @@ class _Taken:
             return reason
         self._documents[doc_id] = len(self._documents)
         key = _text_hash(title, text)
-        if key in self._texts:
-            self.found.same_text["documents"] += 1
+        self.found.same_text["documents"] += key in self._texts
         self._texts.add(key)
         self.found.lengths["documents"].append(len(title) + len(text))
         if _LOST in text:
@@ -205,16 +203,12 @@ class _Taken:
         self._judged[pair] = asked.split = record.split
         if record.relevance is None or record.relevance > 0:
             self._right.add(pair)
-        self._count(record)
+        self.found.pairs[record.split] += 1
+        self.found.judged[record.relevance] += 1
+        self.found.scored["judgements"] += record.score is not None
         self.out.append("judgements", (*record[:2], record.split, record.relevance, record.source, *record[7:]))
         self.account.kept()
         return None
-
-    def _count(self, record: Judgement) -> None:
-        self.found.pairs[record.split] += 1
-        self.found.judged[record.relevance] += 1
-        if record.score is not None:
-            self.found.scored["judgements"] += 1
 
     def _negative(self, record: Negative) -> str | None:
         asked, document = self._queries.get(record.query_id), self._documents.get(record.doc_id)
@@ -227,8 +221,7 @@ class _Taken:
         if pair in self._right:
             self.found.is_odd("pairs that are given as right and as wrong", record.number)
         self._negatives.add(pair)
-        if record.score is not None:
-            self.found.scored["negatives"] += 1
+        self.found.scored["negatives"] += record.score is not None
         self.out.append("negatives", (record.query_id, record.doc_id, record.score))
         self.account.kept()
         return None
@@ -252,25 +245,19 @@ class _Taken:
 
     def _shared(self) -> dict[str, int]:
         """How many held-out queries have a training query's text, or a relevant document that training pairs have."""
-        rows = list(self._queries.values())
-        trained = {asked.key for asked in rows if asked.split == "train"}
+        trained = {asked.key for asked in self._queries.values() if asked.split == "train"}
         in_training = {pair & 0xFFFFFFFF for pair, split in self._judged.items() if split == "train"}
-        shared = {
-            f"{split} queries with a training query's words": sum(
-                asked.key in trained for asked in rows if asked.split == split
-            )
-            for split in ("dev", "test")
-        }
+        shared: dict[str, int] = {}
         for split in ("dev", "test"):
+            if not self.found.pairs[split]:
+                continue
+            words = (asked.key in trained for asked in self._queries.values() if asked.split == split)
             leaked = {
                 pair >> 32 for pair, of in self._judged.items() if of == split and pair & 0xFFFFFFFF in in_training
             }
+            shared[f"{split} queries with a training query's words"] = sum(words)
             shared[f"{split} queries with a document that training pairs have"] = len(leaked)
-        return {
-            what: count
-            for what, count in shared.items()
-            if any(split in what and self.found.pairs[split] for split in ("dev", "test"))
-        }
+        return shared
 
 
 def _is_blank(column: pa.ChunkedArray) -> np.ndarray:

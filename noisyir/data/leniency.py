@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import TypeVar
 
 from noisyir.base.errors import DataError
 
@@ -33,21 +33,21 @@ class Tally:
 
 @dataclass
 class FileAccount:
-    """The rows of one file, by their fate: read = kept + repeated + excluded.
+    """The rows of one file, by their fate: read = kept + repeated + lost.
 
-    parts: what was left out of rows that were kept: one document of several, say.
+    parts_left_out: of rows that were kept: one document of several, say.
     """
 
     read: int = 0
     kept: int = 0
     repeated: Tally = field(default_factory=Tally)
-    excluded: dict[str, Tally] = field(default_factory=dict)
-    parts: dict[str, Tally] = field(default_factory=dict)
+    left_out: dict[str, Tally] = field(default_factory=dict)
+    parts_left_out: dict[str, Tally] = field(default_factory=dict)
 
     @property
-    def left_out(self) -> int:
+    def lost(self) -> int:
         """Rows of which nothing was kept, for a fault of theirs."""
-        return sum(tally.count for tally in self.excluded.values())
+        return sum(tally.count for tally in self.left_out.values())
 
 
 class Exclusions:
@@ -81,10 +81,6 @@ class Exclusions:
         """The row whose reading begins."""
         return _Row(self, place, number)
 
-    def as_json(self) -> dict[str, Any]:
-        """All of it, for a report that a machine reads."""
-        return {place: asdict(account) for place, account in self.files.items()}
-
 
 class _Row:
     """One row while it is read: a DataError within leaves it out, and what was marked says what became of it."""
@@ -117,7 +113,7 @@ class _Row:
             account.repeated.add(self._number)
         else:
             self.reasons = self.reasons[:1] or ["nothing in it to keep"]
-        tallies = account.parts if is_kept else account.excluded
+        tallies = account.parts_left_out if is_kept else account.left_out
         for reason in dict.fromkeys(self.reasons):
             known = reason if reason in tallies or len(tallies) < _REASONS else "other reasons"
             tallies.setdefault(known, Tally()).add(self._number)
@@ -125,12 +121,11 @@ class _Row:
 
 _account: ContextVar[Exclusions | None] = ContextVar("account", default=None)
 _STRICT = nullcontext()
+A = TypeVar("A", bound=Exclusions | None)
 
 
 @contextmanager
-def lenient() -> Iterator[Exclusions]:
-    """Rows that are read within are counted, and faulty ones left out."""
-    account = Exclusions()
+def _within(account: A) -> Iterator[A]:
     token = _account.set(account)
     try:
         yield account
@@ -138,24 +133,19 @@ def lenient() -> Iterator[Exclusions]:
         _account.reset(token)
 
 
-@contextmanager
-def glance() -> Iterator[None]:
+def lenient() -> AbstractContextManager[Exclusions]:
+    """Rows that are read within are counted, and faulty ones left out."""
+    return _within(Exclusions())
+
+
+def glance() -> AbstractContextManager[object]:
     """Around a first look at rows that are read again later: within `lenient`, what is met here is not counted."""
-    if _account.get() is None:
-        yield
-    else:
-        with lenient():
-            yield
+    return _STRICT if _account.get() is None else lenient()
 
 
-@contextmanager
-def strict() -> Iterator[None]:
+def strict() -> AbstractContextManager[None]:
     """Where lenient reading found nothing: the first fault is raised, with its cure."""
-    token = _account.set(None)
-    try:
-        yield
-    finally:
-        _account.reset(token)
+    return _within(None)
 
 
 def row(place: str, number: int) -> AbstractContextManager[None]:

@@ -1,13 +1,14 @@
 """Records of raw data, whatever its format: documents, queries and judgements, each with its place."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Split
+from noisyir.data import leniency
 
 _INTEGER = re.compile(r"-?[0-9]{1,9}")
 
@@ -102,40 +103,37 @@ class Source(Protocol):
         """Facts about how the data was made (JSON); known once the records were read."""
 
 
-class RecordsByKind:
-    """A source's records, read once: documents pass through, all others are kept in lists by their kind.
+def one_by_one(records: Iterable[Record]) -> Iterator[Document | Query | Judgement | Negative]:
+    """The records, with each of many documents by itself and as a row of its own."""
+    for record in records:
+        if isinstance(record, Documents):
+            table, where, first = record
+            columns = (column.to_pylist() for column in table.columns)
+            for number, (doc_id, title, text) in enumerate(zip(*columns, strict=True), first):
+                with leniency.row(where, number):
+                    yield Document(doc_id, title, text, where, number)
+        else:
+            yield record
 
-    repeated: how many judgements repeat an earlier one of the same split, where a source's rows may (`repeats_pairs`):
-    the first counts, and the others are not among `judgements`.
-    """
+
+class RecordsByKind:
+    """A source's records, read once: documents pass through, all others are kept in lists by their kind."""
 
     def __init__(self, source: Source) -> None:
-        self.source, self.repeated = source, 0
+        self.source = source
         self.queries: list[Query] = []
         self.judgements: list[Judgement] = []
         self.negatives: list[Negative] = []
-        self._may_repeat = bool(getattr(source, "repeats_pairs", False))
-
-    def facts(self) -> dict[str, Any]:
-        """The source's, and how many pairs repeat an earlier one, where some may."""
-        return {**self.source.facts(), **({"repeated_pairs": self.repeated} if self._may_repeat else {})}
 
     def documents(self) -> Iterator[Document]:
         """Every document; when the last has passed, the lists are whole."""
-        met = set[tuple[str, str, Split]]()
-        for record in self.source.records():
+        for record in one_by_one(self.source.records()):
             match record:
                 case Document():
                     yield record
-                case Documents(table, where, number):
-                    rows = enumerate(zip(*(column.to_pylist() for column in table.columns), strict=True), number)
-                    yield from (Document(name, title, text, where, place) for place, (name, title, text) in rows)
                 case Query():
                     self.queries.append(record)
+                case Judgement():
+                    self.judgements.append(record)
                 case Negative():
                     self.negatives.append(record)
-                case Judgement(query_id, doc_id, _, split) if self._may_repeat and (query_id, doc_id, split) in met:
-                    self.repeated += 1
-                case Judgement(query_id, doc_id, _, split):
-                    met.add((query_id, doc_id, split))
-                    self.judgements.append(record)

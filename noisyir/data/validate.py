@@ -1,7 +1,8 @@
 """Checks every format alike, in one pass: what is wrong is an error with its place, what is left out is counted."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -11,92 +12,100 @@ from noisyir.base.artifact import Artifact
 from noisyir.base.errors import DataError
 from noisyir.base.settings import PROMOTION, Split
 from noisyir.data.artifacts import ANSWERS, CORPUS, EXCLUDED, GIVEN_NEGATIVES, PAIRS, QRELS, QUERIES
-from noisyir.data.records import Document, Judgement, Negative, Query
+from noisyir.data.records import Document, Judgement, Negative, Query, Record, one_by_one
 from noisyir.data.settings import RecordParams
 
 MAX_CHARACTERS = 1_000_000
 PART_DOCUMENTS = 50_000
+_KINDS = ("document", "query", "judgement")  # in the order of what is left out
 TRAINING: tuple[Split, ...] = ("train", "dev")  # dev pairs serve early stopping, never the gradient
 
 
 class Validator:
-    """Takes a source's documents, then its queries, judgements and negatives; `tables` is what they amount to.
+    """Takes a source's records as they come; `tables` is what they amount to.
 
     Memory: ids, queries and judgements stay; document texts pass through.
+    may_repeat: a pair of one split may come again: the first counts, and `repeated` is how many others there are.
     """
 
-    def __init__(self, name: str, params: RecordParams) -> None:
-        self.name, self.params = name, params
-        self.kept_documents = 0
+    def __init__(self, name: str, params: RecordParams, *, may_repeat: bool = False) -> None:
+        self.name, self.params, self.may_repeat = name, params, may_repeat
+        self.kept_documents = self.repeated = 0
         self._documents: dict[str, int] = {}  # every doc_id -> its number in the file
         self._queries: dict[str, Query] = {}
+        self._pairs: dict[tuple[str, str], Judgement] = {}  # the first judgement of every query and document
         self._judged: dict[tuple[str, str], Judgement] = {}  # every judgement of a kept query and document
         self._negatives: dict[tuple[str, str], Negative] = {}
         self._split_from: dict[str, Judgement] = {}  # query_id -> the first judgement, which says the split
         self._left_out: dict[tuple[str, str], str] = {}  # (kind, id) -> reason
 
-    def documents(self, records: Iterable[Document]) -> Iterator[pa.Table]:
-        """The corpus in parts of at most 50,000 rows.  DataError: a repeated id, an empty text, no documents."""
+    def documents(self, records: Iterable[Record]) -> Iterator[pa.Table]:
+        """Take in all records, and yield the corpus in parts of at most 50,000 rows.
+
+        DataError: an id or a pair that comes again, an empty text, an unknown id, a query of two splits, no documents.
+        """
         part: list[Document] = []
+        records = one_by_one(records)
+        others: dict[type, Callable[[Any], None]] = {
+            Query: self._query, Judgement: partial(self._judgement, records), Negative: self._negative,
+        }  # fmt: skip
         for record in records:
-            first = self._documents.setdefault(record.doc_id, record.number)
-            if first != record.number:
-                raise DataError(
-                    "data.document_id_occurs_again", place=_place(record), doc_id=record.doc_id, first=first
-                )
-            if not self._keeps("document", record.doc_id, f"{record.title}{record.text}", record):
-                continue
-            part.append(record)
-            self.kept_documents += 1
+            if not isinstance(record, Document):
+                others[type(record)](record)
+            elif self._keeps_document(record):
+                part.append(record)
             if len(part) == PART_DOCUMENTS:
                 yield self._corpus_part(part)
                 part = []
         yield self._corpus_part(part)
-        if not self.kept_documents:
-            raise DataError("data.corpus_empty_needs_least", name=self.name)
+        self._refuse_empty(self.kept_documents)
 
-    def queries(self, records: Iterable[Query]) -> None:
-        """Take in the queries.  DataError: a repeated id or an empty text."""
-        for record in records:
-            if first := self._queries.get(record.query_id):
-                raise DataError(
-                    "data.query_id_occurs_again", place=_place(record), query_id=record.query_id, place_2=_place(first)
-                )
-            self._queries[record.query_id] = record
-            self._keeps("query", record.query_id, record.text, record)
+    def _keeps_document(self, record: Document) -> bool:
+        first = self._documents.setdefault(record.doc_id, record.number)
+        if first != record.number:
+            raise DataError("data.document_id_occurs_again", place=_place(record), doc_id=record.doc_id, first=first)
+        kept = self._keeps("document", record.doc_id, f"{record.title}{record.text}", record)
+        self.kept_documents += kept
+        return kept
 
-    def judgements(self, records: Iterable[Judgement]) -> None:
-        """Take in the judgements.  DataError: an unknown id, a pair judged twice, a query of two splits, none left."""
-        pairs: dict[tuple[str, str], int] = {}
-        records = iter(records)
-        for record in records:
-            self._check_known(record, records)
-            first = pairs.setdefault((record.query_id, record.doc_id), record.number)
-            if first != record.number:
-                raise DataError(
-                    "data.query_document_judged_again",
-                    place=_place(record),
-                    query_id=record.query_id,
-                    doc_id=record.doc_id,
-                    first=first,
-                )
-            self._keep_judgement(record)
-        if not self._judged and not any(map(self._is_answered, self._queries.values())):
-            raise DataError("data.no_judgement_joins_kept", name=self.name)
+    def _query(self, record: Query) -> None:
+        if first := self._queries.get(record.query_id):
+            raise DataError(
+                "data.query_id_occurs_again", place=_place(record), query_id=record.query_id, place_2=_place(first)
+            )
+        self._queries[record.query_id] = record
+        self._keeps("query", record.query_id, record.text, record)
 
-    def negatives(self, records: Iterable[Negative]) -> None:
-        """Take in the documents that are given as wrong ones.  DataError: an unknown query or document."""
-        for record in records:
-            pair, unknown = (record.query_id, record.doc_id), "of a negative: give its text, or leave it out"
-            if record.query_id not in self._queries:
-                raise DataError("data.unknown_query", place=_place(record), query_id=record.query_id, unknown=unknown)
-            if record.doc_id not in self._documents:
-                raise DataError("data.unknown_document", place=_place(record), doc_id=record.doc_id, unknown=unknown)
-            if ("query", pair[0]) not in self._left_out and ("document", pair[1]) not in self._left_out:
-                self._negatives.setdefault(pair, record)
+    def _judgement(self, rest: Iterator[Record], record: Judgement) -> None:
+        first = self._pairs.setdefault((record.query_id, record.doc_id), record)
+        if self.may_repeat and first is not record and first.split == record.split:
+            self.repeated += 1
+            return
+        self._check_known(record, rest)
+        if first.number != record.number:
+            raise DataError(
+                "data.query_document_judged_again",
+                place=_place(record),
+                query_id=record.query_id,
+                doc_id=record.doc_id,
+                number=first.number,
+            )
+        self._keep_judgement(record)
+
+    def _negative(self, record: Negative) -> None:
+        pair, unknown = (record.query_id, record.doc_id), "of a negative: give its text, or leave it out"
+        if record.query_id not in self._queries:
+            raise DataError("data.unknown_query", place=_place(record), query_id=record.query_id, unknown=unknown)
+        if record.doc_id not in self._documents:
+            raise DataError("data.unknown_document", place=_place(record), doc_id=record.doc_id, unknown=unknown)
+        if ("query", pair[0]) not in self._left_out and ("document", pair[1]) not in self._left_out:
+            self._negatives.setdefault(pair, record)
 
     def tables(self) -> dict[str, pa.Table]:
-        """Every artifact but the corpus, by name."""
+        """Every artifact but the corpus, by name.  DataError when there is nothing to train on or to score."""
+        if not self._judged and not any(map(self._is_answered, self._queries.values())):
+            raise DataError("data.no_judgement_joins_kept", name=self.name)
+        self._left_out = dict(sorted(self._left_out.items(), key=lambda of: _KINDS.index(of[0][0])))
         splits = self._splits()
         judged = [record for record in self._judged.values() if record.query_id in splits]
         kept = [query for query in self._queries.values() if query.query_id in splits]
@@ -177,11 +186,13 @@ class Validator:
         kept = ("query", query.query_id) not in self._left_out
         return kept and query.split is not None and any(answer.strip() for answer in query.answers)
 
-    def _check_known(self, record: Judgement, rest: Iterator[Judgement]) -> None:
+    def _check_known(self, record: Judgement, rest: Iterator[Record]) -> None:
         if record.query_id not in self._queries:
             raise DataError("data.unknown_query_give_text", place=_place(record), query_id=record.query_id)
         if record.doc_id not in self._documents and self.params.on_unknown == "error":
-            unknown = {record.doc_id} | {other.doc_id for other in rest if other.doc_id not in self._documents}
+            self._refuse_empty(len(self._documents))
+            named = (other.doc_id for other in rest if isinstance(other, Judgement))
+            unknown = {record.doc_id, *(name for name in named if name not in self._documents)}
             raise DataError(
                 "data.unknown_document_documents_named",
                 place=_place(record),
@@ -198,6 +209,10 @@ class Validator:
                 split_2=first.split,
                 place_2=_place(first),
             )
+
+    def _refuse_empty(self, documents: int) -> None:
+        if not documents:
+            raise DataError("data.corpus_empty_needs_least", name=self.name)
 
     def _keep_judgement(self, record: Judgement) -> None:
         pair = record.query_id, record.doc_id

@@ -72,7 +72,7 @@ def read(source: Path, folder: Path, **given: str) -> Collection:
     folder.mkdir()
     found = take_in(Format.parse(recognise(str(source)) | given).open(), folder)
     for place, of in found.account.files.items():
-        assert of.read == of.kept + of.repeated.count + of.left_out, place
+        assert of.read == of.kept + of.repeated.count + of.lost, place
     return Collection.load(folder)
 
 
@@ -126,7 +126,7 @@ def test_every_line_of_a_damaged_file_is_kept_or_reported(kind, name, collection
         full = sum(bool(row.decode("utf-8", "replace").strip()) for row in rows)
         assert (of.read if of else 0) == full
         if of:
-            assert of.read == of.kept + of.repeated.count + of.left_out
+            assert of.read == of.kept + of.repeated.count + of.lost
 
 
 def damaged(lines: list[bytes], chance: random.Random, junk: bytes, *, header: bool) -> list[bytes]:
@@ -161,7 +161,7 @@ def test_a_damaged_file_of_any_format_is_read_to_the_last_row_or_refused_in_a_li
             assert folder in str(error) and "\n" not in str(error)
             return
         for place, of in account.files.items():
-            assert of.read == of.kept + of.repeated.count + of.left_out, place
+            assert of.read == of.kept + of.repeated.count + of.lost, place
 
 
 @pytest.mark.parametrize("name", sorted({name.rstrip("/") for _, name in WRITTEN if not name.endswith("/")}))

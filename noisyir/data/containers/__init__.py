@@ -16,13 +16,13 @@ Row = tuple[int, dict[str, Any]]
 
 # What a name ends with, and the container's module.
 SUFFIXES: Mapping[str, str] = {
-    ".jsonl": "json_lines_file",
-    ".ndjson": "json_lines_file",
-    ".jsonlines": "json_lines_file",
-    ".json": "json_array_file",
+    ".jsonl": "json_file",
+    ".ndjson": "json_file",
+    ".jsonlines": "json_file",
+    ".json": "json_file",
     ".csv": "separated",
     ".tsv": "separated",
-    ".parquet": "parquet",
+    ".parquet": "arrow_file",
     ".arrow": "arrow_file",
     ".feather": "arrow_file",
     ".xlsx": "sheet",
@@ -31,6 +31,7 @@ FOLDER = "/"  # stands for the suffix of a folder of such files
 FLAT = (".csv", ".tsv", ".xlsx")  # their cells hold one value
 FIRST_ROWS = 100  # of a file of JSON: their fields are its columns
 PLAIN = (".jsonl", ".csv", ".tsv", ".json")  # perhaps packed
+_OTHER_NAMES = {".ndjson": ".jsonl", ".jsonlines": ".jsonl", ".feather": ".arrow"}
 _MODULES = {**SUFFIXES, FOLDER: "split_folder"}
 _SPACE = b" \t\r\n\xef\xbb\xbf"
 
@@ -69,15 +70,18 @@ def container(suffix: str) -> Container:
 
 def suffix_of(path: Path) -> str | None:
     """The suffix that says what `path` is, by its name or else its first bytes; None where neither tells."""
+    suffix, packed = _named(path)
+    if suffix in SUFFIXES and suffix != ".json":
+        return None if packed and suffix not in PLAIN else suffix
+    return _by_first_bytes(path)
+
+
+def _named(path: Path) -> tuple[str, bool]:
+    """The suffix of the name, one for all that mean the same, and whether the file is packed."""
     name = path.name.lower()
     packed = name.endswith(PACKED)
     suffix = Path(name).with_suffix("").suffix if packed else Path(name).suffix
-    if suffix == ".json":
-        return _by_first_bytes(path)
-    if suffix in SUFFIXES:
-        known = {".ndjson": ".jsonl", ".jsonlines": ".jsonl", ".feather": ".arrow"}.get(suffix, suffix)
-        return None if packed and known not in PLAIN else known
-    return _by_first_bytes(path)
+    return _OTHER_NAMES.get(suffix, suffix), packed
 
 
 def write_rows(path: Path, rows: Iterator[Mapping[str, Any]], *, nested: bool = False) -> None:
@@ -85,11 +89,9 @@ def write_rows(path: Path, rows: Iterator[Mapping[str, Any]], *, nested: bool = 
 
     nested: values are lists of objects.  DataError where the name says none, or one that cannot hold such values.
     """
-    name = path.name.lower()
-    suffix = Path(name).with_suffix("").suffix if name.endswith(PACKED) else Path(name).suffix
-    suffix = {".ndjson": ".jsonl", ".jsonlines": ".jsonl", ".feather": ".arrow"}.get(suffix, suffix)
+    suffix, packed = _named(path)
     fits = [known for known in SUFFIXES if not (nested and known in FLAT)]
-    if suffix not in fits or (name.endswith(PACKED) and suffix not in PLAIN):
+    if suffix not in fits or (packed and suffix not in PLAIN):
         raise DataError("data.end_name_says_how", path=path, fits=", ".join(fits))
     try:
         container(suffix).write(path, rows)

@@ -1,19 +1,30 @@
-"""Arrow's own files, `.arrow` and `.feather`: as a file or as a stream.  Nothing is read but the batch in hand."""
+"""Tables of Arrow and Parquet, `.arrow`, `.feather` and `.parquet`.  Nothing is read but the batch in hand."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from noisyir.base.errors import DataError
 from noisyir.data.containers import Check, Row, accept
-from noisyir.data.containers.arrow_rows import as_table, numbered
+from noisyir.data.leniency import bad_row
+from noisyir.data.limits import LINE
 from noisyir.engine.outside_errors import one_line
 
 _FILE = b"ARROW1"
+_BATCH_ROWS = 4096
+_WRITTEN_AT_ONCE = 10_000
+_NO_TEXT = "UTF8"  # in what pyarrow says of a text that is none
+
+
+def container(suffix: str) -> "Parquet | ArrowFile":
+    """A table of the kind that the suffix names."""
+    return Parquet() if suffix == ".parquet" else ArrowFile()
 
 
 @dataclass(frozen=True)
@@ -30,18 +41,13 @@ class ArrowFile:
     def rows(self, path: Path, columns: Sequence[str], check: Check = accept) -> Iterator[Row]:
         """The rows, numbered from 1."""
         with _opened(path) as (_, batches):
-            yield from numbered(path, (batch.select(list(columns)) for batch in batches))
+            yield from _numbered(path, (batch.select(list(columns)) for batch in batches))
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
         """As a file that can be mapped into memory."""
-        table = as_table(rows)
+        table = _as_table(rows)
         with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
             writer.write_table(table)
-
-
-def container(suffix: str) -> ArrowFile:
-    """Arrow."""
-    return ArrowFile()
 
 
 @contextmanager
@@ -57,3 +63,70 @@ def _opened(path: Path) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
                 yield stream.schema, iter(stream)
     except (pa.ArrowException, OSError) as error:
         raise DataError("data.not_arrow_damaged_get", path=path, one_line=one_line(error)) from error
+
+
+@dataclass(frozen=True)
+class Parquet:
+    """A table of rows."""
+
+    unit: str = "row"
+
+    def columns(self, path: Path) -> tuple[str, ...]:
+        """The names in the schema."""
+        return tuple(_parquet_opened(path).schema_arrow.names)
+
+    def rows(self, path: Path, columns: Sequence[str], check: Check = accept) -> Iterator[Row]:
+        """The rows, numbered from 1."""
+        return _numbered(path, _parquet_opened(path).iter_batches(batch_size=_BATCH_ROWS, columns=list(columns)))
+
+    def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
+        """As one table."""
+        pq.write_table(_as_table(rows), path)
+
+
+def _parquet_opened(path: Path) -> pq.ParquetFile:
+    try:
+        file = pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError("data.not_parquet_damaged_get", path=path, one_line=one_line(error)) from error
+    for number in range(file.num_row_groups):
+        group = file.metadata.row_group(number)
+        largest = max((group.column(place).total_uncompressed_size for place in range(group.num_columns)), default=0)
+        if largest > LINE.most * max(1, group.num_rows):
+            raise DataError("data.values_more_bytes", path=path, most=LINE.most, remedy=LINE.remedy)
+    return file
+
+
+def _numbered(path: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    """(number from 1, {column: value}) of every row.  DataError when the file is damaged."""
+    number = 0
+    try:
+        for batch in batches:
+            yield from _decoded(batch, path, number + 1)
+            number += batch.num_rows
+    except (pa.ArrowException, OSError) as error:
+        raise DataError("data.damaged_after_row_get", path=path, number=number, one_line=one_line(error)) from error
+
+
+def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[Row]:
+    try:
+        batch.validate(full=True)  # damaged offsets would be followed out of memory
+        rows = batch.to_pylist()
+    except (UnicodeDecodeError, pa.ArrowInvalid) as error:
+        if isinstance(error, pa.ArrowInvalid) and _NO_TEXT not in str(error):
+            raise
+        if batch.num_rows == 1:
+            bad_row(f"{path} row", first, DataError("data.row_not_utf_convert", path=path, first=first))
+            return
+        for row in range(batch.num_rows):  # which of them it is
+            yield from _decoded(batch.slice(row, 1), path, first + row)
+    else:
+        yield from enumerate(rows, first)
+
+
+def _as_table(rows: Iterator[Mapping[str, Any]]) -> pa.Table:
+    """The rows as one table, of types that fit all of them."""
+    parts = []
+    while some := list(islice(rows, _WRITTEN_AT_ONCE)):
+        parts.append(pa.Table.from_pylist(some))
+    return pa.concat_tables(parts, promote_options="permissive") if parts else pa.table({})

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from noisyir.base.errors import DataError
+from noisyir.base.settings import Split
 from noisyir.data import containers
 
 _STATE, _DICT = "state.json", "dataset_dict.json"  # of a Dataset and of a DatasetDict, as save_to_disk writes them
-_SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "test": "test"}
+SPLIT_WORDS: Mapping[str, Split] = {
+    "train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "test": "test",
+}  # fmt: skip
 SPLIT = "split"
 
 
@@ -62,7 +65,7 @@ def parts_of(folder: Path) -> list[SplitFile]:
         splits = _json(folder / _DICT).get("splits")
         if not isinstance(splits, list) or not all(isinstance(name, str) for name in splits):
             raise DataError("data.must_list_splits_found", folder=folder / _DICT, splits=splits)
-        return [part for name in splits for part in _saved(folder / name, _SPLITS.get(name.lower(), name))]
+        return [part for name in splits for part in _saved(folder / name, SPLIT_WORDS.get(name.lower(), name))]
     if (folder / _STATE).is_file():
         return _saved(folder, None)
     return _by_name(folder) or _by_name(folder / "data")
@@ -88,7 +91,7 @@ def _by_name(folder: Path) -> list[SplitFile]:
     found = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         words = re.split(r"[^a-z]+", path.name.lower())
-        named = {_SPLITS[word] for word in words if word in _SPLITS}
+        named: set[str] = {SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS}
         if len(named) == 1 and path.is_file() and any(f".{word}" in containers.SUFFIXES for word in words):
             if suffix := containers.suffix_of(path):
                 found.append(SplitFile(path, suffix, named.pop()))

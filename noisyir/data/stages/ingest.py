@@ -25,7 +25,6 @@ from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import Pairs
 from noisyir.data.held_out import hold_out
 from noisyir.data.id_texts import text_key
-from noisyir.data.records import RecordsByKind
 from noisyir.data.row_files import RowFile
 from noisyir.data.settings import GivenFileParams, JudgedPairsParams
 from noisyir.data.text_files import watched
@@ -38,19 +37,16 @@ from noisyir.engine.tables import aligned, semi_join
 def ingest(job: Job[Format]) -> None:
     """Read, check and write; the corpus passes through in parts."""
     source = job.params.open(job.runtime.threads)
-    checked = Validator(source.name, job.params)
+    may_repeat = bool(getattr(source, "repeats_pairs", False))
+    checked = Validator(source.name, job.params, may_repeat=may_repeat)
     texts: dict[str, int] = {}
-    read = RecordsByKind(source)
     with job.writer("corpus") as out, watched() as so_far:
-        for part in checked.documents(read.documents()):
+        for part in checked.documents(source.records()):
             out.append(part)
             if bytes_read := so_far():
                 done, total = (round(count / 1e6) for count in bytes_read)
                 job.progress(done, total, "MB")
             texts |= _texts_by_id(part) if job.params.hold_out else {}
-    checked.queries(read.queries)
-    checked.judgements(read.judgements)
-    checked.negatives(read.negatives)
     tables = checked.tables()
     tables["pairs"] = _relevant(tables["pairs"], tables["qrels"], job.params.min_relevance)
     held_out: dict[str, Any] = {}
@@ -61,7 +57,8 @@ def ingest(job: Job[Format]) -> None:
         raise DataError("data.data_promotion_share_takes", promotion_share=job.params.promotion_share)
     for name, table in tables.items():
         job.write(name, table)
-    job.note("source", {"name": source.name, **read.facts(), **held_out})
+    repeated = {"repeated_pairs": checked.repeated} if may_repeat else {}
+    job.note("source", {"name": source.name, **source.facts(), **repeated, **held_out})
     job.note("excluded", checked.excluded_counts())
     job.note("result", _sizes(tables["pairs"], tables["queries"]))
     if "train" not in tables["pairs"]["split"].unique().to_pylist():
