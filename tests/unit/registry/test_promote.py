@@ -22,6 +22,7 @@ from noisyir.front.cli import main
 from noisyir.registry.backend import Backend, connect
 from noisyir.registry.evaluation import PER_QUERY
 from noisyir.registry.promote import decisions, promote, roll_back
+from tests.refusals import refuses
 from tests.unit.registry.conftest import run_tiny
 
 NAME = "noisyir-retriever"
