@@ -24,9 +24,9 @@ from bench.tables import record
 from noisyir.app.runs import Execution, run_experiment
 from noisyir.audits.judgements import Pair
 from noisyir.audits.pairs_to_clean import Fate
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Observer
 from noisyir.engine.store import Store
 from noisyir.evaluation.significance import crossed_t_test
 from noisyir.methods.experiments import from_settings
@@ -68,7 +68,7 @@ def values(file: Path, seed: int, store: Store) -> np.ndarray:
         "score": {"splits": ["test"], "measures": [MEASURE]},
         "bm25_index": {"engine": "bm25s"}, "hybrid": None, "seed": seed,
     }  # fmt: skip
-    execution = Execution(store=store, runtime=Runtime(threads=1, device="cpu"), observer=Silent())
+    execution = Execution(store=store, runtime=Runtime(threads=1, device="cpu"), observer=Observer())
     outcome = run_experiment(from_settings(settings, []), Choice(), execution)
     metrics = store.builds.table(read_evaluation(store, outcome.kept["comparison"]).scored["dpr"])
     asked = metrics.filter(pc.and_(pc.equal(metrics["measure"], MEASURE), pc.is_valid(metrics["query_id"])))

@@ -29,9 +29,9 @@ from bench.real_noise_training import LARGE, SMALL
 from bench.tables import record
 from noisyir.app.runs import Execution, Outcome, run_suite
 from noisyir.base.settings import merged
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Observer
 from noisyir.engine.store import Store
 from noisyir.evaluation.bench import CellBlock, by_cell, read_blocks
 from noisyir.evaluation.significance import crossed_t_test, holm
@@ -146,7 +146,7 @@ def measured(
         seeds=range(asked.seeds), detect=False, table={"baseline": method, "reference": None},
     )  # fmt: skip
     tracker = open_tracker(experiment=suite.experiment, home=store.home, enabled=False)
-    how = {"store": store, "runtime": Runtime(threads=1), "tracker": tracker, "observer": Silent()}
+    how = {"store": store, "runtime": Runtime(threads=1), "tracker": tracker, "observer": Observer()}
     outcome, plan = run_suite(suite, Choice(), Execution(**how)), noise_bench(suite)
     (table,) = plan.named("noise_table")
     read = {

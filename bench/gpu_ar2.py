@@ -33,11 +33,10 @@ try:
     import torch
 
     from noisyir.engine.build_stage import Result, recorded, run_stage
-    from noisyir.engine.observe import Silent
     from noisyir.engine.plan import Choice, Plan, forecast, resolve
     from noisyir.engine.provenance import git_commit
     from noisyir.engine.runtime import Runtime
-    from noisyir.engine.stage import Step
+    from noisyir.engine.stage import Observer, Step
     from noisyir.engine.store import Store
     from noisyir.evaluation.significance import crossed_t_test, holm
     from noisyir.methods.plans.method import Method
@@ -135,7 +134,7 @@ class OutOfTimeError(Exception):
     """The box is full: what is done is in the store, or in a checkpoint."""
 
 
-class Clock(Silent):
+class Clock(Observer):
     """Tells what runs, and stops a stage between two of its steps when the time is over."""
 
     def __init__(self, minutes: float) -> None:

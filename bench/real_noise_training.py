@@ -32,10 +32,9 @@ from bench.labelled_sets import READERS, write_beir, write_folder
 from bench.remembered import remember_texts
 from noisyir.app.runs import Execution, Outcome, run_suite
 from noisyir.base.settings import merged
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Step
+from noisyir.engine.stage import Observer, Step
 from noisyir.engine.store import Store
 from noisyir.engine.tables import pair_ids
 from noisyir.evaluation.bench import Cell, CellBlock, by_cell, read_blocks
@@ -109,7 +108,7 @@ class Bench:
         """Per-query values of each method and seed, by the label of a bench's cell."""
         suite = self._suite(methods, data, seeds, {"kind": kind, "rate": rate})
         tracker = open_tracker(experiment=suite.experiment, home=self.home, enabled=False)
-        how = {"store": self.store, "runtime": Runtime(threads=1), "tracker": tracker, "observer": Silent()}
+        how = {"store": self.store, "runtime": Runtime(threads=1), "tracker": tracker, "observer": Observer()}
         self.outcome, self.plan = run_suite(suite, Choice(), Execution(**how)), noise_bench(suite)
         (table,) = self.plan.named("noise_table")
         return {label: self._read(output.step, output.artifact) for label, output in table.inputs["metrics"].items()}

@@ -7,10 +7,10 @@ from flows.artifacts import show
 from flows.experiment import stages_as_tasks, watched, watchers, writable_store
 from noisyir.app import runs
 from noisyir.app.runs import Execution, Outcome
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.remote.parallel import at_once
 from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Observer
 from noisyir.methods import experiments
 from noisyir.methods.plans.suite import Suite
 from noisyir.registry.tracker import Tracker
@@ -53,7 +53,7 @@ def bench_noise(
     chosen = experiments.load_suite(suite, overrides) if isinstance(suite, str) else suite
     chosen = experiments.with_seeds(chosen, seeds)
     artifacts = writable_store(store)
-    tracker, observer = watchers() or (Tracker(), Silent())
+    tracker, observer = watchers() or (Tracker(), Observer())
     choice, machine = Choice(refresh=refresh), at_once(runtime, jobs)
     with stages_as_tasks(store=artifacts, runtime=machine, tracker=tracker, observer=observer, pools=pools) as run_step:
         outcome = runs.run_suite(

@@ -14,7 +14,7 @@ from flows.embedded import embedded
 from noisyir.app import runs
 from noisyir.app.runs import Execution, Outcome, ProgressFile
 from noisyir.base.errors import ConfigError, NoisyirError
-from noisyir.engine.observe import ObserverGroup, Silent
+from noisyir.engine.observe import ObserverGroup
 from noisyir.engine.plan import Choice, RunStep
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Observer
@@ -78,7 +78,7 @@ def stages_as_tasks(
     store: Store,
     runtime: Runtime,
     tracker: Tracker,
-    observer: Observer = Silent(),  # noqa: B008 - keeps nothing
+    observer: Observer = Observer(),  # noqa: B008 - keeps nothing
     pools: Pools = Pools(),  # noqa: B008 - frozen
     parent: str | None = None,
 ) -> Iterator[RunStep]:
@@ -113,7 +113,7 @@ def run_in_flow(
     artifacts = writable_store(store)
     patience = pools.patience_seconds if pools.elsewhere else None  # servers may be starting, too
     made = partial(open_tracker, experiment=exp, home=artifacts.home, patience=patience)
-    tracker, observer = watchers() or (made(), Silent())
+    tracker, observer = watchers() or (made(), Observer())
     with stages_as_tasks(store=artifacts, runtime=runtime, tracker=tracker, observer=observer, pools=pools) as run_step:
         outcome = runs.run_experiment(
             exp,

@@ -7,13 +7,12 @@ from prefect.artifacts import create_table_artifact
 from prefect.logging import get_run_logger
 
 from noisyir.engine.meta import Meta
-from noisyir.engine.observe import Silent
-from noisyir.engine.stage import Step
+from noisyir.engine.stage import Observer, Step
 
 PROGRESS_EVERY_SECONDS = 15.0
 
 
-class PrefectObserver(Silent):
+class PrefectObserver(Observer):
     """Follows one task run; make it inside the run, whose logger it takes."""
 
     def __init__(self) -> None:

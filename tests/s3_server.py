@@ -16,7 +16,7 @@ def s3_server(before: Callable[[Application], Application] = lambda inside: insi
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import WSGIRequestHandler, make_server
 
-    class Silent(WSGIRequestHandler):
+    class Observer(WSGIRequestHandler):
         def log_request(self, *_: object) -> None:
             pass
 
@@ -26,7 +26,7 @@ def s3_server(before: Callable[[Application], Application] = lambda inside: insi
         with one_at_a_time:  # moto looks at a condition and writes in two steps
             return list(inside(about, start))
 
-    server = make_server("127.0.0.1", 0, before(alone), threaded=True, request_handler=Silent)
+    server = make_server("127.0.0.1", 0, before(alone), threaded=True, request_handler=Observer)
     Thread(target=server.serve_forever, daemon=True).start()
     environment = {
         "AWS_ACCESS_KEY_ID": "test",

@@ -12,8 +12,8 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Table
 from rich.text import Text
 
+from noisyir.base.durations import duration
 from noisyir.engine.meta import Meta
-from noisyir.engine.observe import Silent
 from noisyir.engine.stage import Observer, Step
 
 NEVER_FOLDS = 200  # columns: a table is as wide as it needs to be, up to this
@@ -39,20 +39,12 @@ class _HowFar(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         if task.total is None:
-            return Text(f"for {time_in_words(task.elapsed or 0)}", no_wrap=True)
+            return Text(f"for {duration(task.elapsed or 0)}", no_wrap=True)
         seconds, done = task.time_remaining, task.completed
         if seconds is None and done:  # by its pace since the start, where nothing was heard of it lately
             seconds = (task.elapsed or 0) * (task.total - done) / done
-        left = "" if seconds is None else f", {time_in_words(seconds)} left"
+        left = "" if seconds is None else f", {duration(seconds)} left"
         return Text(f"{done:,.0f} of {task.total:,.0f} {task.fields['unit']}{left}", no_wrap=True)
-
-
-def time_in_words(seconds: float) -> str:
-    """`45 s`, `1 min 20 s`, `2 h 5 min`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 @contextmanager
@@ -76,7 +68,7 @@ def questions_for(stream: TextIO) -> Iterator[Callable[[int, int, str], None]]:
     yield line
 
 
-class Lines(Silent):
+class Lines(Observer):
     """One line when a stage starts, one when it ends."""
 
     def __init__(self, console: Console) -> None:
@@ -152,7 +144,7 @@ def phase_of(step: Step) -> str:
     return _HYBRIDS if label.endswith("_hybrid") else {"zero_shot": "untrained", "bm25": "BM25"}.get(label, label)
 
 
-class Phases(Silent):
+class Phases(Observer):
     """A moving bar for each phase at work, with its place among all; a line above them for each one done."""
 
     def __init__(self, bars: Progress, *, lasting: bool = True) -> None:
@@ -197,7 +189,7 @@ class Phases(Silent):
         if step.name in left:
             left.remove(step.name)
         if self.lasting and not left:
-            took = time_in_words(time.monotonic() - self._began[phase]) if phase in self._began else "was there"
+            took = duration(time.monotonic() - self._began[phase]) if phase in self._began else "was there"
             (result,) = found if len(found := self._results.get(phase, [])) == 1 else [""]
             self.bars.console.print(f" {self._named(phase):<22} done {took:>14}   {result}".rstrip(), markup=False)
 

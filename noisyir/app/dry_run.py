@@ -14,6 +14,7 @@ from rich.table import Table
 
 from noisyir.app.console import NEVER_FOLDS, stdout_console
 from noisyir.app.fetching import MissingInput
+from noisyir.base.durations import duration
 from noisyir.base.errors import DataError
 from noisyir.base.settings import flat
 from noisyir.engine.meta import Meta, Ref
@@ -209,13 +210,6 @@ def _cost_in_words(cost: "StepCost") -> str:
         f"{cost.learner} of {cost.weights / 1e6:,.0f} M weights, {cost.precision}, {texts}, "
         f"{flops:{',.0f' if flops > 100 else '.3g'}} TFLOP, {cost.memory / 2**30:,.3g} GiB: {fits}"
     )
-
-
-def duration(seconds: float) -> str:
-    """Seconds, minutes or hours, whichever are read most easily."""
-    if seconds < 100:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:,.1f} h"
 
 
 def changes(states: Sequence[Forecast], store: Store, experiment: str) -> dict[str, list[str]]:

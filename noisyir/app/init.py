@@ -15,6 +15,7 @@ from noisyir.app.data_check import check_data
 from noisyir.app.lookup import kept_by_run
 from noisyir.app.own_data import experiment_for
 from noisyir.app.recommending import Advice, Profile, advise, as_json, known_sets, passes_of, profile_of_data, sentences
+from noisyir.base.durations import seconds_of
 from noisyir.base.errors import ConfigError
 from noisyir.data.formats.pairs import Pairs
 from noisyir.engine.hub import is_on_hub
@@ -170,11 +171,9 @@ def advice_for(
 
 def affordable(exp: Experiment, budget: str) -> tuple[list[str], str]:
     """Settings of a model that trains within the time, and why, in words.  ConfigError where it is enough for none."""
-    if (given := re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", budget.strip())) is None:
-        raise ConfigError("app.budget_time_such_not", budget=budget)
+    seconds = seconds_of(budget, "--budget")
     if not isinstance(exp.data, Pairs):
         raise ConfigError("app.budget_needs_file_pairs", data=exp.data.kind)
-    seconds = float(given[1]) * {"s": 1, "m": 60, "h": 3600}[given[2]]
     pairs = exp.data.summary().pairs
     static = run_seconds(pairs, exp.train.epochs, 1 / STATIC_PAIRS)
     if static > seconds:

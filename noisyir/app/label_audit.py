@@ -1,7 +1,6 @@
 """Detect wrong training pairs, audit them and clean them: of an experiment, a data set or a file of pairs."""
 
 import json
-import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from noisyir.app.console import time_in_words
 from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.audits.apply import Applied, apply_audit
 from noisyir.audits.by_hand import how_many
@@ -26,6 +24,7 @@ from noisyir.audits.keeping import Keeping, kept_if_assumed
 from noisyir.audits.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.texts import opening
+from noisyir.base.durations import duration, seconds_of
 from noisyir.base.errors import ConfigError, StoreError, did_you_mean
 from noisyir.base.settings import HELD_OUT
 from noisyir.data.formats.pairs import PairsFile
@@ -179,7 +178,7 @@ class Audited:
         """
         confidence, pairs = self.exp.detect.confidence, self.table.num_rows
         called = "are flagged as wrong" if self.judgements else "look suspicious"
-        took = "" if seconds is None else f"  (took {time_in_words(seconds)})"
+        took = "" if seconds is None else f"  (took {duration(seconds)})"
         lines = [self._read, f"\n{self.flagged:,} of {pairs:,} pairs {called}.{took}"]
         if self.judgements:
             lines.append(self.judgements["summary"])
@@ -297,10 +296,8 @@ def _within(budget: str, detectors: Mapping[str, Detector]) -> dict[str, Detecto
     """The detectors, those that have a budget with this one."""
     if not any(isinstance(detector, Ensemble) for detector in detectors.values()):
         raise ConfigError("app.budget_detector_ensemble_experiment", detectors=", ".join(detectors))
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", budget)
-    if not found or float(found[1]) == 0:
-        raise ConfigError("app.budget_no_length_time", budget=budget)
-    seconds = float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
+    if not (seconds := seconds_of(budget, "--budget")):
+        raise ConfigError("base.not_a_duration", name="--budget", text=budget)
     return {
         name: detector.within(seconds) if isinstance(detector, Ensemble) else detector
         for name, detector in detectors.items()

@@ -96,7 +96,7 @@ def damaged(store: Store, builds: Sequence[Meta]) -> dict[str, str]:
         if faults := store.builds.verify(meta):
             doomed[meta.folder] = "; ".join(f"{name} {fault}" for name, fault in faults.items())
     tainted, left = set[str](), store.builds.all()
-    while True:  # names may sort otherwise than builds were made, where clocks went back before 0.3
+    while True:  # names may sort otherwise than builds were made, because clocks go back
         found = {meta.folder: taint for meta in left if (taint := _taint(meta, tainted, doomed))}
         if not found:
             return doomed

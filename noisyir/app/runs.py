@@ -15,13 +15,14 @@ from typing import Any
 import pyarrow.compute as pc
 
 from noisyir.app.dry_run import estimates
+from noisyir.base.command_line import typed_words
 from noisyir.base.errors import NoisyirError, StoreError
 from noisyir.base.settings import Params
 from noisyir.data.stages.ingest import INGEST
 from noisyir.engine.build_stage import Result
-from noisyir.engine.locks import current_run, typed_words
+from noisyir.engine.locks import current_run
 from noisyir.engine.meta import Meta, Ref
-from noisyir.engine.observe import ObserverGroup, Silent
+from noisyir.engine.observe import ObserverGroup
 from noisyir.engine.outside_errors import keep_traceback, one_line, traceback_of, without_password
 from noisyir.engine.plan import Choice, Forecast, Plan, RunStep, execute, failed_step, forecast
 from noisyir.engine.remote.parallel import stage_runner
@@ -141,7 +142,7 @@ class Execution:
     store: Store
     runtime: Runtime = field(default_factory=Runtime)
     tracker: Tracker = field(default_factory=Tracker)
-    observer: Observer = field(default_factory=Silent)
+    observer: Observer = field(default_factory=Observer)
     run_step: RunStep | None = None
     elsewhere: Collection[Pool] = ()
 
@@ -289,7 +290,7 @@ def _facts(result: Result | None) -> dict[str, Any]:
 _EVERY_SECONDS = 5.0
 
 
-class ProgressFile(Silent):
+class ProgressFile(Observer):
     """Writes the step at work and how far it is."""
 
     def __init__(self, store: Store) -> None:

@@ -11,9 +11,9 @@ from typing import Any, Literal
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
-from noisyir.app.console import time_in_words
 from noisyir.app.lookup import built
 from noisyir.app.runs import in_words
+from noisyir.base.durations import duration
 from noisyir.engine.store import Store
 from noisyir.engine.store_locks import RUN_LOCK
 
@@ -52,7 +52,7 @@ class RunState:
     @property
     def took(self) -> str:
         """How long it took, or has taken so far."""
-        return time_in_words(self.seconds)
+        return duration(self.seconds)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from noisyir.base.command_line import typed_words
 from noisyir.base.errors import DataError
 from noisyir.data.columns import NAMES, choose_columns, found_in
 from noisyir.data.containers.split_folder import is_split_folder
@@ -21,7 +22,6 @@ from noisyir.data.leniency import lenient
 from noisyir.data.row_files import RowFile
 from noisyir.data.text_files import first_bytes, one_of, utf8_lines
 from noisyir.engine.hub import downloaded, is_on_hub
-from noisyir.engine.locks import typed_words
 
 IR_DATASETS = ("ir_datasets:", "irds:")
 # Files that tell a folder's format: one of each group must be there.

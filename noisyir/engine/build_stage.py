@@ -14,7 +14,6 @@ import pyarrow as pa
 from noisyir.base.errors import DataError, MissingPackageError, NoisyirError, install_hint
 from noisyir.engine.file_memory import own_reading
 from noisyir.engine.meta import Meta, Ref
-from noisyir.engine.observe import Silent
 from noisyir.engine.outside_errors import in_our_words, is_from_outside
 from noisyir.engine.provenance import git_commit, package_versions
 from noisyir.engine.remote.leases import LeaseLostError
@@ -47,7 +46,7 @@ def run_stage(
     build once: the second waits.  Whatever the stage raises, the store stays as it was; `work` is kept for a retry.
     spread: how an engine takes over what a stage spreads.
     """
-    observer = observer or Silent()
+    observer = observer or Observer()
     store.fetched.be_source()
     if not refresh and (result := reuse(step, inputs, store, observer)):
         return result

@@ -12,7 +12,6 @@ import json
 import logging
 import math
 import os
-import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from noisyir.base.errors import ConfigError, StoreError
+from noisyir.base.durations import seconds_of
+from noisyir.base.errors import StoreError
 
 
 @contextmanager
@@ -112,19 +112,9 @@ log = logging.getLogger("noisyir")
 WAIT = "NOISYIR_WAIT"  # in the environment, so that the processes that this one begins give up, too
 ASK_AGAIN = 0.2
 _FIRST_WORD, _NEXT_WORD = 5.0, 60.0  # seconds of waiting after which it is told who holds a lock
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 current_run: ContextVar[str | None] = ContextVar("current_run", default=None)
-typed_words: ContextVar[Sequence[str]] = ContextVar("typed_words", default=())  # of a command line, behind `noisyir`
 """The id of the run that this code works for: who waits for one of its locks is told of it."""
-
-
-def seconds_of(text: str) -> float:
-    """The seconds that `90`, `90s`, `10m` or `1.5h` means.  ConfigError for anything else."""
-    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smh]?)", text.strip())
-    if found is None:
-        raise ConfigError("engine.not_time_wait_write", text=text)
-    return float(found[1]) * _UNITS[found[2]]
 
 
 def about_this_process() -> dict[str, Any]:

@@ -45,7 +45,7 @@ class Meta:
     """A build's own account of itself, stored beside its data as `_meta.json`.
 
     params: all settings, defaults included; in_key: those that are in the key, because they differ from the defaults.
-    checked: whether the inputs' digests were checked when they were opened, which builds of before 0.3 do not say.
+    checked: Whether the inputs' digests were checked when they were opened.
     """
 
     stage: str
@@ -127,9 +127,13 @@ def sealed(fields: Mapping[str, Any]) -> str:
 
 
 def unsealed(text: str | bytes) -> Any:
-    """The value that `sealed` was given.  ValueError where the text is another now; those of before 0.3 cannot tell."""
+    """Return the value that `sealed` was given.
+
+    Raises:
+        ValueError: If the text has changed since.
+    """
     fields = json.loads(text)
-    if isinstance(fields, dict) and (seal := fields.pop(_SEAL, None)) is not None and seal != _seal(fields):
+    if not isinstance(fields, dict) or fields.pop(_SEAL, None) != _seal(fields):
         raise ValueError("it has other bytes than were written")
     return fields
 

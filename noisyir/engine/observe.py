@@ -8,11 +8,7 @@ from noisyir.engine.meta import Meta
 from noisyir.engine.stage import Observer, Step
 
 
-class Silent(Observer):
-    """Observes nothing: the default, and a base for observers that care about few events."""
-
-
-class _Forwarder(Silent):
+class _Forwarder(Observer):
     """Passes every event on by its name: one method says how."""
 
     def _pass_on(self, event: str, step: Step, *values: Any) -> None:

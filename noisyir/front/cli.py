@@ -75,7 +75,7 @@ def _say(text: str) -> None:
 
 def _call(arguments: list[str], debug: set[str]) -> int:
     """The verb's exit code; `debug` is filled where --debug is given, before the verb begins."""
-    from noisyir.engine.locks import typed_words
+    from noisyir.base.command_line import typed_words
 
     typed = typed_words.set(tuple(arguments))
     arguments = arguments or ["--help"]
@@ -282,7 +282,8 @@ def _remember(ctx: typer.Context, asked: bool) -> None:
 
 def _patience(given: str | None) -> str | None:
     if given is not None:
-        from noisyir.engine.locks import WAIT, seconds_of
+        from noisyir.base.durations import seconds_of
+        from noisyir.engine.locks import WAIT
 
         seconds_of(given)
         os.environ[WAIT] = given

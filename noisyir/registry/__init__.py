@@ -5,8 +5,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from noisyir.base.durations import seconds_of
 from noisyir.base.errors import ConfigError, StoreError
-from noisyir.engine.locks import WAIT, seconds_of
+from noisyir.engine.locks import WAIT
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.registry.tracker import Tracker
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from noisyir.engine.meta import Ref
-from noisyir.engine.observe import Silent
+from noisyir.engine.stage import Observer
 from noisyir.engine.store import Store
 
 
-class Tracker(Silent):
+class Tracker(Observer):
     """Observes a pipeline run and keeps what it saw; this one keeps nothing but `tags`."""
 
     def __init__(self) -> None:

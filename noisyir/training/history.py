@@ -7,6 +7,7 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
+from noisyir.base.durations import duration
 from noisyir.engine.meta import Meta, Ref
 
 _BOX, _COLUMN, _HIGH, _APART, _LANE, _MARGIN = 98, 118, 26, 42, 64, 8  # of the graph
@@ -135,7 +136,7 @@ def facts(builds: Sequence[Meta]) -> dict[str, str]:
         "backbone": first.get("init_model", {}).get("backbone"),
         "epochs": first.get("train_dpr", {}).get("epochs"),
         "builds": f"{len(builds):,}" if builds else None,
-        "computing time": _duration(sum(meta.seconds for meta in builds)) if builds else None,
+        "computing time": duration(sum(meta.seconds for meta in builds)) if builds else None,
     }
     return {name: str(value) for name, value in told.items() if value is not None}
 
@@ -165,10 +166,3 @@ def _settings(metas: Sequence[Meta]) -> list[tuple[str, str, bool]]:
         for name, value in {**own, **meta.params}.items():
             values.setdefault(name, {})[json.dumps(value, ensure_ascii=False)] = None
     return [(name, " | ".join(found), len(found) > 1) for name, found in values.items()]
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

@@ -15,13 +15,13 @@ from noisyir.base.errors import ConfigError
 from noisyir.base.settings import Params
 from noisyir.engine.build_stage import Result
 from noisyir.engine.meta import Ref
-from noisyir.engine.observe import Relay, Silent
+from noisyir.engine.observe import Relay
 from noisyir.engine.plan import key_of, resolved
 from noisyir.engine.processes import Tell, run_together
 from noisyir.engine.remote.nodes import Launched, launched
 from noisyir.engine.remote.parallel import PortableJob
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Inputs, Job, Output, PlannedInputs, Stage, Step
+from noisyir.engine.stage import Inputs, Job, Observer, Output, PlannedInputs, Stage, Step
 
 Run = Callable[[Job[Any]], None]
 
@@ -174,7 +174,7 @@ def _work(local_rank: int, tell: Tell, portable: PortableJob, part: ProcessPart)
     threads = max(1, common.cpu_threads // part.here)
     own = {"device": device_of(local_rank, part.here, common.device), "threads": threads, "processes": 1}
     runtime = common.model_copy(update=own)
-    kind, observer = (Job, Relay(tell)) if here.leads else (_Follower, Silent())
+    kind, observer = (Job, Relay(tell)) if here.leads else (_Follower, Observer())
     job = portable.open(runtime, observer, kind)
     with joined(here, runtime.device, part.meeting, common.peer_seconds), suppress(_PartOverError):
         job.step.stage.run(job)

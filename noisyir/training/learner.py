@@ -262,8 +262,8 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
         with safe_open(path, "pt") as file:
             flat = {key: file.get_tensor(key) for key in file.keys()}
             progress = file.metadata()["progress"]
-        digest = flat.pop(_DIGEST, None)  # those of before 0.3 have none
-        if digest is not None and not torch.equal(digest, _digest(flat, progress)):
+        digest = flat.pop(_DIGEST)
+        if not torch.equal(digest, _digest(flat, progress)):
             raise ValueError("it has other bytes than were written")
         tensors: dict[str, dict[str, Tensor]] = {}
         for key, value in flat.items():

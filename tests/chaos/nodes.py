@@ -22,7 +22,6 @@ import pytest
 from noisyir.app.retention import keys_to_go_on_with
 from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.base.errors import NoisyirError
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import FanOut, Runtime
 from noisyir.engine.stage import Observer, Step
@@ -140,7 +139,7 @@ def _patiently(start: Callable[[], Any]) -> Any:
     return start()
 
 
-class _Killer(Silent):
+class _Killer(Observer):
     """Kills at times after the beginning of stages.
 
     killed: what, when, and how many shards and checkpoints were in the store by then; as people read it.
@@ -183,7 +182,7 @@ def cases(seed: int, count: int, folder: Path) -> Iterator[Case]:
     tiny_classifier(folder / "classifier")
     here, number = world.store("whole"), 0
     for part in set(_PARTS):
-        _run(world, part, here, Runtime(device="cpu", threads=1), Silent())
+        _run(world, part, here, Runtime(device="cpu", threads=1), Observer())
     wanted = digests(here)
     with s3_server(), _leases_end_soon(), closing(TwoNodes(folder)) as nodes, _joined(nodes):
         for turn, part in enumerate(cycle(_PARTS)):

@@ -17,7 +17,6 @@ from noisyir.app.runs import run as run_plan
 from noisyir.base.settings import Params
 from noisyir.data.settings import JoinCorpusParams
 from noisyir.engine import integrity
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Observer
@@ -158,7 +157,7 @@ def run(task: Task, store: Store, choice: Choice = ALL, observer: Observer | Non
         Execution(
             store=store,
             runtime=Runtime(device="cpu", threads=1, checkpoint_seconds=1e-06),
-            observer=observer or Silent(),
+            observer=observer or Observer(),
         ),
         name=task.name,
         settings=task.settings,

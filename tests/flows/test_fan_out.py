@@ -7,9 +7,9 @@ import pytest
 from noisyir.app import runs
 from noisyir.app.runs import Execution
 from noisyir.base.errors import DataError
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, execute
 from noisyir.engine.runtime import FanOut, Runtime
+from noisyir.engine.stage import Observer
 from noisyir.engine.store import Store
 from noisyir.methods import experiments
 from noisyir.registry.tracker import Tracker
@@ -111,7 +111,7 @@ def test_shards_encoded_on_a_cluster_are_those_encoded_here(through_prefect, bei
     )
     encode = "encode@zero_shot"
     here, there = (Store(tmp_path / name, home=tmp_path) for name in ("here", "there"))
-    how = {"tracker": Tracker(), "observer": Silent()}
+    how = {"tracker": Tracker(), "observer": Observer()}
     expected = runs.run_experiment(exp, Choice(to=encode), Execution(store=here, runtime=Runtime(device="cpu"), **how))
     runs.run_experiment(exp, Choice(to="init_model"), Execution(store=there, runtime=Runtime(device="cpu"), **how))
 

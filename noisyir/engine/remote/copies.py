@@ -8,9 +8,10 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Self
 
+from noisyir.base.durations import seconds_of
 from noisyir.base.errors import ConfigError, StoreError
 from noisyir.engine.integrity import is_copy
-from noisyir.engine.locks import held, held_if_free, seconds_of
+from noisyir.engine.locks import held, held_if_free
 from noisyir.engine.outside_errors import without_password
 
 GIGABYTES = "NOISYIR_CACHE_GB"  # that copies may take on this machine; each machine has its own disk

@@ -24,8 +24,9 @@ from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+from noisyir.base.durations import seconds_of
 from noisyir.base.errors import StoreError
-from noisyir.engine.locks import WaitNotice, about_this_process, holder_in, seconds_of
+from noisyir.engine.locks import WaitNotice, about_this_process, holder_in
 from noisyir.engine.outside_errors import is_from_outside
 from noisyir.engine.remote.copies import first_answer_seconds
 

@@ -21,7 +21,7 @@ from typing import Any, Protocol, Self
 from noisyir.base.errors import ConfigError, NoisyirError, install_hint
 from noisyir.engine.build_stage import Result, reuse, run_stage
 from noisyir.engine.locks import current_run
-from noisyir.engine.observe import Relay, Silent
+from noisyir.engine.observe import Relay
 from noisyir.engine.outside_errors import one_line
 from noisyir.engine.processes import Helpers, Tell
 from noisyir.engine.remote.shards import Made
@@ -284,7 +284,7 @@ def _piece(
     """Make some shards on a worker."""
     began, here = time.monotonic(), home or default_home()
     with own_device(runtime, here) as machine:
-        job = portable.open(machine, Silent(), home=here)
+        job = portable.open(machine, Observer(), home=here)
         made = job.shards.made(items)  # by a worker that was lost
         left = {name: item for name, item in items.items() if name not in {shard.name for shard in made}}
         made += made_here(job, function, left)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import yaml
 from markupsafe import Markup
 
+from noisyir.base.durations import duration
 from noisyir.base.pages import charts
 from noisyir.base.pages.cells import Section, badge, p_value, signed, templates
 from noisyir.data.dataset_page import Corpus, exclusion_rows, lengths, snippet, split_rows, word_counts
@@ -60,7 +61,7 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
     best = recommendation([results.standings], confidence) if results.standings else None
     kept = params.settings.get("keep") or systems[-1].removesuffix("_reranked")
     doubt = best and against(best, kept, str(params.settings.get("name", title)))
-    pages = templates("noisyir.evaluation.pages", signed=signed, p_value=p_value, seconds=_seconds, badge=badge)
+    pages = templates("noisyir.evaluation.pages", signed=signed, p_value=p_value, seconds=duration, badge=badge)
     said = verdicts(comparison, params)
     return pages.get_template("report.html").render(
         title=title,
@@ -206,14 +207,3 @@ def _environments(builds: Sequence[Build]) -> list[dict[str, Any]]:
         packages = tuple(sorted(build.meta.packages.items()))[:_SHOWN_PACKAGES]
         found.setdefault((build.meta.git_commit or "an installed package", packages), []).append(build.name)
     return [{"commit": commit, "packages": packages, "names": names} for (commit, packages), names in found.items()]
-
-
-def _seconds(value: float) -> str:
-    """A duration as people say it: 0.4 s, 12 s, 3 min 5 s, 2 h 10 min."""
-    if value < 10:
-        return f"{value:.1f} s"
-    minutes, seconds = divmod(round(value), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

@@ -11,7 +11,6 @@ from typing import Any
 from noisyir.app.console import observer_for
 from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.engine.meta import Meta
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Observer, Step
@@ -63,10 +62,10 @@ def progress_for(wanted: bool) -> Iterator[Observer]:
         with observer_for(sys.stderr) as observer:
             yield observer
     else:
-        yield Silent()
+        yield Observer()
 
 
-class Notebook(Silent):
+class Notebook(Observer):
     """One line of a notebook's cell, which says what is at work and how far it is."""
 
     def __init__(self, display: Any) -> None:

@@ -173,13 +173,6 @@ class Experiment(Params):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_expected_sizes(cls, values: Any) -> Any:
-        """Files of before 0.3 may say how large data is (`expected`), for a forecast that there was."""
-        kept = isinstance(values, dict) and {name: value for name, value in values.items() if name != "expected"}
-        return kept or values
-
-    @model_validator(mode="before")
-    @classmethod
     def _settings_of_the_task(cls, values: Any) -> Any:
         """The task's settings may stand in a group of its name; another task's group, as in old records, goes."""
         if not isinstance(values, dict) or (task := as_group(values.get("task", RetrieverTask().kind))) is None:

@@ -14,9 +14,9 @@ from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.formats.pairs import Pairs
 from noisyir.data.stages.ingest import INGEST
 from noisyir.engine.build_stage import run_stage
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Plan, resolve
 from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Observer
 from noisyir.methods import experiments
 from tests.refusals import refuses
 
@@ -332,7 +332,7 @@ def test_staqc_is_read_without_its_labels(ingest):
     assert tables["pairs"]["split"].unique().to_pylist() == ["train"]
 
 
-class Progress(Silent):
+class Progress(Observer):
     def __init__(self) -> None:
         self.told: list[tuple[int, int | None, str]] = []
 

@@ -110,7 +110,7 @@ def test_a_store_that_fell_silent_is_asked_to_let_go_no_longer_than_for_a_first_
     monkeypatch.setenv("NOISYIR_REMOTE_SECONDS", "0.2")
     answers, asked = Event(), Event()
 
-    class Silent:
+    class Observer:
         """Conditional files that take the first write and then say nothing."""
 
         def create(self, path: str, body: bytes) -> str:
@@ -121,7 +121,7 @@ def test_a_store_that_fell_silent_is_asked_to_let_go_no_longer_than_for_a_first_
             answers.wait()
             return "tag"
 
-    lease = Lease(Silent(), ".leases/store", "home", "store")  # type: ignore[arg-type]
+    lease = Lease(Observer(), ".leases/store", "home", "store")  # type: ignore[arg-type]
     assert lease.take(None)
     lease.end()
     assert asked.wait(10) and not answers.is_set()  # it returned without an answer

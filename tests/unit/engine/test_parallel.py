@@ -13,11 +13,10 @@ from noisyir.base.artifact import Artifact
 from noisyir.base.errors import ConfigError, DataError, NoisyirError, StoreError
 from noisyir.base.settings import Params
 from noisyir.engine.build_stage import run_stage
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan, execute
 from noisyir.engine.remote.parallel import at_once
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Job, Stage
+from noisyir.engine.stage import Job, Observer, Stage
 from noisyir.engine.store import Store
 from tests.refusals import refuses
 
@@ -50,7 +49,7 @@ def say(job: Job[Says]) -> None:
 SAY = Stage("say", 1, Says, {"before": NOTE.all().each()}, {"note": NOTE}, say, seeded=True)
 
 
-class Watched(Silent):
+class Watched(Observer):
     """Notes what begins, fails and is finished."""
 
     def __init__(self) -> None:

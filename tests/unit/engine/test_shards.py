@@ -6,11 +6,10 @@ import pytest
 from noisyir.base.artifact import Artifact
 from noisyir.base.errors import StoreError
 from noisyir.engine.build_stage import run_stage
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Plan
 from noisyir.engine.remote.shards import Shards
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Stage
+from noisyir.engine.stage import Observer, Stage
 from noisyir.engine.store import Store
 from tests.conftest import NoParams
 from tests.refusals import refuses
@@ -38,7 +37,7 @@ DIES_AT: int | None = None
 STAGE = Stage("square", 1, NoParams, {}, {"squares": SQUARES}, squares)
 
 
-class Told(Silent):
+class Told(Observer):
     def __init__(self):
         self.done = []
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from noisyir.base.durations import seconds_of
 from noisyir.base.errors import ConfigError, StoreError
-from noisyir.engine.locks import WAIT, held, held_one_of, seconds_of
+from noisyir.engine.locks import WAIT, held, held_one_of
 from noisyir.engine.store import Store
 from noisyir.methods import experiments
 from noisyir.methods.plans.planning import pipeline_of
@@ -91,5 +92,5 @@ def test_times_are_read(text: str, seconds: float):
 
 @pytest.mark.parametrize("text", ["", "-1", "m", "10 m", "1d", "nan", "inf", "9" * 5000])
 def test_what_is_no_time_is_refused(text: str):
-    with refuses(ConfigError, "engine.not_time_wait_write"):
+    with refuses(ConfigError, "base.not_a_duration"):
         seconds_of(text)

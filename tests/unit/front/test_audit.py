@@ -8,7 +8,7 @@ import pytest
 
 import noisyir
 from noisyir.base.errors import ConfigError, DataError
-from noisyir.engine.observe import Silent
+from noisyir.engine.stage import Observer
 from noisyir.engine.store import open_store
 from tests.refusals import refuses
 from tests.unit.front.conftest import CHEAP, WRONG
@@ -141,7 +141,7 @@ def test_progress_is_a_line_in_a_notebook_and_silence_in_a_script(monkeypatch):
     from noisyir.front.api.running import Notebook, progress_for
 
     with progress_for(True) as observer:
-        assert type(observer) is Silent  # standard error is no terminal here
+        assert type(observer) is Observer  # standard error is no terminal here
     said = []
     line = SimpleNamespace(update=lambda data, raw: said.append(data["text/plain"]))
     kernel = SimpleNamespace(
@@ -156,4 +156,4 @@ def test_progress_is_a_line_in_a_notebook_and_silence_in_a_script(monkeypatch):
         observer.finished(step, None, True)
     assert said == ["detect ...", "detect: 5 of 10 pairs", "1 steps done, the last detect (cached)"]
     with progress_for(False) as observer:
-        assert type(observer) is Silent
+        assert type(observer) is Observer

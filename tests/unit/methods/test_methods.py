@@ -7,9 +7,9 @@ import pytest
 
 from noisyir.app.runs import Execution, run_experiment
 from noisyir.base.errors import ConfigError
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Observer
 from noisyir.methods import experiments
 from noisyir.methods.plans.method import Method
 from noisyir.methods.plans.retrievers import audit_pairs, train_retriever
@@ -168,7 +168,7 @@ def test_an_audit_wants_vectors_of_no_held_out_queries_for_pairs_may_come_withou
     path = tmp_path / "pairs.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     given = {"name": "x", "data": {"kind": "pairs", "path": str(path)}, "noise": {"kind": "neighbour", "rate": 0.2}}
-    how = {"runtime": Runtime(device="cpu", threads=1), "tracker": Tracker(), "observer": Silent()}
+    how = {"runtime": Runtime(device="cpu", threads=1), "tracker": Tracker(), "observer": Observer()}
     exp = experiments.from_settings(given, ["detectors={b: bm25_margin}"])
     outcome = run_experiment(exp, Choice(to="corrupt"), Execution(store=store, **how), pipeline=audit_pairs)
     truth = store.builds.table(outcome.results["corrupt"].meta.ref("noise_truth"))

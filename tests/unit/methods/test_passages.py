@@ -8,9 +8,9 @@ import pytest
 from noisyir.app.label_audit import run_audit
 from noisyir.app.lookup import find_model, newest_index
 from noisyir.app.runs import Execution, run_experiment
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Observer
 from noisyir.methods import experiments
 from noisyir.methods.plans.retrievers import train_retriever
 from noisyir.registry.tracker import Tracker
@@ -44,7 +44,7 @@ def experiment(collection):
 
 @pytest.fixture
 def execution(store):
-    return Execution(store=store, runtime=Runtime(device="cpu", threads=1), tracker=Tracker(), observer=Silent())
+    return Execution(store=store, runtime=Runtime(device="cpu", threads=1), tracker=Tracker(), observer=Observer())
 
 
 def test_passages_are_learned_and_documents_are_measured(experiment, execution, store):

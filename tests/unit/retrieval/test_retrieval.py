@@ -14,10 +14,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from noisyir.base.errors import DataError
 from noisyir.engine.build_stage import run_stage
 from noisyir.engine.meta import Ref
-from noisyir.engine.observe import Silent
 from noisyir.engine.remote.parallel import PortableJob
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Step
+from noisyir.engine.stage import Observer, Step
 from noisyir.engine.store import Store
 from noisyir.models.bi_encoder import BiEncoder, load_bi_encoder
 from noisyir.models.layout import Shape
@@ -127,7 +126,7 @@ def test_shards_taken_over_in_pieces_are_those_of_one_call(run_stage_on, model, 
     def spread(job, function, items):
         for first in reversed(range(0, len(items), 3)):  # in any order, by whoever opens the job
             calls.append(dict(list(items.items())[first : first + 3]))
-            there = pickle.loads(pickle.dumps(PortableJob.of(job))).open(job.runtime, Silent())
+            there = pickle.loads(pickle.dumps(PortableJob.of(job))).open(job.runtime, Observer())
             yield from there.shards.save_each(calls[-1], function(there, list(calls[-1].values())))
 
     step = Step("encode", ENCODE, EncodeParams(shard_rows=7), None, {}, meta.key)

@@ -5,9 +5,9 @@ import pytest
 
 from noisyir.base.errors import DataError, NoisyirError
 from noisyir.engine.build_stage import run_stage
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Plan
 from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Observer
 from noisyir.engine.store import Store
 from noisyir.models.bi_encoder import load_bi_encoder
 from noisyir.training.settings import TrainDprParams
@@ -21,7 +21,7 @@ TWO = Runtime(device="cpu", threads=2, processes=2, peer_seconds=60)
 ONE = Runtime(device="cpu", threads=1)
 
 
-class Watched(Silent):
+class Watched(Observer):
     """Notes the steps whose loss was told, and how far the run was said to be."""
 
     def __init__(self):
