@@ -1,7 +1,10 @@
 """Fixtures that every test may use: a store of its own, and one stage run for real on small tables."""
 
 import hashlib
+import os
+import random
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -28,12 +31,36 @@ hypothesis.settings.register_profile("fixed", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("fresh", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("fixed")
 
+# As `make test` sets it, so that sums are rounded alike without make; torch reads it when it is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 Given = pa.Table | Path
 Outputs = dict[str, pa.Table | Path]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """An order in which no test may rest on another one's traces."""
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="draw an order of files, and of the tests in each")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests of a file together, so that what they share is still made once."""
+    if (seed := config.getoption("--shuffle")) is not None:
+        draw = random.Random(seed)
+        place = {path: draw.random() for path in dict.fromkeys(item.path for item in items)}
+        items.sort(key=lambda item: (place[item.path], draw.random()))
+
+
 class NoParams(Params):
     """A stage without settings."""
+
+
+@pytest.fixture(autouse=True)
+def same_torch_each_time() -> None:
+    """Whatever ran before a test, torch draws and adds up alike in it."""
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+        torch.default_generator.manual_seed(0)
 
 
 @pytest.fixture

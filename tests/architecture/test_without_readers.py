@@ -1,6 +1,7 @@
 """Readers are a room of their own: without it, all else works."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -26,7 +27,8 @@ def python(copy, tmp_path):
     """`python(arguments)` in the copy; what it printed."""
 
     def call(*arguments: str) -> str:
-        home = {"NOISYIR_HOME": str(tmp_path / "home"), "PYTHONPATH": str(copy), "PATH": "/usr/bin:/bin"}
+        places = os.pathsep.join([str(copy), *sys.path])  # its own files first, and the packages wherever they are
+        home = {"NOISYIR_HOME": str(tmp_path / "home"), "PYTHONPATH": places, "PATH": "/usr/bin:/bin"}
         done = subprocess.run([sys.executable, *arguments], cwd=copy, env=home, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr
         return done.stdout

@@ -128,8 +128,8 @@ def test_pairs_with_their_texts_are_audited(noisyir, owner, file, tmp_path):
     assert page.startswith("<!doctype html>") and f"<strong>{len(wrong_by(rows))}</strong>" in page
 
 
-def test_the_screen_of_an_audit_fits_a_terminal_and_its_next_command_is_whole(monkeypatch, noisyir, file):
-    screens = {}
+def test_the_screen_of_an_audit_fits_a_terminal_and_its_next_command_is_whole(monkeypatch, noisyir, owner, tmp_path):
+    file, screens = write_jsonl(tmp_path / "mine.jsonl", owner.inline[:30]), {}  # few, for the packaged model is slow
     for width in (80, 120, 400):
         terminal(monkeypatch, width)
         code, out, err = noisyir("audit", file.name, quick=())
@@ -397,7 +397,7 @@ def test_judgements_that_do_not_fit_are_refused(noisyir, owner, file, tmp_path, 
 def test_a_given_model_judges_without_being_trained(noisyir, owner, home, file, tmp_path):
     store = Store(home / "store", home=home)
     noisyir("audit", file, "--out", "own")
-    init = next(meta for meta in store.builds.all() if meta.stage == "init_model")
+    init = next(meta for meta in store.builds.all() if meta.params.get("weights") == str(owner.model))
     folder = store.builds.folder(init.ref("model"))
     code, _, err = noisyir("audit", file, "--model", folder, "--out", "given")
     assert code == 0, err

@@ -4,12 +4,11 @@ import json
 from pathlib import Path
 
 import ir_measures
-import pyarrow as pa
 import pytest
 
-from noisyir.data.artifacts import CORPUS, QUERIES
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params
 from noisyir.retrieval.stages.bm25 import BM25, BM25_INDEX
+from tests.world import pairs_world
 
 NFCORPUS = Path(__file__).parents[2].parent / "shared" / "data" / "beir" / "nfcorpus"
 
@@ -21,12 +20,12 @@ def test_ndcg_is_the_published_one(run_stage_on, engine):
     judged = [line.split() for line in (NFCORPUS / "qrels" / "test.tsv").read_text().splitlines()[1:]]
     asked = {query for query, _, _ in judged}
     queries = [query for line in (NFCORPUS / "queries.jsonl").open() if (query := json.loads(line))["_id"] in asked]
-    corpus = [(doc["_id"], row, doc["title"], doc["text"]) for row, doc in enumerate(docs)]
-    texts = [(query["_id"], query["text"], "test") for query in queries]
-    given = {
-        "corpus": pa.table(list(zip(*corpus, strict=True)), schema=CORPUS.schema),
-        "queries": pa.table(list(zip(*texts, strict=True)), schema=QUERIES.schema),
-    }
+    given = pairs_world(
+        "corpus queries",
+        {query["_id"]: query["text"] for query in queries},
+        {doc["_id"]: (doc["title"], doc["text"]) for doc in docs},
+        splits={query["_id"]: "test" for query in queries},
+    )
     index = run_stage_on(BM25_INDEX, Bm25IndexParams(engine=engine), {"corpus": given["corpus"]})["lexical_index"]
     params = Bm25Params(splits=("test",))
     run = run_stage_on(BM25, params, {"lexical_index": index, "queries": given["queries"]})["bm25_run"]

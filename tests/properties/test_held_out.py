@@ -3,16 +3,15 @@
 import re
 from itertools import combinations
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noisyir.base.errors import DataError
-from noisyir.data.artifacts import PAIRS, QRELS, QUERIES
 from noisyir.data.held_out import hold_out, near_duplicates
 from noisyir.data.settings import HeldOutParams
 from tests.refusals import refuses
+from tests.world import pairs_world
 
 TEXTS = st.lists(st.text("abcde ", max_size=12), min_size=1, max_size=30)
 
@@ -62,14 +61,8 @@ def test_texts_from_one_on_are_compared_with_those_before(texts, near, known):
 
 
 def tables(queries, docs_of):
-    names = [f"q{n}" for n in range(len(queries))]
-    pairs = [(name, doc_id) for name, of in zip(names, docs_of, strict=True) for doc_id in of]
-    rows = [{"query_id": name, "doc_id": doc_id, "split": "train", "source": None} for name, doc_id in pairs]
-    return {
-        "queries": pa.table({"query_id": names, "text": queries, "split": ["train"] * len(names)}, QUERIES.schema),
-        "pairs": pa.Table.from_pylist(rows, PAIRS.schema),
-        "qrels": QRELS.schema.empty_table(),
-    }
+    pairs = [(f"q{n}", doc_id) for n, of in enumerate(docs_of) for doc_id in of]
+    return pairs_world("queries pairs qrels", queries, pairs=pairs)
 
 
 @given(

@@ -16,7 +16,8 @@ from noisyir.data.artifacts import PAIRS
 from noisyir.detection.artifacts import COMPETITORS
 from noisyir.training.artifacts import NOISE_FLAGS
 from tests.refusals import refuses
-from tests.unit.stages.audit_world import audit_tables, judged_as, table
+from tests.unit.stages.audit_world import audit_tables, judged_as
+from tests.world import table
 
 
 @pytest.fixture

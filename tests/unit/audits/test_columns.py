@@ -42,7 +42,11 @@ def test_a_column_that_is_added_in_one_place_is_everywhere(tmp_path: Path):
     )
     settings = ("detectors={x: bm25_margin}", "bm25_index.engine=bm25s")
     audit = ["audit", str(data), *settings, "--out", str(tmp_path / "out")]
-    environment = {**os.environ, "NOISYIR_HOME": str(tmp_path / "home"), "PYTHONPATH": str(tmp_path)}
+    environment = {
+        **os.environ,
+        "NOISYIR_HOME": str(tmp_path / "home"),
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
+    }
     done = subprocess.run([sys.executable, "-c", code, *audit], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "out" / "audit.html").read_text()

@@ -1,34 +1,19 @@
 """Wrong documents that the data gives: beside the pairs for a detector, and held against their query's positive."""
 
-import pyarrow as pa
-
 from noisyir.audits.stages.audit_negatives import JOIN_NEGATIVES, JUDGE_NEGATIVES
 from noisyir.base.settings import Params
 from noisyir.data.artifacts import GIVEN_NEGATIVES, NOISY_PAIRS
 from noisyir.detection.artifacts import PAIR_SCORES
-
-
-def pairs(*rows):
-    given = [{"query_id": q, "doc_id": d, "split": split, "source": None} for q, d, split in rows]
-    return pa.Table.from_pylist(given, schema=NOISY_PAIRS.schema)
-
-
-def negatives(*rows):
-    given = [{"query_id": q, "doc_id": d, "score": None} for q, d in rows]
-    return pa.Table.from_pylist(given, schema=GIVEN_NEGATIVES.schema)
+from tests.world import table
 
 
 def scores(**by_pair):
     """Suspicion by QUERY_DOCUMENT: what fits best has the least."""
-    rows = [
-        {"query_id": name.split("_")[0], "doc_id": name.split("_")[1], "epoch": 0, "score": value}
-        for name, value in by_pair.items()
-    ]
-    return pa.Table.from_pylist(rows, schema=PAIR_SCORES.schema)
+    return table(PAIR_SCORES, [(*name.split("_"), 0, value) for name, value in by_pair.items()])
 
 
-PAIRS = pairs(("q1", "a", "train"), ("q1", "b", "train"), ("q2", "a", "train"), ("q3", "c", "dev"))
-NEGATIVES = negatives(("q1", "x"), ("q1", "y"), ("q1", "b"), ("q3", "x"))
+PAIRS = table(NOISY_PAIRS, [("q1", "a", "train"), ("q1", "b", "train"), ("q2", "a", "train"), ("q3", "c", "dev")])
+NEGATIVES = table(GIVEN_NEGATIVES, [("q1", "x"), ("q1", "y"), ("q1", "b"), ("q3", "x")])
 
 
 def test_training_pairs_and_negatives_of_their_queries_are_one_table(run_stage_on):

@@ -5,7 +5,7 @@ import pytest
 
 from noisyir.audits.files import better_documents, first_of_each
 from noisyir.detection.artifacts import COMPETITORS
-from tests.unit.stages.audit_world import table
+from tests.world import table
 
 
 def test_better_documents_are_those_above_the_pairs_own():

@@ -8,25 +8,22 @@ from noisyir.base.errors import ConfigError, DataError
 from noisyir.corruption.kinds import Corruption
 from noisyir.corruption.kinds.other_documents import AnyDocument, Neighbour
 from noisyir.corruption.stages.corrupt import CORRUPT
+from tests.world import pairs_world
 
 PAIRS = 200
-NO_ANSWERS = pa.table({"query_id": pa.array([], pa.string()), "aliases": pa.array([], pa.list_(pa.string()))})
 
 
-def data(answers=NO_ANSWERS, source=tuple(f"s{n % 7}" for n in range(PAIRS))):
+def data(answers=None, source=tuple(f"s{n % 7}" for n in range(PAIRS))):
     """Query n has document n, and documents 2m and 2m + 1 have equal text; the last 20 queries are dev queries."""
-    queries, docs = [f"q{n}" for n in range(PAIRS)], [f"d{n}" for n in range(PAIRS)]
-    split = ["train"] * (PAIRS - 20) + ["dev"] * 20
-    text = [f"word{n // 2} and more" for n in range(PAIRS)]
-    also = {"query_id": ["q0"] * 50, "doc_id": docs[100:150], "relevance": [1] * 50}
-    return {
-        "pairs": pa.table({"query_id": queries, "doc_id": docs, "split": split,
-                           "source": pa.array(source, pa.string())}),
-        "corpus": pa.table({"doc_id": docs, "doc_row": range(PAIRS), "title": [""] * PAIRS, "text": text}),
-        "qrels": pa.table({"query_id": queries + also["query_id"], "doc_id": docs + also["doc_id"],
-                           "relevance": [1] * PAIRS + also["relevance"]}),
-        "answers": answers,
-    }  # fmt: skip
+    return pairs_world(
+        "pairs corpus qrels answers",
+        [""] * PAIRS,
+        [f"word{n // 2} and more" for n in range(PAIRS)],
+        splits={f"q{n}": "dev" for n in range(PAIRS - 20, PAIRS)},
+        pairs=[(f"q{n}", f"d{n}", source[n]) for n in range(PAIRS)],
+        judged=[(f"q{n}", f"d{n}", 1) for n in range(PAIRS)] + [("q0", f"d{n}", 1) for n in range(100, 150)],
+        answers=answers,
+    )
 
 
 def on_a_line(dtype=np.float32, skip=()):
@@ -94,7 +91,7 @@ def test_a_neighbour_is_near(run_stage_on):
 
 def test_neighbours_that_are_relevant_make_room_for_the_next(run_stage_on):
     """To query 20 the documents 0 to 99 are relevant: far more than are looked up at first."""
-    answers = pa.table({"query_id": ["q20"], "aliases": [[f"word{n}" for n in range(50)]]})
+    answers = {"q20": [f"word{n}" for n in range(50)]}
     given = data(answers)
     wrong = dict(
         changed(given["pairs"], run_mechanism(run_stage_on, "neighbour", given, 1, neighbours=2)["noisy_pairs"])
@@ -155,13 +152,13 @@ def test_the_seed_alone_decides(run_stage_on, mechanism):
 
 
 def test_a_document_that_holds_an_answer_is_not_wrong(run_stage_on):
-    answers = pa.table({"query_id": [f"q{n}" for n in range(180)], "aliases": [["WORD3", "word4 and"]] * 180})
+    answers = {f"q{n}": ["WORD3", "word4 and"] for n in range(180)}
     tables = run_stage_on(CORRUPT, AnyDocument(rate=1), data(answers))
     assert not {"d6", "d7", "d8", "d9"} & set(tables["noise_truth"]["doc_id"].to_pylist())
     assert {"d60", "d61"} & set(tables["noise_truth"]["doc_id"].to_pylist()), "word30 is another token than word3"
 
 
 def test_a_query_without_wrong_documents_is_an_error(run_stage_on):
-    answers = pa.table({"query_id": ["q7"], "aliases": [["more"]]})
+    answers = {"q7": ["more"]}
     with pytest.raises(DataError, match=r"lower noise\.rate"):
         run_stage_on(CORRUPT, AnyDocument(rate=1), data(answers))

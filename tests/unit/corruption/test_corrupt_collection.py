@@ -7,37 +7,34 @@ import pytest
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.corruption.kinds import Corruption
 from noisyir.corruption.stages.corrupt import CORRUPT
+from tests.world import pairs_world
 
 TRAIN, DEV, OTHERS = 60, 6, 10
 REWRITING = ["half_answer", "swapped_entities", "words_left_out"]
-NO_ANSWERS = pa.table({"query_id": pa.array([], pa.string()), "aliases": pa.array([], pa.list_(pa.string()))})
 
 
 def text_of(number):
     return f"the Cat{number}X of Mr Smith{number}X saw {number} birds in {1900 + number % 7} near tree {number}"
 
 
-def data(pairs_of_document=1, answers=NO_ANSWERS):
+def data(pairs_of_document=1, answers=None):
     """Training query n has document n // pairs_of_document; each dev query one of its own, and a judgement beside it.
 
     Document 0 is judged relevant to the first dev query, 1 to a query without a pair; 2 stands there twice, with
     another id.
     """
-    documents = [f"d{n}" for n in range(TRAIN + DEV + OTHERS)]
     texts = [text_of(n) for n in range(TRAIN + DEV)] + [text_of(2), *(f"other {n}" for n in range(OTHERS - 1))]
-    rows = [(f"q{n}", f"d{n // pairs_of_document}", "train") for n in range(TRAIN)]
-    rows += [(f"q{n}", f"d{n}", "dev") for n in range(TRAIN, TRAIN + DEV)]
-    queries, docs, split = (list(column) for column in zip(*rows, strict=True))
-    judged = [*rows, (f"q{TRAIN}", "d0", "dev"), ("asked", "d1", "test")]
-    qrels = {"query_id": [q for q, *_ in judged], "doc_id": [d for _, d, _ in judged], "relevance": [1] * len(judged)}
-    return {
-        "pairs": pa.table({"query_id": queries, "doc_id": docs, "split": split,
-                           "source": pa.array(["s"] * len(rows), pa.string())}),
-        "corpus": pa.table({"doc_id": documents, "doc_row": range(len(documents)), "text": texts,
-                            "title": [f"title {n}" for n in range(len(documents))]}),
-        "qrels": pa.table(qrels),
-        "answers": answers,
-    }  # fmt: skip
+    pairs = [(f"q{n}", f"d{n // pairs_of_document}", "s") for n in range(TRAIN)]
+    pairs += [(f"q{n}", f"d{n}", "s") for n in range(TRAIN, TRAIN + DEV)]
+    return pairs_world(
+        "pairs corpus qrels answers",
+        [""] * (TRAIN + DEV),
+        [(f"title {n}", text) for n, text in enumerate(texts)],
+        splits={f"q{n}": "dev" for n in range(TRAIN, TRAIN + DEV)},
+        pairs=pairs,
+        judged=[(*pair[:2], 1) for pair in [*pairs, (f"q{TRAIN}", "d0"), ("asked", "d1")]],
+        answers=answers,
+    )
 
 
 def run(run_stage_on, kind, given, rate=0.5, seed=0, **settings):
@@ -90,7 +87,7 @@ def test_an_id_in_use_is_not_given_again(run_stage_on):
 
 
 def test_a_version_holds_no_answer(run_stage_on):
-    answers = pa.table({"query_id": [f"q{n}" for n in range(30)], "aliases": [[f"cat{n}x"] for n in range(30)]})
+    answers = {f"q{n}": [f"cat{n}x"] for n in range(30)}
     tables = run(run_stage_on, "half_answer", data(answers=answers), rate=1)
     text = dict(zip(tables["corpus"]["doc_id"].to_pylist(), tables["corpus"]["text"].to_pylist(), strict=True))
     named = dict(zip(*(tables["noise_truth"][name].to_pylist() for name in ("query_id", "doc_id")), strict=True))

@@ -7,8 +7,9 @@ import pytest
 from noisyir.base.errors import DataError
 from noisyir.corruption.hiding import Hiding, NearDuplicates, Positives, edited, edited_copies, hideable, text_key
 from noisyir.corruption.stages.corrupt import HIDE
-from noisyir.data.artifacts import CORPUS, PAIRS, QRELS
+from noisyir.data.artifacts import CORPUS, PAIRS
 from tests.refusals import refuses
+from tests.world import pairs_world, table
 
 QUERIES, PER_QUERY, DOCUMENTS = 40, 4, 200
 
@@ -18,16 +19,15 @@ def data():
 
     Document 0 is a dev query's too, and by the judgements document 1 is a test query's.
     """
-    split = ["train"] * (QUERIES - 5) + ["dev"] * 5
-    pairs = [(f"q{n // 4}", f"d{n}", split[n // 4], f"s{n % 3}") for n in range(QUERIES * PER_QUERY)]
-    pairs.append(("q39", "d0", "dev", None))
-    docs = [(f"d{n}", n, f"title {n}", " ".join(f"w{n}x{m}" for m in range(40))) for n in range(DOCUMENTS)]
-    qrels = [(*pair[:2], 1) for pair in pairs] + [("test", "d1", 1), ("test", "d2", 0)]
-    return {
-        "pairs": pa.table(list(zip(*pairs, strict=True)), schema=PAIRS.schema),
-        "corpus": pa.table(list(zip(*docs, strict=True)), schema=CORPUS.schema),
-        "qrels": pa.table(list(zip(*qrels, strict=True)), schema=QRELS.schema),
-    }
+    pairs = [(f"q{n // 4}", f"d{n}", f"s{n % 3}") for n in range(QUERIES * PER_QUERY)] + [("q39", "d0")]
+    return pairs_world(
+        "pairs corpus qrels",
+        [""] * QUERIES,
+        [(f"title {n}", " ".join(f"w{n}x{m}" for m in range(40))) for n in range(DOCUMENTS)],
+        splits={f"q{n}": "dev" for n in range(QUERIES - 5, QUERIES)},
+        pairs=pairs,
+        judged=[(*pair[:2], 1) for pair in pairs] + [("test", "d1", 1), ("test", "d2", 0)],
+    )
 
 
 def shuffled(given):
@@ -105,9 +105,7 @@ def test_positives_need_queries_with_several_pairs(run_stage_on):
 
 def test_near_duplicates_join_the_corpus_and_stand_for_every_query_of_their_original(run_stage_on, note_of):
     given = data()
-    given["pairs"] = pa.concat_tables(
-        [given["pairs"], pa.table([["q30"], ["d10"], ["train"], [None]], schema=PAIRS.schema)]
-    )
+    given["pairs"] = pa.concat_tables([given["pairs"], table(PAIRS, [("q30", "d10", "train")])])
     tables = run_stage_on(HIDE, NearDuplicates(rate=1, copies=3), given)
     corpus, hidden = tables["corpus"], tables["hidden"].to_pylist()
     copies = corpus.slice(DOCUMENTS).to_pylist()
@@ -181,8 +179,8 @@ def test_without_judgements_only_the_pairs_say_what_is_held_out(run_stage_on, no
 
 def test_an_id_in_use_and_a_missing_document_are_errors(run_stage_on):
     given, params = data(), NearDuplicates(rate=1)
-    used = pa.table([["d7~1"], [DOCUMENTS], [""], ["x"]], schema=CORPUS.schema)
-    with refuses(DataError, "corruption.corpus_document_already_hide", as_py="d7~1", rpartition="d7"):
+    used = table(CORPUS, [("d7~1", DOCUMENTS, "", "x")])
+    with pytest.raises(DataError, match=r"has a document 'd7~1' already, .* copy of 'd7'"):
         run_stage_on(HIDE, params, given | {"corpus": pa.concat_tables([given["corpus"], used])})
     with refuses(DataError, "corruption.corpus_lacks_documents_training", n_missing=2, missing="d138"):
         run_stage_on(HIDE, params, given | {"corpus": given["corpus"].slice(0, 138)})

@@ -1,7 +1,6 @@
 """Documents become passages; pairs get the passage that their query is about, judgements hold for all of them."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from noisyir.data.artifacts import ANSWERS, CORPUS, CUT_PASSAGES, GIVEN_NEGATIVES, PAIRS, QRELS, QUERIES
@@ -11,14 +10,9 @@ from noisyir.methods.plans.experiment import Experiment
 from noisyir.retrieval.artifacts import DENSE_RUN
 from noisyir.retrieval.settings import BestPassagesParams
 from noisyir.retrieval.stages.search import BEST_PASSAGES
+from tests.world import table
 
 LONG = "A cat sat here. Dogs bark at night. Birds sing at dawn."
-
-
-def table(artifact, rows):
-    columns = zip(*rows, strict=True) if rows else [[] for _ in artifact.columns]
-    return pa.table([pa.array(column, kind) for column, kind in zip(columns, artifact.schema.types, strict=True)],
-                    artifact.schema)  # fmt: skip
 
 
 @pytest.fixture

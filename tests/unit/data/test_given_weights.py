@@ -22,6 +22,7 @@ from noisyir.training.flags import with_weights
 from noisyir.training.settings import TrainDprParams
 from noisyir.training.stages.train_dpr import TRAIN_DPR
 from tests.tiny_models import tiny_bert
+from tests.world import pairs_world, table
 
 WORDS = "oven boat star judge flour wind orbit court".split()
 
@@ -46,8 +47,7 @@ def file(tmp_path):
 
 
 def noisy(count: int) -> pa.Table:
-    rows = [{"query_id": f"q{n}", "doc_id": f"d{n}", "split": "train", "source": None} for n in range(count)]
-    return pa.Table.from_pylist(rows, schema=NOISY_PAIRS.schema)
+    return table(NOISY_PAIRS, [(f"q{n}", f"d{n}", "train") for n in range(count)])
 
 
 def test_every_training_pair_gets_its_weight(run_stage_on, file, store):
@@ -62,14 +62,7 @@ def test_every_training_pair_gets_its_weight(run_stage_on, file, store):
 def trained(run_stage_on, file, tmp_path):
     """`trained(STAGE, PARAMS, weights, p_clean)`: the model's bytes after training on eight pairs."""
     start = run_stage_on(INIT_MODEL, InitModelParams(weights=str(tiny_bert(tmp_path / "bert")), passage_max_len=32), {})
-    texts = {
-        "queries": pa.table({"query_id": [f"q{n}" for n in range(8)], "text": [f"w{n}" for n in range(8)],
-                             "split": ["train"] * 8}),
-        "corpus": pa.table({"doc_id": [f"d{n}" for n in range(8)], "doc_row": pa.array(range(8), pa.int32()),
-                            "title": [""] * 8, "text": [f"w{n} w{20 + n}" for n in range(8)]}),
-        "qrels": pa.table({"query_id": pa.array([], pa.string()), "doc_id": pa.array([], pa.string()),
-                           "relevance": pa.array([], pa.int32())}),
-    }  # fmt: skip
+    texts = pairs_world("queries corpus qrels", [f"w{n}" for n in range(8)], [f"w{n} w{20 + n}" for n in range(8)])
 
     def train(stage, params, weights=None, p_clean=None):
         given = {"pairs": noisy(8), **texts, **start}

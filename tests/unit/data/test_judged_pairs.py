@@ -1,30 +1,23 @@
 """The judgements of a held-out split, as pairs that an audit judges: all relevant ones, and what is called wrong."""
 
-import pyarrow as pa
+import pytest
 
 from noisyir.base.errors import DataError
-from noisyir.data.artifacts import GIVEN_NEGATIVES, PAIRS, QRELS, QUERIES
+from noisyir.data.artifacts import GIVEN_NEGATIVES
 from noisyir.data.settings import JudgedPairsParams
 from noisyir.data.stages.ingest import JUDGED_PAIRS
-from tests.refusals import refuses
+from tests.world import pairs_world, table
 
 SPLITS = {"q1": "train", "q2": "dev", "q3": "test", "q4": "test", "q5": "test"}
 GRADES = [("q2", "a", 1), ("q3", "a", 2), ("q3", "b", 1), ("q3", "c", 0), ("q4", "d", 1), ("q5", "e", 0)]
 
 
-def given(**changed):
-    rows = {
-        "queries": [{"query_id": name, "text": name, "split": split} for name, split in SPLITS.items()],
-        "qrels": [dict(zip(("query_id", "doc_id", "relevance"), row, strict=True)) for row in GRADES],
-        "pairs": [
-            {"query_id": "q1", "doc_id": "a", "split": "train", "source": "log"},
-            {"query_id": "q2", "doc_id": "a", "split": "dev", "source": "people"},
-        ],
-        "given_negatives": [{"query_id": q, "doc_id": "x", "score": 0.5} for q in ("q1", "q3")],
-        **changed,
-    }
-    of = {"queries": QUERIES, "qrels": QRELS, "pairs": PAIRS, "given_negatives": GIVEN_NEGATIVES}
-    return {name: pa.Table.from_pylist(rows[name], schema=of[name].schema) for name in of}
+def given(judged=GRADES):
+    paired = [("q1", "a", "log"), ("q2", "a", "people")]
+    world = pairs_world(
+        "queries qrels pairs", {name: name for name in SPLITS}, splits=SPLITS, pairs=paired, judged=judged
+    )
+    return world | {"given_negatives": table(GIVEN_NEGATIVES, [("q1", "x", 0.5), ("q3", "x", 0.5)])}
 
 
 def ids(table):
@@ -50,6 +43,6 @@ def test_dev_pairs_keep_their_source(run_stage_on):
 
 
 def test_a_split_that_is_not_there_names_those_that_are(run_stage_on):
-    without_dev = [row for row in given()["qrels"].to_pylist() if row["query_id"] != "q2"]
-    with refuses(DataError, "data.no_pair_split_judged", split="dev", named="train, test"):
-        run_stage_on(JUDGED_PAIRS, JudgedPairsParams(split="dev"), given(qrels=without_dev))
+    without_dev = [row for row in GRADES if row[0] != "q2"]
+    with pytest.raises(DataError, match=r"no pair of split dev is judged relevant; .*: train, test$"):
+        run_stage_on(JUDGED_PAIRS, JudgedPairsParams(split="dev"), given(without_dev))

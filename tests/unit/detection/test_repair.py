@@ -9,7 +9,7 @@ from noisyir.data.artifacts import NOISY_PAIRS
 from noisyir.detection.settings import RepairParams
 from noisyir.detection.stages.detect import REPAIR, relabelled
 from noisyir.training.artifacts import NOISE_FLAGS
-from tests.unit.stages.audit_world import table
+from tests.world import table
 
 
 def flag(query, doc, score, clean, replacement=None, *, epoch=1):

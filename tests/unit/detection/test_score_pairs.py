@@ -28,8 +28,8 @@ from noisyir.training import ranker as ranker_training
 from noisyir.training.artifacts import NEGATIVES
 from tests.tiny import write_beir
 from tests.tiny_models import tiny_bert, tiny_classifier
-from tests.unit.stages.audit_world import table
 from tests.unit.stages.pair_world import COUNT, WRONG, model, pair_tables, paired
+from tests.world import table
 
 IN_BATCH = ("pair_nll", "in_batch_rank")
 DENSE = ("similarity", "rank", "margin")

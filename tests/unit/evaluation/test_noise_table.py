@@ -10,6 +10,7 @@ from noisyir.evaluation.settings import NoiseTableParams
 from noisyir.evaluation.stages.noise_table import NOISE_TABLE
 from noisyir.training.artifacts import CURVES
 from tests.refusals import refuses
+from tests.world import table
 
 PARAMS = NoiseTableParams()
 GAIN = {"dpr": 0.0, "npc": 0.4, "oracle": 0.5}
@@ -28,15 +29,13 @@ def runs(rates=(0.0, 0.5), seeds=(0, 1)):
 
 def detection(rate):
     values = {"auroc": 0.97, "rate": rate, "rate_low": rate - 0.01, "rate_high": rate + 0.01, "true_rate": rate}
-    rows = [{"system": "npc", "epoch": 1, "measure": name, "value": value} for name, value in values.items()]
-    return pa.Table.from_pylist(rows, schema=DETECTION.schema)
+    return table(DETECTION, [{"system": "npc", "epoch": 1, "measure": name, "value": values[name]} for name in values])
 
 
 def mining(**systems):
     """A table of {system: {measure: value}}."""
-    rows = [{"system": system, "measure": measure, "value": value}
-            for system, values in systems.items() for measure, value in values.items()]  # fmt: skip
-    return pa.Table.from_pylist(rows, schema=MINING_QUALITY.schema)
+    rows = [(system, measure, value) for system, values in systems.items() for measure, value in values.items()]
+    return table(MINING_QUALITY, rows)
 
 
 def mined(rate, sieve=0.75):
@@ -54,12 +53,12 @@ def losses(auroc):
         rows += [(group, "share", float(n), n + 1.0, float(n == place)) for n in range(4)]
         rows += [(group, "count", None, None, 50.0), (group, "q50", None, None, place + 0.5)]
     rows.append(("false", "auroc", None, None, auroc))
-    return pa.table(list(zip(*rows, strict=True)), schema=LOSS_GROUPS.schema)
+    return table(LOSS_GROUPS, rows)
 
 
 def sieved(*rates):
     points = [("sieve_out_rate", 10 * epoch, float(epoch), rate) for epoch, rate in enumerate(rates)]
-    return pa.table(list(zip(*points, ("loss", 5, 0.5, 3.0), strict=True)), schema=CURVES.schema)
+    return table(CURVES, [*points, ("loss", 5, 0.5, 3.0)])
 
 
 def test_values_summary_and_page_are_written(run_stage_on):

@@ -27,7 +27,7 @@ from noisyir.readers.confidence_pages import (
     with_texts,
 )
 from tests.unit.evaluation.world import SCRIPT
-from tests.unit.stages.audit_world import table
+from tests.world import table
 
 NEITHER = "\N{EN DASH} → \N{EN DASH}"
 # question: (passage, start, score, confidence at the updates 0 to 2, chance at the end); passage r is relevant

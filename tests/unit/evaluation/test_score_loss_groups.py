@@ -5,32 +5,31 @@ import pytest
 import torch
 
 from noisyir.base.errors import DataError
-from noisyir.data.artifacts import CORPUS, HIDDEN, NOISY_PAIRS, QUERIES
+from noisyir.data.artifacts import HIDDEN, NOISY_PAIRS
 from noisyir.evaluation.settings import ScoreLossGroupsParams
 from noisyir.evaluation.stages.score_negatives import SCORE_LOSS_GROUPS
 from noisyir.mining.artifacts import CANDIDATES
 from tests.refusals import refuses
 from tests.tiny_models import static_encoder
-from tests.unit.stages.audit_world import table
+from tests.world import pairs_world, table
 
 COUNT = 20
-NOTHING = (None,) * 7
 
 
 def world():
     """Query n is word n, as is its own document; of its candidates the first is half that word, and is hidden."""
-    words = [(f"d{n}", n, "", f"w{n}") for n in range(COUNT)]
-    words += [(f"twin{n}", COUNT + n, "", f"w{n} w{(n + 1) % COUNT}") for n in range(COUNT)]
-    ids = [(f"q{n}", f"twin{n}", 1, *NOTHING) for n in range(COUNT)]
-    ids += [(f"q{n}", f"twin{(n + 5) % COUNT}", 2, *NOTHING) for n in range(COUNT)]
-    return {
-        "queries": table(QUERIES, [(f"q{n}", f"w{n}", "train") for n in range(COUNT)] + [("dev", "w3", "dev")]),
-        "corpus": table(CORPUS, words),
-        "pairs": table(NOISY_PAIRS, [(f"q{n}", f"d{n}", "train", None) for n in range(COUNT)]
-                       + [("dev", "d3", "dev", None)]),
-        "candidates": table(CANDIDATES, ids),
+    twins = {f"twin{n}": f"w{n} w{(n + 1) % COUNT}" for n in range(COUNT)}
+    candidates = [(f"q{n}", f"twin{(n + by) % COUNT}", rank) for n in range(COUNT) for rank, by in ((1, 0), (2, 5))]
+    return pairs_world(
+        "queries corpus pairs",
+        {**{f"q{n}": f"w{n}" for n in range(COUNT)}, "dev": "w3"},
+        {**{f"d{n}": f"w{n}" for n in range(COUNT)}, **twins},
+        splits={"dev": "dev"},
+        pairs=[*((f"q{n}", f"d{n}") for n in range(COUNT)), ("dev", "d3")],
+    ) | {
+        "candidates": table(CANDIDATES, candidates),
         "hidden": table(HIDDEN, [(f"q{n}", f"twin{n}", "near_duplicates", 0.5) for n in range(COUNT)]),
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture

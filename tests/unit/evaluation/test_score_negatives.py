@@ -11,7 +11,7 @@ from noisyir.evaluation.stages.score_negatives import SCORE_NEGATIVES
 from noisyir.mining.artifacts import CANDIDATES, VERDICTS
 from noisyir.training.artifacts import NEGATIVES
 from tests.refusals import refuses
-from tests.unit.stages.audit_world import table
+from tests.world import table
 
 QUERIES, DEPTH = 6, 10
 FILTERS = ("max_score", "absolute_margin", "relative_margin", "max_positive_cosine", "triangle_1", "triangle_1.5")

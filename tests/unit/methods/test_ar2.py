@@ -14,8 +14,8 @@ from noisyir.training.settings import TrainAr2Params, WarmUpRankerParams
 from noisyir.training.stages.warm_up_ranker import WARM_UP_RANKER
 from tests.refusals import refuses
 from tests.tiny_models import tiny_bert
-from tests.unit.stages.audit_world import table
 from tests.unit.training.test_training_stages import COUNT, TABLES
+from tests.world import table
 
 MINED = table(NEGATIVES, [(f"q{i}", f"d{(i + j) % 60}", 1.0, j) for i in range(COUNT) for j in range(1, 5)])
 RANKING = {name: TABLES[name] for name in ("pairs", "queries", "corpus")} | {"negatives": MINED}

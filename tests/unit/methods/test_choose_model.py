@@ -6,30 +6,24 @@ import pytest
 import torch
 
 from noisyir.base.errors import DataError
-from noisyir.data.artifacts import CORPUS, NOISY_PAIRS, QRELS, QUERIES
+from noisyir.data.artifacts import CORPUS, QRELS
 from noisyir.methods.auto import CHOOSE_MODEL, HOLD_OUT
 from noisyir.training.artifacts import CURVES, TRIAL
 from noisyir.training.settings import ChooseModelParams, HoldOutFoldParams, TrainDprParams
 from noisyir.training.stages.train_dpr import TRAIN_DPR
 from tests.refusals import refuses
 from tests.tiny_models import static_encoder
-from tests.unit.stages.audit_world import table
+from tests.world import pairs_world, table
 
 COUNT = 50
 # every text is asked twice; query n's document is the one of its text
-QUERY_ROWS = [(f"q{n}", f"w{n // 2}", "train") for n in range(COUNT)]
-PAIR_ROWS = [(f"q{n}", f"d{n // 2}", "train", None) for n in range(COUNT)]
-TABLES = {
-    "queries": table(QUERIES, QUERY_ROWS),
-    "pairs": table(NOISY_PAIRS, PAIR_ROWS),
-    "qrels": QRELS.schema.empty_table(),
-}
-CORPUS_TABLE = table(CORPUS, [(f"d{n}", n, "", f"w{n}") for n in range(COUNT // 2)])
-WITH_DEV = {
-    "queries": table(QUERIES, [*QUERY_ROWS, ("dev", "w1", "dev")]),
-    "pairs": TABLES["pairs"],
-    "qrels": table(QRELS, [("dev", "d1", 1)]),
-}
+ASKED = {f"q{n}": f"w{n // 2}" for n in range(COUNT)}
+PAIRED = [(f"q{n}", f"d{n // 2}") for n in range(COUNT)]
+TABLES = pairs_world("queries pairs qrels", ASKED, pairs=PAIRED)
+CORPUS_TABLE = pairs_world("corpus", (), [f"w{n}" for n in range(COUNT // 2)])["corpus"]
+WITH_DEV = pairs_world(
+    "queries pairs qrels", {**ASKED, "dev": "w1"}, splits={"dev": "dev"}, pairs=PAIRED, judged=[("dev", "d1", 1)]
+)
 
 
 NONE = TRIAL.schema.empty_table()

@@ -8,8 +8,8 @@ from noisyir.detection.settings import TrainNpcParams
 from noisyir.methods.npc import TRAIN_NPC
 from noisyir.training.artifacts import NEGATIVES, NOISE_FLAGS
 from tests.refusals import refuses
-from tests.unit.stages.audit_world import table
 from tests.unit.stages.pair_world import COUNT, WRONG, model, pair_tables, paired
+from tests.world import table
 
 TRAINING = {"epochs": 4, "batch_size": COUNT, "learning_rate": 0.003}  # every pair meets every other
 PAIRS = [(f"q{n}", f"d{paired(n)}") for n in range(COUNT)]

@@ -6,9 +6,11 @@ import pyarrow.compute as pc
 import pytest
 
 from noisyir.base.errors import ConfigError, DataError
-from noisyir.data.artifacts import ANSWERS, PAIRS, QRELS
+from noisyir.data.artifacts import PAIRS
 from noisyir.mining.settings import CandidatesParams
 from noisyir.mining.stages.candidates import CANDIDATES
+from noisyir.retrieval.artifacts import DENSE_RUN
+from tests.world import pairs_world, table
 
 DOCS, QUERIES, DIM = 40, 12, 6
 
@@ -34,28 +36,18 @@ def data(*, pairs=(), held_out=(("dev", "d30"), ("again", "d31")), answers=(), t
     ranked = [np.random.default_rng(n).permutation(DOCS) for n in range(QUERIES)]
     hits = [(f"q{n}", f"d{doc}", rank) for n in range(QUERIES) for rank, doc in enumerate(ranked[n], 1)]
     hits += [("dev", f"d{doc}", doc + 1) for doc in range(DOCS)]
-    given = [(f"q{n}", f"d{n + more}", "train", None) for n in range(QUERIES) for more in (0, 1)]
-    given += [(*pair, "train", None) for pair in pairs] + [(*p, "dev", None) for p in held_out if p[0] == "dev"]
-    judged = [(*pair, 1) for pair in held_out] + [("again", "d20", 0), ("q2", "d25", 1)]  # training's are not looked at
-    asked = [f"question {n}" for n in range(QUERIES)] + ["another", "question 2"]
-    texts = texts or {}
-    tables = {
-        "run": pa.table(list(zip(*hits, strict=True)), names=["query_id", "doc_id", "rank"]).append_column(
-            "score", pa.array(np.zeros(len(hits), np.float32))
-        ),
-        "pairs": pa.table(list(zip(*given, strict=True)), schema=PAIRS.schema),
-        "queries": pa.table({"query_id": QUERY_IDS, "text": asked, "split": ["train"] * QUERIES + ["dev", "test"]}),
-        "qrels": pa.table(list(zip(*judged, strict=True)), schema=QRELS.schema),
-        "corpus": pa.table(
-            {
-                "doc_id": DOC_IDS,
-                "doc_row": range(DOCS),
-                "title": [f"title {n}" for n in range(DOCS)],
-                "text": [texts.get(n, f"word{n} and more") for n in range(DOCS)],
-            }
-        ),
-        "answers": pa.Table.from_pylist([{"query_id": q, "aliases": a} for q, a in answers], schema=ANSWERS.schema),
-    }
+    given = [(f"q{n}", f"d{n + more}", "train") for n in range(QUERIES) for more in (0, 1)]
+    given += [(*pair, "train") for pair in pairs] + [(*pair, "dev") for pair in held_out if pair[0] == "dev"]
+    tables = pairs_world(
+        "queries qrels corpus answers",
+        {**{f"q{n}": f"question {n}" for n in range(QUERIES)}, "dev": "another", "again": "question 2"},
+        [(f"title {n}", (texts or {}).get(n, f"word{n} and more")) for n in range(DOCS)],
+        splits={"dev": "dev", "again": "test"},
+        judged=[(*pair, 1) for pair in held_out] + [("again", "d20", 0), ("q2", "d25", 1)],  # training's are not read
+        answers=dict(answers),
+    )
+    tables["pairs"] = table(PAIRS, given)
+    tables["run"] = table(DENSE_RUN, [(*hit, 0.0) for hit in hits])
     if vectors:
         rows = pa.array(range(DOCS), pa.int32())
         tables["doc_vectors"] = vector_table(DOC_VECTORS, rows, "doc_row")

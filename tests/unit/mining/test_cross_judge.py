@@ -1,19 +1,17 @@
 """The cross-encoder as judge of candidates, against its logits of each pair by itself."""
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 from noisyir.base.errors import ConfigError, DataError
-from noisyir.data.artifacts import CORPUS, QUERIES
 from noisyir.mining.artifacts import CANDIDATES
 from noisyir.mining.judges import CrossEncoderJudge
 from noisyir.mining.stages import relevance_judges as module
 from noisyir.mining.stages.relevance_judges import CROSS_JUDGE
 from noisyir.models.cross_encoder import TextPairs, load_cross_encoder
 from tests.tiny_models import WORDS, tiny_classifier
-from tests.unit.stages.audit_world import table
+from tests.world import pairs_world, table
 
 MAX_LEN, COUNT = 32, 12
 ASKED = [f"{WORDS[n % 6]} {WORDS[n % 6 + 1]}" for n in range(COUNT)]  # each text twice
@@ -40,12 +38,8 @@ def judge(run_stage_on, classifier):
 
 
 def world(pairs=PAIRS):
-    rows = [{"query_id": f"q{q}", "doc_id": f"d{d}", "rank": 1} for q, d in pairs]
-    return {
-        "candidates": pa.Table.from_pylist(rows, schema=CANDIDATES.schema),
-        "queries": table(QUERIES, [(f"q{n}", text, "train") for n, text in enumerate(ASKED)]),
-        "corpus": table(CORPUS, [(f"d{n}", n, TITLES[n], BODIES[n]) for n in range(COUNT)]),
-    }
+    candidates = table(CANDIDATES, [(f"q{q}", f"d{d}", 1) for q, d in pairs])
+    return pairs_world("queries corpus", ASKED, list(zip(TITLES, BODIES, strict=True))) | {"candidates": candidates}
 
 
 def expected(classifier):

@@ -1,15 +1,14 @@
 """Mining draws from candidates by the sampler and the filters asked for, and tells what it did."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from noisyir.base.errors import ConfigError
-from noisyir.data.artifacts import PAIRS
 from noisyir.mining.artifacts import CANDIDATES, VERDICTS
 from noisyir.mining.samplers import Sampler
 from noisyir.mining.settings import MineParams
 from noisyir.mining.stages.hard_negatives import MINE
+from tests.world import pairs_world, table
 
 DEPTH, QUERIES = 30, 20
 
@@ -17,25 +16,16 @@ DEPTH, QUERIES = 30, 20
 def data(score=None, positive=0.9, similarity=1.0, depth=DEPTH):
     """Query n ranks documents d0..d29 alike, `score(rank)` of each; a query more has a pair and no candidates."""
     ids = [f"q{n}" for n in range(QUERIES)]
-    table = pa.Table.from_pylist(
-        [
-            {
-                "query_id": query,
-                "doc_id": f"d{rank - 1}",
-                "rank": rank,
-                "positive": "positive",
-                "score": score(rank) if score else None,
-                "positive_score": positive if score else None,
-                "positive_similarity": similarity if score else None,
-                **dict.fromkeys(["query_norm", "positive_norm", "norm"], 1.0 if score else None),
-            }
-            for query in ids
-            for rank in range(1, depth + 1)
-        ],
-        schema=CANDIDATES.schema,
+    of_query = [(f"d{rank - 1}", rank, "positive") for rank in range(1, depth + 1)]
+    if score:
+        of_query = [(*row, score(row[1]), positive, similarity, 1.0, 1.0, 1.0) for row in of_query]
+    world = pairs_world(
+        "pairs",
+        dict.fromkeys([*ids, "lonely", "dev"], ""),
+        splits={"dev": "dev"},
+        pairs=[(query, "positive") for query in [*ids, "lonely"]] + [("dev", "d5")],
     )
-    pairs = [(query, "positive", "train", None) for query in [*ids, "lonely"]] + [("dev", "d5", "dev", None)]
-    return {"candidates": table, "pairs": pa.table(list(zip(*pairs, strict=True)), schema=PAIRS.schema)}
+    return {"candidates": table(CANDIDATES, [(query, *row) for query in ids for row in of_query]), **world}
 
 
 def falling(rank):
@@ -120,7 +110,7 @@ def test_filters_come_first_and_each_candidate_is_counted_by_the_first_that_drop
 def verdicts(keeps):
     """Of every query, verdicts on the documents that `keeps` names: {number: keep}."""
     rows = [(f"q{n}", f"d{doc}", 0.5, 0.5, keep, "said") for n in range(QUERIES) for doc, keep in keeps.items()]
-    return pa.table(list(zip(*rows, strict=True)), schema=VERDICTS.schema)
+    return table(VERDICTS, rows)
 
 
 SIEVE = {doc: doc != 3 for doc in range(1, 20)}  # d0 and d20 to d29 were not judged

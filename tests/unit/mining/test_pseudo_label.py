@@ -8,7 +8,7 @@ from noisyir.mining.artifacts import VERDICTS
 from noisyir.mining.settings import PseudoLabelParams
 from noisyir.mining.stages.hard_negatives import PSEUDO_LABEL
 from noisyir.training.artifacts import PSEUDO_PAIRS
-from tests.unit.stages.audit_world import table
+from tests.world import table
 
 GIVEN = [("q0", "d0", "train", "shop"), ("q1", "d1", "train", None), ("dev", "d9", "dev", None)]
 SCORES = {

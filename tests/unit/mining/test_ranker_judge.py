@@ -13,7 +13,7 @@ from noisyir.models.ranker import initial_ranker
 from noisyir.models.settings import InitRankerParams
 from tests.tiny_models import tiny_bert
 from tests.unit.mining.test_cross_judge import ASKED, MAX_LEN, PAIRS, READ, world
-from tests.unit.stages.audit_world import table
+from tests.world import table
 
 
 @pytest.fixture(scope="module")

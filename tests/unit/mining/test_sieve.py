@@ -7,13 +7,14 @@ import pytest
 import torch
 
 from noisyir.base.errors import DataError
-from noisyir.data.artifacts import CORPUS, PAIRS, QRELS, QUERIES
+from noisyir.data.artifacts import CORPUS
 from noisyir.mining.artifacts import CANDIDATES
 from noisyir.mining.judges import SieveJudge
 from noisyir.mining.sieve_pools import Pools, cosines
 from noisyir.mining.stages.sieve import SIEVE
 from tests.tiny_models import static_encoder, tiny_bert, tiny_encoder
 from tests.unit.training.toy import toy_pairs
+from tests.world import pairs_world, table
 
 COUNT, DEPTH, WORDS = 12, 8, 40
 VECTORS = torch.randn(WORDS, 8, generator=torch.Generator().manual_seed(0)) * torch.linspace(0.2, 3, WORDS)[:, None]
@@ -37,17 +38,10 @@ def cosine(query, document):
     return one @ other / np.linalg.norm(one) / np.linalg.norm(other)
 
 
-def rows(names, values, schema):
-    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in values], schema=schema)
-
-
 def candidate_table(depth=DEPTH, queries=COUNT):
     """Query q<i> ranks documents i + 20, i + 21, ... from the last to the first; its own is document i."""
-    return rows(
-        ("query_id", "doc_id", "rank"),
-        [(f"q{i:02}", f"d{i + 20 + k:02}", depth - k) for i in range(queries) for k in range(depth)],
-        CANDIDATES.schema,
-    )
+    rows = [(f"q{i:02}", f"d{i + 20 + k:02}", depth - k) for i in range(queries) for k in range(depth)]
+    return table(CANDIDATES, rows)
 
 
 def world(tmp_path, similarity="cosine", *, candidates=None, pairs=()):
@@ -55,19 +49,14 @@ def world(tmp_path, similarity="cosine", *, candidates=None, pairs=()):
     if not model.exists():
         model.mkdir()
         static_encoder(VECTORS, similarity).save(model)
-    numbers = range(COUNT)
-    own = [(f"q{i:02}", f"d{i:02}", "train", None) for i in numbers]
-    return {
-        "model": model,
-        "candidates": candidate_table() if candidates is None else candidates,
-        "pairs": rows(PAIRS.columns, [*own, *pairs, ("dev", "d00", "dev", None)], PAIRS.schema),
-        "queries": rows(
-            QUERIES.columns, [(f"q{i:02}", text(i, 11), "train") for i in numbers] + [("dev", text(0), "dev")],
-            QUERIES.schema,
-        ),
-        "corpus": rows(CORPUS.columns, [(f"d{i:02}", i, "", text(i)) for i in range(WORDS)], CORPUS.schema),
-        "qrels": rows(QRELS.columns, [("dev", "d00", 1)], QRELS.schema),
-    }  # fmt: skip
+    return pairs_world(
+        "pairs queries corpus qrels",
+        {**{f"q{i:02}": text(i, 11) for i in range(COUNT)}, "dev": text(0)},
+        {f"d{i:02}": text(i) for i in range(WORDS)},
+        splits={"dev": "dev"},
+        pairs=[*((f"q{i:02}", f"d{i:02}") for i in range(COUNT)), *pairs, ("dev", "d00")],
+        judged=[("dev", "d00", 1)],
+    ) | {"model": model, "candidates": candidate_table() if candidates is None else candidates}
 
 
 @pytest.fixture
@@ -178,7 +167,7 @@ def test_of_several_positives_one_at_random_is_in_the_pool(sieve):
 
 
 def test_the_order_of_the_rows_does_not_matter(sieve, tmp_path):
-    given = world(tmp_path, pairs=[("q00", "d15", "train", None)])
+    given = world(tmp_path, pairs=[("q00", "d15")])
     settings = {"pool_size": 4, "epochs": 2, "learning_rate": 0.01}
     shuffled = {name: given[name].take(np.random.default_rng(3).permutation(len(given[name])))
                 for name in ("candidates", "pairs")}  # fmt: skip
@@ -189,7 +178,7 @@ def test_a_text_without_words_has_cosine_0(sieve, tmp_path):
     given = world(tmp_path)
     corpus = given["corpus"].to_pylist()
     corpus[25]["text"] = ""
-    given["corpus"] = pa.Table.from_pylist(corpus, schema=CORPUS.schema)
+    given["corpus"] = table(CORPUS, corpus)
     verdicts = sieve(given=given)[0]
     assert set(verdicts.filter(pc.equal(verdicts["doc_id"], "d25"))["score"].to_pylist()) == {0.0}
 
@@ -205,7 +194,7 @@ def test_a_model_in_training_is_judged_without_its_dropout(tmp_path):
 def test_a_pool_of_copies_stays_whole(sieve, tmp_path):
     given = world(tmp_path)
     corpus = [row | {"text": text(5)} for row in given["corpus"].to_pylist()]
-    given["corpus"] = pa.Table.from_pylist(corpus, schema=CORPUS.schema)
+    given["corpus"] = table(CORPUS, corpus)
     verdicts, _, note = sieve(given=given)
     assert all(verdicts["keep"].to_pylist()) and note["rate"] == 0.0
 
@@ -228,7 +217,7 @@ def test_a_query_can_lose_all_its_candidates_and_the_build_says_so(sieve):
 
 def test_candidates_of_a_query_without_a_training_pair_are_an_error(sieve, tmp_path):
     given = world(tmp_path)
-    strange = rows(("query_id", "doc_id", "rank"), [("dev", "d03", 1)], CANDIDATES.schema)
+    strange = table(CANDIDATES, [("dev", "d03", 1)])
     given["candidates"] = pa.concat_tables([given["candidates"], strange])
     with pytest.raises(DataError, match=r"1 of the 13 queries with candidates have no training pair, .*'dev'"):
         sieve(given=given)

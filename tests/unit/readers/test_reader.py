@@ -14,7 +14,8 @@ from noisyir.readers.settings import InitReaderParams, ReadParams, TrainReaderPa
 from noisyir.readers.stages.read import READ
 from noisyir.readers.stages.train_reader import INIT_READER, TRAIN_READER
 from tests.tiny_models import tiny_bert
-from tests.unit.training.reader_world import PARAMS, of, world
+from tests.unit.training.reader_world import PARAMS, world
+from tests.world import table
 
 RUNTIME = Runtime(device="cpu")
 TABLES = world()
@@ -50,15 +51,15 @@ def read(run_stage_on):
 
 
 ASKED = {
-    "queries": of(QUERIES, [("qa", "w41 w3", "test"), ("qb", "w42 w5", "test"), ("qc", "w40 w6", "test")]),
-    "corpus": of(
+    "queries": table(QUERIES, [("qa", "w41 w3", "test"), ("qb", "w42 w5", "test"), ("qc", "w40 w6", "test")]),
+    "corpus": table(
         CORPUS,
         [
             ("da", 0, "w57", "w1 w2 w3 w4"), ("db", 1, "", "w9 w8 W53, w7 w6"),
             ("dc", 2, "", f"{'w3 ' * 40}w55 {'w4 ' * 40}"), ("dd", 3, "", " "), ("de", 4, "", "w51"),
         ],
     ),
-    "passages": of(
+    "passages": table(
         PASSAGES,
         [
             ("qa", "da", 1, 2.0, False), ("qa", "db", 2, 1.0, True), ("qb", "dc", 1, 1.0, True),
@@ -149,14 +150,14 @@ def test_bad_input_is_named_with_its_remedy(train):
 
 def test_a_long_passage_one_that_is_all_answer_and_spans_that_fit_no_window(train):
     texts = {"long": "w1 " * 3300 + "w50 w2", "all": "w50", "endless": "w50 " * 30, "blank": "\u200b"}
-    corpus = of(CORPUS, [(doc_id, number, "", text) for number, (doc_id, text) in enumerate(texts.items())])
+    corpus = table(CORPUS, [(doc_id, number, "", text) for number, (doc_id, text) in enumerate(texts.items())])
     spans = [("q", "long", 9900, 9903, "w50", 1.0), ("q", "all", 0, 3, "w50", 1.0), ("q", "blank", 0, 1, "?", 0.0),
              ("q", "endless", 0, 119, "w50 w50", 1.0)]  # fmt: skip
-    given = {"corpus": corpus, "spans": of(SPANS, spans), "queries": of(QUERIES, [("q", "w40", "train")]),
-             "confusing": of(CONFUSING, [("q", "long", "endless", 1, 1.0), ("q", "all", "blank", 1, 1.0)])}  # fmt: skip
+    confusing = table(CONFUSING, [("q", "long", "endless", 1, 1.0), ("q", "all", "blank", 1, 1.0)])
+    queries = table(QUERIES, [("q", "w40", "train")])
+    given = {"corpus": corpus, "spans": table(SPANS, spans), "queries": queries, "confusing": confusing}
     out = train(given, epochs=2, confusing_share=1.0)
-    table = out["confidences"]
-    assert set(table["doc_id"].to_pylist()) == {"long", "all"}, "the others have no token, or too many"
-    only = {**given, "spans": of(SPANS, spans[2:])}
+    assert set(out["confidences"]["doc_id"].to_pylist()) == {"long", "all"}, "the others have no token, or too many"
+    only = {**given, "spans": table(SPANS, spans[2:])}
     with pytest.raises(DataError, match=r"none of 2 labelled spans can be trained on"):
         train(only)

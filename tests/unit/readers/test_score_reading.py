@@ -10,7 +10,7 @@ from noisyir.evaluation.stages.compare import COMPARE
 from noisyir.readers.artifacts import CONFIDENCES, GOLD_RUN, PASSAGES, READINGS
 from noisyir.readers.settings import EnsembleParams, ScoreConfidenceParams, ScoreReadingParams
 from noisyir.readers.stages.read import ENSEMBLE, SCORE_CONFIDENCE, SCORE_READING
-from tests.unit.stages.audit_world import table
+from tests.world import table
 
 QUERIES_TABLE = table(QUERIES, [(f"q{n}", "?", "dev" if n < 5 else "test") for n in range(6)])
 ANSWERS_TABLE = table(

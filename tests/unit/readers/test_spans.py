@@ -15,8 +15,8 @@ from noisyir.retrieval.artifacts import BM25_RUN
 from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.retrieval.stages.bm25 import BM25_INDEX
 from tests.has_answer import has_answer
-from tests.unit.stages.audit_world import table
 from tests.unit.stages.reading_world import CORPUS_ROWS, QRELS_TABLE, QUESTIONS, RUN, TABLES
+from tests.world import table
 
 TEXT = {doc_id: text for doc_id, _, _, text in CORPUS_ROWS}
 

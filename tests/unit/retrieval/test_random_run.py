@@ -3,24 +3,20 @@
 import time
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from noisyir.data.artifacts import ANSWERS, CORPUS, PAIRS, QRELS, QUERIES
 from noisyir.mining.settings import MineParams
 from noisyir.mining.stages.candidates import CANDIDATES
 from noisyir.mining.stages.hard_negatives import MINE
 from noisyir.retrieval.settings import RandomRunParams
 from noisyir.retrieval.stages.search import RANDOM_RUN
+from tests.world import pairs_world
 
 
 def data(queries=50, documents=400):
     """Queries 0 and 1 are of dev and test, all others of train."""
-    splits = ["dev", "test"] + ["train"] * (queries - 2)
-    asked = [[f"q{n}" for n in range(queries)], ["a question"] * queries, splits]
-    docs = [f"d{n}" for n in range(documents)]
-    corpus = [docs, range(documents), [""] * documents, [f"text {n}" for n in range(documents)]]
-    return {"queries": pa.table(asked, schema=QUERIES.schema), "corpus": pa.table(corpus, schema=CORPUS.schema)}
+    asked, read = ["a question"] * queries, [f"text {n}" for n in range(documents)]
+    return pairs_world("queries corpus", asked, read, splits={"q0": "dev", "q1": "test"})
 
 
 def test_every_training_query_gets_top_k_distinct_documents_in_the_order_of_drawing(run_stage_on):
@@ -62,11 +58,11 @@ def test_no_training_queries_give_an_empty_run(run_stage_on):
 
 def test_mining_draws_from_it_and_never_a_positive(run_stage_on):
     given = data(documents=20)
-    pairs = [(f"q{n}", f"d{m}", "train", None) for n in range(2, 50) for m in range(5)]
-    known = {"pairs": pa.table(list(zip(*pairs, strict=True)), schema=PAIRS.schema)}
+    known = pairs_world(
+        "pairs answers qrels", [""] * 50, pairs=[(f"q{n}", f"d{m}") for n in range(2, 50) for m in range(5)]
+    )
     run = run_stage_on(RANDOM_RUN, RandomRunParams(), given)["random_run"]
     params = MineParams(per_query=15)
-    known |= {"answers": ANSWERS.schema.empty_table(), "qrels": QRELS.schema.empty_table()}
     found = run_stage_on(CANDIDATES, params.candidates(), {**given, **known, "run": run})
     drawn = run_stage_on(MINE, params, {**found, "pairs": known["pairs"]})["negatives"]
     assert drawn.num_rows == 48 * 15

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from noisyir.base.errors import DataError
-from noisyir.data.artifacts import CORPUS, QRELS, QUERIES
+from noisyir.data.artifacts import QRELS
 from noisyir.engine.runtime import Runtime
 from noisyir.evaluation.settings import ScoreParams
 from noisyir.evaluation.stages.score import SCORE
@@ -18,16 +18,17 @@ from noisyir.retrieval.artifacts import DENSE_RUN
 from noisyir.retrieval.settings import RerankParams
 from noisyir.retrieval.stages.rerank import RERANK, lowered
 from tests.tiny_models import tiny_bert
-from tests.unit.stages.audit_world import table
+from tests.world import pairs_world, table
 
 QUERY = {f"q{i}": f"w{i} w{i + 20}" for i in range(4)}
 DOCUMENTS = {f"d{i}": f"w{i} " * (1 + i % 3) for i in range(30)}
 RUN = [(f"q{q}", f"d{(q * 5 + r) % 30}", r + 1, 5.0 - r) for q in range(4) for r in range(8 + q)]
-TABLES = {
-    "run": table(DENSE_RUN, RUN),
-    "queries": table(QUERIES, [(i, text, "test") for i, text in QUERY.items()]),
-    "corpus": table(CORPUS, [(i, n, "w59" if n % 2 else "", text) for n, (i, text) in enumerate(DOCUMENTS.items())]),
-}
+TABLES = {"run": table(DENSE_RUN, RUN)} | pairs_world(
+    "queries corpus",
+    QUERY,
+    {name: ("w59" if n % 2 else "", text) for n, (name, text) in enumerate(DOCUMENTS.items())},
+    splits=dict.fromkeys(QUERY, "test"),
+)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ import shutil
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import torch
@@ -27,24 +26,17 @@ from noisyir.retrieval.stages.bm25 import BM25, BM25_INDEX
 from noisyir.retrieval.stages.encode import ENCODE
 from noisyir.retrieval.stages.index import INDEX
 from noisyir.retrieval.stages.search import SEARCH
+from tests.world import pairs_world
 
 WORDS = [f"word{n}" for n in range(50)]
 DOCS = [" ".join(np.random.default_rng(n).choice(WORDS, 3 + n % 8)) for n in range(90)]
-CORPUS = pa.table(
-    {
-        "doc_id": [f"d{n}" for n in range(90)],
-        "doc_row": pa.array(range(90), pa.int32()),
-        "title": [WORDS[n % 50] if n % 3 else "" for n in range(90)],
-        "text": DOCS,
-    }
+WORLD = pairs_world(
+    "corpus queries",
+    [" ".join(DOCS[n].split()[:2]) for n in range(30)],
+    [(WORDS[n % 50] if n % 3 else "", DOCS[n]) for n in range(90)],
+    splits={f"q{n}": "dev" if n < 20 else "test" for n in range(10, 30)},
 )
-QUERIES = pa.table(
-    {
-        "query_id": [f"q{n}" for n in range(30)],
-        "text": [" ".join(DOCS[n].split()[:2]) for n in range(30)],
-        "split": ["train"] * 10 + ["dev"] * 10 + ["test"] * 10,
-    }
-)
+CORPUS, QUERIES = WORLD["corpus"], WORLD["queries"]
 
 
 @pytest.fixture(scope="session")

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from noisyir.base.artifact import Artifact
 from noisyir.data.artifacts import CORPUS, PAIRS, QUERIES
 from noisyir.detection.artifacts import COMPETITORS, NOISE_ESTIMATE
 from noisyir.training.artifacts import NOISE_FLAGS
+from tests.world import table
 
 
 def audit_tables(pairs: int, *, spice: str = "", sources: int = 5) -> dict[str, Any]:
@@ -46,13 +45,6 @@ def audit_tables(pairs: int, *, spice: str = "", sources: int = 5) -> dict[str, 
             [(*ids[n], 0.2, 40, [f"d{n}"], [0.7]) if wrong[n] else (*ids[n], 0.8, 1, ["d0"], [0.3]) for n in numbers],
         ),
     }
-
-
-def table(artifact: Artifact, rows: Iterable[tuple]) -> pa.Table:
-    """Rows, in the order of the artifact's columns, as its table."""
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, artifact.columns.values(), strict=True)]
-    return pa.table(arrays, schema=artifact.schema)
 
 
 def judged_as(path: Path, rows: Iterable[tuple[str, ...]]) -> str:

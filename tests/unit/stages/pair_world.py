@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from noisyir.data.artifacts import CORPUS, NOISY_PAIRS, QRELS, QUERIES
 from tests.tiny_models import static_encoder
-from tests.unit.stages.audit_world import table
+from tests.world import pairs_world
 
 COUNT = 60
 WRONG = np.arange(COUNT) % 3 == 0
@@ -21,14 +20,15 @@ def paired(number: int) -> int:
 
 def pair_tables(count: int = COUNT) -> dict[str, pa.Table]:
     """The first pairs, over the whole corpus, and one of dev, which training may not use."""
-    queries = [(f"q{n}", f"w{n}", "train") for n in range(count)] + [("dev", "w1", "dev")]
-    pairs = [(f"q{n}", f"d{paired(n)}", "train", None) for n in range(count)] + [("dev", "d0", "dev", None)]
-    return {
-        "queries": table(QUERIES, queries),
-        "corpus": table(CORPUS, [(f"d{n}", n, "", f"w{n} w{n} w{(n + 1) % COUNT}") for n in range(COUNT)]),
-        "pairs": table(NOISY_PAIRS, pairs),
-        "qrels": table(QRELS, [("dev", "d1", 1)]),
-    }
+    numbers = range(COUNT)
+    return pairs_world(
+        "queries corpus pairs qrels",
+        {**{f"q{n}": f"w{n}" for n in numbers[:count]}, "dev": "w1"},
+        [f"w{n} w{n} w{(n + 1) % COUNT}" for n in numbers],
+        splits={"dev": "dev"},
+        pairs=[*((f"q{n}", f"d{paired(n)}") for n in numbers[:count]), ("dev", "d0")],
+        judged=[("dev", "d1", 1)],
+    )
 
 
 def model(folder: Path) -> Path:

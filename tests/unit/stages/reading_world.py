@@ -2,7 +2,7 @@
 
 from noisyir.data.artifacts import ANSWERS, CORPUS, QRELS, QUERIES
 from noisyir.retrieval.artifacts import BM25_RUN
-from tests.unit.stages.audit_world import table
+from tests.world import table
 
 LONG = "filler words go on " * 600 + "and end with Oslo"  # more than 10,000 characters
 CORPUS_ROWS = [

@@ -6,7 +6,8 @@ import pyarrow as pa
 
 from noisyir.mining.artifacts import CANDIDATES, VERDICTS
 from noisyir.training.artifacts import NEGATIVES
-from tests.unit.stages.audit_world import audit_tables, table
+from tests.unit.stages.audit_world import audit_tables
+from tests.world import table
 
 COPY = "copy"  # a document with the words of d0, but for one
 

@@ -1,14 +1,11 @@
 """A toy game of AR2: query i and its passage share a word of their own, and its negatives are its neighbours'.
 
-Run as a program, it trains one round and kills this very process, as kill -9 does, at a given step of one model:
-
-python -m tests.unit.training.ar2_world BERT_FOLDER WORK_FOLDER BACKBONE MODEL STEP
+A round of it may kill its very process, as kill -9 does, at a given step of one model.
 """
 
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -117,7 +114,3 @@ def play(
     params = TrainAr2Params(**{**SETTINGS, **settings})
     curves, state = train_round(encoder, ranker, material(encoder, lists), params, context, earlier)
     return encoder, ranker, curves, state, taken
-
-
-if __name__ == "__main__":
-    play(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], die_at=(sys.argv[4], int(sys.argv[5])))

@@ -1,24 +1,20 @@
-"""A toy of reading: the answer is the one word of a passage from w50 to w57.  Run as a program, it dies at a step.
-
-python -m tests.unit.training.reader_world BERT_FOLDER WORK_FOLDER STEP
-"""
+"""A toy of reading: the answer is the one word of a passage from w50 to w57; its training may die at a step."""
 
 import os
 import signal
-import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import torch
 
-from noisyir.data.artifacts import CORPUS, QUERIES
 from noisyir.readers.artifacts import CONFUSING, SPANS
 from noisyir.readers.learning import Confidences, Instances, train_reader, training_instances
 from noisyir.readers.model import Reader, initial_reader
 from noisyir.readers.settings import InitReaderParams, TrainReaderParams
 from noisyir.training.run import Point
 from tests.unit.training.toy import training_context
+from tests.world import pairs_world, table
 
 QUESTIONS = 12
 
@@ -46,18 +42,9 @@ def world() -> dict[str, pa.Table]:
                 (query_id, doc_id, f"d{4 * ((number // 4 + shift) % QUESTIONS):02}", shift + 1, 1.0)
                 for shift in range(5)
             ]
-    return {
-        "spans": of(SPANS, spans),
-        "queries": of(QUERIES, [(f"q{i:02}", f"w{40 + i % 9} w{i}", "train") for i in range(QUESTIONS)]),
-        "corpus": of(CORPUS, [(doc_id, i, "", text) for i, (doc_id, text) in enumerate(texts.items())]),
-        "confusing": of(CONFUSING, confusing),
-    }
-
-
-def of(artifact, rows) -> pa.Table:
-    columns = zip(*rows, strict=True)
-    kinds = artifact.schema
-    return pa.table([pa.array(column, field.type) for column, field in zip(columns, kinds, strict=True)], schema=kinds)
+    asked = {f"q{i:02}": f"w{40 + i % 9} w{i}" for i in range(QUESTIONS)}
+    more = {"spans": table(SPANS, spans), "confusing": table(CONFUSING, confusing)}
+    return pairs_world("queries corpus", asked, texts) | more
 
 
 def tiny_reader(bert: Path, max_len: int = 32) -> Reader:
@@ -94,7 +81,3 @@ def train(
     params = TrainReaderParams.model_validate({**PARAMS, **changes})
     curves, confidences = train_reader(reader, toy_instances(reader), params, context)
     return reader, curves, confidences, taken
-
-
-if __name__ == "__main__":
-    train(Path(sys.argv[1]), Path(sys.argv[2]), die_at=int(sys.argv[3]))

@@ -1,10 +1,6 @@
 """A round of AR2: who learns when, on what, across rounds, and after a kill."""
 
 import math
-import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,9 +24,9 @@ from tests.unit.training.ar2_world import (
     toy_lists,
     toy_ranker,
 )
+from tests.unit.training.killed import killed
 from tests.unit.training.toy import SIZE, training_context
 
-ROOT = Path(__file__).parents[3]
 BATCH = ListBatch(np.array([0, 5, 9]), np.array([[0, 1, 2, 3], [5, 6, 7, 2], [9, 10, 11, 3]]))  # 2 and 3 twice
 
 
@@ -236,11 +232,7 @@ def test_a_killed_round_ends_in_the_same_bits(bert, tmp_path, backbone, model, s
     *unkilled, curves, state, taken = play(bert, tmp_path / "whole", backbone)
     assert taken == [("ranker", n) for n in range(1, 6)] + [("retriever", n) for n in range(1, 7)]
 
-    program = [sys.executable, "-m", "tests.unit.training.ar2_world"]
-    died = subprocess.run(
-        [*program, bert, tmp_path / "killed", backbone, model, str(step)], cwd=ROOT, capture_output=True
-    )
-    assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+    killed(play, bert, tmp_path / "killed", backbone, die_at=(model, step))
     *resumed, curves_again, state_again, taken_again = play(bert, tmp_path / "killed", backbone)
 
     assert taken_again == taken[taken.index((model, step)) :]  # the step it died in was not yet saved

@@ -15,7 +15,7 @@ from noisyir.training.stages.train_dpr import TRAIN_DPR
 from tests.refusals import refuses
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.fragile_stage import FRAGILE, STEPS, FragileParams
-from tests.unit.training.test_training_stages import CORPUS, NEGATIVES, TABLES
+from tests.unit.training.test_training_stages import MINED, TABLES
 
 TWO = Runtime(device="cpu", threads=2, processes=2, peer_seconds=60)
 ONE = Runtime(device="cpu", threads=1)
@@ -46,13 +46,13 @@ def trained(store, bert, runtime, observer=None):
 
 def vectors(folder):
     encoder = load_bi_encoder(folder, "cpu")
-    return encoder.embed(encoder.tokenize(CORPUS["text"].to_pylist(), "passage"), "passage").detach().numpy()
+    return encoder.embed(encoder.tokenize(TABLES["corpus"]["text"].to_pylist(), "passage"), "passage").detach().numpy()
 
 
 def test_warm_up_in_two_processes_gives_the_model_of_one(run_stage_on, store, bert, tmp_path):
     tiny_encoder(bert, shared=False).save(tmp_path / "start")
     params = TrainDprParams(epochs=2, batch_size=7, learning_rate=0.02, hard_negatives=1)
-    given = {**TABLES, "model": tmp_path / "start", "negatives": NEGATIVES}
+    given = {**TABLES, "model": tmp_path / "start", "negatives": MINED}
     alone = run_stage_on(TRAIN_DPR, params, given, seed=1, runtime=ONE)
     expected = alone["curves"].to_pylist(), vectors(alone["model"])
     store.builds.remove(store.builds.all()[-1])  # the same key: the number of processes is no part of it

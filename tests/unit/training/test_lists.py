@@ -9,7 +9,7 @@ from noisyir.training.artifacts import NEGATIVES
 from noisyir.training.batches import Ragged
 from noisyir.training.lists import ListBatches, Lists, ranking_lists, read_texts
 from tests.refusals import refuses
-from tests.unit.stages.audit_world import table
+from tests.world import table
 
 QUERY = [("q1", "alpha", "train"), ("q0", "beta", "train"), ("twin", "alpha", "train"), ("idle", "gamma", "train")]
 DOCUMENTS = {"d0": "zero", "d1": "one", "d2": "two", "d3": "three", "d4": "four", "copy": "one"}

@@ -1,10 +1,5 @@
 """The reader learns: every objective finds the answer, what a step reads, and a kill changes no bit."""
 
-import signal
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -12,10 +7,10 @@ import torch
 from noisyir.readers.learning import ReaderLearner, windows_and_spans
 from noisyir.readers.settings import TrainReaderParams
 from tests.unit.training.crew import without_dropout
+from tests.unit.training.killed import killed
 from tests.unit.training.reader_world import PARAMS, tiny_reader, toy_instances, train
 from tests.unit.training.toy import training_context
 
-ROOT = Path(__file__).parents[3]
 OBJECTIVES = [
     {"objective": "cds", "confidence": "soft"},
     {"objective": "cds", "confidence": "hard_max"},
@@ -45,9 +40,7 @@ def test_a_killed_run_ends_in_the_same_bits(bert, tmp_path):
         (tmp_path / name).mkdir()
     whole, curves, confidences, taken = train(bert, tmp_path / "whole")
     assert taken == list(range(1, 13))
-    program = [sys.executable, "-m", "tests.unit.training.reader_world", bert, tmp_path / "killed", "7"]
-    died = subprocess.run(program, cwd=ROOT, capture_output=True)
-    assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+    killed(train, bert, tmp_path / "killed", die_at=7)
     resumed, curves_again, confidences_again, taken_again = train(bert, tmp_path / "killed")
     assert taken_again == list(range(7, 13)) and curves_again == curves
     for name, weight in whole.named_parameters():

@@ -1,15 +1,9 @@
 """A run killed by kill -9 and run again ends in the bits of one that was never killed."""
 
-import signal
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
+from tests.unit.training.killed import killed
 from tests.unit.training.train_and_die import train
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
@@ -28,10 +22,7 @@ def test_a_killed_run_ends_in_the_same_bits(bert, tmp_path, backbone, objective,
     unkilled, curves, taken = train(bert, tmp_path / "whole", backbone, objective)
     assert taken == list(range(1, 21))
 
-    program = [sys.executable, "-m", "tests.unit.training.train_and_die"]
-    command = [*program, bert, tmp_path / "killed", backbone, objective, str(step)]
-    died = subprocess.run(command, cwd=ROOT, capture_output=True)
-    assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+    killed(train, bert, tmp_path / "killed", backbone, objective, die_at=step)
     resumed, curves_again, taken_again = train(bert, tmp_path / "killed", backbone, objective)
 
     assert taken_again == list(range(step, 21))  # the step it died in was not yet saved

@@ -6,44 +6,21 @@ import pytest
 from noisyir.base.errors import ConfigError
 from noisyir.models.settings import InitModelParams
 from noisyir.models.stages.init_model import INIT_MODEL
+from noisyir.training.artifacts import NEGATIVES
 from noisyir.training.settings import TrainDprParams
 from noisyir.training.stages.train_dpr import TRAIN_DPR
 from tests.tiny_models import WORDS, tiny_bert
+from tests.world import pairs_world, table
 
 COUNT = 20
-QUERIES = pa.table(
-    {
-        "query_id": [f"q{i}" for i in range(COUNT)],
-        "text": [f"w{i} w{40 + i % 7}" for i in range(COUNT)],
-        "split": ["dev" if i % 4 == 0 else "train" for i in range(COUNT)],
-    }
+TABLES = pairs_world(
+    "queries corpus pairs qrels",
+    [f"w{i} w{40 + i % 7}" for i in range(COUNT)],
+    [("w59" if i % 2 else "", f"w{i} w{50 + i % 9}") for i in range(len(WORDS))],
+    splits={f"q{i}": "dev" for i in range(0, COUNT, 4)},
+    judged=[(f"q{i}", f"d{i}", 1) for i in range(COUNT)],
 )
-CORPUS = pa.table(
-    {
-        "doc_id": [f"d{i}" for i in range(len(WORDS))],
-        "doc_row": pa.array(range(len(WORDS)), pa.int32()),
-        "title": ["w59" if i % 2 else "" for i in range(len(WORDS))],
-        "text": [f"w{i} w{50 + i % 9}" for i in range(len(WORDS))],
-    }
-)
-PAIRS = pa.table(
-    {
-        "query_id": QUERIES["query_id"],
-        "doc_id": CORPUS["doc_id"].slice(0, COUNT),
-        "split": QUERIES["split"],
-        "source": pa.nulls(COUNT, pa.string()),
-    }
-)
-QRELS = PAIRS.select(["query_id", "doc_id"]).append_column("relevance", pa.array([1] * COUNT, pa.int32()))
-NEGATIVES = pa.table(
-    {
-        "query_id": QUERIES["query_id"],
-        "doc_id": [f"d{i + 30}" for i in range(COUNT)],
-        "weight": pa.array([1.0] * COUNT, pa.float32()),
-        "draw": pa.array([0] * COUNT, pa.int32()),
-    }
-)
-TABLES = {"pairs": PAIRS, "queries": QUERIES, "corpus": CORPUS, "qrels": QRELS}
+MINED = table(NEGATIVES, [(f"q{i}", f"d{i + 30}", 1.0, 0) for i in range(COUNT)])
 
 
 @pytest.fixture
@@ -66,7 +43,7 @@ def start(start_of):
 
 def test_a_model_is_made_trained_and_written_with_its_curves(run_stage_on, start):
     params = TrainDprParams(epochs=3, batch_size=8, learning_rate=0.02, hard_negatives=1)
-    made = run_stage_on(TRAIN_DPR, params, {**TABLES, "model": start, "negatives": NEGATIVES}, seed=1)
+    made = run_stage_on(TRAIN_DPR, params, {**TABLES, "model": start, "negatives": MINED}, seed=1)
     curves = made["curves"].to_pylist()
     assert [row["step"] for row in curves if row["name"] == "train_loss"] == [1, 2, 3, 4, 5, 6]
     assert [row["epoch"] for row in curves if row["name"] == "dev_mrr@10"] == [1.0, 2.0, 3.0]
@@ -81,7 +58,7 @@ def test_hard_negatives_without_mined_ones_are_an_error(run_stage_on, start):
 
 def test_mined_negatives_are_left_unread_where_none_are_wanted(run_stage_on, start):
     params = TrainDprParams(epochs=1, batch_size=8)
-    with_negatives = run_stage_on(TRAIN_DPR, params, {**TABLES, "model": start, "negatives": NEGATIVES}, seed=1)
+    with_negatives = run_stage_on(TRAIN_DPR, params, {**TABLES, "model": start, "negatives": MINED}, seed=1)
     without = run_stage_on(TRAIN_DPR, params, {**TABLES, "model": start}, seed=1)
     weights = [(made["model"] / "model.safetensors").read_bytes() for made in (with_negatives, without)]
     assert (
@@ -95,7 +72,7 @@ def test_mined_negatives_are_left_unread_where_none_are_wanted(run_stage_on, sta
 def trained(run_stage_on, start, **settings):
     """The weights, and the loss curve."""
     params = TrainDprParams(**{"epochs": 2, "batch_size": 8, "learning_rate": 0.02} | settings)
-    made = run_stage_on(TRAIN_DPR, params, {**TABLES, "model": start, "negatives": NEGATIVES}, seed=1)
+    made = run_stage_on(TRAIN_DPR, params, {**TABLES, "model": start, "negatives": MINED}, seed=1)
     losses = [row["value"] for row in made["curves"].to_pylist() if row["name"] == "train_loss"]
     return (made["model"] / "model.safetensors").read_bytes(), losses
 

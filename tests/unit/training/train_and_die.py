@@ -1,11 +1,7 @@
-"""Run as a program: train the toy task and kill this very process, as kill -9 does, at a given step.
-
-python -m tests.unit.training.train_and_die BERT_FOLDER WORK_FOLDER BACKBONE OBJECTIVE STEP
-"""
+"""The toy task trained; at a given step it may kill its very process, as kill -9 does."""
 
 import os
 import signal
-import sys
 from pathlib import Path
 
 import torch
@@ -50,7 +46,3 @@ def train(
         plain, pairs = TrainDprParams(**params, hard_negatives=1), toy_pairs(encoder, negatives=2)
         curves = train_model(encoder, pairs, toy_held(encoder), plain, Contrastive(), context)
     return encoder, curves, taken
-
-
-if __name__ == "__main__":
-    train(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:5], die_at=int(sys.argv[5]))
