@@ -1,4 +1,4 @@
-"""The table of methods on real and injected noise: measured set by set, recorded, written into docs/record/noise.md.
+"""The table of methods on real and injected noise: measured set by set, recorded, written into benchmarks/noise.md.
 
     python -m bench.method_table ../shared/data                          # all sets: hours on one core
     python -m bench.method_table ../shared/data --sets staqc pydocs      # these anew, the others as recorded

@@ -1,4 +1,4 @@
-"""Tables of README and docs, written from what benches recorded: no number is typed by hand.
+"""Tables of README, docs and benchmarks, written from what benches recorded: no number is typed by hand.
 
     python -m bench.tables                                   # write every table between its marks
     python -m bench.tables --record squad_uniform            # record the newest noise bench of the store, then write
@@ -68,6 +68,7 @@ def pages() -> Iterator[Path]:
     """The Markdown files that may hold tables."""
     yield ROOT / "README.md"
     yield from sorted((ROOT / "docs").rglob("*.md"))
+    yield from sorted(set(RECORDS.glob("*.md")) - {RECORDS / "README.md"})
 
 
 def names(text: str) -> list[str]:

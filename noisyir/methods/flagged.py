@@ -14,7 +14,7 @@ class Drop(Method):
     """On the pairs that the detectors call clean.
 
     It loses where wrong pairs are near-misses, which teach more than their absence does, and where flags hit right
-    pairs: on real noise it was below plain training even with people's own labels (docs/record/noise.md).
+    pairs: on real noise it was below plain training even with people's own labels (benchmarks/noise.md).
     """
 
     kind: Literal["drop"] = "drop"

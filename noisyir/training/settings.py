@@ -40,7 +40,7 @@ class TrainDprParams(Params):
     ccr: CcrParams = CcrParams()
     precision: Literal["fp32", "bf16"] = Field("fp32", description="of the towers' forward pass (transformer)")
     chunk_size: PositiveInt | Literal["auto"] | None = Field(
-        None, description="texts through a tower together: gradient caching; auto: what fits (docs/reference/gpu.md)"
+        None, description="texts through a tower together: gradient caching; auto: what fits (docs/reference/scale.md)"
     )
     gradient_checkpointing: bool = Field(
         False, description="compute a transformer's activations twice instead of keeping them: less memory"

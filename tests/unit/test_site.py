@@ -15,7 +15,11 @@ from noisyir.front import cli
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-READ = [*PAGES, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "infra/README.md"))]
+READ = [
+    *PAGES,
+    *sorted((ROOT / "benchmarks").glob("*.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "infra/README.md")),
+]
 _FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\((?!https?:|mailto:)([^)\s#]*)(?:#([^)\s]+))?\)")
 _NAMED = re.compile(r"(?<!/)\bdocs/(?:[\w-]+/)?[\w-]+\.md")
