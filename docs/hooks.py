@@ -3,6 +3,7 @@
 MkDocs calls the functions named on_*.  Markdown stays plain: GitHub shows each page, too.
 """
 
+import ast
 import inspect
 import json
 import re
@@ -17,6 +18,7 @@ from noisyir.base.settings import Params
 from noisyir.base.variants import Variant
 
 ROOT = Path(__file__).parents[1]
+RULES = ROOT / "tests" / "architecture" / "test_rooms.py"
 CODE = "https://github.com/noisyir/noisyir/blob/main/"
 _LINK = re.compile(r"(\]\()((?!https?:|#|mailto:)[^)\s#]+)(#[^)\s]*)?(\))")
 _IMAGE = re.compile(r'(src=")(docs/)')
@@ -166,4 +168,15 @@ def _cell(text: Any) -> str:
     return str(text).replace("|", " or ").replace("\n", " ").replace("<", "&lt;")
 
 
-_MAKERS = {"commands": commands, "settings": settings}
+def rooms() -> str:
+    """Each room of the library, from the lowest, in its own first line."""
+    rules = (node for node in ast.parse(RULES.read_text("utf-8")).body if isinstance(node, ast.Assign))
+    order = next(ast.literal_eval(node.value) for node in rules if ast.unparse(node.targets[0]) == "ROOMS")
+    lines = (
+        ast.get_docstring(ast.parse((ROOT / "noisyir" / room / "__init__.py").read_text("utf-8"))) for room in order
+    )
+    rows = (f"| `{room}` | {_cell(line)} |" for room, line in zip(order, lines, strict=True))
+    return "\n".join(["| room | what is there |", "|---|---|", *rows])
+
+
+_MAKERS = {"commands": commands, "settings": settings, "rooms": rooms}

@@ -1,1 +1,1 @@
-"""Use cases: runs, audits, refreshes, look-ups and printing; no parsing of arguments."""
+"""Use cases that command line and Python share: run, audit, import, export, look up, print; no parsing of arguments."""

@@ -1,4 +1,1 @@
-"""Wrong pairs in words: the audit's page and files, judgements by hand, and the account of one pair.
-
-What a verdict rests on is computed in `noise` and `mining`; here it is only read, put into sentences and written.
-"""
+"""An audit of pairs: tables, page, judging by people and by models, the cleaned file; no score is made here."""

@@ -1,1 +1,1 @@
-"""Ground of every room: errors, settings, variants, artifacts' contracts, parts of pages; no subject of its own."""
+"""The ground of all rooms: errors, settings, variants, artifacts' contracts, parts of pages; no subject of its own."""

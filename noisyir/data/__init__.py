@@ -1,1 +1,1 @@
-"""Readers of the field's formats, the built-in data set, and wrong labels put in on purpose; nothing knows a model."""
+"""A user's files: formats, columns, splits, checks and the stages that bring them in; no model."""

@@ -1,1 +1,1 @@
-"""Detection of wrong pairs: from scores to probabilities, verdicts and the noise rate; never from the truth."""
+"""Which pairs are wrong: scores, null pairs, the noise rate and the flags; the truth is never read here."""

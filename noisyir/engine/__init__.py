@@ -1,1 +1,1 @@
-"""The engine of any pipeline: stages, plans, the store, and the machine; it knows no model and no label."""
+"""The pipeline's engine: stages, plans, keys, the store and, in `remote`, many machines; no model and no label."""

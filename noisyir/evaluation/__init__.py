@@ -1,1 +1,1 @@
-"""Measures per query, answer matching, comparison of systems, and TREC files; values alone, and no page."""
+"""Measures, significance, comparison, and the report's and the bench's pages; the only room that reads the truth."""

@@ -1,1 +1,1 @@
-"""The front doors: the command line and the Python API; no logic that another room could need."""
+"""The front doors: command line (`cli`, `commands`) and Python API (`api`); no logic that another room could need."""

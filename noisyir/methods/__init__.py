@@ -1,4 +1,1 @@
-"""Methods against wrong labels: from an experiment's pairs to a trained model's outputs.
-
-A method adds steps to a plan and computes nothing: the arithmetic is in the stages that it names.
-"""
+"""Ways to train against wrong labels, one file or folder each; experiments and their plans; no shared arithmetic."""

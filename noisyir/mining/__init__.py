@@ -1,1 +1,1 @@
-"""Choosing hard negatives: pure functions on arrays; no search, no encoding, no store."""
+"""Hard negatives: candidates, samplers, filters, judges, the passage sieve and teachers; no training."""

@@ -1,1 +1,1 @@
-"""Models: tokens, towers, encoders and readers, and their folders on disk; no loss and no training loop."""
+"""Encoders, rankers, tokens and their folders on disk; no loss and no training loop."""

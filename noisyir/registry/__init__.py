@@ -1,4 +1,4 @@
-"""Tracking and the model registry behind one small class; no mlflow package is imported here until it is needed."""
+"""MLflow: tracking, model cards, registered versions and promotion; no mlflow package is imported until it is used."""
 
 import os
 from importlib.util import find_spec

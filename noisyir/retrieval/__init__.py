@@ -1,1 +1,1 @@
-"""Finding documents: BM25 by Lucene or in numpy, and dense vectors in FAISS; no model is trained here."""
+"""Search: BM25, vectors in FAISS, fusion, reranking, their stages and measures; no model is trained here."""

@@ -1,1 +1,1 @@
-"""A trained model behind calls that clients speak already; nothing is trained here, and no stage runs."""
+"""A trained model behind the protocols that clients speak; nothing is trained here, and no stage runs."""

@@ -1,1 +1,1 @@
-"""Training loops and what they need: batches, optimisers, checkpoints, processes; no stage, no choice of data."""
+"""The training loop, its batches, optimisers and the papers' losses (`losses`), one file a paper; no detection."""
