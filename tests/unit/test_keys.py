@@ -13,6 +13,7 @@ from noisyir.detection.detectors import Detector
 from noisyir.engine.known_stages import known_stages
 from noisyir.engine.plan import key_of
 from noisyir.engine.stage import Stage
+from noisyir.front.cli import main
 from noisyir.methods import experiments
 from noisyir.methods.experiments import from_settings
 from noisyir.methods.plans.planning import pipeline_of
@@ -21,6 +22,9 @@ from noisyir.mining.settings import MineParams
 from noisyir.models.settings import InitModelParams
 from noisyir.training.settings import TrainDprParams
 from tests.defaults import SNAPSHOT, changed_without_a_version, defaults_now, families
+from tests.tiny import SETTINGS, tiny_data
+
+BEFORE = Path(__file__).parents[1] / "keys_of_before.json"
 
 
 class Small(Params):
@@ -135,3 +139,12 @@ def test_a_variant_is_chosen_by_name_by_settings_or_by_overrides():
     by_override = from_settings({"name": "x", "mine": {"sampler": "simans"}}, [*given, "mine.sampler.a=0.5"])
     assert by_name.mine == by_settings.mine == by_override.mine
     assert from_settings({"name": "x"}, [*given, "mine.sampler=simans", "mine.sampler.a=2"]).mine.sampler.a == 2
+
+
+def test_a_store_of_before_the_rooms_is_found_cached(tmp_path: Path, capsys, monkeypatch):
+    """The keys are those that the layers gave; the report's also holds the path of the data."""
+    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path / "home"))
+    settings = [*SETTINGS, *tiny_data(tmp_path / "beir"), "methods=[dpr,npc,reweight]"]
+    assert main(["run", "demo", *settings, "--dry-run", "--json"]) == 0
+    keys = {step["name"]: step["key"] for step in json.loads(capsys.readouterr().out)["steps"]}
+    assert keys.pop("report") and keys == json.loads(BEFORE.read_text())
