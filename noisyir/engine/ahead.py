@@ -1,4 +1,4 @@
-"""Work that a pool does ahead of who uses it."""
+"""Work that a pool does before its result is needed."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +10,7 @@ Result = TypeVar("Result")
 
 
 def done_ahead(pool: Executor, work: Callable[[Item], Result], items: Iterable[Item], count: int) -> Iterator[Result]:
-    """`work` of every item, in their order, while the pool has the next `count` in hand."""
+    """Yield `work(item)` for each item in order, while the pool works on the next `count` items."""
     hand = deque[Future[Result]]()
     for item in items:
         hand.append(pool.submit(work, item))

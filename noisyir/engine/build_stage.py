@@ -1,4 +1,4 @@
-"""How a stage runs: check, read, call, check, publish; for Python, the command line and Prefect alike."""
+"""How a stage runs: check, read, call, check, publish; the same in Python, on the command line and under Prefect."""
 
 import ctypes
 import shutil
@@ -24,7 +24,7 @@ from noisyir.engine.store import Store
 
 @dataclass(frozen=True)
 class Result:
-    """The result of `run_stage`: the build that now stands for the step, and whether it was there already."""
+    """The build that stands for a step, and whether it was in the store already."""
 
     meta: Meta
     cached: bool
@@ -40,11 +40,13 @@ def run_stage(
     observer: Observer | None = None,
     spread: Spread | None = None,
 ) -> Result:
-    """Check, read, call, check, publish: the one way in which a stage runs.
+    """Run a stage: check, read, call, check, publish.
 
-    A build of the step's key from inputs with the same digests is a hit, unless `refresh`.  Two runs of one key
-    build once: the second waits.  Whatever the stage raises, the store stays as it was; `work` is kept for a retry.
-    spread: how an engine takes over what a stage spreads.
+    A build of the step's key from inputs with the same digests is reused, unless `refresh`.  If two runs need one key,
+    the second waits for the first.  If the stage raises, the store is unchanged and `work` is kept for a retry.
+
+    Args:
+        spread: The engine's way to distribute work that a stage spreads over processes.
     """
     observer = observer or Observer()
     store.fetched.be_source()
@@ -70,14 +72,14 @@ def run_stage(
 
 
 def _give_memory_back() -> None:
-    """Memory that the stage freed, and Arrow and glibc keep: the run's next stages need it more than they do."""
+    """Return freed memory that Arrow and glibc hold: the run's next stages need it more."""
     pa.default_memory_pool().release_unused()
     if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
         trim(0)
 
 
 def reuse(step: Step, inputs: Inputs, store: Store, observer: Observer) -> Result | None:
-    """The build of the step's key from inputs with the same digests, where there is one."""
+    """Return the build of the step's key from inputs with the same digests, if there is one."""
     if found := store.builds.find(step.stage.name, step.key, recorded(inputs)):
         observer.finished(step, found, cached=True)
         return Result(found, cached=True)
@@ -128,7 +130,7 @@ def _build(
 
 
 def _share(folder: Path) -> None:
-    """Give files the rights that the umask means: some libraries write theirs for this user alone."""
+    """Give files the permissions that the umask allows: some libraries write theirs for this user only."""
     usual = folder.stat().st_mode & 0o666
     for path in folder.rglob("*"):
         if path.is_file() and path.stat().st_mode & 0o666 != usual:
@@ -136,7 +138,11 @@ def _share(folder: Path) -> None:
 
 
 def _check_raw(step: Step, inputs: Inputs) -> None:
-    """DataError when raw inputs are not those in the key: changed since it was made, or others on this machine."""
+    """Check that raw inputs still have the digests in the key.
+
+    Raises:
+        DataError: If they have changed since, or differ on this machine.
+    """
     with own_reading():  # what other processes found is enough to plan with, and not to use the bytes
         found = step.stage.digests(step.params)
     if wrong := [name for name in step.stage.raw if found.get(name) != inputs.get(name)]:
@@ -144,7 +150,7 @@ def _check_raw(step: Step, inputs: Inputs) -> None:
 
 
 def recorded(inputs: Inputs) -> dict[str, Any]:
-    """Inputs as a build's meta records them."""
+    """Return inputs as a build's meta records them."""
 
     def plain(value: str | Ref | Mapping[str, Ref]) -> Any:
         if isinstance(value, Ref):

@@ -48,21 +48,22 @@ class Builds:
     # Finding ------------------------------------------------------------------------------------------------
 
     def of_key(self, stage: str, key: str) -> list[Meta]:
-        """Finished builds of a key (`*`: of each key), newest first; a damaged meta is passed over, and told of."""
+        """Return finished builds of a key (`*`: of each key), newest first; damaged ones are skipped with a warning."""
         return list(self._metas(f"{stage}/{key}/*/{META}"))
 
     def find(self, stage: str, key: str, inputs: Mapping[str, Any]) -> Meta | None:
-        """The newest build of `key` whose recorded inputs have the digests of `inputs`, and whose files are whole."""
+        """Return the newest build of `key` with whole files and recorded inputs of the same digests as `inputs`."""
         return next((meta for meta in self._made_from(stage, key, inputs) if self._integrity.is_whole(meta)), None)
 
     def all(self) -> list[Meta]:
-        """Every finished build, oldest first; those whose meta is damaged are passed over, and told of."""
+        """Return every finished build, oldest first; a damaged meta is skipped with a warning."""
         return sorted(self._metas(f"*/*/*/{META}"), key=lambda meta: meta.build)
 
     def meta(self, ref: Ref) -> Meta:
-        """The build that `ref` belongs to, or where it is gone one of the same key that has the same bytes.
+        """Return the build of `ref` or, if it is gone, one of the same key with the same bytes.
 
-        StoreError where there is none.
+        Raises:
+            StoreError: If there is none.
         """
         path = f"{self._root.path}/{ref.stage}/{ref.key}/{ref.build}/{META}"
         if self._root.fs.exists(path) and (meta := self._read_meta(path)):
@@ -75,18 +76,18 @@ class Builds:
         )
 
     def is_whole(self, ref: Ref) -> bool:
-        """Whether the build that has these bytes is there, with files that this machine knows to be as written."""
+        """Return whether the build with these bytes is present and known to this machine to be undamaged."""
         try:
             return self._integrity.is_whole(self.meta(ref))
         except StoreError:
             return False
 
     def verify(self, meta: Meta) -> dict[str, str]:
-        """By file of the build, what is wrong with it; empty when every digest is right.  All files are read."""
+        """Read all files of a build and return, by file, what is wrong; empty if every digest is right."""
         return self._integrity.reread(meta)
 
     def damaged(self) -> dict[str, str]:
-        """By folder of a build, relative to the root, why its meta cannot be read: for the store it does not exist."""
+        """Return, by folder of a build relative to the root, why its meta cannot be read; such builds do not count."""
         found = {}
         for path in self._root.glob(f"*/*/*/{META}"):
             try:
@@ -102,12 +103,12 @@ class Builds:
         return (meta for meta in self._metas(f"{stage}/{key}/*/{META}") if input_digests(meta.inputs) == wanted)
 
     def _metas(self, pattern: str) -> Iterator[Meta]:
-        """Those that can be read, newest first in each key."""
+        """Yield readable metas, newest first within each key."""
         found = (self._read_meta(path) for path in sorted(self._root.glob(pattern), reverse=True))
         return (meta for meta in found if meta is not None)
 
     def _read_meta(self, path: str) -> Meta | None:
-        """The meta; None, with a warning, for one that is damaged or has just been deleted."""
+        """Return the meta or, with a warning, None if it is damaged or has just been deleted."""
         try:
             meta = self._parse_meta(path)
         except FileNotFoundError:
@@ -126,13 +127,13 @@ class Builds:
     # Reading ------------------------------------------------------------------------------------------------
 
     def contents(self, ref: Ref) -> Contents:
-        """Files, rows and digest of the artifact."""
+        """Return the files, rows and digest of the artifact."""
         return self.meta(ref).artifacts[ref.artifact]
 
     def parts(self, ref: Ref) -> list[str]:
-        """Paths of a table's Parquet parts in row order, for `noisyir.engine.tables`.
+        """Return paths of a table's Parquet parts in row order, for `noisyir.engine.tables`.
 
-        Their digests are checked: of a folder now, of an object store when a part is opened, and thereby copied.
+        Digests are checked: of a local folder now, of an object store when a part is opened and thereby copied.
         """
         if self._root.is_local:
             return list(self._checked(ref).values())
@@ -141,19 +142,24 @@ class Builds:
         return [CopiedPart(f"{folder}/{name}", partial(self._copy, ref, {name: files[name]})) for name in sorted(files)]
 
     def table(self, ref: Ref, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows of these columns (None: of every column), in order.  StoreError where a file is damaged."""
+        """Return all rows of these columns (None: every column), in order.
+
+        Raises:
+            StoreError: If a file is damaged.
+        """
         return read_parts(self._root.fs, self.parts(ref), columns)
 
     def batches(
         self, ref: Ref, columns: Sequence[str] | None = None, rows: int = 65536, skip: int = 0
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of at most `rows` rows, in order, but for the first `skip`; memory does not grow with the table."""
+        """Yield batches of at most `rows` rows, in order, after the first `skip`; in constant memory."""
         return stream_parts(self._root.fs, self.parts(ref), columns, rows, skip)
 
     def folder(self, ref: Ref, inside: str = "") -> Path:
-        """A local folder with the artifact's files, checked: the store's own, or a copy.
+        """Return a checked local folder with the artifact's files: the store's own, or a copy.
 
-        inside: a folder or a file in it, which alone is read and copied.
+        Args:
+            inside: Folder or file in it; only this is read and copied.
         """
         files = {name: file for name, file in self.contents(ref).files.items() if name.startswith(inside)}
         if self._root.is_local:
@@ -178,9 +184,10 @@ class Builds:
         raise self._damaged(meta, ref, f"{name} {fault}")
 
     def _checked(self, ref: Ref, inside: str = "") -> dict[str, str]:
-        """Paths of the artifact's files by name, in order, each read for its digest once in the life of a process.
+        """Return paths of the artifact's files by name, in order; a process reads each once for its digest.
 
-        StoreError for a damaged one, which the next run then passes over and builds anew.
+        Raises:
+            StoreError: If a file is damaged.  The next run ignores the build and makes it again.
         """
         meta = self.meta(ref)
         for name, fault in self._integrity.faults(meta, ref.artifact, inside=inside).items():
@@ -200,10 +207,12 @@ class Builds:
     # Writing ------------------------------------------------------------------------------------------------
 
     def publish(self, staging: Path, **fields: Any) -> Meta:
-        """Make a finished build visible, whole; equal bytes to the newest build of the same inputs are dropped.
+        """Make a finished build visible as a whole; bytes equal to the newest build of the same inputs are dropped.
 
-        `fields` are those of `Meta` but for build, created and the digests, which are taken here;
-        `artifacts` maps a name to (schema version, rows or None).
+        Args:
+            staging: Folder with the finished artifacts.
+            artifacts: Schema version and rows (None: no table) by name.
+            fields: Fields of `Meta` except build, created and the digests, which are computed here.
         """
         outputs = fields.pop("artifacts")
         artifacts = {name: contents_of(staging / name, version, rows) for name, (version, rows) in outputs.items()}
@@ -227,7 +236,7 @@ class Builds:
         return meta
 
     def _heal(self, meta: Meta, staging: Path) -> None:
-        """Put files of the same digests in place of the build's damaged ones, so that all that names it stays right."""
+        """Replace damaged files of the build by files of the same digests, so that references to it stay valid."""
         for name, fault in self.verify(meta).items():
             path = self._integrity.paths(meta)[name]
             log.warning("%s/%s %s: healed", meta.folder, name, fault)
@@ -259,7 +268,7 @@ class Builds:
         shutil.rmtree(staging)
 
     def _finish(self, meta: Meta) -> None:
-        """Write the meta, and never over what another holder of the key's lease has made of it meanwhile."""
+        """Write the meta, but never over one that another holder of the key's lease has written meanwhile."""
         path, text = f"{self._root.path}/{meta.folder}/{META}", meta.to_json().encode()
         if lease := self._locks.lease(f"{meta.stage}-{meta.key}"):
             lease.announce(path)
@@ -280,7 +289,8 @@ class Builds:
     def remove_folder(self, folder: str, *, keep_name: bool = False) -> None:
         """Delete the folder of a build, relative to the root.
 
-        keep_name: leave the name to a build that will have the same bytes, for runs and other builds know it by that.
+        Args:
+            keep_name: Keep the name for a build that will have the same bytes: runs and other builds refer to it.
         """
         base = f"{self._root.path}/{folder}"
         self._locks.check_alone()
@@ -298,7 +308,7 @@ class Builds:
             raise StoreError("engine.cannot_delete", base=base, error=error) from error
 
     def _former_name(self, stage: str, key: str, digest: str) -> str | None:
-        """The name of a build with this digest that was damaged, if it would be the key's newest; None without one."""
+        """Return the name of a damaged build with this digest, if it would be the key's newest."""
         there = {meta.build for meta in self.of_key(stage, key)}
         found = [path.split("/")[-2] for mark in (META, _GONE) for path in self._root.glob(f"{stage}/{key}/*/{mark}")]
         fitting = [name for name in found if name.endswith(f"-{digest[:12]}") and name not in there]
@@ -306,10 +316,7 @@ class Builds:
         return newest if newest > max(there, default="") else None
 
     def orphans(self, older_than: timedelta) -> list[str]:
-        """Folders of builds, relative to the root, whose meta never came, or went first, so long ago.
-
-        By the clock that dates the files, which is the store's and not always this machine's.
-        """
+        """Return folders of builds without a meta that are older than `older_than` by the clock of the store."""
         whole = {path.rpartition("/")[0] for path in self._root.glob(f"*/*/*/{META}") if not self._is_barred(path)}
         kept = {path.rpartition("/")[0] for path in self._root.glob(f"*/*/*/{_GONE}")}
         found = [path for path in self._root.glob("*/*/*") if path not in whole | kept and self._root.fs.isdir(path)]
@@ -317,7 +324,7 @@ class Builds:
         return [self._root.below(path) for path in found if self._last_written(path) < oldest]
 
     def _is_barred(self, path: str) -> bool:
-        """Whether in place of a meta there is the word that its writer came too late."""
+        """Return whether a notice that the writer came too late is in the place of the meta."""
         return (
             not self._root.is_local
             and self._root.fs.size(path) == len(BARRED)

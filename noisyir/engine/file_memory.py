@@ -1,4 +1,4 @@
-"""A memory of what was found out by reading files, on this machine and as long as they do not change."""
+"""What this machine remembers about files that it has read, until they change."""
 
 import json
 import os
@@ -28,10 +28,9 @@ def remembered(files: Sequence[Path], about: str, find: Callable[[], T]) -> T:
     Other processes find the result in noisyir's home, if there is one.
 
     Args:
-        files: all that the result depends on.
-        about: tells this result from others about the same files, and names the settings that it depends on.
-        find: returns something that JSON holds unchanged.
-
+        files: All files that the result depends on.
+        about: Tells this result from others about the same files; names the settings that it depends on.
+        find: Function that returns a value that JSON preserves.
     """
     name = sha256("\0".join([about, *(str(path.absolute()) for path in files)]).encode()).hexdigest()[:32]
     before = _signatures(files)
@@ -49,7 +48,7 @@ def remembered(files: Sequence[Path], about: str, find: Callable[[], T]) -> T:
 
 @contextmanager
 def own_reading() -> Iterator[None]:
-    """Trust only what this process read itself: bits may rot under an unchanged time."""
+    """Trust only what this process has read itself: bits may rot under an unchanged time."""
     token = _own_reading.set(True)
     try:
         yield
@@ -58,7 +57,7 @@ def own_reading() -> Iterator[None]:
 
 
 def _signatures(files: Sequence[Path]) -> Signatures | None:
-    """Those of all files; None if one is missing."""
+    """Return the signatures of all files; None if one is missing."""
     try:
         found = [path.stat() for path in files]
     except OSError:

@@ -1,4 +1,4 @@
-"""The one way to the Hugging Face Hub, which is asked only if a command or an hf:// name says so."""
+"""The only access to the Hugging Face Hub; it is contacted only if a command or an hf:// name says so."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -18,19 +18,18 @@ _READ = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".parquet", ".arr
 
 
 def is_on_hub(source: str | None) -> bool:
-    """Whether a name says that it is the Hub's."""
+    """Return whether a name refers to the Hub."""
     return source is not None and source.startswith(SCHEME)
 
 
 def downloaded(source: str) -> str:
-    """The folder or file on this machine of an hf:// name, downloaded unless it is in the Hub's cache already.
+    """Return the local folder or file of an hf:// name, downloaded unless the Hub's cache has it.
 
-    Scripts are not downloaded, and nothing is run.
+    Scripts are neither downloaded nor run.
 
     Raises:
-        ConfigError: If the name is none.
+        ConfigError: If the name is not of the form hf://ORG/NAME.
         DataError: If the Hub has no such data set or cannot be reached.
-
     """
     named = _NAME.fullmatch(source)
     if named is None:
@@ -49,9 +48,11 @@ def downloaded(source: str) -> str:
 def snapshot(
     name: str, kind: Kind, *, revision: str | None = None, wanted: Sequence[str] | None = None, offline: bool = False
 ) -> Path | None:
-    """The folder of a repository in the Hub's cache; None if it is not there and the Hub is not asked or reached.
+    """Return the folder of a repository in the Hub's cache; None if it is not there and the Hub is not reached.
 
-    wanted: patterns of the files; None: all.  offline: look into the cache and ask nobody.
+    Args:
+        wanted: Patterns of files; None: all.
+        offline: Look only into the cache.
     """
     with _answers(name):
         from huggingface_hub import snapshot_download
@@ -65,7 +66,7 @@ def snapshot(
 
 
 def files_of(name: str, kind: Kind, revision: str | None) -> tuple[str, dict[str, int]]:
-    """The commit that a revision of a repository is now, and the bytes of its files by name."""
+    """Return the commit that a revision is now, and the size of each file in bytes by name."""
     with _answers(name):
         from huggingface_hub import HfApi
 
@@ -74,7 +75,7 @@ def files_of(name: str, kind: Kind, revision: str | None) -> tuple[str, dict[str
 
 
 def download(name: str, kind: Kind, revision: str, file: str, folder: Path) -> None:
-    """Bring one file of a repository to its place below a folder."""
+    """Download one file of a repository into a folder."""
     with _answers(f"{file} of {name}"):
         from huggingface_hub import hf_hub_download
 

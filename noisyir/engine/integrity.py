@@ -1,4 +1,4 @@
-"""Whether stored files are as they were written: each is read for its digest once, and again when it has changed."""
+"""Whether stored files are as they were written: each is read once for its digest, and again if it has changed."""
 
 import json
 import logging
@@ -18,18 +18,17 @@ _read_here: dict[str, Signature] = {}  # by path: files that this process has re
 
 
 class Integrity:
-    """Looks at the builds of a store, and remembers what it has found.
+    """Checks builds of a store and remembers the results.
 
-    A file that this process has read is not read again while its signature stays.  Other processes of this machine
-    leave their findings in `memory`: enough to take a build for whole, and not enough to use its bytes, for bits may
-    rot under an unchanged signature.
+    A file that this process has read is not read again while its signature is unchanged.  Results of other processes
+    are in `memory`: enough to call a build whole, not enough to use its bytes, because bits may rot unnoticed.
     """
 
     def __init__(self, fs: Any, root: str, memory: Path, *, is_local: bool) -> None:
         self._fs, self._root, self._memory, self._is_local = fs, root, memory, is_local
 
     def paths(self, meta: Meta, artifact: str | None = None, inside: str = "") -> dict[str, str]:
-        """Where a build's files lie, by artifact/file, in order; of one artifact, or a folder in it, where named."""
+        """Return paths of a build's files by artifact/file, in order; of one artifact, or a folder in it, if named."""
         chosen = meta.artifacts if artifact is None else {artifact: meta.artifacts[artifact]}
         return {
             f"{name}/{file}": f"{self._root}/{meta.folder}/{name}/{file}"
@@ -45,9 +44,10 @@ class Integrity:
         remembered: Mapping[str, Signature] | None = None,
         inside: str = "",
     ) -> dict[str, str]:
-        """By artifact/file, what is wrong with a build, as the end of a sentence; empty where all is as written.
+        """Return, by artifact/file, what is wrong with a build, worded as the end of a sentence; empty if it is whole.
 
-        remembered: signatures under which other processes found files whole, where their word is enough.
+        Args:
+            remembered: Signatures under which other processes found files whole, if that is enough here.
         """
         faults = {}
         for name, path in self.paths(meta, artifact, inside).items():
@@ -57,12 +57,12 @@ class Integrity:
         return faults
 
     def reread(self, meta: Meta) -> dict[str, str]:
-        """The same of all files, each read whatever is remembered."""
+        """Return the faults of all files, each read again."""
         found = {name: self._fault(path, *_written(meta, name), ()) for name, path in self.paths(meta).items()}
         return {name: fault for name, fault in found.items() if fault}
 
     def is_whole(self, meta: Meta) -> bool:
-        """Whether a build's files are as written, by what this machine remembers of them where they did not change."""
+        """Return whether a build's files are as written, trusting this machine's memory of unchanged files."""
         remembered = self._remembered(meta)
         if faults := self.faults(meta, remembered=remembered):
             self.forget(meta.folder)
@@ -74,14 +74,14 @@ class Integrity:
         return True
 
     def wrote(self, meta: Meta) -> None:
-        """A build whose files this process has just written, and digested on the way."""
+        """Remember a build that this process has just written and digested."""
         for path in self.paths(meta).values():
             if (now := self._signature(path)) is not None:
                 _read_here[path] = now
         self._remember(meta)
 
     def forget(self, folder: str) -> None:
-        """Have the next process that looks for the build in this folder read its files."""
+        """Make the next process that checks the build in this folder read its files."""
         try:
             self._record(folder).unlink(missing_ok=True)
         except OSError:
@@ -130,7 +130,7 @@ class Integrity:
 
 
 def is_copy(folder: Path, files: Mapping[str, tuple[int, str]]) -> bool:
-    """Whether a folder has these files (bytes, sha256) as they were written, each read once by this process."""
+    """Return whether a folder has exactly these files (bytes, sha256); each is read once by this process."""
     for name, (_, digest) in files.items():
         path = str(folder / name)
         try:

@@ -18,13 +18,13 @@ GROUP = "noisyir.stages"
 
 @cache
 def known_stages() -> dict[str, Stage]:
-    """Every stage, by name: those of noisyir, and those in the modules that other packages name in the group."""
+    """Return every stage by name: noisyir's own, and those of modules that other packages register."""
     homes = [*map(import_module, HOMES), *entries(GROUP)]
     return {stage.name: stage for home in homes for stage in _stages_in(home)}
 
 
 def _stages_in(home: ModuleType) -> Iterator[Stage]:
-    """Its own stages, else those of the modules in it: what lies beside a stage is loaded when the stage runs."""
+    """Yield a module's own stages or, if it has none, the stages of the modules in it."""
     own = [value for value in vars(home).values() if isinstance(value, Stage)]
     yield from own
     for module in iter_modules(getattr(home, "__path__", ()) if not own else ()):
@@ -32,7 +32,11 @@ def _stages_in(home: ModuleType) -> Iterator[Stage]:
 
 
 def stage_named(name: str) -> Stage:
-    """The stage of this name.  ConfigError when this version of noisyir has none."""
+    """Return the stage of this name.
+
+    Raises:
+        ConfigError: If this version of noisyir has none.
+    """
     try:
         return known_stages()[name]
     except KeyError as error:
@@ -40,5 +44,5 @@ def stage_named(name: str) -> Stage:
 
 
 def stage_of(settings: Params) -> Stage:
-    """The stage whose settings these are."""
+    """Return the stage that has these settings."""
     return next(stage for stage in known_stages().values() if stage.params is type(settings))

@@ -1,10 +1,7 @@
 """Locks between processes of one machine: flock on a file, which the kernel frees however the holder dies.
 
-Those between machines, on an object store, are leases (`noisyir.engine.remote.leases`).
-
-Waiting for what another process holds: who holds it is told after five seconds and every minute.
-
-It is given up after $NOISYIR_WAIT (`--wait 10m`), if that is set.
+Whoever waits learns who holds the lock after five seconds and then every minute, and gives up after $NOISYIR_WAIT
+(`--wait 10m`) if that is set.  Locks between machines are leases (`noisyir.engine.remote.leases`).
 """
 
 import fcntl
@@ -27,10 +24,11 @@ from noisyir.base.errors import StoreError
 
 @contextmanager
 def held(path: Path, *, shared: bool = False, wait: float | None = None) -> Iterator[bool]:
-    """Hold a lock, once it is free; yields whether another process had to be waited for.
+    """Hold a lock as soon as it is free; yields whether another process had to be waited for.
 
-    shared: beside others that share it.  wait: seconds after which StoreError is raised; None: as $NOISYIR_WAIT says,
-    else never.
+    Args:
+        shared: Share the lock with others that share it.
+        wait: Seconds after which StoreError is raised; None: $NOISYIR_WAIT, or never.
     """
     with _one_of([path], shared=shared, wait=wait) as (_, waited):
         yield waited > ASK_AGAIN / 2
@@ -38,21 +36,21 @@ def held(path: Path, *, shared: bool = False, wait: float | None = None) -> Iter
 
 @contextmanager
 def held_one_of(paths: Sequence[Path]) -> Iterator[int]:
-    """Hold the first of these locks that is free, once one is; yields its place among them.  StoreError as `held`."""
+    """Hold the first of these locks that becomes free; yields its index."""
     with _one_of(paths, shared=False, wait=None) as (index, _):
         yield index
 
 
 @contextmanager
 def held_if_free(path: Path) -> Iterator[bool]:
-    """Hold a lock if nobody does; yields whether that is so."""
+    """Hold a lock if no one does; yields whether it is held now."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as handle:
         yield _take(handle)
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process of this machine holds a lock."""
+    """Return whether a process of this machine holds a lock."""
     try:
         with path.open("r+") as handle:
             return not _take(handle)
@@ -62,7 +60,7 @@ def is_held(path: Path) -> bool:
 
 @contextmanager
 def _one_of(paths: Sequence[Path], *, shared: bool, wait: float | None) -> Iterator[tuple[int, float]]:
-    """Hold one of these locks; yields which, and the seconds that it was waited for."""
+    """Hold one of these locks; yields its index and the seconds waited."""
     patience = WaitNotice(lambda: {path.name: _holder(path) for path in paths}, wait)
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +84,7 @@ def _take(handle: IO[str], *, shared: bool = False) -> bool:
 
 
 def _sign(handle: IO[str]) -> None:
-    """Leave a word for those that wait."""
+    """Write who holds the lock, for those who wait."""
     handle.seek(0)
     handle.truncate()
     handle.write(json.dumps(about_this_process()))
@@ -118,13 +116,13 @@ current_run: ContextVar[str | None] = ContextVar("current_run", default=None)
 
 
 def about_this_process() -> dict[str, Any]:
-    """A holder's note to those that wait for it."""
+    """Return a holder's note for those who wait."""
     since = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
     return {"host": socket.gethostname(), "pid": os.getpid(), "since": since, "run": current_run.get()}
 
 
 def holder_in(text: str | bytes) -> str:
-    """Who left these words, for a person."""
+    """Return who wrote a note, in words."""
     try:
         about = json.loads(text)
         run = f", for the run {about['run']}" if about.get("run") else ""
@@ -134,10 +132,11 @@ def holder_in(text: str | bytes) -> str:
 
 
 class WaitNotice:
-    """How long something has been waited for, and who was told of it.
+    """Measures a wait, reports who is waited for, and gives up in time.
 
-    holders: asked when it is told: by name of what is waited for, who holds it.
-    wait: seconds after which it is given up; None: as $NOISYIR_WAIT says, else never.
+    Args:
+        holders: Returns, by name of the lock, who holds it.
+        wait: Seconds after which to give up; None: $NOISYIR_WAIT, or never.
     """
 
     def __init__(self, holders: Callable[[], Mapping[str, str]], wait: float | None) -> None:
@@ -147,11 +146,15 @@ class WaitNotice:
 
     @property
     def waited(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since the wait began."""
         return time.monotonic() - self._began
 
     def wait_a_moment(self, seconds: float | None = None) -> None:
-        """Wait, and now and then tell for whom.  StoreError once it was long enough."""
+        """Wait a moment, and report now and then who is waited for.
+
+        Raises:
+            StoreError: If the wait has lasted long enough.
+        """
         if self.waited >= self._most:
             raise StoreError("engine.waited_gave_up", state=self._state(" is locked by ", " and "), most=self._most)
         if self.waited >= (self._told + _NEXT_WORD if self._told else _FIRST_WORD):

@@ -1,4 +1,4 @@
-"""A build's account of itself, and the small reference by which stages hand artifacts to each other."""
+"""A build's own record, and the small reference by which stages pass artifacts to each other."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ _SEAL = "sha256"
 
 @dataclass(frozen=True)
 class Ref:
-    """One artifact of one build: small, and all that stages hand to each other."""
+    """One artifact of one build: small, and all that stages pass to each other."""
 
     artifact: str
     stage: str
@@ -26,13 +26,13 @@ class Ref:
 
     @property
     def path(self) -> str:
-        """Where the artifact lies, relative to the store's root."""
+        """Path of the artifact relative to the store's root."""
         return f"{self.stage}/{self.key}/{self.build}/{self.artifact}"
 
 
 @dataclass(frozen=True)
 class Contents:
-    """Contents of one artifact of a build; `files` maps a relative path to (bytes, sha256)."""
+    """Contents of one artifact; `files` maps a relative path to (bytes, sha256)."""
 
     version: int
     digest: str
@@ -42,10 +42,12 @@ class Contents:
 
 @dataclass(frozen=True)
 class Meta:
-    """A build's own account of itself, stored beside its data as `_meta.json`.
+    """A build's own record, stored next to its data as `_meta.json`.
 
-    params: all settings, defaults included; in_key: those that are in the key, because they differ from the defaults.
-    checked: Whether the inputs' digests were checked when they were opened.
+    Attributes:
+        params: All settings, defaults included.
+        in_key: Settings that are in the key because they differ from the defaults.
+        checked: Whether the inputs' digests were checked when they were opened.
     """
 
     stage: str
@@ -66,21 +68,21 @@ class Meta:
 
     @property
     def result(self) -> str:
-        """The result in a few words for people, where the stage noted one."""
+        """The result in a few words, if the stage noted one."""
         return str(self.notes.get("result", ""))
 
     def ref(self, artifact: str) -> Ref:
-        """The reference to one of the build's artifacts."""
+        """Return the reference to one of the build's artifacts."""
         return Ref(artifact, self.stage, self.key, self.build, self.artifacts[artifact].digest)
 
     def input_refs(self) -> Iterator[tuple[str, Ref]]:
-        """(input name or name.label, reference) of every artifact that the build was made from."""
+        """Return (input name or name.label, reference) of every artifact that the build was made from."""
         for name, value in self.inputs.items():
             yield from _refs_in(name, value)
 
     @property
     def folder(self) -> str:
-        """Where the build lies, relative to the store's root."""
+        """Folder of the build relative to the store's root."""
         return f"{self.stage}/{self.key}/{self.build}"
 
     @property
@@ -89,12 +91,16 @@ class Meta:
         return sum(size for contents in self.artifacts.values() for size, _ in contents.files.values())
 
     def to_json(self) -> str:
-        """The text of `_meta.json`."""
+        """Return the text of `_meta.json`."""
         return sealed({"format": 1, **asdict(self)})
 
     @classmethod
     def from_json(cls, text: str) -> "Meta":
-        """Inverse of `to_json`; ValueError or KeyError when the text is not a meta, or not as it was written."""
+        """Return the meta of a text.
+
+        Raises:
+            ValueError, KeyError: If the text is not a meta, or has changed since it was written.
+        """
         fields = unsealed(text)
         if fields.pop("format") != 1:
             raise ValueError("unknown format")
@@ -116,12 +122,12 @@ def _refs_in(name: str, value: Any) -> Iterator[tuple[str, Ref]]:
 
 
 def canonical_json(value: Any) -> str:
-    """The one JSON text of a value: sorted keys, no spaces, NaN refused."""
+    """Return the one JSON text of a value: sorted keys, no spaces, NaN refused."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def sealed(fields: Mapping[str, Any]) -> str:
-    """A JSON text that carries its own digest."""
+    """Return a JSON text that contains its own digest."""
     as_read = json.loads(json.dumps(fields, allow_nan=False))  # in which every key is a text
     return json.dumps({**as_read, _SEAL: _seal(as_read)}, indent=2, sort_keys=True)
 
@@ -143,7 +149,7 @@ def _seal(fields: Mapping[str, Any]) -> str:
 
 
 def input_digests(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The content digests behind a build's recorded inputs: what must be equal for the build to be a hit."""
+    """Return the content digests of recorded inputs: they must be equal for a build to be reused."""
     return {name: _digest_of(value) for name, value in inputs.items()}
 
 
@@ -156,13 +162,13 @@ def _digest_of(value: Any) -> Any:
 
 
 def sha256_file(handle: Any) -> str:
-    """Hex digest of an open binary file, which is closed."""
+    """Return the hex digest of an open binary file, and close it."""
     with handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def contents_of(folder: Path, version: int, rows: int | None) -> Contents:
-    """The account of an artifact's finished folder: every file's size and digest, and one digest over them."""
+    """Return the contents of an artifact's finished folder: each file's size and digest, and one digest over all."""
     files = {
         path.relative_to(folder).as_posix(): (path.stat().st_size, sha256_file(path.open("rb")))
         for path in sorted(folder.rglob("*"))

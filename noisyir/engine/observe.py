@@ -1,4 +1,4 @@
-"""Observers of a run: one protocol, kept by terminals, MLflow and Prefect alike."""
+"""Observers of a run: terminals, MLflow and Prefect follow one protocol."""
 
 from collections.abc import Callable, Sequence
 from threading import RLock
@@ -40,7 +40,7 @@ class _Forwarder(Observer):
 
 
 class Relay(_Forwarder):
-    """Passes a stage's events on as (name, values), for an observer in another process; its failure goes by itself."""
+    """Passes a stage's events as (name, values) to an observer in another process, except its failure."""
 
     def __init__(self, tell: Callable[[tuple[str, tuple[Any, ...]]], None]) -> None:
         self._tell = tell
@@ -51,7 +51,7 @@ class Relay(_Forwarder):
 
 
 class ObserverGroup(_Forwarder):
-    """Passes every event to each of several observers, in order; to one at a time, whatever thread it comes from."""
+    """Passes every event to several observers in order, to one at a time from whatever thread."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self.observers = observers

@@ -1,4 +1,4 @@
-"""Errors of other libraries and of the machine, as one line with a remedy: the one place that knows of them."""
+"""Errors of other libraries and of the machine as one line with a remedy; no other module knows them."""
 
 import errno
 import re
@@ -19,7 +19,7 @@ _NO_MEMORY = re.compile(
 
 @dataclass(frozen=True)
 class _Advice:
-    """The meaning of a kind of error, with a remedy."""
+    """The meaning of a kind of error, and its remedy."""
 
     kind: type[NoisyirError]
     means: str
@@ -80,7 +80,7 @@ _UNEXPECTED = _Advice(
 
 
 def in_our_words(error: BaseException) -> NoisyirError:
-    """The error as one line: what it means, what was said, and what to do; one of ours as it is."""
+    """Return the error as one line: its meaning, its own text and the remedy; noisyir's own errors are unchanged."""
     if isinstance(error, NoisyirError):
         return error
     advice = next((found for one in _chain(error) if (found := _known(one)) is not None), _UNEXPECTED)
@@ -88,17 +88,17 @@ def in_our_words(error: BaseException) -> NoisyirError:
 
 
 def is_from_outside(error: BaseException) -> bool:
-    """Whether it is known what the error means, so that it is no fault of noisyir's own."""
+    """Return whether the meaning of the error is known, so that noisyir is not at fault."""
     return any(_known(one) is not None for one in _chain(error))
 
 
 def is_lack_of_memory(error: BaseException) -> bool:
-    """Whether the machine has too little memory, and nothing is wrong with the data or the model."""
+    """Return whether the machine has too little memory and data and model are fine."""
     return any(_known(one) is _MEMORY for one in _chain(error))
 
 
 def one_line(error: BaseException) -> str:
-    """An error's text without passwords and line ends; of a stranger's its type, too, and no more than helps."""
+    """Return an error's text without passwords and line ends, shortened; with its type if it is not noisyir's own."""
     said = without_password(" ".join(str(error).split()))
     if said and isinstance(error, NoisyirError):
         return said
@@ -108,12 +108,12 @@ def one_line(error: BaseException) -> str:
 
 
 def without_password(text: str) -> str:
-    """The text, less the user and password of every address in it: for messages and links."""
+    """Return a text without the user and password of its addresses."""
     return re.sub(r"(\w://)[^/\s]*@", r"\1", text)
 
 
 def _known(error: BaseException) -> _Advice | None:
-    """The known meaning of one error; None for one that could be anything."""
+    """Return the known meaning of one error; None if it could mean anything."""
     if _FULL.search(str(error)):
         return _DISK_FULL
     if isinstance(error, OSError) and error.errno is not None and error.errno in _BY_NUMBER:
@@ -128,7 +128,7 @@ def _known(error: BaseException) -> _Advice | None:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error, then what it was raised from, and so on."""
+    """Yield an error, then the error that it was raised from, and so on."""
     seen = set[int]()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -140,7 +140,7 @@ _NOTE = "traceback in "
 
 
 def keep_traceback(home: Path, name: str, error: BaseException) -> Path | None:
-    """Write an error's traceback to `home/logs/name.log`, and note on the error where it is; None where that fails."""
+    """Write an error's traceback to `home/logs/name.log` and note the path on the error; None if that fails."""
     path = home / "logs" / f"{name}.log"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -152,11 +152,11 @@ def keep_traceback(home: Path, name: str, error: BaseException) -> Path | None:
 
 
 def traceback_of(error: BaseException) -> str:
-    """An error's traceback, with those of what it was raised from and of other processes."""
+    """Return an error's traceback, with the tracebacks of its causes and of other processes."""
     return without_password("".join(traceback.format_exception(error)))
 
 
 def kept_at(error: BaseException) -> str | None:
-    """The file that holds an error's traceback; None where none was kept."""
+    """Return the file with an error's traceback; None if none was kept."""
     notes = [note for note in getattr(error, "__notes__", ()) if note.startswith(_NOTE)]
     return notes[-1].removeprefix(_NOTE) if notes else None

@@ -1,7 +1,7 @@
-"""A plan is a pipeline written down before anything runs: its steps, their keys, and what depends on what.
+"""A plan: a pipeline written down before anything runs, with its steps, their keys and their dependencies.
 
-A pipeline adds its steps to a `Plan`; the local engine, the Prefect flow and the dry run all work from that one list,
-so the graph is stated once and choosing part of it (`--to`, `--only`) is done once.
+The local engine, the Prefect flow and the dry run all work from this one list of steps, and part of it (`--to`,
+`--only`) is chosen here only.
 """
 
 import hashlib
@@ -29,7 +29,9 @@ T = TypeVar("T")
 class Plan:
     """The steps of one pipeline, in an order in which they can run.
 
-    seed, scope: of the steps added from now on; the scope stands before their labels.
+    Attributes:
+        seed: Seed of steps added from now on.
+        scope: Prefix of the labels of steps added from now on.
     """
 
     seed: int
@@ -48,10 +50,10 @@ class Plan:
         /,
         **inputs: str | Ref | Output | Mapping[str, Output] | None,
     ) -> Outputs:
-        """Add a call of `stage`; None leaves an optional input out.  Returns its outputs by artifact name.
+        """Add a call of `stage` and return its outputs by artifact name.
 
-        A Ref is an artifact that is in the store already, such as a model that an earlier run trained.
-        A call that the plan has already, under whatever label, is not added again: its outputs come back.
+        A Ref is an artifact in the store, such as a model that an earlier run trained.  None omits an optional input.
+        A call that the plan has already, under any label, is not added again: its outputs are returned.
         """
         given = {name: value for name, value in inputs.items() if value is not None}
         _check_inputs(stage, given)
@@ -72,7 +74,7 @@ class Plan:
 
     @contextmanager
     def seeded(self, seed: int) -> Iterator[None]:
-        """Give the steps added meanwhile this seed."""
+        """Give this seed to the steps added meanwhile."""
         before, self.seed = self.seed, seed
         try:
             yield
@@ -84,7 +86,11 @@ class Plan:
         self.results.update(results)
 
     def named(self, name: str) -> list[Step]:
-        """The steps called `name`, or whose stage is.  ConfigError, with a suggestion, when there is none."""
+        """Return the steps of this name, or of the stage of this name.
+
+        Raises:
+            ConfigError: If there is none; the text suggests a name.
+        """
         if found := [step for step in self.steps if name in (step.name, step.stage.name)]:
             return found
         known = list(dict.fromkeys([step.stage.name for step in self.steps] + [step.name for step in self.steps]))
@@ -93,7 +99,7 @@ class Plan:
         )
 
     def upto(self, names: Collection[str]) -> set[str]:
-        """The names of these steps and of all that they need."""
+        """Return the names of these steps and of all that they need."""
         needed = {step.name for name in names for step in self.named(name)}
         for step in reversed(self.steps):
             if step.name in needed:
@@ -103,14 +109,18 @@ class Plan:
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice of part of a plan to run, and of steps to rebuild although they are there."""
+    """Which steps of a plan to run, and which to rebuild although they are there."""
 
     to: str | None = None
     only: str | None = None
     refresh: tuple[str, ...] = ()
 
     def selected(self, plan: Plan) -> set[str]:
-        """Names of the steps to run.  ConfigError for a stage that the plan does not have."""
+        """Return the names of the steps to run.
+
+        Raises:
+            ConfigError: If the plan does not have a named stage.
+        """
         if self.only and self.to:
             raise ConfigError("engine.only_exclude_each_other")
         if self.only:
@@ -118,7 +128,7 @@ class Choice:
         return plan.upto([self.to]) if self.to else {step.name for step in plan.steps}
 
     def refreshed(self, plan: Plan) -> set[str]:
-        """Names of the steps to rebuild."""
+        """Return the names of the steps to rebuild."""
         return {step.name for name in self.refresh for step in plan.named(name)}
 
 
@@ -126,7 +136,7 @@ _IN_STEP = "in step "
 
 
 class Ahead(NamedTuple):
-    """A step that a run has still to do; of its inputs those are references whose makers have ended."""
+    """A step still to run; inputs are references if their makers have ended."""
 
     step: Step
     inputs: PlannedInputs
@@ -146,12 +156,16 @@ def execute(
     at_once: int = 1,
     then: Callable[[Step, Result], None] = lambda step, result: None,
 ) -> dict[str, Result]:
-    """Run the chosen steps through `run_step(step, inputs, refresh)`; results by step name, in the plan's order.
+    """Run the chosen steps through `run_step(step, inputs, refresh)` and return results by step name, in plan order.
 
-    at_once: steps at work at the same time; more than one are called in threads, each with a copy of this context.
-    The first that fails stops the run: those at work are finished, no more are begun, and its error is raised.
-    then: is told of each step that has ended well; what it raises stops the run, too.
-    A step that was not chosen but is needed must be in the store: StoreError names the command that builds it.
+    The first failure stops the run: running steps are finished, no more are begun, and its error is raised.
+
+    Args:
+        at_once: Number of steps that run at the same time, in threads with a copy of this context if more than one.
+        then: Called with each step that has ended well; an error that it raises stops the run, too.
+
+    Raises:
+        StoreError: If a step is needed, not chosen and not in the store; the text names the command that builds it.
     """
     selected, refreshed = choice.selected(plan), choice.refreshed(plan)
     waiting = [step for step in plan.steps if step.name in selected]
@@ -176,7 +190,7 @@ def execute(
 
 
 def failed_step(error: BaseException) -> str | None:
-    """The step in which `execute` met the error; None for one that came from elsewhere."""
+    """Return the step in which `execute` met the error; None if it came from elsewhere."""
     notes = [note.removeprefix(_IN_STEP) for note in getattr(error, "__notes__", ()) if note.startswith(_IN_STEP)]
     return notes[0] if notes else None
 
@@ -186,7 +200,7 @@ def _ahead(waiting: Sequence[Step], done: Mapping[str, Result], refreshed: set[s
 
 
 def filled(inputs: PlannedInputs, done: Mapping[str, Result]) -> PlannedInputs:
-    """Inputs with references to what has been made in place of outputs; those of steps that are not done stay."""
+    """Return inputs with references in place of outputs of steps that are done."""
 
     def ref(output: Output) -> Ref | Output:
         return done[output.step].meta.ref(output.artifact) if output.step in done else output
@@ -195,7 +209,7 @@ def filled(inputs: PlannedInputs, done: Mapping[str, Result]) -> PlannedInputs:
 
 
 def resolved(inputs: PlannedInputs, done: Mapping[str, Result]) -> Inputs:
-    """The same where all that they need is done."""
+    """Return inputs as references; all that they need is done."""
 
     def ref(output: Output) -> Ref:
         return done[output.step].meta.ref(output.artifact)
@@ -211,7 +225,7 @@ def _run_named(
     then: Callable[[Step, Result], None],
     rest: Callable[[], list[Ahead]],
 ) -> Result:
-    """Run the step; an error says in which step it came up."""
+    """Run the step; an error notes its step."""
     ahead.set(rest)
     try:
         result = run_step(step, inputs, refresh)
@@ -223,7 +237,7 @@ def _run_named(
 
 
 def _ready(waiting: list[Step], selected: set[str], done: Mapping[str, Result]) -> list[Step]:
-    """The waiting steps of which every input that this run makes is there."""
+    """Return the waiting steps that have all inputs made by this run."""
     return [
         step
         for step in waiting
@@ -232,7 +246,7 @@ def _ready(waiting: list[Step], selected: set[str], done: Mapping[str, Result]) 
 
 
 def _collect(at_work: dict[Future[Result], str], done: dict[str, Result], when: str) -> None:
-    """Move what has ended from `at_work` to `done`, once there is some; raise the error of the first that failed."""
+    """Move ended steps from `at_work` to `done`; raise the error of the first that failed."""
     ended = wait(at_work, return_when=when).done
     names = {future: at_work.pop(future) for future in list(at_work) if future in ended}
     done.update({name: future.result() for future, name in names.items() if future.exception() is None})
@@ -256,7 +270,7 @@ def _in_a_thread(call: Callable[[], Result]) -> Future[Result]:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The state of one step in a dry run: reuse the build `meta`, build it, or pass it by."""
+    """State of one step in a dry run: reuse the build `meta`, build it, or skip it."""
 
     step: Step
     state: Literal["cached", "would run", "not chosen"]
@@ -264,9 +278,9 @@ class Forecast:
 
 
 def forecast(plan: Plan, choice: Choice, store: Store) -> list[Forecast]:
-    """The dry run: the state of every step, from keys and the store alone.
+    """Return the state of every step from keys and the store only.
 
-    A step behind one that would run is `would run` too, although equal bytes may in the end leave it cached.
+    A step after one that would run `would run`, too, although equal bytes may leave it cached.
     """
     selected, refreshed = choice.selected(plan), choice.refreshed(plan)
     done: dict[str, Result] = {}
@@ -285,7 +299,7 @@ def forecast(plan: Plan, choice: Choice, store: Store) -> list[Forecast]:
 
 
 def resolve(step: Step, plan: Plan, store: Store, done: dict[str, Result]) -> Inputs:
-    """References for a step's planned inputs, from the results so far or from the store."""
+    """Return references for a step's planned inputs, from the results so far or from the store."""
 
     def ref(output: Output) -> Ref:
         if output.step not in done:
@@ -321,7 +335,7 @@ def _check_inputs(stage: Stage, given: PlannedInputs) -> None:
 
 
 def key_of(stage: Stage, params: Params, seed: int | None, inputs: PlannedInputs | Inputs) -> str:
-    """32 hex digits: a pure hash of what decides the step's result, the same for planned and for resolved inputs."""
+    """Return 32 hex digits: a pure hash of all that decides the step's result."""
     described = {
         "stage": stage.name,
         "version": stage.version,

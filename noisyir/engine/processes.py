@@ -1,4 +1,4 @@
-"""Processes that work as one: begun together, ended together, and the first failure told as its cause."""
+"""Processes that work as one: they begin and end together, and the first failure is reported as the cause."""
 
 import os
 import pickle
@@ -23,7 +23,7 @@ _GRACE = 3.0  # seconds in which the cause of a lost peer comes to light
 
 
 class PeerLostError(NoisyirError):
-    """A process could not reach the others: seldom the cause of a failure, mostly what follows from one."""
+    """A process could not reach the others: mostly a consequence of another failure, seldom its cause."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,16 @@ class _Member:
 
 
 def run_together(target: Callable[..., None], count: int, arguments: Sequence[Any], hear: Tell) -> None:
-    """Run `target(rank, tell, *arguments)` in `count` new processes, until all have returned.
+    """Run `target(rank, tell, *arguments)` in `count` new processes until all have returned.
 
-    target: a module's function; what it passes to `tell` arrives at `hear`, here.
-    The first failure ends them all: its error is raised here, or, where a process was killed, a NoisyirError says so.
-    They end with this process, too, however it dies.
+    The first failure ends all processes.  They also end with this process, however it dies.
+
+    Args:
+        target: Function of a module.
+        hear: Called here with each value that the target passes to `tell`.
+
+    Raises:
+        NoisyirError: If a process was killed.  Another error is raised as it was.
     """
     context = get_context("spawn")
     crew: list[_Member] = []
@@ -69,9 +74,9 @@ def run_together(target: Callable[..., None], count: int, arguments: Sequence[An
 
 
 class Helpers:
-    """Processes that stay, each for one call after another; a context manager, with which they end.
+    """Processes that stay, each for one call after another; a context manager that ends them.
 
-    Several threads may call at once: each call has a process to itself, an idle one or a new one.
+    Several threads may call at once: each call has an idle or a new process to itself.
     """
 
     def __init__(self) -> None:
@@ -79,10 +84,15 @@ class Helpers:
         self._all: list[_Helper] = []
 
     def call(self, what: str, target: Callable[..., Any], arguments: Sequence[Any], hear: Tell) -> Any:
-        """The return value of `target(tell, *arguments)` in another process; its error is raised here.
+        """Return `target(tell, *arguments)` of another process, or raise its error here.
 
-        target: a module's function; what it passes to `tell` arrives at `hear`, here, before this returns.
-        NoisyirError, which names `what` it did, when the process was killed.
+        Args:
+            what: Names the work in an error.
+            target: Function of a module.
+            hear: Called here, before this returns, with each value that the target passes to `tell`.
+
+        Raises:
+            NoisyirError: If the process was killed.
         """
         try:
             helper = self._idle.pop()
@@ -110,7 +120,7 @@ class _Helper:
         theirs.close()  # so that our end tells when the process is gone
 
     def call(self, what: str, target: Callable[..., Any], arguments: Sequence[Any], hear: Tell) -> Any:
-        """As `Helpers.call`; after an error the process is ended, for who knows what it left there."""
+        """Call as `Helpers.call`; after an error the process is ended, because its state is unknown."""
         try:
             self._pipe.send((target, arguments))
             while not isinstance(message := self._next(what), _Returned):
@@ -134,14 +144,14 @@ class _Helper:
             ) from None
 
     def end(self) -> None:
-        """Kill the process, whatever it does."""
+        """Kill the process."""
         self._process.kill()
         self._process.join()
         self._pipe.close()
 
 
 def end_with_parent() -> None:
-    """Have this process end when the one that began it is killed: it would wait for work for ever."""
+    """Make this process end if its parent is killed: it would wait for work for ever."""
 
     def watch() -> None:
         parent = parent_process()
@@ -180,7 +190,7 @@ def _serve(pipe: Connection) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """The error with its traceback as a note; in words where it cannot travel."""
+    """Return the error with its traceback as a note; in words if it cannot be pickled."""
     error.add_note("".join(traceback.format_exception(error)))
     try:
         pickle.loads(pickle.dumps(error))
@@ -190,7 +200,7 @@ def _portable(error: Exception) -> Exception:
 
 
 def _follow(crew: list[_Member], hear: Tell) -> None:
-    """Pass on what the crew tells until all have returned; raise the first cause of failure."""
+    """Pass on what the processes tell until all have returned; raise the first cause of failure."""
     at_work, lost, deadline = list(crew), None, 0.0
     while at_work:
         left = None if lost is None else max(0.0, deadline - time.monotonic())
@@ -210,7 +220,7 @@ def _follow(crew: list[_Member], hear: Tell) -> None:
 
 
 def _news(member: _Member, hear: Tell) -> tuple[Exception | None, bool]:
-    """Hear what a process has told since; (why it failed, if it did; whether it has ended)."""
+    """Pass on what a process has told; returns why it failed, if it did, and whether it has ended."""
     code = member.process.exitcode  # before its last words are read, which then are all
     try:
         while member.pipe.poll():
@@ -225,7 +235,7 @@ def _news(member: _Member, hear: Tell) -> tuple[Exception | None, bool]:
 
 
 def _killed(rank: int, code: int) -> NoisyirError:
-    """The meaning of an exit without a word, with a remedy."""
+    """Return the error for a process that ended without a word."""
     return NoisyirError("engine.process_rank_others_were", rank=rank, how_it_ended=_how_it_ended(code))
 
 

@@ -1,4 +1,4 @@
-"""Where a build's bytes came from: code and package versions, and digests of raw input."""
+"""Where a build's bytes came from: versions of code and packages, and digests of raw input."""
 
 import hashlib
 import platform
@@ -30,7 +30,7 @@ _RECORDED = (
 
 @cache
 def package_versions() -> dict[str, str]:
-    """Versions of the installed packages that can change an artifact's bytes, and of Python."""
+    """Return versions of Python and of the installed packages that can change an artifact's bytes."""
     found = {"python": platform.python_version()}
     for name in _RECORDED:
         try:
@@ -42,7 +42,7 @@ def package_versions() -> dict[str, str]:
 
 @cache
 def git_commit() -> str | None:
-    """The commit of the checkout that this code runs from, `+` when it has changes; None outside a checkout."""
+    """Return the commit of this checkout, with `+` if it has changes; None outside a checkout."""
     here = Path(__file__).resolve().parents[2]
     if not (here / ".git").exists():
         return None
@@ -57,7 +57,7 @@ def git_commit() -> str | None:
 
 
 def files_digest(root: Path, files: Iterable[Path]) -> str:
-    """One sha256 over the names (relative to root) and contents of files, in sorted order."""
+    """Return one sha256 over names (relative to root) and contents of files, in sorted order."""
     ordered = sorted(files)
     return remembered(ordered, f"digest below {root.absolute()}", partial(_digest, root, ordered))
 
@@ -73,9 +73,13 @@ def _digest(root: Path, files: Sequence[Path]) -> str:
 
 
 def lineage(store: Store, refs: Iterable[Ref], gone: Callable[[Ref], None] | None = None) -> list[Meta]:
-    """Every build behind these artifacts, each once, inputs before what was made from them.
+    """Return every build behind these artifacts once, inputs before what was made from them.
 
-    gone: told of artifacts of which the store has nothing any more; StoreError for such a one without it.
+    Args:
+        gone: Called with artifacts that the store no longer has.
+
+    Raises:
+        StoreError: If the store no longer has an artifact and `gone` is not given.
     """
     ordered: dict[tuple[str, str], Meta] = {}
 
@@ -100,9 +104,9 @@ def lineage(store: Store, refs: Iterable[Ref], gone: Callable[[Ref], None] | Non
 
 @contextmanager
 def without_inputs() -> Iterator[dict[str, None]]:
-    """Plan although raw data or weights are not there: their digest is ABSENT.  Yields what is wrong, each once.
+    """Plan although raw data or weights are missing: their digest is ABSENT.  Yields each fault once.
 
-    For plans that are looked at and not run: a run needs the digests and fails early.
+    Such a plan can be shown, not run: a run needs the digests and fails early.
     """
     said: dict[str, None] = {}
     token = _absences.set(said)
@@ -113,7 +117,7 @@ def without_inputs() -> Iterator[dict[str, None]]:
 
 
 def may_be_absent(digest: Callable[P, str]) -> Callable[P, str]:
-    """A function that digests raw input: under `without_inputs` it gives ABSENT instead of raising DataError."""
+    """Return a function that digests raw input, or returns ABSENT under `without_inputs` if that raises DataError."""
 
     @wraps(digest)
     def found(*args: P.args, **kwargs: P.kwargs) -> str:

@@ -1,4 +1,4 @@
-"""Records beside the builds: one of each pipeline run, and the log of decisions on registered models."""
+"""Records next to the builds: one of each pipeline run, and the log of decisions on registered models."""
 
 import json
 import logging
@@ -21,7 +21,7 @@ log = logging.getLogger("noisyir")
 
 
 class Records:
-    """Small JSON files in one folder of a store, each whole or not there."""
+    """Small JSON files in one folder of a store, each whole or absent."""
 
     folder: ClassVar[str]
 
@@ -30,7 +30,7 @@ class Records:
         self._base = f"{root.path}/{self.folder}"
 
     def damaged(self) -> dict[str, str]:
-        """By path relative to the root, why a record cannot be read."""
+        """Return, by path relative to the root, why a record cannot be read."""
         found = {}
         for path in self._paths():
             try:
@@ -42,7 +42,7 @@ class Records:
         return found
 
     def set_aside(self, record: str) -> None:
-        """Rename a damaged record, so that it is one no more; a person may still read what is left of it."""
+        """Rename a damaged record, so that it no longer counts and people can still read the rest of it."""
         path = f"{self._root.path}/{record}"
         self._root.fs.mv(path, f"{path}.damaged")
 
@@ -50,13 +50,17 @@ class Records:
         return dict(unsealed(self._root.fs.cat_file(path)))
 
     def _paths(self, ending: str = ".json") -> list[str]:
-        """Paths of records, newest first."""
+        """Return paths of records, newest first."""
         fs = self._root.fs
         found = fs.ls(self._base, detail=False) if fs.isdir(self._base) else []
         return sorted((path for path in found if path.endswith(ending)), reverse=True)
 
     def _write(self, name: str, record: Mapping[str, Any], *, replace: bool) -> None:
-        """Whole or not at all, for others read it at any time.  FileExistsError unless it may be replaced."""
+        """Write a record as a whole, because others read it at any time.
+
+        Raises:
+            FileExistsError: If it is there and may not be replaced.
+        """
         data, path, fs = sealed(record).encode(), f"{self._base}/{name}.json", self._root.fs
         if not self._root.is_local:  # object stores have no folders, and a silent one would be asked for one at length
             fs.pipe_file(path, data, mode="overwrite" if replace else "create")
@@ -77,11 +81,11 @@ class RunRecords(Records):
     folder = ".runs"
 
     def record(self, name: str, record: Mapping[str, Any]) -> None:
-        """Keep what one run used and made, in place of what was known of it before."""
+        """Record what one run used and made, in place of its earlier record."""
         self._write(name, record, replace=True)
 
     def set_progress(self, run: str, now: Mapping[str, Any] | None) -> None:
-        """Say what a run is at; None: nothing any more.  It is only looked at: what cannot be written is left."""
+        """Write how far a run is; None removes it.  A failure to write is ignored, because progress is only shown."""
         path = f"{self._base}/{run}.now"
         try:
             if now is None:
@@ -93,7 +97,7 @@ class RunRecords(Records):
                 raise
 
     def progress(self, run: str) -> dict[str, Any]:
-        """The last word of a run on how far it is; empty where it said nothing."""
+        """Return how far a run last said it was; empty if it said nothing."""
         try:
             found = json.loads(self._root.fs.cat_file(f"{self._base}/{run}.now"))
         except (OSError, ValueError):
@@ -101,21 +105,21 @@ class RunRecords(Records):
         return found if isinstance(found, dict) else {}
 
     def in_progress(self) -> dict[str, str | None]:
-        """The runs that said how far they are and did not end, with the machine of each, where its record tells."""
+        """Return the runs that wrote progress and did not end, with the machine of each if its record says so."""
         found = [path.rpartition("/")[2].removesuffix(".now") for path in self._paths(".now")]
         hosts = {run.get("id"): run.get("host") for run in self.all()} if found else {}
         return {run: hosts.get(run) for run in found}
 
     def new_id(self, name: str, now: datetime) -> str:
-        """A name for the record of a run that begins now, which sorts behind those of all earlier runs."""
+        """Return a name for a run that begins now; it sorts after those of all earlier runs."""
         return f"{stamp(now, after=next(iter(self.ids()), ''))}-{name}"
 
     def ids(self) -> list[str]:
-        """The names of the records, newest first."""
+        """Return the names of the records, newest first."""
         return [path.rpartition("/")[2].removesuffix(".json") for path in self._paths()]
 
     def all(self) -> list[dict[str, Any]]:
-        """The records, newest first, without those that cannot be read, which are told of."""
+        """Return the readable records, newest first; others are reported."""
         records = []
         for path in self._paths():
             try:
@@ -129,19 +133,27 @@ class RunRecords(Records):
 
 
 class PromotionLog(Records):
-    """Decisions on registered models, of which nothing is ever changed: one file each."""
+    """Decisions on registered models, one file each; a decision is never changed."""
 
     folder = ".promotions"
 
     def record(self, name: str, record: Mapping[str, Any]) -> None:
-        """Add a decision.  StoreError where there is one of this name."""
+        """Add a decision.
+
+        Raises:
+            StoreError: If there is one of this name.
+        """
         try:
             self._write(name, record, replace=False)
         except FileExistsError as error:
             raise StoreError("engine.json_already_no_decision", base=self._base, name=name) from error
 
     def all(self) -> list[dict[str, Any]]:
-        """The decisions, newest first.  StoreError for a damaged line."""
+        """Return the decisions, newest first.
+
+        Raises:
+            StoreError: If a line is damaged.
+        """
         decisions = []
         for path in self._paths():
             try:
@@ -158,7 +170,11 @@ _OF_STEP = ("stage", "key", "build", "cached")
 
 
 def _run_of(record: Any) -> dict[str, Any]:
-    """A run's record that has what its readers ask for.  ValueError for JSON of another shape."""
+    """Return a run's record with all that its readers need.
+
+    Raises:
+        ValueError: If the JSON has another shape.
+    """
     if not isinstance(record, dict):
         raise ValueError(f"it is no object but {type(record).__name__}")
     if wrong := [name for name, kind in _OF_RUN.items() if not isinstance(record.get(name), kind)]:
@@ -173,7 +189,7 @@ def _run_of(record: Any) -> dict[str, Any]:
 
 
 def stamp(now: datetime, after: str) -> str:
-    """The time as a name, or where clocks went back a later one: it sorts behind `after`, if that is such a name."""
+    """Return the time as a name; if clocks went back, a later one that sorts after `after`."""
     with suppress(ValueError):
         latest = datetime.strptime(after[:_STAMP_LENGTH], _STAMP).replace(tzinfo=UTC)
         now = max(now, latest + timedelta(microseconds=1))

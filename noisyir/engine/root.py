@@ -1,4 +1,4 @@
-"""Where a store lies: a folder or an fsspec URL, and the folder of this machine beside it."""
+"""The root of a store: a folder or an fsspec URL, and the local folder next to it."""
 
 import hashlib
 import os
@@ -18,7 +18,9 @@ _LOCAL = ("file://", "local://")
 class Root:
     """A store's root: its file system and its path there.
 
-    url: as it was named.  home: noisyir's folder on this machine.
+    Attributes:
+        url: Name as it was given.
+        home: noisyir's folder on this machine.
     """
 
     url: str
@@ -28,23 +30,27 @@ class Root:
 
     @classmethod
     def at(cls, url: str, home: Path) -> "Root":
-        """The root at a folder or URL.  StoreError when it cannot be opened."""
+        """Open the root at a folder or URL.
+
+        Raises:
+            StoreError: If it cannot be opened.
+        """
         return cls(url, home, *_open_root(url))
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a folder of this machine, where a rename publishes."""
+        """Whether it is a local folder, in which a rename publishes."""
         return "file" in self.fs.protocol
 
     @cached_property
     def scratch(self) -> Path:
-        """Local folder for what is not yet published; on the store's own disk where that is possible."""
+        """Local folder for unpublished files, on the store's own disk if possible."""
         if self.is_local:
             return Path(self.path)
         return self.home / "remote" / hashlib.sha256(self.url.encode()).hexdigest()[:16]
 
     def glob(self, pattern: str) -> list[str]:
-        """Paths that the pattern names, of parts that do not begin with a dot."""
+        """Return paths that match the pattern, without parts that begin with a dot."""
         if self.is_local:  # a folder's own name may hold what patterns are made of
             paths = [path.as_posix() for path in Path(self.path).glob(pattern)]
         else:
@@ -52,12 +58,12 @@ class Root:
         return [path for path in paths if "/." not in path[len(self.path) :]]
 
     def below(self, path: str) -> str:
-        """A path as it is relative to the root."""
+        """Return a path relative to the root."""
         return path[len(self.path) + 1 :]
 
 
 def flush_to_disk(path: Path) -> None:
-    """Return when a file or folder is on the disk."""
+    """Return once a file or folder is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -66,9 +72,9 @@ def flush_to_disk(path: Path) -> None:
 
 
 def _matching(fs: Any, folder: str, part: str, *rest: str) -> Iterator[str]:
-    """Paths below a folder whose parts are these; `*` is any that does not begin with a dot.
+    """Yield paths below a folder that match these parts; `*` matches parts without a leading dot.
 
-    fsspec's own `glob` takes a folder whose listing fails for an empty one; this raises what the file system raises.
+    fsspec's own `glob` treats a folder that cannot be listed as empty; this raises the file system's error.
     """
     if part != "*":
         path = f"{folder}/{part}"
@@ -88,7 +94,11 @@ def _matching(fs: Any, folder: str, part: str, *rest: str) -> Iterator[str]:
 
 
 def _open_root(url: str) -> tuple[Any, str]:
-    """The file system of a store's URL, and the root in it.  StoreError when it cannot be opened."""
+    """Return the file system of a store's URL, and the root in it.
+
+    Raises:
+        StoreError: If it cannot be opened.
+    """
     import fsspec
     from fsspec.asyn import AsyncFileSystem
 

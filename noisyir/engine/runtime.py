@@ -14,7 +14,7 @@ from noisyir.engine.locks import held_one_of
 
 
 class FanOut(Params):
-    """Who does the shards of stages that are maps over shards, and, with several steps at once, whole steps."""
+    """Who makes shards of stages that map over them and, with several steps at once, whole steps."""
 
     engine: Literal["none", "ray"] = Field("none", description="none: the process that runs the stage")
     workers: PositiveInt = Field(2, description="of a cluster started here for the run; one that is there has its own")
@@ -23,7 +23,7 @@ class FanOut(Params):
 
 
 class Runtime(Params):
-    """The machine, not the method: nothing here changes results but by rounding, so nothing here enters a key."""
+    """Settings of the machine: they change results by rounding only, so they are in no key."""
 
     device: str = Field("auto", description="cpu, cuda, cuda:1, ...; auto takes a GPU when there is one")
     threads: PositiveInt | None = Field(None, description="CPU threads; null: all")
@@ -43,20 +43,20 @@ class Runtime(Params):
 
     @property
     def cpu_threads(self) -> int:
-        """How many CPU threads to use: as many as were asked for, else as there are cores."""
+        """Return the number of CPU threads to use: as set, or one a core."""
         return self.threads or os.cpu_count() or 1
 
 
 def default_home() -> Path:
-    """`$NOISYIR_HOME`, or `.noisyir` in the current folder."""
+    """Return `$NOISYIR_HOME`, or `.noisyir` in the current folder."""
     return Path(os.environ.get("NOISYIR_HOME", ".noisyir")).absolute()
 
 
 @contextmanager
 def own_device(runtime: Runtime, home: Path) -> Iterator[Runtime]:
-    """The settings with a GPU that is this stage's alone, once one is free; as they are where no GPU is meant.
+    """Yield settings with a GPU that only this stage uses, once one is free; unchanged if no GPU is meant.
 
-    auto and cuda take the first GPU that is free, cuda:1 that one, and several `processes` the first so many.
+    auto and cuda take the first free GPU, cuda:1 that one, and several `processes` the first n.
     """
     kind, _, number = runtime.device.partition(":")
     names = _gpus() if kind in ("auto", "cuda") else []
@@ -76,19 +76,19 @@ def own_device(runtime: Runtime, home: Path) -> Iterator[Runtime]:
 
 @contextmanager
 def free_device(home: Path, names: Sequence[str]) -> Iterator[int]:
-    """Hold the first of these devices that nobody holds, waiting for one; yields its place among them."""
+    """Hold the first free device of these, waiting for one; yields its index."""
     with held_one_of([home / "devices" / f"{socket.gethostname()}-{name}" for name in names]) as index:
         yield index
 
 
 def _gpus() -> list[str]:
-    """The GPUs that torch sees here, by names that other processes of this machine know them by, too."""
+    """Return the GPUs that torch sees, by names that are the same in all processes of this machine."""
     import torch
 
     return device_names(torch.cuda.device_count(), os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
 def device_names(count: int, visible: str | None) -> list[str]:
-    """Names of the first `count` devices: what CUDA_VISIBLE_DEVICES calls them, or their numbers."""
+    """Return names of the first `count` devices: as CUDA_VISIBLE_DEVICES names them, or their numbers."""
     names = [name.strip() for name in (visible or "").split(",") if name.strip()]
     return [f"gpu-{name}" for name in (names or [str(number) for number in range(count)])[:count]]

@@ -1,4 +1,4 @@
-"""A stage is declared once; Python, the command line and Prefect all run that declaration through `run_stage`."""
+"""A stage is declared once; Python, the command line and Prefect run that declaration through `run_stage`."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ Spread = Callable[["Job[Any]", Piecewise[Any], Mapping[str, Any]], Iterator[Made
 
 
 class SplitCounts(NamedTuple):
-    """How many queries data has in each split, and how many training pairs."""
+    """Numbers of queries in each split, and of training pairs."""
 
     queries: Mapping[str, int]
     training_pairs: int
@@ -40,19 +40,20 @@ class SplitCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage: its name, its inputs and outputs, and its work.  Bump `version` when its results change.
+    """A stage: its name, its inputs and outputs, and its work.  Raise `version` when its results change.
 
-    optional_writes: extra outputs, written if `when(params)`; older builds without them stay valid.
-    stream: what its random numbers are drawn under, where that is not its name: a renamed stage draws as before.
-    seeded: whether it makes random choices; the experiment's seed enters the key of such a stage only.
-    raw: inputs from outside the store, by name: what digests their content for the key; None where there is none.
-    pool: where the stage belongs when there are several kinds of workers: `driver` for what takes seconds.
-    spreads: whether it hands its work out by `Job.spread`, and does little itself where an engine takes it.
-    ready: raises what would make the stage fail later for want of something on this machine; cheap.
-    fits: the same for want of something in the data, which then has just been read.
-    story: what a build did about wrong labels, in sentences for the page of a model that comes from it.
-    learners: its learners on texts of full length, from its settings and those of the models that it starts from, by
-    input; a dry run has them take a step without memory.
+    Attributes:
+        optional_writes: Extra outputs, written if `when(params)`; older builds without them stay valid.
+        stream: Name that its random numbers are drawn under, if not its own: a renamed stage draws as before.
+        seeded: Whether it makes random choices; only then the experiment's seed enters the key.
+        raw: Functions that digest inputs from outside the store for the key, by name; None if there is none.
+        pool: Kind of worker for the stage; `driver` if it takes seconds.
+        spreads: Whether it hands its work to `Job.spread` and does little itself.
+        ready: Raises if something on this machine is missing that the stage needs later; cheap.
+        fits: Raises if something in the data is missing that the stage needs; called once the data was read.
+        story: Sentences on what a build did about wrong labels, for the page of a model made from it.
+        learners: Its learners on texts of full length, from its settings and those of its start models by input; a dry
+            run makes them take a step without memory.
     """
 
     name: str
@@ -74,23 +75,27 @@ class Stage:
     learners: Callable[[Any, Mapping[str, Any]], Sequence[Any]] | None = None
 
     def outputs(self, params: Params) -> dict[str, Artifact]:
-        """All that a call with these settings writes."""
+        """Return all that a call with these settings writes."""
         return {**self.writes, **(self.optional_writes if self.optional_writes and self.when(params) else {})}
 
     def digests(self, params: Params) -> dict[str, str]:
-        """Digests of the raw inputs as they are now.  NoisyirError where one is missing or of another kind."""
+        """Return digests of the raw inputs as they are now.
+
+        Raises:
+            NoisyirError: If one is missing or of another kind.
+        """
         found = {name: digest(located(params)) for name, digest in self.raw.items()}
         return {name: value for name, value in found.items() if value is not None}
 
     def check_ready(self, params: Params) -> None:
-        """Ask `ready`, where there is one."""
+        """Call `ready`, if there is one."""
         if self.ready:
             self.ready(located(params))
 
 
 @dataclass(frozen=True)
 class Output:
-    """An artifact that a step will have written: known by its key before it exists."""
+    """An artifact that a step will have written; its key is known before it exists."""
 
     step: str
     stage: str
@@ -104,7 +109,7 @@ PlannedInputs = Mapping[str, str | Ref | Output | Mapping[str, Ref | Output]]
 
 @dataclass(frozen=True)
 class Step:
-    """One call of a stage in a plan.  `name` is the stage's, with `@label` where a pipeline calls it repeatedly."""
+    """One call of a stage in a plan; its name is the stage's, with `@label` if a plan calls the stage repeatedly."""
 
     name: str
     stage: Stage
@@ -114,7 +119,7 @@ class Step:
     key: str
 
     def outputs_needed(self) -> Iterator[Output]:
-        """The earlier steps' outputs that this step reads."""
+        """Return the outputs of earlier steps that this step reads."""
         for value in self.inputs.values():
             if isinstance(value, Output):
                 yield value
@@ -123,36 +128,38 @@ class Step:
 
 
 class Observer:
-    """Follows a pipeline run; what a class does not override does nothing."""
+    """Follows a run; a method that a class does not override does nothing."""
 
     def planned(self, steps: Sequence[Step]) -> None:
-        """The steps of a run, before the first begins."""
+        """Receive the steps of a run, before the first begins."""
 
     def started(self, step: Step) -> None:
-        """A stage begins to execute (not called for cached ones)."""
+        """Receive a stage that begins to execute (cached stages do not)."""
 
     def progress(self, step: Step, done: int, total: int | None, unit: str) -> None:
-        """`done` of `total` units are finished; total is None while unknown."""
+        """Receive how many of `total` units are finished; total is None while unknown."""
 
     def metric(self, step: Step, name: str, value: float, at: int) -> None:
-        """A value measured inside a stage, such as the training loss, at training step `at`."""
+        """Receive a value measured inside a stage at training step `at`, such as the loss."""
 
     def finished(self, step: Step, meta: Meta, cached: bool) -> None:
-        """The stage's artifacts are in the store."""
+        """Receive a stage with its artifacts in the store."""
 
     def said(self, step: Step, text: str) -> None:
-        """Something for people to read, in one line or several, such as who did which part of the work."""
+        """Receive a text for people, of one line or several, such as who did which part of the work."""
 
     def failed(self, step: Step, error: BaseException) -> None:
-        """The stage raised; the run ends."""
+        """Receive a stage that raised; the run ends."""
 
 
 @dataclass
 class Job(Generic[P]):
-    """One execution of a stage: its settings, its declared inputs, and where its results go.
+    """One execution of a stage: its settings, its declared inputs, and the places of its results.
 
-    written: rows by output, None where it is no table.  spreader: the engine's way to do work in other processes.
-    builds: whether this process makes the build, and not a part of its work for another one.
+    Attributes:
+        written: Rows by output; None if it is no table.
+        spreader: The engine's way to do work in other processes.
+        builds: Whether this process makes the build, and not a part of another's.
     """
 
     step: Step
@@ -170,47 +177,48 @@ class Job(Generic[P]):
     _keep_again: float = 0.0
 
     def __post_init__(self) -> None:
-        """Find what was fetched into the store, where settings name it and it is not on this machine."""
+        """Resolve settings that name fetched files that are missing on this machine."""
         with self.store.fetched.as_source():
             self.params = located(self.params)
 
     # Inputs -------------------------------------------------------------------------------------------------
 
     def has(self, name: str) -> bool:
-        """Whether an optional input was given."""
+        """Return whether an optional input was given."""
         return name in self.inputs
 
     def table(self, name: str) -> pa.Table:
-        """The declared columns of an input, whole."""
+        """Return the declared columns of an input, whole."""
         return self._read(self._ref(name), self.step.stage.reads[name].columns)
 
     def tables(self, name: str) -> dict[str, pa.Table]:
-        """The declared columns of every table of a labelled input, in the pipeline's order."""
+        """Return the declared columns of every table of a labelled input, in the plan's order."""
         columns = self.step.stage.reads[name].columns
         return {label: self._read(ref, columns) for label, ref in self.refs(name).items()}
 
     def batches(self, name: str, rows: int = 65536, skip: int = 0) -> Iterator[pa.RecordBatch]:
-        """The declared columns of an input as a stream, but for `skip` batches: memory does not grow with the table."""
+        """Yield the declared columns of an input after the first `skip` batches, in constant memory."""
         columns = self.step.stage.reads[name].columns
         return self.store.builds.batches(self._ref(name), columns, rows, skip)
 
     def batches_in(self, name: str, rows: int) -> int:
-        """How many batches that stream has, without reading it."""
+        """Return the number of batches of an input, without reading it."""
         return batches_in(self.store.fs, self.store.builds.parts(self._ref(name)), rows)
 
     def rows(self, name: str) -> int:
-        """How many rows an input table has, without reading it."""
+        """Return the number of rows of an input, without reading it."""
         return self.store.builds.contents(self._ref(name)).rows or 0
 
     def folder(self, name: str, inside: str = "") -> Path:
-        """A local folder with the files of an input such as an index or a model; read only.
+        """Return a local, read-only folder with the files of an input such as an index or a model.
 
-        inside: a folder or a file in it, which alone is copied where a store is elsewhere.
+        Args:
+            inside: Folder or file in it; only this is copied from a remote store.
         """
         return self.store.builds.folder(self._ref(name), inside)
 
     def refs(self, name: str) -> dict[str, Ref]:
-        """The references behind a labelled input."""
+        """Return the references behind a labelled input."""
         value = self.inputs.get(name, {})
         assert isinstance(value, Mapping)
         return dict(value)
@@ -228,10 +236,12 @@ class Job(Generic[P]):
     def spread(
         self, function: Piecewise[T], items: Mapping[str, T], *, total: int | None = None, unit: str = "rows"
     ) -> Iterator[Path]:
-        """The tables that `function(job, some items)` yields, one for each, as Parquet parts in the order of `items`.
+        """Write the tables that `function(job, items)` yields, one an item, as Parquet parts in the order of `items`.
 
-        function: a module's, called here, or by the engine in other processes and on other machines.  items: by the
-        name of the shard that is made of each; shards that are there are not made again.  total: rows of all shards.
+        Args:
+            function: Function of a module, called here or by the engine in other processes and machines.
+            items: Items by the name of their shard; shards that exist are not made again.
+            total: Rows of all shards.
         """
         there = self.shards.there(items)
         done = sum(shard.rows for shard in there.values())
@@ -247,39 +257,39 @@ class Job(Generic[P]):
 
     @cached_property
     def shards(self) -> Shards:
-        """Where they come to lie: in the store."""
+        """Return the job's shards in the store."""
         return Shards(self.store, self.work, keeps=self.builds)
 
     # Results ------------------------------------------------------------------------------------------------
 
     @contextmanager
     def writer(self, name: str) -> Iterator[TableWriter]:
-        """A context manager that writes an output table part by part."""
+        """Return a context manager that writes an output table part by part."""
         stage = self.step.stage
         with TableWriter(stage.outputs(self.params)[name], self.staging / name, stage.name) as out:
             yield out
         self.written[name] = out.rows
 
     def write(self, name: str, table: pa.Table) -> None:
-        """Write an output table whole."""
+        """Write an output table as a whole."""
         with self.writer(name) as out:
             out.append(table)
 
     def new_folder(self, name: str) -> Path:
-        """An empty folder that becomes the output `name`, for artifacts that are files and not a table."""
+        """Return an empty folder that becomes the output `name`, for artifacts of files."""
         path = self.staging / name
         path.mkdir()
         self.written[name] = None
         return path
 
     def note(self, name: str, value: Any) -> None:
-        """Keep a fact (JSON) about this build in its meta: counts, versions, decisions."""
+        """Record a fact (JSON) about this build in its meta: counts, versions, decisions."""
         self.notes[name] = value
 
     def keep(self, file: Path) -> None:
-        """Have another machine find a file of `work`, where the store is remote and a killed build may go on there.
+        """Let another machine continue from a file of `work` if the store is remote and this one is killed.
 
-        For files that are written anew again and again: it takes at most a tenth of the time between two calls.
+        For files that are rewritten often: it takes at most a tenth of the time between two calls.
         """
         if time.monotonic() >= self._keep_again:
             began = time.monotonic()
@@ -289,7 +299,7 @@ class Job(Generic[P]):
     # While working ------------------------------------------------------------------------------------------
 
     def rng(self, *purpose: str | int) -> "np.random.Generator":
-        """A generator that depends on the seed, the stage and `purpose`, and on nothing else."""
+        """Return a generator that depends only on the seed, the stage and `purpose`."""
         import hashlib
 
         import numpy as np
@@ -304,7 +314,7 @@ class Job(Generic[P]):
         self.observer.progress(self.step, done, total, unit)
 
     def say(self, text: str) -> None:
-        """Tell the observer something for people to read."""
+        """Tell the observer a text for people."""
         self.observer.said(self.step, text)
 
     def metric(self, name: str, value: float, at: int) -> None:
@@ -313,7 +323,11 @@ class Job(Generic[P]):
 
     @property
     def outputs(self) -> dict[str, tuple[int, int | None]]:
-        """(schema version, rows) of every output; AssertionError when the stage forgot one."""
+        """Return (schema version, rows) of every output.
+
+        Raises:
+            AssertionError: If the stage forgot one.
+        """
         writes = self.step.stage.outputs(self.params)
         assert set(self.written) == set(writes), (
             f"{self.step.stage.name} wrote {set(self.written)}, declared {set(writes)}"
@@ -327,7 +341,7 @@ def made_here(job: Job[Any], function: Piecewise[Any], items: Mapping[str, Any])
 
 
 def told(note: str, text: str, meta: Meta, store: Store) -> Iterator[str]:
-    """The text, filled with the note, where the build has it: its entries by name, or the one value it is."""
+    """Yield the text filled with a build's note, by the names of its entries or as one value, if the build has it."""
     if note in meta.notes:
         found = meta.notes[note]
         yield text.format(**found) if isinstance(found, Mapping) else text.format(found)

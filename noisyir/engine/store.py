@@ -27,8 +27,12 @@ from noisyir.engine.work import WorkFolders
 class Store:
     """All that noisyir keeps, under a local folder or an fsspec URL.
 
-    builds: artifacts by stage and key.  runs, promotions: records.  locks: who builds what.  work: builds in progress.
-    fetched: models and data sets from outside.
+    Attributes:
+        builds: Artifacts by stage and key.
+        runs, promotions: Records.
+        locks: Who builds what.
+        work: Builds in progress.
+        fetched: Models and data sets from outside.
     """
 
     def __init__(self, root: str | Path, *, home: Path) -> None:
@@ -41,31 +45,31 @@ class Store:
 
     @property
     def url(self) -> str:
-        """As it was named."""
+        """Name as it was given."""
         return self._root.url
 
     @property
     def home(self) -> Path:
-        """Noisyir's folder on this machine."""
+        """noisyir's folder on this machine."""
         return self._root.home
 
     @property
     def fs(self) -> Any:
-        """The file system that it lies in."""
+        """The store's file system."""
         return self._root.fs
 
     @property
     def root(self) -> str:
-        """Its path there."""
+        """Path in the file system."""
         return self._root.path
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a folder of this machine."""
+        """Whether it is a local folder."""
         return self._root.is_local
 
     def damaged_records(self) -> dict[str, str]:
-        """By path relative to the root, why a run's record or a decision cannot be read."""
+        """Return, by path relative to the root, why a run's record or a decision cannot be read."""
         return {**self.runs.damaged(), **self.promotions.damaged()}
 
     def check_writable(self) -> None:
@@ -79,7 +83,7 @@ class Store:
             raise StoreError("engine.cannot_write_store_name", url=self.url, error=error) from error
 
     def check_readable(self) -> None:
-        """Tell a store, or a part of one, that this user may not read from one that is empty."""
+        """Distinguish a store that this user may not read, also in part, from an empty one."""
         try:
             if self.is_local:
                 deque(os.walk(self.root, onerror=_raise), maxlen=0)
@@ -90,9 +94,10 @@ class Store:
 
 
 def open_store(url: str | None) -> Store:
-    """The store at a folder or URL; None: $NOISYIR_STORE, or the one in noisyir's home.
+    """Open the store at a folder or URL; None: $NOISYIR_STORE, or the one in noisyir's home.
 
-    StoreError where a remote one does not answer.
+    Raises:
+        StoreError: If a remote store does not answer.
     """
     home = default_home()
     store = Store(url or os.environ.get("NOISYIR_STORE") or home / "store", home=home)

@@ -1,4 +1,4 @@
-"""Who may build a key, and who uses a store: locks of this machine's processes, and leases where machines share it."""
+"""Who may build a key and who uses a store: local locks, and leases if machines share the store."""
 
 import errno
 import logging
@@ -29,7 +29,7 @@ class StoreLocks:
 
     @cached_property
     def _leases(self) -> Leases | None:
-        """Leases of an object store whose server knows conditional writes; None where locks of this home must do."""
+        """Return leases of an object store with conditional writes; None if local locks must do."""
         if self._root.is_local:
             return None
         files = conditional_files(self._root.fs)
@@ -48,10 +48,7 @@ class StoreLocks:
 
     @contextmanager
     def held(self, stage: str, key: str) -> Iterator[bool]:
-        """Hold the build of a key, on all machines that use the store; yields whether another had to be waited for.
-
-        All: where the store is a folder, those that share it with its locks; on S3 those that reach it.
-        """
+        """Hold the build of a key on all machines that use the store; yields whether another had to be waited for."""
         name = f"{stage}-{key}"
         with file_held(self.file(stage, key)) as waited:
             if self._leases is None:
@@ -61,21 +58,21 @@ class StoreLocks:
                 yield waited or waited_there
 
     def is_held(self, stage: str, key: str) -> bool:
-        """Whether a process holds the lock: of this machine, or, where the store has leases, of any."""
+        """Return whether a process holds the lock: of this machine or, with leases, of any."""
         if is_file_held(self.file(stage, key)):
             return True
         return self._leases is not None and self._leases.is_held(f"{stage}-{key}")
 
     @property
     def everywhere(self) -> bool:
-        """Whether a lock is seen from every machine that uses the store, and not from that of its holder alone."""
+        """Return whether every machine that uses the store sees its locks."""
         return self._leases is not None
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Keep others from deleting builds; runs hold it together.
+        """Keep others from deleting builds; several runs hold it together.
 
-        A store that this user may only read is used without: the lock is a file in it.
+        A store that this user may only read is used without it, because the lock is a file in the store.
         """
         with ExitStack() as stack:
             try:
@@ -89,9 +86,10 @@ class StoreLocks:
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        """Be the only one at work on the store.
+        """Be the only user of the store.
 
-        StoreError when others are: at once, or when they still are after the time that $NOISYIR_WAIT sets.
+        Raises:
+            StoreError: If others use it: at once, or after $NOISYIR_WAIT.
         """
         wait = None if WAIT in os.environ else 0.0
         with file_held(self._root.scratch / ".locks" / _STORE, wait=wait) as waited:
@@ -110,16 +108,20 @@ class StoreLocks:
             del self._held[name]
 
     def check_alone(self) -> None:
-        """LeaseLostError where this process was to be alone, and another has taken that over."""
+        """Check that this process is still alone.
+
+        Raises:
+            LeaseLostError: If another machine has taken the lease over.
+        """
         if lease := self._held.get(_STORE):
             lease.check()
 
     def lease(self, name: str) -> Lease | None:
-        """The lease of this name, where this object holds it."""
+        """Return the lease of this name, if this object holds it."""
         return self._held.get(name)
 
     def sweep(self) -> None:
-        """Delete locks of runs that have ended, and leases that nobody holds."""
+        """Delete locks of runs that have ended, and leases that no one holds."""
         for path in self._root.scratch.glob(".locks/run-*"):  # of a run, whose id is never locked again
             with held_if_free(path) as free:
                 if free:
@@ -128,5 +130,5 @@ class StoreLocks:
             self._leases.sweep()
 
     def file(self, stage: str, key: str) -> Path:
-        """The file that is locked on this machine."""
+        """Return the local lock file."""
         return self._root.scratch / ".locks" / f"{stage}-{key}"

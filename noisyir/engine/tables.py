@@ -21,7 +21,7 @@ FLOAT = pa.float32()
 
 
 class TableWriter:
-    """Writes one artifact's rows, part after part, checking each against the contract."""
+    """Writes one artifact's rows part by part, and checks each part against the contract."""
 
     def __init__(self, artifact: Artifact, folder: Path, writer: str) -> None:
         self.artifact, self.folder, self.writer = artifact, folder, writer
@@ -30,14 +30,18 @@ class TableWriter:
         folder.mkdir(parents=True, exist_ok=True)
 
     def append(self, table: pa.Table) -> None:
-        """Write one part.  SchemaError when a column is missing, null, of another type or not finite."""
+        """Write one part.
+
+        Raises:
+            SchemaError: If a column is missing, null, of another type or not finite.
+        """
         table = conform(self.artifact, table, self.writer)
         write_part(table, self.folder / f"part-{len(self._keys):05d}.parquet")
         self._keys.append(table.select(list(self.artifact.key)))
         self.rows += table.num_rows
 
     def adopt(self, part: Path) -> None:
-        """Take in a part that `write_part` made earlier, on the same disk: a shard."""
+        """Take a part that `write_part` made earlier on the same disk: a shard."""
         table = pq.read_table(part, columns=list(self.artifact.key))
         (self.folder / f"part-{len(self._keys):05d}.parquet").hardlink_to(part)  # which stays, for a run that dies now
         self._keys.append(table)
@@ -59,7 +63,7 @@ class TableWriter:
 
 
 def _check_key(artifact: Artifact, table: pa.Table) -> None:
-    """Refuse a table in which two rows have the same key; the message shows one such key."""
+    """Refuse a table in which two rows have the same key; the error shows one such key."""
     counts = table.group_by(list(artifact.key)).aggregate([([], "count_all")])
     repeated = counts.filter(pc.greater(counts["count_all"], 1))
     if repeated.num_rows:
@@ -78,7 +82,11 @@ def write_part(table: pa.Table, path: Path) -> None:
 
 
 def conform(artifact: Artifact, table: pa.Table, writer: str) -> pa.Table:
-    """The table with the contract's columns in the contract's order and types; SchemaError where that fails."""
+    """Return the table with the contract's columns in its order and types.
+
+    Raises:
+        SchemaError: If that fails.
+    """
     if missing := [name for name in artifact.columns if name not in table.column_names]:
         raise SchemaError(
             "engine.lacks_found_rebuild_noisyir",
@@ -114,28 +122,28 @@ def _refuse_nan(artifact: Artifact, name: str, column: pa.ChunkedArray) -> None:
 
 
 def listed(values: npt.NDArray[Any], kind: pa.DataType = FLOAT) -> pa.ListArray:
-    """The rows of a matrix as lists."""
+    """Return the rows of a matrix as lists."""
     offsets = np.arange(len(values) + 1, dtype=np.int32) * values.shape[1]
     return pa.ListArray.from_arrays(offsets, pa.array(values.ravel(), kind))
 
 
 def matrix(lists: pa.ChunkedArray) -> npt.NDArray[np.float64]:
-    """Lists of one length as the rows of a matrix, the inverse of `listed`; no rows where there is no list."""
+    """Return lists of one length as rows of a matrix, the inverse of `listed`; no rows if there is no list."""
     return np.asarray(pc.list_flatten(lists).to_numpy(), np.float64).reshape(len(lists), -1 if len(lists) else 0)
 
 
 def pair_ids(table: pa.Table) -> list[tuple[str, str]]:
-    """(query_id, doc_id) of every row."""
+    """Return (query_id, doc_id) of every row."""
     return list(zip(table["query_id"].to_pylist(), table["doc_id"].to_pylist(), strict=True))
 
 
 def semi_join(pairs: pa.Table, others: pa.Table) -> npt.NDArray[np.bool_]:
-    """Whether each row of `pairs` has a (query_id, doc_id) that `others` have, too."""
+    """Return, for each row of `pairs`, whether `others` has its (query_id, doc_id)."""
     return np.asarray(pc.is_valid(rows_in(others, pairs, PAIR_KEY)).to_numpy(zero_copy_only=False))
 
 
 def rows_in(right: pa.Table, left: pa.Table, key: Sequence[str]) -> pa.Int64Array:
-    """For each row of `left` the number of the first row of `right` that has its key; null where none has."""
+    """Return, for each row of `left`, the number of the first row of `right` with its key; null if there is none."""
     if len(key) == 1:
         return pc.index_in(left[key[0]], value_set=right[key[0]].combine_chunks()).cast(pa.int64()).combine_chunks()
     names = list(key)
@@ -146,12 +154,12 @@ def rows_in(right: pa.Table, left: pa.Table, key: Sequence[str]) -> pa.Int64Arra
 
 
 def aligned(left: pa.Table, right: pa.Table, key: Sequence[str]) -> pa.Table:
-    """For each row of `left` the row of `right` with its key, null where there is none."""
+    """Return, for each row of `left`, the row of `right` with its key; null if there is none."""
     return right.take(rows_in(right, left, key)).combine_chunks()
 
 
 def beside(left: pa.Table, right: pa.Table, key: Sequence[str]) -> pa.Table:
-    """`left` with the other columns of `right`, null where `right` does not have a row's key."""
+    """Return `left` with the other columns of `right`; null if `right` does not have a row's key."""
     found = aligned(left, right, key)
     for name in found.column_names:
         left = left if name in key else left.append_column(name, found[name])
@@ -159,14 +167,18 @@ def beside(left: pa.Table, right: pa.Table, key: Sequence[str]) -> pa.Table:
 
 
 def read_parts(fs: object, paths: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
-    """All rows of these columns (None: of every column), in order.  StoreError when a part is not Parquet."""
+    """Return all rows of these columns (None: every column), in order.
+
+    Raises:
+        StoreError: If a part is not Parquet.
+    """
     return pa.concat_tables([_open(fs, path).read(columns=columns and list(columns)) for path in paths])
 
 
 def stream_parts(
     fs: object, paths: Sequence[str], columns: Sequence[str] | None, rows: int, skip: int = 0
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of at most `rows` rows, in order, but for the first `skip`; memory does not grow with the table."""
+    """Yield batches of at most `rows` rows, in order, after the first `skip`; memory does not grow with the table."""
     for path in paths:
         if skip and skip >= (whole := _batches(fs, path, rows)):
             skip -= whole
@@ -179,17 +191,17 @@ def stream_parts(
 
 
 def batches_in(fs: object, paths: Sequence[str], rows: int) -> int:
-    """How many batches `stream_parts` gives: no batch has rows of two parts."""
+    """Return how many batches `stream_parts` yields: no batch has rows of two parts."""
     return sum(_batches(fs, path, rows) for path in paths)
 
 
 def _batches(fs: object, path: str, rows: int) -> int:
-    """By the end of the file alone: what is in an object store is not copied for that."""
+    """Return the number of batches from the end of the file only: a file in an object store is not copied for it."""
     return -(-int(_parquet(path, fs).metadata.num_rows) // rows)
 
 
 def _groups_from(metadata: pq.FileMetaData, rows: int, skip: int) -> tuple[list[int], int]:
-    """The row groups to read for batches from number `skip` on, and how many batches lie before these groups."""
+    """Return the row groups to read for batches from number `skip` on, and the number of batches before them."""
     begins, start, passed = 0, 0, 0
     for group in range(metadata.num_row_groups):
         if begins % rows == 0 and begins <= skip * rows:
@@ -199,7 +211,7 @@ def _groups_from(metadata: pq.FileMetaData, rows: int, skip: int) -> tuple[list[
 
 
 def regrouped(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """The same rows in tables of `rows` rows, but for the last; never an empty one."""
+    """Yield the same rows in tables of `rows` rows, the last perhaps smaller, none empty."""
     waiting: list[pa.Table] = []
     count = 0
     for table in tables:

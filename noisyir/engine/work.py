@@ -1,4 +1,4 @@
-"""Folders of this machine beside a store: builds in progress, and their checkpoints."""
+"""Local folders next to a store: builds in progress, and their checkpoints."""
 
 import hashlib
 import logging
@@ -23,14 +23,14 @@ class WorkFolders:
         self._root, self._locks = root, locks
 
     def staging(self, stage: str, key: str) -> Path:
-        """An empty folder for a build in progress; call it under the key's lock."""
+        """Return an empty folder for a build in progress; call it under the key's lock."""
         path = self._root.scratch / ".staging" / f"{stage}-{key}"
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True)
         return path
 
     def folder(self, stage: str, key: str, inputs: Mapping[str, Any]) -> Path:
-        """A folder that outlives a killed build of the same key and inputs: shards and checkpoints."""
+        """Return a folder that outlives a killed build of the same key and inputs: shards and checkpoints."""
         tag = hashlib.sha256(canonical_json(input_digests(inputs)).encode()).hexdigest()[:12]
         path = self.named(f"{stage}-{key}-{tag}")
         if not self._root.is_local:
@@ -38,13 +38,13 @@ class WorkFolders:
         return path
 
     def named(self, name: str) -> Path:
-        """The folder of this name that `folder` gives, on this machine."""
+        """Return the local folder of a name that `folder` gave."""
         path = self._root.scratch / ".work" / name
         path.mkdir(parents=True, exist_ok=True)
         return path
 
     def keep(self, work: Path, file: Path) -> None:
-        """Have another machine that goes on with this build find a file of its folder, where the store is remote."""
+        """Let another machine continue this build from a file of its folder, if the store is remote."""
         if not self._root.is_local:
             there = f"{self._root.path}/.work/{work.name}/{file.relative_to(work).as_posix()}"
             self._root.fs.put_file(str(file), there)
@@ -58,7 +58,7 @@ class WorkFolders:
                 self._root.fs.rm(f"{self._root.path}/.work/{work.name}", recursive=True)
 
     def _bring(self, work: Path) -> None:
-        """Take what another machine has left in the store since, if any has; but no shards, which are asked for."""
+        """Take files, except shards, that another machine has left in the store since."""
         base = f"{self._root.path}/.work/{work.name}"
         found = self._root.fs.find(base, detail=True)
         for path, about in ((path, found[path]) for path in found if not path.endswith(SHARD)):
@@ -72,9 +72,10 @@ class WorkFolders:
                 log.info("%s was left in the store by another machine, and is gone on from", file.name)
 
     def remove_leftovers(self, needed: Collection[str] = ()) -> list[Path]:
-        """Delete checkpoints and half builds of keys that nobody is building now, and locks of runs that have ended.
+        """Delete checkpoints and half builds of keys that no one builds now, and locks of runs that have ended.
 
-        needed: keys whose checkpoints stay, for a killed run may go on from them.
+        Args:
+            needed: Keys with checkpoints to keep, because a killed run may continue from them.
         """
         removed = []
         for folder in [*self._root.scratch.glob(".staging/*"), *self._root.scratch.glob(".work/*")]:
@@ -89,7 +90,7 @@ class WorkFolders:
         return removed + self._remove_remote(needed)
 
     def _remove_remote(self, needed: Collection[str]) -> list[Path]:
-        """Remove machines' folders in the store of builds that no run goes on with; nobody builds meanwhile."""
+        """Delete machines' folders in the store for builds that no run continues; no one builds meanwhile."""
         base, fs = f"{self._root.path}/.work", self._root.fs
         if self._root.is_local or not fs.isdir(base):
             return []
@@ -100,7 +101,7 @@ class WorkFolders:
 
 
 def _mark(file: Path) -> Path:
-    """Beside a file that is in the store, too: in what state the store's was when the two were the same."""
+    """Return the file that records the state of the store's copy when the two were last equal."""
     return file.with_name(f".{file.name}.kept")
 
 

@@ -1,4 +1,4 @@
-"""Copies on this machine of what lies in an object store: checked as they come, and bounded."""
+"""Local copies of files in an object store: checked as they arrive, and bounded in size."""
 
 import os
 import shutil
@@ -21,22 +21,23 @@ Fetch = Callable[[str, Path], None]  # a file by its name, to this path
 
 
 class CopiedPart(str):
-    """The path of a Parquet part in an object store, which is read from a copy on this machine.
+    """Path of a Parquet part in an object store that is read from a local copy.
 
-    copied: a folder that has the copy, under the part's own name, while it is opened.
+    Attributes:
+        copied: Context manager that yields a folder with the copy, under the part's own name.
     """
 
     copied: Callable[[], AbstractContextManager[Path]]
 
     def __new__(cls, path: str, copied: Callable[[], AbstractContextManager[Path]]) -> Self:
-        """A text that knows more."""
+        """Make a text with the function that copies it."""
         self = super().__new__(cls, path)
         self.copied = copied
         return self
 
 
 class Copies:
-    """Folders of files, each under a digest; those that were not used for longest make room for new ones.
+    """Folders of files by digest; the least recently used make room for new ones.
 
     All processes of a machine with the same home share them.
     """
@@ -46,7 +47,7 @@ class Copies:
 
     @contextmanager
     def using(self, digest: str, files: Mapping[str, tuple[int, str]], fetch: Fetch) -> Iterator[Path]:
-        """A folder with these files (bytes, sha256), which stays as long as the block; fetched where there is none."""
+        """Yield a folder with these files (bytes, sha256), fetched if needed, which stays during the block."""
         copy, lock = self._folder / digest, self._folder / ".locks" / digest
         while True:
             with held(lock, shared=True):
@@ -70,7 +71,7 @@ class Copies:
         arriving.rename(copy)
 
     def _make_room(self, wanted: int) -> None:
-        """Let go of copies that nobody uses, the longest unused first, until so many bytes fit under the bound."""
+        """Delete copies that no one uses, the least recently used first, until this many bytes fit under the bound."""
         most = _most_bytes() - wanted
         copies = [(path.stat().st_mtime, _size(path), path) for path in self._folder.glob("[!.]*")]
         taken = sum(size for _, size, _ in copies)
@@ -100,9 +101,9 @@ _REMOTE_USUAL = "6"
 
 
 def patient_options(protocol: str) -> dict[str, Any]:
-    """Options of a file system that let it give up what never answers, but where fsspec's own settings have some.
+    """Return options that make a file system give up on a server that never answers, unless fsspec's settings do.
 
-    What answers that it failed is asked three times more, as the makers of S3 ask of its clients.
+    A reported failure is retried three times, as the makers of S3 ask of its clients.
     """
     from fsspec.config import conf
 
@@ -113,9 +114,9 @@ def patient_options(protocol: str) -> dict[str, Any]:
 
 
 def limit_attempts(fs: Any) -> None:
-    """Have s3fs begin anew once, not four times: beneath it the client asks four times whenever it does.
+    """Make s3fs retry once instead of four times: the client below it retries four times whenever it does.
 
-    Nor does it ask leave before it sends: after a server's "100 Continue" aiohttp waits for the answer for ever.
+    It also sends without asking for leave: after a server's "100 Continue" aiohttp waits for the answer for ever.
     """
     if not hasattr(fs, "retries"):
         return
@@ -129,7 +130,11 @@ def limit_attempts(fs: Any) -> None:
 
 
 def check_answers(fs: Any, root: str, url: str) -> None:
-    """StoreError where an object store says nothing in the time for a first answer; what it says is left to others."""
+    """Check that an object store answers at all in the time for a first answer.
+
+    Raises:
+        StoreError: If it says nothing.
+    """
     asking = Thread(target=_ask, args=(fs, root), daemon=True)  # a daemon, for it may never come back
     asking.start()
     asking.join(first_answer_seconds())
@@ -150,5 +155,5 @@ def _ask(fs: Any, root: str) -> None:
 
 
 def first_answer_seconds() -> float:
-    """How long a first answer is waited for."""
+    """Return how long to wait for a first answer."""
     return seconds_of(os.environ.get(SECONDS) or _REMOTE_USUAL)

@@ -1,7 +1,7 @@
-"""Models and data sets from outside, each a build of the stage `fetch`, so that every worker has the same ones.
+"""Models and data sets from outside: builds of the stage `fetch`, so that every worker has the same ones.
 
-A setting that says where raw input lies may name such a set.  On a machine that has nothing of that name the newest
-build of the name stands for it.
+A setting may name such a set in place of a path.  On a machine without a file of that name, the newest build of the
+name is used.
 """
 
 import shlex
@@ -24,7 +24,12 @@ STAGE, FILES = "fetch", "files"  # the stage and its artifact
 
 @dataclass(frozen=True)
 class FetchedSet:
-    """A model or a data set.  files: (bytes, sha256) by path; single: whether it is one file and no folder."""
+    """A model or a data set.
+
+    Attributes:
+        files: (bytes, sha256) by path.
+        single: Whether it is one file and no folder.
+    """
 
     name: str
     source: str
@@ -36,14 +41,14 @@ class FetchedSet:
 
     @classmethod
     def of(cls, meta: Meta) -> Self:
-        """The set that a build of the stage holds."""
+        """Return the set that a build of the stage contains."""
         source, revision = meta.inputs["source"], meta.inputs["revision"] or None
         files = meta.artifacts[FILES].files
         return cls(meta.params["name"], source, revision, meta.created, meta.notes["single"], files, meta.ref(FILES))
 
     @property
     def command(self) -> str:
-        """The command that fetches the same again."""
+        """The command that fetches it again."""
         words = ["noisyir", "fetch", self.source, "--as", self.name, "--again"]
         if self.revision:  # of the Hub, where every model has weights of this kind
             is_model = any(name.endswith(".safetensors") for name in self.files)
@@ -52,23 +57,23 @@ class FetchedSet:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return sum(size for size, _ in self.files.values())
 
 
 class FetchedSets:
-    """The builds of a store that hold what was fetched."""
+    """Builds of a store that contain fetched sets."""
 
     def __init__(self, builds: Builds) -> None:
         self._builds = builds
 
     def be_source(self) -> None:
-        """Have settings that this code meets from now on find what was fetched into this store."""
+        """Resolve settings from now on by this store's fetched sets."""
         _source.set(self)
 
     @contextmanager
     def as_source(self) -> Iterator[None]:
-        """The same for the length of a block."""
+        """Resolve settings by this store's fetched sets during a block."""
         token = _source.set(self)
         try:
             yield
@@ -76,25 +81,29 @@ class FetchedSets:
             _source.reset(token)
 
     def find(self, name: str) -> FetchedSet | None:
-        """The set of this name, where the store has one."""
+        """Return the set of this name, if the store has one."""
         return next(map(FetchedSet.of, self._builds.of_key(STAGE, key_of_name(name))), None)
 
     def newest(self) -> list[Meta]:
-        """The build that each name means."""
+        """Return the newest build of each name."""
         found = {meta.key: meta for meta in reversed(self._builds.of_key(STAGE, "*"))}
         return list(found.values())
 
     def all(self) -> list[FetchedSet]:
-        """All that was fetched, by name."""
+        """Return all fetched sets, by name."""
         return sorted(map(FetchedSet.of, self.newest()), key=lambda one: one.name)
 
     def forget(self, name: str) -> None:
-        """Have the name mean nothing any more."""
+        """Delete a name with its builds."""
         for meta in self._builds.of_key(STAGE, key_of_name(name)):
             self._builds.remove(meta)
 
     def place_of(self, found: FetchedSet) -> Path:
-        """The set's folder on this machine, or its file if it is a single one.  StoreError if it is damaged."""
+        """Return the set's local folder, or its file if it is a single one.
+
+        Raises:
+            StoreError: If it is damaged.
+        """
         try:
             folder = self._builds.folder(found.ref)
         except StoreError as error:
@@ -103,7 +112,7 @@ class FetchedSets:
 
 
 def key_of_name(name: str) -> str:
-    """The key of all builds of a name, wherever they came from."""
+    """Return the key of all builds of a name, wherever they came from."""
     return sha256(f"{STAGE} {name}".encode()).hexdigest()[:32]
 
 
@@ -111,12 +120,12 @@ _source: ContextVar[FetchedSets | None] = ContextVar("source", default=None)
 
 
 def located(params: P) -> P:
-    """Settings in which a place that is not on this machine is that of what was fetched under its name."""
+    """Return settings with each missing path replaced by the fetched files of that name."""
     return with_places(params, here)
 
 
 def here(place: str) -> str:
-    """The place itself, or where it is not on this machine and was fetched, that of the fetched files."""
+    """Return the path itself or, if it is missing here and was fetched, the path of the fetched files."""
     fetched = _source.get()
     try:
         if fetched is None or Path(place).expanduser().exists():

@@ -1,14 +1,12 @@
 """Leases on an object store: locks between machines that share nothing else.
 
-A lease is a small file that its holder writes anew while it lives.  One that was not written for longer than it was
-taken for is dead, by the clock of the store, and whoever wants it takes it over.  Its former holder may be slow rather
-than dead: what it announced to write is barred first, and its next announcement is refused, so that it cannot write
-over who came after it.
+A lease is a small file that its holder rewrites while it lives.  If it was not rewritten for longer than it was taken
+for, by the clock of the store, it is dead and the next machine takes it over.  The former holder may only be slow: the
+write that it announced is barred first, and its next announcement is refused, so it cannot overwrite its successor.
 
-Files of an object store that are written only if they are as the writer believes: what leases are made of.
-
-S3's protocol has this: PUT with If-None-Match makes a file once, with If-Match it replaces what was read and nothing
-newer.  https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
+Conditional writes are what leases rest on: in S3, PUT with If-None-Match creates a file once, and PUT with If-Match
+replaces only the version that was read.
+Source: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 """
 
 import json
@@ -40,11 +38,16 @@ BARRED = b"barred: who announced this file lost its lease before it was written\
 
 
 class LeaseLostError(StoreError):
-    """Another machine took a lease over, because this process had not been heard of for too long."""
+    """Another machine took a lease over, because this process was silent for too long."""
 
 
 class StoredFile(NamedTuple):
-    """A file as it was read.  tag: of these bytes and no others; age: seconds since it was written, by its server."""
+    """A file as it was read.
+
+    Attributes:
+        tag: Identifies these bytes.
+        age: Seconds since it was written, by the server's clock.
+    """
 
     body: bytes
     tag: str
@@ -52,13 +55,13 @@ class StoredFile(NamedTuple):
 
 
 class ConditionalFiles:
-    """Files in an S3 file system of fsspec; no two `body` of one file may ever be equal, for a tag is of the bytes."""
+    """Files in an S3 file system of fsspec; no two bodies of one file may be equal, because a tag is of bytes."""
 
     def __init__(self, fs: Any) -> None:
         self._fs = fs
 
     def read(self, path: str) -> StoredFile | None:
-        """The file; None where there is none."""
+        """Return the file; None if there is none."""
         from fsspec.asyn import sync
 
         bucket, key, _ = self._fs.split_path(path)
@@ -77,15 +80,15 @@ class ConditionalFiles:
         return StoredFile(body, answer["ETag"], (now - answer["LastModified"]).total_seconds())
 
     def create(self, path: str, body: bytes) -> str | None:
-        """Write a file that is not there; its tag, or None where it is."""
+        """Create a file and return its tag; None if it exists."""
         return self._put(path, body, IfNoneMatch="*")
 
     def replace(self, path: str, body: bytes, tag: str) -> str | None:
-        """Write the file in place of the one with this tag; the new tag, or None where it has another now."""
+        """Replace the file with this tag and return the new tag; None if the file has another tag now."""
         return self._put(path, body, IfMatch=tag)
 
     def are_kept_apart(self, path: str) -> bool:
-        """Whether the server heeds the conditions, tried on a file of that name; older ones ignore them in silence."""
+        """Return whether the server heeds the conditions, tried on a file of that name; older ones ignore them."""
         self.create(path, b"tried")
         return self.create(path, b"tried again") is None and self.replace(path, b"tried again", '"0"') is None
 
@@ -102,7 +105,7 @@ class ConditionalFiles:
 
 
 class Lease:
-    """A lease that this process holds, and says so by heartbeats until it ends."""
+    """A lease that this process holds and renews by heartbeats until it ends."""
 
     def __init__(self, files: ConditionalFiles, path: str, home: str, name: str) -> None:
         self._files, self._path, self.name = files, path, name
@@ -112,7 +115,7 @@ class Lease:
         self._one_at_a_time, self._over = Lock(), Event()
 
     def take(self, found: StoredFile | None) -> bool:
-        """Take what is free, or dead; False where another was faster."""
+        """Take a free or dead lease; False if another was faster."""
         if found and (announced := json.loads(found.body).get("announced")):
             self._files.create(announced, BARRED)
         body = self._body()
@@ -121,7 +124,7 @@ class Lease:
         return tag is not None
 
     def beat(self) -> None:
-        """Say every now and then that this process lives; a thread's work."""
+        """Renew the lease now and then; runs in a thread."""
         while not self._over.wait(self._seconds / _BEATS):
             with if_there():
                 self._renew()
@@ -130,12 +133,20 @@ class Lease:
                 return
 
     def announce(self, path: str) -> None:
-        """Say which file is written next, so that who takes the lease over bars it.  LeaseLostError when one has."""
+        """Announce the file that is written next, so that a successor can bar it.
+
+        Raises:
+            LeaseLostError: If there is a successor.
+        """
         self._announced = path
         self.check()
 
     def check(self) -> None:
-        """LeaseLostError where this process holds the lease no more."""
+        """Check that this process still holds the lease.
+
+        Raises:
+            LeaseLostError: If it does not.
+        """
         self._renew()
         if self._lost:
             raise LeaseLostError(
@@ -143,7 +154,7 @@ class Lease:
             )
 
     def end(self) -> None:
-        """Let others have it."""
+        """Release the lease."""
         self._over.set()
         _in_passing(lambda: self._renew(free=True))  # where that fails, it dies by itself
 
@@ -160,9 +171,9 @@ class Lease:
 
 
 class Leases:
-    """The leases of one store, as one home sees them: who asks for one holds the lock of its name in its home.
+    """Leases of one store as one home sees them; a process first holds the lock of a lease's name in its home.
 
-    So a lease of this home whose lock could be had is dead, and is not waited for.
+    So a lease of this home is dead if its lock is free, and no one waits for it.
     """
 
     def __init__(self, files: ConditionalFiles, fs: Any, root: str, home: Path) -> None:
@@ -170,9 +181,10 @@ class Leases:
 
     @contextmanager
     def held(self, name: str, wait: float | None = None) -> Iterator[tuple[Lease, bool]]:
-        """Hold a lease, once it is free; yields it, and whether another home had to be waited for.
+        """Hold a lease as soon as it is free; yields it, and whether another home had to be waited for.
 
-        wait: seconds after which StoreError is raised; None: as $NOISYIR_WAIT says, else never.
+        Args:
+            wait: Seconds after which StoreError is raised; None: $NOISYIR_WAIT, or never.
         """
         lease, patience = Lease(self._files, self._at(name), self._home, name), self._patience([name], wait)
         waited = False
@@ -187,7 +199,7 @@ class Leases:
 
     @contextmanager
     def shared(self, name: str) -> Iterator[None]:
-        """Hold a lease beside others that share it, and beside nobody who holds it alone."""
+        """Hold a lease together with others that share it, while no one holds it exclusively."""
         own, patience = f"{name}.shared/{uuid4().hex}", self._patience([name], None)
         try:
             with self.held(own):  # before the look at who is alone, who looks at these afterwards: one sees the other
@@ -199,7 +211,7 @@ class Leases:
 
     @contextmanager
     def alone(self, name: str, wait: float | None) -> Iterator[Lease]:
-        """Hold a lease that nobody shares; those who come are let in while it is waited for."""
+        """Hold a lease exclusively; sharers that arrive during the wait are let in."""
         sharing: list[str] = []
         patience = self._patience(sharing, wait)
         while True:
@@ -211,12 +223,12 @@ class Leases:
             patience.wait_a_moment(_LOOK_AGAIN)
 
     def is_held(self, name: str) -> bool:
-        """Whether a process of another home holds the lease."""
+        """Return whether a process of another home holds the lease."""
         found = self._files.read(self._at(name))
         return self._lives(found) and not self._is_ours(found)
 
     def sweep(self) -> None:
-        """Remove the files of leases that were let go, or died, more than a day ago."""
+        """Delete files of leases that ended or died more than a day ago."""
         for path in self._fs.find(self._folder):
             if (found := self._files.read(path)) and found.age > _DAY:
                 self._fs.rm_file(path)
@@ -251,7 +263,7 @@ class Leases:
 
 
 def _in_passing(ask: Callable[[], None]) -> None:
-    """Ask something of the store that can be done without, and wait no longer than for a first answer."""
+    """Ask the store something dispensable, and wait no longer than for a first answer."""
 
     def asked() -> None:
         with if_there():
@@ -264,7 +276,7 @@ def _in_passing(ask: Callable[[], None]) -> None:
 
 @contextmanager
 def if_there() -> Iterator[None]:
-    """Pass over an error that a store's short absence explains: others cannot come to it either."""
+    """Ignore an error that a short absence of the store explains: no other machine reaches it either."""
     try:
         yield
     except Exception as error:
@@ -273,7 +285,7 @@ def if_there() -> Iterator[None]:
 
 
 def _id_of(home: Path) -> str:
-    """An id of this home, other than those of all homes and of copies of it on other machines."""
+    """Return an id of this home that differs from all homes, also from copies of it on other machines."""
     path = home / ".id"
     home.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
@@ -291,7 +303,7 @@ _REFUSED = ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey", "40
 
 
 def conditional_files(fs: Any) -> ConditionalFiles | None:
-    """Conditional writes of a file system; None where they are not known."""
+    """Return conditional writes of a file system; None if it has none."""
     return ConditionalFiles(fs) if "s3" in fs.protocol else None
 
 

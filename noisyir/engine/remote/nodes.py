@@ -1,7 +1,7 @@
-"""Processes that torchrun began, on one machine or several: this one's place, and calls to the rest.
+"""Processes that torchrun began, on one machine or several: the place of this one, and calls to the others.
 
-The first process is the run.  Of each other machine the first process waits, until the run trains, and then begins its
-machine's part; all further processes of torchrun return at once, for only who begins processes can end them.
+The first process is the run.  The first process of each other machine waits until the run trains and then starts its
+machine's part.  All further processes return at once, because only the process that starts others can end them.
 """
 
 import os
@@ -30,7 +30,10 @@ _LOOK_SECONDS = 1.0
 class Launched:
     """One of torchrun's processes.
 
-    rank, size: of all processes.  local_rank, here: of those on this machine.  node: the number of this machine.
+    Attributes:
+        rank, size: Number of this process and of all processes.
+        local_rank, here: Number of this process, and of all, on this machine.
+        node: Number of this machine.
     """
 
     rank: int
@@ -41,24 +44,25 @@ class Launched:
 
     @property
     def first_rank(self) -> int:
-        """The rank of this machine's first process."""
+        """Rank of this machine's first process."""
         return self.rank - self.local_rank
 
     @property
     def several_machines(self) -> bool:
-        """Whether some of the processes are elsewhere."""
+        """Whether some of the processes are on other machines."""
         return self.size > self.here
 
     def call(self, message: str) -> str:
-        """Tell the other machines what is trained now; the name of the meeting of all processes."""
+        """Tell the other machines what is trained now, and return the name of the meeting of all processes."""
         name = str(self._board.add("calls", 1))
         self._board.set(name, message)
         return name
 
     def calls(self) -> Iterator[tuple[str, str]]:
-        """The first machine's messages, until its run is over, and the name of each meeting.
+        """Yield the first machine's messages and the name of each meeting until its run is over.
 
-        NoisyirError when it cannot be reached any more.
+        Raises:
+            NoisyirError: If it can no longer be reached.
         """
         for name in map(str, count(1)):
             if (message := self._next(name)) == _OVER:
@@ -66,13 +70,13 @@ class Launched:
             yield name, message
 
     def meeting(self, name: str) -> "Store":
-        """Where the processes of all machines find each other."""
+        """Return where the processes of all machines meet."""
         from torch._C._distributed_c10d import PrefixStore
 
         return PrefixStore(f"meeting/{name}", self._board)
 
     def end(self) -> None:
-        """Send the other machines home."""
+        """Tell the other machines that the run is over."""
         self.call(_OVER)
 
     def _next(self, key: str) -> str:
@@ -89,7 +93,7 @@ class Launched:
 
     @cached_property
     def _board(self) -> "Store":
-        """The key-value store of torchrun itself, apart for each attempt, which hears nothing of earlier ones."""
+        """Return torchrun's own key-value store, separate for each attempt."""
         from torch._C._distributed_c10d import PrefixStore, TCPStore
 
         agent_hosts = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
@@ -101,9 +105,9 @@ class Launched:
 
 
 def end_with_agent() -> None:
-    """Have this process end when torchrun's agent, which began it, is gone, and say so.
+    """Make this process end, with a message, if the torchrun agent that began it is gone.
 
-    Else it would train on with the others, whose agents then wait minutes for the one that is gone to end, too.
+    Otherwise it would train on with the others, and their agents would wait minutes for the lost one.
     """
     agent = os.getppid()
 
@@ -118,7 +122,7 @@ def end_with_agent() -> None:
 
 
 def launched() -> Launched | None:
-    """The place of this process, where torchrun, or `accelerate launch`, began it with others; else None."""
+    """Return the place of this process if torchrun or `accelerate launch` began it with others."""
     if (size := int(os.environ.get("WORLD_SIZE", "1"))) == 1:
         return None
     rank, here = int(os.environ.get("RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", str(size)))

@@ -1,6 +1,6 @@
-"""A plan's steps side by side: those that do not need each other run at the same time, each in a process of its own.
+"""Steps of a plan in parallel: steps that do not need each other run at the same time, each in its own process.
 
-Processes, for stages share torch's generators, numbers of threads and a JVM with whatever else runs in theirs.
+Threads would not do: stages share torch's generators, thread counts and a JVM with everything in their process.
 """
 
 import logging
@@ -31,18 +31,18 @@ from noisyir.engine.store import Store
 
 
 class RunsStage(Protocol):
-    """How one stage is run for a step: `run_stage`, here or in another process."""
+    """Runs one stage for a step: `run_stage`, here or in another process."""
 
     def __call__(self, step: Step, inputs: Inputs, refresh: bool, *, store: Store, observer: Observer) -> Result:
-        """As `noisyir.engine.stage.run_stage`."""
+        """Run as `noisyir.engine.build_stage.run_stage`."""
 
 
 @contextmanager
 def stage_runner(runtime: Runtime) -> Iterator[RunsStage]:
-    """`run_stage` here for one step at a time; for several in processes, which share the machine's threads.
+    """Yield `run_stage` for one step at a time, or for several in processes that share the machine's threads.
 
-    The latter may be called from several threads at once.  With `runtime.fan_out`, a Ray cluster takes what stages
-    spread, and in place of the processes whole steps.  Processes and cluster end with the block.
+    The latter may be called from several threads.  With `runtime.fan_out`, a Ray cluster takes the shards that stages
+    spread, and whole steps.  Processes and cluster end with the block.
     """
     with Helpers() as helpers, Cluster(runtime) as cluster:
         far = cluster if runtime.fan_out.engine == "ray" else None
@@ -51,7 +51,7 @@ def stage_runner(runtime: Runtime) -> Iterator[RunsStage]:
 
 
 class Cluster:
-    """Where work goes, from any thread; a context manager.  It is joined, or started, with the first piece."""
+    """A Ray cluster for work from any thread; a context manager.  It is joined, or started, with the first piece."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.fan_out: FanOut = runtime.fan_out
@@ -67,9 +67,9 @@ class Cluster:
             owner.submit(self._stop).result()
 
     def spread(self, job: Job[Any], function: Piecewise[Any], items: Mapping[str, Any]) -> Iterator[Made]:
-        """Make shards on the cluster: a task for some consecutive items each.
+        """Make shards on the cluster, some consecutive items a task.
 
-        No more tasks are out than workers can take soon; what a lost worker had is done anew by another.
+        No more tasks are sent than workers can take soon; the work of a lost worker is repeated by another.
         """
         size = max(1, -(-len(items) // (PIECES_A_WORKER * self._slots())))
         names, ended = iter(items), list[Done]()
@@ -85,16 +85,16 @@ class Cluster:
             yield from done.made
 
     def call(self, what: str, pool: Pool, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The return value of a module's function for these arguments on a worker; its error is raised here."""
+        """Return a function's value from a worker, or raise its error here."""
         self._slots()
         return next(self._results(what, iter([self._remote(function, pool).remote(*arguments)])))
 
     def home_there(self, home: Path) -> Path | None:
-        """The home that a worker uses: this one's on this machine, its own (None) elsewhere."""
+        """Return the home that a worker uses: this home on this machine, its own (None) elsewhere."""
         return None if self.fan_out.address else home
 
     def _results(self, what: str, sent: Iterator[Any]) -> Iterator[Any]:
-        """The tasks' return values, as they end; `sent` sends one at a time, and only so many are out together."""
+        """Yield the tasks' return values as they end; `sent` sends one at a time, and a bounded number."""
         import ray
 
         out: list[Any] = []
@@ -120,7 +120,7 @@ class Cluster:
                 ray.wait(out, num_returns=len(out), timeout=_LET_GO)
 
     def _remote(self, function: Callable[..., Any], pool: Pool) -> Any:
-        """The function as a task; one of the pool gpu asks for a GPU where the cluster has any."""
+        """Return the function as a task; a task of the pool gpu asks for a GPU if the cluster has any."""
         import ray
 
         gpus = int(pool == "gpu" and _there("GPU") > 0)
@@ -130,7 +130,7 @@ class Cluster:
         return ray.remote(function).options(**how, **memory)
 
     def _slots(self) -> int:
-        """How many tasks the cluster can take at a time now, at least one."""
+        """Return how many tasks the cluster can take now, at least one."""
         self._owner.submit(self._start).result()
         if not self.fan_out.address:
             return self.fan_out.workers
@@ -165,7 +165,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class _Apart:
-    """Runs each step in a process of its own, here or on the cluster; by `here` those that spread their work."""
+    """Runs each step in its own process, here or on the cluster; steps that spread their work run through `here`."""
 
     runtime: Runtime
     here: RunsStage
@@ -196,7 +196,7 @@ class _Apart:
         return made
 
     def _far(self, step: Step, inputs: Inputs, store: Store, observer: Observer, refresh: bool) -> Result:
-        """On the cluster: the observer is told when a step is sent and when it is back, and not what lies between."""
+        """Run a step on the cluster; the observer hears when it is sent and when it is back, and nothing in between."""
         assert self.cluster is not None
         observer.started(step)
         runtime, home = self.cluster.runtime, self.cluster.home_there(store.home)
@@ -207,7 +207,11 @@ class _Apart:
 
 
 def at_once(runtime: Runtime, jobs: int | None) -> Runtime:
-    """The settings with so many steps at a time; None: one a core.  ConfigError for less than one."""
+    """Return the settings with this many steps at a time; None: one a core.
+
+    Raises:
+        ConfigError: If it is less than one.
+    """
     if jobs is not None and jobs < 1:
         raise ConfigError("engine.jobs_number_steps_time", jobs=jobs)
     return runtime.model_copy(update={"steps_at_once": jobs or runtime.cpu_threads})
@@ -240,7 +244,7 @@ _LET_GO = 10.0  # seconds that cancelled work is waited for
 
 @dataclass(frozen=True)
 class Done:
-    """A piece that a worker has done: where, for how long, its greatest memory so far, and the shards."""
+    """A piece that a worker has done: where, in which time, with which peak memory so far, and its shards."""
 
     node: str
     process: int
@@ -263,14 +267,14 @@ class PortableJob:
 
     @classmethod
     def of(cls, job: Job[Any]) -> Self:
-        """The parts of this job that another process needs to make it again."""
+        """Return the parts of a job that another process needs to rebuild it."""
         store = job.store
         return cls(bare(job.step), job.inputs, store.url, store.home, job.runtime, job.staging, job.work)
 
     def open(
         self, runtime: Runtime, observer: Observer, kind: type[Job[Any]] = Job, home: Path | None = None
     ) -> Job[Any]:
-        """The job, with the settings of the machine that it has come to, and its home where it has another."""
+        """Return the job with the settings, and the home, of the machine that it has come to."""
         store = Store(self.url, home=home or self.home)
         work = store.work.named(self.work.name)
         return kind(
@@ -293,14 +297,14 @@ def _piece(
 
 
 def _node() -> str:
-    """The machine, and its part of Ray's cluster, of which one machine may have several."""
+    """Return the machine and its node of Ray's cluster; one machine may have several."""
     import ray
 
     return f"{socket.gethostname()}/{ray.get_runtime_context().get_node_id()[:6]}"
 
 
 def _who(ended: Sequence[Done]) -> list[dict[str, Any]]:
-    """A row for each worker, in the order of their names."""
+    """Return a row for each worker, in the order of their names."""
     by_worker = groupby(sorted(ended, key=_worker), _worker)
     return [
         {
@@ -321,7 +325,7 @@ def _worker(done: Done) -> tuple[str, int]:
 
 
 def _lines(who: Sequence[Mapping[str, Any]]) -> str:
-    """The rows as a table for people."""
+    """Return the rows as a table."""
     names = ("node", "process", "shards", "rows", "seconds", "most_mb")
     lines = [names, *(tuple(f"{row[name]:,}" if name == "rows" else str(row[name]) for name in names) for row in who)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -329,7 +333,11 @@ def _lines(who: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _value(ref: Any, what: str) -> Any:
-    """A task's return value.  Its own error; NoisyirError where its workers were lost again and again."""
+    """Return a task's value.
+
+    Raises:
+        NoisyirError: If its workers were lost again and again.  The task's own error is raised as it was.
+    """
     import ray
     from ray.exceptions import RayError, RayTaskError
 
@@ -344,7 +352,7 @@ def _value(ref: Any, what: str) -> Any:
 
 
 def _there(kind: str) -> float:
-    """How much of a resource the cluster's machines have now, at work or idle."""
+    """Return how much of a resource the cluster's machines have, busy or idle."""
     import ray
 
     found: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
@@ -352,11 +360,11 @@ def _there(kind: str) -> float:
 
 
 def _of_a_worker(runtime: Runtime) -> Runtime:
-    """Workers of a cluster on this machine share its threads; elsewhere each has as many as are asked for, or one."""
+    """Return the settings of a worker: on this machine it shares its threads; elsewhere it has those that are set, or one."""
     threads = runtime.threads or 1 if runtime.fan_out.address else runtime.cpu_threads // runtime.fan_out.workers
     return runtime.model_copy(update={"threads": max(1, threads)})
 
 
 def bare(step: Step) -> Step:
-    """The step as it travels: what is planned does not, what is resolved does."""
+    """Return the step without what is only planned, for another process."""
     return replace(step, inputs={})

@@ -1,8 +1,8 @@
-"""Shards of a stage that is a map over them: each a file in the store, there whole or not at all.
+"""Shards of a stage that maps over them: each is a file in the store, whole or absent.
 
     <root>/.work/<stage>-<key>-<inputs>/<shard>-<first 16 digits of its sha256>.parquet
 
-So a run that dies goes on behind it, and machines that share nothing but the store share the work.
+So a run that died continues after its last shard, and machines that share only the store share the work.
 """
 
 import logging
@@ -31,12 +31,12 @@ Block = tuple[int, int]  # from row, to row
 
 
 def blocks_of(name: str, rows: int, size: int) -> dict[str, Block]:
-    """Consecutive blocks of `size` rows, the last perhaps smaller, by the names of their shards."""
+    """Return consecutive blocks of `size` rows, the last perhaps smaller, by the names of their shards."""
     return {f"{name}-{n:05d}": (first, min(first + size, rows)) for n, first in enumerate(range(0, rows, size))}
 
 
 class Made(NamedTuple):
-    """A shard that is there: its name, its file and its rows."""
+    """A finished shard: its name, its file and its rows."""
 
     name: str
     file: str
@@ -44,9 +44,11 @@ class Made(NamedTuple):
 
 
 class Shards:
-    """The shards of one build.  `here`: its work folder on this machine, which is the store's where that is a folder.
+    """The shards of one build.
 
-    keeps: whether copies stay in `here`, for the process that will read them all.
+    Attributes:
+        here: Its local work folder, which is the store's if the store is a folder.
+        keeps: Whether copies stay in `here`, for the process that will read them all.
     """
 
     def __init__(self, store: "Store", here: Path, *, keeps: bool) -> None:
@@ -55,7 +57,7 @@ class Shards:
         self._folder = str(here) if store.is_local else f"{store.root}/.work/{here.name}"
 
     def save(self, name: str, table: pa.Table) -> Made:
-        """Write a shard.  Two that write the same one do not disturb each other."""
+        """Write a shard; two writers of the same one do not disturb each other."""
         arriving = self._here / f".{uuid4().hex}"
         write_part(table, arriving)
         file = f"{name}-{_digest(arriving)}{SHARD}"
@@ -68,17 +70,17 @@ class Shards:
         return Made(name, file, table.num_rows)
 
     def save_each(self, names: Iterable[str], tables: Iterable[pa.Table]) -> Iterator[Made]:
-        """Write as many shards as there are names."""
+        """Write one shard a name."""
         for name, table in zip(names, tables, strict=True):
             yield self.save(name, table)
 
     def there(self, names: Collection[str]) -> dict[str, Made]:
-        """Those of these that are there and whole, by name; damaged ones are deleted."""
+        """Return those of the named shards that are whole, by name; damaged ones are deleted."""
         paths = {name: self._fetched(file) for name, file in self._files(names).items()}
         return {name: Made(name, path.name, pq.read_metadata(path).num_rows) for name, path in paths.items() if path}
 
     def made(self, names: Collection[str]) -> list[Made]:
-        """Those of these that are there, by what the ends of their files say: nothing else is read."""
+        """Return those of the named shards that exist, read from the ends of their files only."""
         found = []
         for name, file in self._files(names).items():
             with suppress(pa.ArrowInvalid, OSError):
@@ -87,7 +89,11 @@ class Shards:
         return found
 
     def fetch(self, file: str) -> Path:
-        """A shard as a file of this machine.  StoreError where it was damaged since it was written."""
+        """Return a shard as a local file.
+
+        Raises:
+            StoreError: If it was damaged after it was written.
+        """
         if (path := self._fetched(file)) is None:
             raise StoreError("engine.shard_gone_damaged_run", file=file)
         return path
