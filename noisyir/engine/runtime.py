@@ -38,7 +38,7 @@ class Runtime(Params):
     steps_at_once: PositiveInt = Field(1, description="steps side by side, in processes that share the threads")
     fan_out: FanOut = FanOut()
     peer_seconds: PositiveFloat = Field(600.0, description="longest that training processes wait for one another")
-    disk_check: bool = Field(True, description="refuse a run that by its forecast does not fit on the store's disk")
+    disk_check: bool = Field(True, description="refuse a run that by its last builds does not fit on the store's disk")
     java_heap: str = Field("4g", pattern="^[0-9]+[kmgKMG]$", description="largest heap of the JVM that Lucene runs in")
 
     @property

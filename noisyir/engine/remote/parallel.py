@@ -360,7 +360,7 @@ def _there(kind: str) -> float:
 
 
 def _of_a_worker(runtime: Runtime) -> Runtime:
-    """Return the settings of a worker: on this machine it shares its threads; elsewhere it has those that are set, or one."""
+    """Return a worker's settings: here it shares this machine's threads; elsewhere it has those set, or one."""
     threads = runtime.threads or 1 if runtime.fan_out.address else runtime.cpu_threads // runtime.fan_out.workers
     return runtime.model_copy(update={"threads": max(1, threads)})
 
