@@ -66,7 +66,7 @@ def test_they_appear_in_the_help_of_an_installed_noisyir(noisyir):
     said = " ".join(noisyir("run", "--help-kinds").split())
     for kind in ("window", "missing_words", "clean_first", "cds_sharp"):
         assert kind in said
-    assert (noisyir.packages / "noisyir" / "cli.py").exists()
+    assert (noisyir.packages / "noisyir" / "front" / "cli.py").exists()
 
 
 def test_they_run_and_stand_in_the_report(noisyir):

@@ -36,7 +36,7 @@ def run(
     page: Annotated[bool, flag("--page", "open the report of its last run, or the page of a file's audit")] = False,
     audit: Annotated[bool, flag("--audit", "with --page: the audit's, where there is a report, too")] = False,
     query: Annotated[
-        str | None, option("ID", "say what each stage decided about this query (default: last run)")
+        str | None, option("ID", "show each stage's decision about this query (default: last run)")
     ] = None,
     document: Annotated[str | None, option("ID", "with --query: about its pair with this document")] = None,
     as_json: Json = False,

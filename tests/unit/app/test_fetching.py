@@ -159,20 +159,16 @@ def test_damage_is_found_removed_and_cured_by_the_advised_command(
     assert cli.main(arguments) == 0
     found = store.fetched.find("mine")
     assert found
-    with store.fetched.as_source():
-        copy = Path(here("mine"))
-    place = {"bytes": Path(store.fetched._file(found.files["a.txt"][1])), "copy": copy / "a.txt",
-             "name": Path(store.fetched._name_file("mine"))}[damaged]  # fmt: skip
-    flip(place)
+    build = Path(store.root, found.ref.path).parent
+    flip(build / (META if damaged == META else f"files/{damaged}"))
     assert cli.main(["store", "verify", "--store", store.url]) == 1
     assert "noisyir store verify --repair" in capsys.readouterr().err
     assert cli.main(["store", "verify", "--repair", "--store", store.url]) == 0
     said = capsys.readouterr().out
     if damaged != META:
         (cure,) = [line.partition("noisyir ")[2] for line in said.splitlines() if line.startswith("fetch it again")]
-        assert cli.main([*shlex.split(cure), "--store", store.url]) == 0
-    elif damaged == "name":
-        assert cli.main(["fetch", str(folder), "--as", "mine", "--store", store.url]) == 0
+        assert shlex.split(cure) == [*arguments[:4], "--again"]
+    assert cli.main(arguments) == 0
     assert cli.main(["store", "verify", "--store", store.url]) == 0
     fresh = Store(store.url, home=store.home)
     with fresh.fetched.as_source():
@@ -184,9 +180,12 @@ def test_again_mends_what_is_damaged(store: Store, folder: Path):
     assert cli.main(arguments) == 0
     found = store.fetched.find("mine")
     assert found
-    flip(Path(store.fetched._file(found.files["a.txt"][1])))
-    flip(Path(store.fetched._name_file("mine")))
+    flip(Path(store.root, found.ref.path, "a.txt"))
+    again = Store(store.url, home=store.home)
+    with again.fetched.as_source(), pytest.raises(StoreError, match=r"fetch it again: noisyir fetch .* --as mine"):
+        here("mine")
     assert cli.main([*arguments, "--again"]) == 0 and cli.main(["store", "verify", "--store", store.url]) == 0
+    assert again.fetched.find("mine") == found
 
 
 def test_a_name_that_is_taken_by_another_source_is_refused(store: Store, folder: Path, capsys):

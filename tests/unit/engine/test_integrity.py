@@ -241,12 +241,12 @@ def test_what_this_user_may_not_read_is_no_empty_store(store: Store, capsys, dep
     closed = Path(store.root).joinpath(*Path(meta.folder).parts[:depth])
     closed.chmod(0)
     with as_any_user():
-        for words in (["verify"], ["gc", "--dry-run"], ["gc"]):
+        for words in (["store", "verify"], ["store", "gc", "--dry-run"], ["store", "gc"]):
             assert main([*words, "--store", store.root]) == 1
             said = "".join(capsys.readouterr())
             assert "cannot read the store" in said and said.count("\n") == 1
         closed.chmod(0o755)
-        assert main(["verify", "--store", store.root]) == 0
+        assert main(["store", "verify", "--store", store.root]) == 0
     assert "all as written" in "".join(capsys.readouterr())
 
 

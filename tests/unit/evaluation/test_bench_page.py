@@ -230,7 +230,7 @@ def test_settings_that_differ_among_builds_are_marked():
         ("rate", "0.2 | 0.5", True),
     ]
     assert data == [("kind", '"squad"', False)]
-    assert facts(builds) == {"data": "squad", "epochs": "5", "builds": "3", "computing time": "4 min"}
+    assert facts(builds) == {"data": "squad", "epochs": "5", "builds": "3", "computing time": "4 min 30 s"}
     assert environment([*builds, meta(commit="def")]) == {"code": "abc, def", "numpy": "2.0"}
 
 

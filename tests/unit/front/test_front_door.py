@@ -7,9 +7,11 @@ import pydoc
 import pytest
 
 import noisyir
+from noisyir.detection import noise_detector as detector
 from noisyir.detection import rate
-from noisyir.front.api import check, detector, mine, noisy_pair_loss, train
+from noisyir.front.api import check, mine, train
 from noisyir.front.api import label_audit as audit
+from noisyir.methods.npc import noisy_pair_loss
 
 MODULES = (audit, check, detector, mine, noisy_pair_loss, rate, train)
 NAMES = [name for name in noisyir.__all__ if name != "__version__"]
