@@ -7,8 +7,8 @@ from tempfile import TemporaryDirectory
 from noisyir.engine.build_stage import recorded
 from noisyir.engine.known_stages import stage_named
 from noisyir.engine.processes import PeerLostError
-from noisyir.engine.remote.nodes import Launched
 from noisyir.engine.remote.parallel import PortableJob
+from noisyir.engine.remote.torchrun import Launched
 from noisyir.engine.runtime import default_home
 from noisyir.engine.store import Store
 from noisyir.training.launch import Call, ProcessPart, take_part

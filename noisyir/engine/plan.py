@@ -4,7 +4,6 @@ The local engine, the Prefect flow and the dry run all work from this one list o
 `--only`) is chosen here only.
 """
 
-import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
@@ -13,12 +12,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from threading import Thread
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from noisyir.base.errors import ConfigError, StoreError, did_you_mean
 from noisyir.base.settings import Params
 from noisyir.engine.build_stage import Result, recorded
-from noisyir.engine.meta import Meta, Ref, canonical_json
+from noisyir.engine.keys import key_of
+from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.stage import Inputs, Output, Outputs, PlannedInputs, Stage, Step
 from noisyir.engine.store import Store
 
@@ -332,24 +332,3 @@ def _check_inputs(stage: Stage, given: PlannedInputs) -> None:
     if set(given) - set(stage.reads) or required - set(given):
         unknown, missing = set(given) - set(stage.reads), required - set(given)
         raise AssertionError(f"{stage.name}: unknown inputs {unknown}, missing {missing}")
-
-
-def key_of(stage: Stage, params: Params, seed: int | None, inputs: PlannedInputs | Inputs) -> str:
-    """Return 32 hex digits: a pure hash of all that decides the step's result."""
-    described = {
-        "stage": stage.name,
-        "version": stage.version,
-        "params": params.key_values(),
-        "seed": seed,
-        "inputs": {name: _key_part(value) for name, value in inputs.items()},
-    }
-    return hashlib.sha256(canonical_json(described).encode()).hexdigest()[:32]
-
-
-def _key_part(value: str | Ref | Output | Mapping[str, Ref | Output] | Mapping[str, Ref]) -> Any:
-    if isinstance(value, Ref | Output):
-        return [value.key, value.artifact]
-    if isinstance(value, str):
-        return value
-    # a list, for the order of labels has a meaning: a comparison's first system is its baseline
-    return [[label, made.key, made.artifact] for label, made in value.items()]

@@ -21,7 +21,7 @@ from noisyir.engine.remote.fetched import FetchedSets
 from noisyir.engine.root import Root
 from noisyir.engine.runtime import default_home
 from noisyir.engine.store_locks import StoreLocks
-from noisyir.engine.work import WorkFolders
+from noisyir.engine.work_folders import WorkFolders
 
 
 class Store:

@@ -136,7 +136,7 @@ def _before_each_verb(
     version: Annotated[bool, typer.Option("--version", callback=_print_version, help="show the version")] = False,
 ) -> None:
     """Train dense retrievers on data with wrong labels, and find the wrong ones."""
-    from noisyir.engine.remote.nodes import end_with_agent, launched
+    from noisyir.engine.remote.torchrun import end_with_agent, launched
 
     if (begun := launched()) is None:
         return

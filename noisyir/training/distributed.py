@@ -23,7 +23,7 @@ from torch._C._distributed_c10d import FileStore
 
 from noisyir.base.errors import ConfigError, NoisyirError
 from noisyir.engine.processes import PeerLostError
-from noisyir.engine.remote.nodes import launched
+from noisyir.engine.remote.torchrun import launched
 from noisyir.models.bi_encoder import choose_device
 from noisyir.models.text_tokenizer import Tokens
 from noisyir.training.batches import Rows

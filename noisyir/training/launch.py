@@ -14,12 +14,13 @@ from pydantic import ValidationError
 from noisyir.base.errors import ConfigError
 from noisyir.base.settings import Params
 from noisyir.engine.build_stage import Result
+from noisyir.engine.keys import key_of
 from noisyir.engine.meta import Ref
 from noisyir.engine.observe import Relay
-from noisyir.engine.plan import key_of, resolved
+from noisyir.engine.plan import resolved
 from noisyir.engine.processes import Tell, run_together
-from noisyir.engine.remote.nodes import Launched, launched
 from noisyir.engine.remote.parallel import PortableJob
+from noisyir.engine.remote.torchrun import Launched, launched
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Inputs, Job, Observer, Output, PlannedInputs, Stage, Step
 

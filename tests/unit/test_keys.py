@@ -10,8 +10,8 @@ from pydantic import Field, create_model
 from noisyir.base.settings import Location, Params, ReadWhen
 from noisyir.base.variants import Variant
 from noisyir.detection.detectors import Detector
+from noisyir.engine.keys import key_of
 from noisyir.engine.known_stages import known_stages
-from noisyir.engine.plan import key_of
 from noisyir.engine.stage import Stage
 from noisyir.front.cli import main
 from noisyir.methods import experiments

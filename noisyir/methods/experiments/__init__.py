@@ -91,7 +91,7 @@ def load_runtime(overrides: Sequence[str]) -> Runtime:
 
     Under torchrun as many processes train as it began, unless an override says otherwise.
     """
-    from noisyir.engine.remote.nodes import launched
+    from noisyir.engine.remote.torchrun import launched
     from noisyir.engine.runtime import Runtime
 
     begun = launched()

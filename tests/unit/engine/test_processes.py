@@ -15,7 +15,7 @@ import pytest
 
 from noisyir.base.errors import DataError, NoisyirError
 from noisyir.engine.processes import PeerLostError, run_together
-from noisyir.engine.remote.nodes import Launched, launched
+from noisyir.engine.remote.torchrun import Launched, launched
 from noisyir.front import cli
 from noisyir.methods import experiments
 from tests.refusals import refuses

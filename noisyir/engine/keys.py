@@ -1,0 +1,30 @@
+"""The key of a build: a hash of all that decides its result, and of nothing else."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from noisyir.base.settings import Params
+from noisyir.engine.meta import Ref, canonical_json
+from noisyir.engine.stage import Inputs, Output, PlannedInputs, Stage
+
+
+def key_of(stage: Stage, params: Params, seed: int | None, inputs: PlannedInputs | Inputs) -> str:
+    """Return 32 hex digits: a pure hash of all that decides the step's result."""
+    described = {
+        "stage": stage.name,
+        "version": stage.version,
+        "params": params.key_values(),
+        "seed": seed,
+        "inputs": {name: _key_part(value) for name, value in inputs.items()},
+    }
+    return hashlib.sha256(canonical_json(described).encode()).hexdigest()[:32]
+
+
+def _key_part(value: str | Ref | Output | Mapping[str, Ref | Output] | Mapping[str, Ref]) -> Any:
+    if isinstance(value, Ref | Output):
+        return [value.key, value.artifact]
+    if isinstance(value, str):
+        return value
+    # a list, for the order of labels has a meaning: a comparison's first system is its baseline
+    return [[label, made.key, made.artifact] for label, made in value.items()]
