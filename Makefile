@@ -31,7 +31,7 @@ test: .venv/.installed  ## run every test that needs neither minutes nor a GPU
 	$(TESTS)
 
 test-fast: .venv/.installed  ## run the equations, the properties, the layers and the quick units
-	$(TESTS) tests/architecture tests/golden tests/properties $(addprefix tests/unit/,data evaluationuation mining detection)
+	$(TESTS) tests/architecture tests/golden tests/properties $(addprefix tests/unit/,data evaluation mining detection)
 
 test-slow: .venv/.installed  ## run the tests that take minutes, and the properties on examples drawn afresh
 	$(BIN)/python -m pytest -m slow
