@@ -1,7 +1,7 @@
-"""A bi-encoder learns from pairs: epochs of batches, a look at dev after each, and the best model kept.
+"""Training of a bi-encoder on pairs: epochs of batches, dev after each, the best model kept.
 
-What is descended on is an `Objective`, DPR's contrastive loss or a correction of it for noisy pairs; where `ccr.beta`
-says so, with the contrastive confidence regulariser (Wang et al., AAAI 2024, Eq. 8) beside it.
+An `Objective` is minimised: DPR's contrastive loss or a correction for noisy pairs, with `ccr.beta` regularised
+by contrastive confidence (Wang et al., AAAI 2024, Eq. 8).
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ _LARGEST_BETA_OF_DOT = 1e-2
 
 
 class BiEncoderLearner(Learner[Batch]):
-    """The retriever, which descends on an objective; with `patience` it stops early, at its best dev MRR@10."""
+    """A retriever that minimises an objective; with `patience` it stops early, at its best dev MRR@10."""
 
     name, unit, prefix, rate = "retriever", "pairs", "", "train.learning_rate"
 
@@ -51,12 +51,12 @@ class BiEncoderLearner(Learner[Batch]):
 
     @property
     def finished(self) -> bool:
-        """Whether all epochs are over, or `patience` of them since dev was ranked best."""
+        """Whether all epochs are over, or `patience` epochs since the best dev value."""
         patience = self.params.patience
         return super().finished or (patience is not None and self.whole_epochs - self._best_epoch >= patience)
 
     def descend(self, batch: Batch, seed: int) -> dict[str, float]:
-        """The objective's loss of the batch, regularised once it is time."""
+        """Compute the objective's gradient on the batch, regularised from `ccr.from_epoch` on."""
         setting = self.params.ccr
         applies = setting.beta > 0.0 and self.whole_epochs >= setting.from_epoch
 
@@ -74,7 +74,7 @@ class BiEncoderLearner(Learner[Batch]):
         return {"train_loss": value, **self.objective.measured}
 
     def _cut(self, vectors: Float[Tensor, "text dim"]) -> list[Float[Tensor, "text cut"]]:
-        """The vectors at each length of `matryoshka`, then whole (Kusupati et al., NeurIPS 2022, Eq. 1)."""
+        """Return the vectors at each length of `matryoshka`, then whole (Kusupati et al., NeurIPS 2022, Eq. 1)."""
         cut = [vectors[:, :length] for length in self.params.matryoshka]
         if self.encoder.similarity == "cosine":
             cut = [functional.normalize(some, dim=1) for some in cut]
@@ -89,7 +89,7 @@ class BiEncoderLearner(Learner[Batch]):
         self.objective.after_step()
 
     def end_epoch(self) -> dict[str, float]:
-        """Rank the dev queries, and keep the weights if they never ranked better and someone will want them."""
+        """Rank the dev queries; with `patience`, keep the weights of the best epoch."""
         if self.held is None:
             return {}
         value = dev_mrr(self.encoder, self.held)
@@ -100,7 +100,7 @@ class BiEncoderLearner(Learner[Batch]):
         return {"dev_mrr@10": value}
 
     def finish(self) -> dict[str, float]:
-        """Go back to the best weights where `patience` asked to keep them, else let the objective choose."""
+        """Restore the best weights if `patience` kept them, else let the objective choose."""
         if self.best:
             load_weights(self.encoder, self.best)
         else:
@@ -108,11 +108,11 @@ class BiEncoderLearner(Learner[Batch]):
         return {}
 
     def throughput(self) -> dict[str, Any]:
-        """Also how many texts passed through a tower at once."""
+        """Add the number of texts that passed through a tower at once."""
         return {**super().throughput(), "chunk_size": self.gradient.chunks.size}
 
     def state(self) -> Tensors:
-        """Also the objective's, and what dev was ranked best by."""
+        """Add the objective's state and the best dev epoch."""
         dev = {"mrr": torch.tensor(self._best_dev, dtype=torch.float64), "epoch": torch.tensor(self._best_epoch)}
         return {**super().state(), **self.objective.state(), "best": self.best, "best_dev": dev}
 
@@ -135,8 +135,9 @@ def train(
 ) -> list[Point]:
     """Train `encoder` in place and return its learning curves.
 
-    DataError when the loss is no longer finite; ConfigError when patience has no dev queries to go by, when a query
-    has nothing to compete with its positive, or when the regulariser could do no good.
+    Raises:
+        DataError: If the loss is no longer finite.
+        ConfigError: If patience lacks dev queries, a query has no competitor, or the regulariser cannot work.
     """
     check_regulariser(params, encoder.similarity)
     if params.patience is not None and held is None:
@@ -156,7 +157,7 @@ def train(
 
 
 def check_regulariser(params: TrainDprParams, similarity: str) -> None:
-    """ConfigError where the regulariser is switched on and could do no good."""
+    """Refuse, with a ConfigError, a regulariser that never applies or that leaves the loss without a lower bound."""
     settings = params.ccr
     if settings.beta == 0.0:
         return
@@ -174,9 +175,6 @@ def check_regulariser(params: TrainDprParams, similarity: str) -> None:
 def regularised(
     loss: Float[Tensor, ""], batch: Batch, scores: Float[Tensor, "query passage"], beta: float
 ) -> Float[Tensor, ""]:
-    """The loss less beta times the mean CCR of the batch's queries.
-
-    Every query counts alike in the mean, however much weight the loss gives to its pair.
-    """
+    """Return the loss less beta times the mean CCR, in which every query counts alike."""
     _, ignored = on_device(batch, scores.device)
     return robust_loss(loss, ccr(masked_log_probs(scores, ignored), ignored).mean(), beta)

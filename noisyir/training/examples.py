@@ -1,4 +1,4 @@
-"""From tables to `TrainingPairs` and `Held`: texts joined to ids, tokenised once, and everything numbered.
+"""From tables to `TrainingPairs` and `Held`: texts joined to ids, tokenised once and numbered.
 
 Only texts that pairs, negatives or dev queries name are read.
 """
@@ -21,7 +21,7 @@ from noisyir.training.validation import Held
 
 @dataclass(frozen=True)
 class Numbering:
-    """The rows that a set of ids stand for: row i is `ids[i]`."""
+    """Numbers of a set of ids: row i is `ids[i]`."""
 
     ids: pa.Array
     of: str
@@ -30,7 +30,11 @@ class Numbering:
         return len(self.ids)
 
     def rows(self, ids: pa.ChunkedArray | pa.Array) -> Rows:
-        """The row of every id; DataError names one that there is no row for."""
+        """Return the row of every id.
+
+        Raises:
+            DataError: If an id is unknown.
+        """
         found = pc.index_in(ids, value_set=self.ids)
         if found.null_count:
             missing = ids.filter(found.is_null())[0].as_py()
@@ -42,29 +46,30 @@ class Numbering:
 
 @dataclass(frozen=True)
 class TrainingDocuments:
-    """The documents that training needs.
-
-    same: for each row the first one of the same title and text; to training they are one passage.
-    """
+    """The documents that training needs; `same` maps each row to the first with the same title and text."""
 
     numbering: Numbering
     same: Rows
 
     def passages(self, ids: pa.ChunkedArray | pa.Array) -> Rows:
-        """The row that stands for each document in training.  DataError as `Numbering.rows`."""
+        """Return the row that represents each document in training; raises as `Numbering.rows`."""
         rows: Rows = self.same[self.numbering.rows(ids)]
         return rows
 
 
 @dataclass(frozen=True)
 class TokenisedDocuments(TrainingDocuments):
-    """As a bi-encoder reads them, in the corpus's order."""
+    """Documents tokenised for a bi-encoder, in the corpus's order."""
 
     tokens: Tokens
 
 
 def training_queries(pairs: pa.Table, queries: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The training pairs, and those queries that occur in them.  DataError when there are no training pairs."""
+    """Return the training pairs and their queries.
+
+    Raises:
+        DataError: If there are no training pairs.
+    """
     chosen = pairs.filter(pc.field("split") == "train")
     if not chosen.num_rows:
         raise DataError("training.no_training_pairs_every")
@@ -72,7 +77,7 @@ def training_queries(pairs: pa.Table, queries: pa.Table) -> tuple[pa.Table, pa.T
 
 
 def dev_relevance(qrels: pa.Table, queries: pa.Table, at_most: int, rng: np.random.Generator) -> pa.Table:
-    """Relevant documents of at most `at_most` dev queries: (query_id, text, doc_id); perhaps no rows."""
+    """Return (query_id, text, doc_id) of the relevant documents of at most `at_most` dev queries."""
     relevant = qrels.filter(pc.field("relevance") > 0)
     dev = queries.filter(pc.field("split") == "dev")
     dev = dev.filter(pc.is_in(dev["query_id"], value_set=pc.unique(relevant["query_id"])))
@@ -86,14 +91,14 @@ def dev_relevance(qrels: pa.Table, queries: pa.Table, at_most: int, rng: np.rand
 def document_texts(
     corpus: Iterable[pa.RecordBatch], needed: pa.Array | None
 ) -> Iterator[tuple[pa.StringArray, list[str]]]:
-    """Ids, and titles with texts, of the documents in `needed` (None: all), batch by batch of the corpus."""
+    """Yield ids and passage texts of the documents in `needed` (None: all), batch by batch."""
     for batch in corpus:
         some = batch if needed is None else batch.filter(pc.is_in(batch["doc_id"], value_set=needed))
         yield some["doc_id"], list(map(passage_text, some["title"].to_pylist(), some["text"].to_pylist()))
 
 
 def read_documents(encoder: BiEncoder, corpus: Iterable[pa.RecordBatch], needed: pa.Array | None) -> TokenisedDocuments:
-    """Tokenise the documents whose ids are in `needed` (None: all), streaming the corpus."""
+    """Tokenise the documents in `needed` (None: all), streaming the corpus."""
     ids, tokens = [], encoder.tokenize([], "passage")
     same: list[int] = []
     first: dict[bytes, int] = {}
@@ -109,7 +114,7 @@ def read_documents(encoder: BiEncoder, corpus: Iterable[pa.RecordBatch], needed:
 def training_pairs(
     encoder: BiEncoder, pairs: pa.Table, queries: pa.Table, documents: TokenisedDocuments, negatives: pa.Table
 ) -> TrainingPairs:
-    """Number the pairs, and gather for each query text what the pairs know to be right for it."""
+    """Number the pairs, and gather the known positives of each query text."""
     numbering = Numbering(queries["query_id"].combine_chunks(), "queries")
     query, passage = numbering.rows(pairs["query_id"]), documents.passages(pairs["doc_id"])
     text = np.asarray(queries["text"].combine_chunks().dictionary_encode().indices, np.int64)
@@ -130,7 +135,7 @@ def training_pairs(
 def held_out(
     encoder: BiEncoder, relevance: pa.Table, documents: TokenisedDocuments, at_most: int, rng: np.random.Generator
 ) -> Held | None:
-    """Dev queries over a pool of `at_most` documents, more if more are relevant; None when there are no queries."""
+    """Return dev queries over a pool of `at_most` documents, more if more are relevant; None without queries."""
     if not relevance.num_rows:
         return None
     queries = relevance.group_by("query_id", use_threads=False).aggregate([("text", "first")])
