@@ -1,4 +1,4 @@
-"""Encoders with a head for a task, made from existing weights; the head is perhaps new."""
+"""Encoders with a head for a task, built from existing weights; the head may be new."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from noisyir.models.transformer_tower import load_with_head, quietly, read_token
 
 @dataclass(frozen=True)
 class Headed:
-    """A Hugging Face model with a head, its tokenizer and the files of that.
+    """A Hugging Face model with a head, its tokenizer and the tokenizer's files.
 
-    new: the names of weights that its folder lacks, which only a head's and a pooler's may be.
+    new: Names of weights that its folder lacks, the head's and pooler's only.
     """
 
     model: Any
@@ -37,10 +37,13 @@ def with_head(
     refuse: Callable[[Path, Any], None] = lambda source, config: None,
     **changes: Any,
 ) -> Headed:
-    """The model that `params` describe from the weights in `folder`; weights that it lacks follow from `seed`.
+    """Build the model that `params` describe from the weights in `folder`; missing weights follow from `seed`.
 
-    kind: such as ranker, what messages call it; auto: the class of transformers that loads it; refuse: raises for a
-    config that will not do; changes: settings of the config.  DataError when the folder cannot give that.
+    `kind`, such as ranker, names it in messages; `auto` is the class of transformers that loads it; `refuse` raises
+    for an unfit config; `changes` are settings of the config.
+
+    Raises:
+        DataError: If the folder cannot give that.
     """
     import transformers
 
@@ -70,7 +73,7 @@ def with_head(
 
 
 def _refuse_small(source: Path, config: Any, params: HeadedParams, kind: str) -> None:
-    """DataError where the weights have too few layers or positions."""
+    """Refuse, with a DataError, weights with too few layers or positions."""
     limit = getattr(config, "max_position_embeddings", params.max_len)
     if params.max_len > limit:
         raise DataError("models.reads_most_tokens_init", source=source, limit=limit, kind=kind, max_len=params.max_len)

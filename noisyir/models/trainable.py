@@ -1,7 +1,7 @@
-"""The part of a transformer that training moves: all of it, its upper layers, or adapters of low rank (LoRA).
+"""The part of a transformer that training moves: all, the upper layers, or low-rank adapters (LoRA).
 
-Hu et al., ICLR 2022: of a linear layer W x the model computes W x + (alpha / rank) B A x, of which A and B learn, and B
-starts at 0.  A folder is saved with the adapters added to W, and with them alone in `adapter`, as peft reads them.
+For a linear layer W x the model computes W x + (alpha / rank) B A x; A and B learn, and B starts at 0 (Hu et al.,
+ICLR 2022).  A model is saved with the adapters merged into W, and with them alone in `adapter`, as peft reads them.
 """
 
 import json
@@ -20,9 +20,10 @@ ADAPTER = "adapter"
 
 
 def layers_of(encoder: Any, folder: Path | str, setting: str) -> tuple[Any, str]:
-    """The module that holds an encoder's layers, and the name of its list of them.
+    """Return the module that holds an encoder's layers, and the name of its list of them.
 
-    DataError, naming the setting that wants them, where there is no such list.
+    Raises:
+        DataError: If there is no such list; names the `setting` that needs it.
     """
     stack = getattr(encoder, "encoder", None) or getattr(encoder, "transformer", None) or encoder
     name = next((name for name in ("layer", "layers") if hasattr(stack, name)), None)
@@ -34,7 +35,7 @@ def layers_of(encoder: Any, folder: Path | str, setting: str) -> tuple[Any, str]
 
 
 def freeze(encoder: Any, layers: int) -> None:
-    """Leave the embeddings and the first `layers` layers as they are; at least one layer is left to learn."""
+    """Freeze the embeddings and the first `layers` layers; at least one layer must learn."""
     stack, name = layers_of(encoder, "the model", "train.freeze")
     held = getattr(stack, name)
     if layers >= len(held):
@@ -47,9 +48,10 @@ def freeze(encoder: Any, layers: int) -> None:
 
 
 def add_adapters(encoder: Any, params: LoraParams, seed: int) -> None:
-    """Put adapters into an encoder, in place, and leave all its other weights as they are.
+    """Add adapters to an encoder, in place, and freeze all its other weights.
 
-    ConfigError for targets that the encoder does not have.
+    Raises:
+        ConfigError: If the encoder lacks a target.
     """
     try:
         from peft import LoraConfig, inject_adapter_in_model
@@ -67,12 +69,12 @@ def add_adapters(encoder: Any, params: LoraParams, seed: int) -> None:
 
 
 def has_adapters(encoder: Any) -> bool:
-    """Whether adapters were put in."""
+    """Whether adapters were added."""
     return any(".lora_A." in name for name, _ in encoder.named_parameters())
 
 
 def save_adapters(encoder: Any, folder: Path) -> None:
-    """Write the adapters as peft's `PeftModel.from_pretrained` reads them; equal weights give equal bytes."""
+    """Write the adapters for peft's `PeftModel.from_pretrained`; equal weights give equal bytes."""
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -92,7 +94,7 @@ def save_adapters(encoder: Any, folder: Path) -> None:
 
 
 def merged_weights(encoder: Any) -> dict[str, Tensor]:
-    """The weights of the encoder without adapters, each adapter added to the layer that it belongs to."""
+    """Return the encoder's weights with each adapter added to its layer."""
     layers = {name: one for name, one in encoder.named_modules() if hasattr(one, "lora_A")}
     found = {}
     for name, value in encoder.state_dict().items():
@@ -105,6 +107,6 @@ def merged_weights(encoder: Any) -> dict[str, Tensor]:
 
 
 def adapter_of(folder: Path) -> dict[str, Any] | None:
-    """The settings of a saved model's adapters; None where it has none."""
+    """Return the settings of a saved model's adapters; None without any."""
     path = folder / ADAPTER / "adapter_config.json"
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None

@@ -1,4 +1,4 @@
-"""Where the weights that training starts from lie, and the digest that stands for them in a key; imports no torch."""
+"""Initial weights: their folders, and the digests that represent them in keys; imports no torch."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ _MODEL_FILES = {".json", ".safetensors", ".txt"}
 
 @may_be_absent
 def weights_digest(params: InitModelParams) -> str:
-    """A digest of a bi-encoder's weights, for keys.  DataError, one line, as `locate_weights`."""
+    """Return the digest of a bi-encoder's weights; raises as `locate_weights`."""
     if params.weights == MINILM:
         _minilm_folder()
         return f"sha256:{_MINILM_SHA256}"
@@ -35,32 +35,33 @@ def weights_digest(params: InitModelParams) -> str:
 
 @may_be_absent
 def classifier_digest(weights: str | None, setting: str) -> str:
-    """A digest of a cross-encoder's weights, for the keys of stages that judge by it.
+    """Return the digest of a cross-encoder's weights, for the keys of stages that judge by it.
 
-    ConfigError, DataError as `locate_classifier`, and where there is no .safetensors file.
+    Raises:
+        ConfigError: If none are named.
+        DataError: If they are no classifier on this machine, or have no .safetensors file.
     """
     return _digest(locate_classifier(weights, setting), f"{setting}={weights}")
 
 
 @may_be_absent
 def encoder_digest(weights: str | None, setting: str) -> str:
-    """A digest of an encoder's weights, for the key of a stage that puts a new head on it.
-
-    DataError as `locate_weights`.
-    """
+    """Return the digest of weights that get a new head; raises as `locate_weights`."""
     if weights == MINILM:
         return weights_digest(InitModelParams(weights=MINILM))
-    locate_weights(weights, setting)  # which says what is wrong with what is no model at all
+    locate_weights(weights, setting)  # reports what is no model at all
     return classifier_digest(weights, setting)
 
 
 def refuse_unfit(
     params: InitModelParams, lora: LoraParams, lengths: Sequence[int], dimensions: int | None = None
 ) -> None:
-    """Refuse, by the headers of the weights alone, what training would refuse later; absent weights are passed over.
+    """Refuse, by the weights' headers alone, settings that training would refuse later; absent weights pass.
 
-    ConfigError for adapters of a static model or on layers that do not exist, for lengths (of `matryoshka`) that are no
-    cut of a vector, and for more `dimensions` (of `encode`) than a vector has.
+    `lengths` are `matryoshka`'s and `dimensions` encode's.
+
+    Raises:
+        ConfigError: If adapters do not fit the model, or a length or `dimensions` its vectors.
     """
     if lora.rank and params.backbone == "static":
         raise ConfigError("models.train_lora_transformers_model")
@@ -70,7 +71,7 @@ def refuse_unfit(
         folder = locate_weights(params.weights)
         shapes = dict(_shapes(folder))
     except (DataError, MissingPackageError):
-        return  # which the digest of the weights tells of, in its words
+        return  # the digest of the weights reports it
     if lora.rank:
         linear = {
             name.split(".")[-2] for name, shape in shapes.items() if len(shape) == 2 and not _OUTSIDE.search(name)
@@ -84,14 +85,14 @@ def refuse_unfit(
 
 
 def refuse_targets(targets: Sequence[str], linear: Sequence[str]) -> None:
-    """ConfigError for a target that is none of a model's linear layers, by the last part of their names."""
+    """Refuse, with a ConfigError, a target that is none of a model's linear layers."""
     if unknown := [target for target in targets if target not in linear]:
         there = ", ".join(linear)
         raise ConfigError("models.train_lora_targets_model", unknown=unknown[0], there=there)
 
 
 def _shapes(folder: Path) -> Iterator[tuple[str, list[int]]]:
-    """(name, shape) of each weight of a model, from the headers of its files."""
+    """Yield (name, shape) of each weight of a model, from the headers of its files."""
     from safetensors import safe_open
 
     tower = read_layout(folder).towers["passage"]
@@ -101,9 +102,11 @@ def _shapes(folder: Path) -> Iterator[tuple[str, list[int]]]:
 
 
 def locate_classifier(weights: str | None, setting: str) -> Path:
-    """The folder of a cross-encoder; `setting` stands in messages for where the weights are set.
+    """Return the folder of a cross-encoder; `setting` names the setting in messages.
 
-    ConfigError when none are; DataError when they are not a model or not on this machine.
+    Raises:
+        ConfigError: If none is named.
+        DataError: If it is no model or not on this machine.
     """
     if weights is None:
         raise ConfigError("models.cross_encoder_needs_sequence", setting=setting)
@@ -114,9 +117,10 @@ def locate_classifier(weights: str | None, setting: str) -> Path:
 
 
 def classifier_labels(weights: str | None, setting: str) -> int:
-    """How many labels a cross-encoder tells apart, by its config.json.
+    """Return a cross-encoder's number of labels, from its config.json.
 
-    DataError where it classifies no sequences, or tells more than two labels apart; and as `locate_classifier`.
+    Raises:
+        DataError: If it is no sequence classifier of one or two labels.
     """
     folder = locate_classifier(weights, setting)
     try:
@@ -125,14 +129,18 @@ def classifier_labels(weights: str | None, setting: str) -> int:
         raise DataError("models.not_model_config_json", setting=setting, weights=weights) from error
     if not any("SequenceClassification" in name for name in config.get("architectures") or ()):
         raise DataError("models.no_sequence_classifier_would", setting=setting, weights=weights)
-    labels = len(config.get("id2label") or (0, 1))  # what transformers takes where nothing is said
+    labels = len(config.get("id2label") or (0, 1))  # transformers' default
     if labels > 2:
         raise DataError("models.tells_labels_apart_name", setting=setting, weights=weights, labels=labels)
     return labels
 
 
 def locate_weights(weights: str | None, setting: str = "model.weights") -> Path:
-    """The folder that a `weights` setting means.  Nothing is downloaded; DataError says what to do instead."""
+    """Return the folder of a `weights` setting; nothing is downloaded.
+
+    Raises:
+        DataError: If there is none; says what to do.
+    """
     if weights is None:
         raise DataError("models.null_name_minilm_model", setting=setting)
     if weights == MINILM:
@@ -147,7 +155,7 @@ def locate_weights(weights: str | None, setting: str = "model.weights") -> Path:
 
 
 def check_minilm(folder: Path) -> None:
-    """DataError when the packaged weights are not the published ones."""
+    """Refuse, with a DataError, packaged weights that are not the published ones."""
     with (folder / "model.safetensors").open("rb") as handle:
         found = hashlib.file_digest(handle, "sha256").hexdigest()
     if found != _MINILM_SHA256:
@@ -164,7 +172,7 @@ def _digest(folder: Path, given: str) -> str:
 
 @cache  # a plan of many contexts asks for one detector's weights in each, and they may be gigabytes
 def _digest_once(folder: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
-    """The digest of files that are told from what they were before by size and time of change."""
+    """Digest files, which size and modification time identify."""
     return files_digest(folder, [path for path, *_ in files])
 
 

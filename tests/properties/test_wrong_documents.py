@@ -22,7 +22,7 @@ from noisyir.corruption.kinds.changed_texts import (
     without_words,
 )
 from noisyir.corruption.kinds.other_documents import Absent, Confusable, SameSource, best_first
-from noisyir.corruption.stages.corrupt import named
+from noisyir.corruption.versions import named
 from noisyir.retrieval.analysis import STOP_WORDS
 from tests.refusals import refuses
 from tests.training_pairs import training_pairs

@@ -6,7 +6,7 @@ import pytest
 
 from noisyir.base.errors import DataError
 from noisyir.corruption.hiding import Hiding, NearDuplicates, Positives, edited, edited_copies, hideable, text_key
-from noisyir.corruption.stages.corrupt import HIDE
+from noisyir.corruption.stages.hide import HIDE
 from noisyir.data.artifacts import CORPUS, PAIRS, QRELS
 from tests.refusals import refuses
 
