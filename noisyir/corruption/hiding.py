@@ -83,7 +83,7 @@ class Positives(Hiding):
         query = training["query_id"].combine_chunks().dictionary_encode().indices.to_numpy()
         free = np.flatnonzero(hideable(query, given.rng("stays")))
         if self.rate and not len(free):
-            raise DataError("corruption.hide_kind_positives_needs", n_training=len(training))
+            raise DataError("corruption.nothing_to_hide", pairs=len(training))
         hidden = training.take(free[choose_pairs(len(free), self.rate, given.rng("pairs"))])
         counts = {"training_pairs": len(training), "hideable": len(free), "hidden": len(hidden)}
         truth = hidden.append_column("edit_rate", pa.nulls(len(hidden), pa.float32()))
@@ -147,7 +147,7 @@ class NearDuplicates(Hiding):
         return Hidden(hidden, counts, documents=pa.table(rows, CORPUS.schema))
 
     def _chosen(self, given: Labelled) -> tuple[list[str], int]:
-        """Draw ids of documents to copy, in order, and count the eligible: those that only training pairs name."""
+        """Draw ids of documents to copy, in order, and count the eligible, which only training pairs name."""
         pairs, training, qrels = given.pairs, given.training, given.qrels
         held_out = [pairs.filter(pc.not_equal(pairs["split"], "train"))["doc_id"]]
         if qrels is not None:
@@ -156,16 +156,12 @@ class NearDuplicates(Hiding):
         named = {name for column in held_out for name in column.to_pylist()}
         eligible = sorted(set(training["doc_id"].to_pylist()) - named)
         if self.rate and not eligible:
-            raise DataError("corruption.hide_kind_near_duplicates", n_training=len(training))
+            raise DataError("corruption.nothing_to_copy", pairs=len(training))
         rows = choose_pairs(len(eligible), self.rate, given.rng("documents"))
         return [eligible[row] for row in rows.tolist()], len(eligible)
 
     def _originals(self, given: Labelled, chosen: list[str]) -> Originals:
-        """Stream the chosen documents' texts and all text keys.
-
-        Raises:
-            DataError: If a document is missing, or a copy's id is in use.
-        """
+        """Stream the chosen documents' texts and all text keys; refuse a missing document or a copy's id in use."""
         wanted = pa.array(chosen, pa.string())
         names = pa.array([_name(doc_id, n) for doc_id in chosen for n in range(1, self.copies + 1)], pa.string())
         found: dict[str, tuple[str, str]] = {}
@@ -174,15 +170,13 @@ class NearDuplicates(Hiding):
             ids, texts = batch["doc_id"], batch["text"].to_pylist()
             if len(used := ids.filter(pc.is_in(ids, value_set=names))):
                 raise DataError(
-                    "corruption.corpus_document_already_hide",
-                    as_py=used[0].as_py(),
-                    rpartition=used[0].as_py().rpartition("~")[0],
+                    "corruption.copy_id_in_use", id=used[0].as_py(), original=used[0].as_py().rpartition("~")[0]
                 )
             keys.append(np.fromiter(map(text_key, texts), np.uint64, len(texts)))
             for row in np.flatnonzero(pc.is_in(ids, value_set=wanted).to_numpy(zero_copy_only=False)).tolist():
                 found[ids[row].as_py()] = batch["title"][row].as_py(), texts[row]
         if missing := [doc_id for doc_id in chosen if doc_id not in found]:
-            raise DataError("corruption.corpus_lacks_documents_training", n_missing=len(missing), missing=missing[0])
+            raise DataError("corruption.missing_documents", count=len(missing), example=missing[0])
         return Originals(found, np.sort(np.concatenate(keys)))
 
 

@@ -84,7 +84,7 @@ def inference_tokens(
 ) -> int:
     """Return the tokens of one inference batch: the wanted number; with auto on a GPU what fits, else the default.
 
-    device: Where a transformer computes; None for static models, which cost the same at any size.
+    device: A transformer's device; None for static models, which cost the same at any size.
     read: Passes a number of texts of `longest` tokens through the model.
     """
     if isinstance(wanted, int):
@@ -125,7 +125,7 @@ def keep_fewer_activations(transformers: Iterable[Any]) -> None:
 
 
 def attend_plainly(transformers: Iterable[Any], device: torch.device, precision: Literal["fp32", "bf16"]) -> None:
-    """On a CPU in bf16, attend by two products and a softmax: torch's fused attention has a slow backward pass there."""
+    """On a CPU in bf16, attend by two products and a softmax: torch's fused attention is slow backwards there."""
     if device.type == "cpu" and precision == "bf16":
         for model in transformers:
             model.set_attn_implementation("eager")
@@ -150,9 +150,7 @@ def _refuse_without_compiler(device: torch.device) -> None:
         torch.compile(_add_one, dynamic=True, options=_OPTIONS)(torch.zeros(2, device=device))
     except (RuntimeError, ImportError, OSError) as error:
         wanted = "Triton (pip install triton)" if device.type == "cuda" else "a C++ compiler (g++, or CXX set to one)"
-        raise ConfigError(
-            "models.runtime_compile_true_not", splitlines=str(error).strip().splitlines()[0], wanted=wanted
-        ) from error
+        raise ConfigError("models.cannot_compile", error=str(error).strip().splitlines()[0], wanted=wanted) from error
 
 
 def _add_one(values: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.models.at_once import Auto, inference_tokens
-from noisyir.models.layout import NO_POOLING, Layout, Shape, read_layout, write_layout
+from noisyir.models.layout import Layout, Shape, read_layout, write_layout
 from noisyir.models.settings import InitModelParams, LoraParams
 from noisyir.models.soundness import opening, refuse_broken
 from noisyir.models.static_tower import StaticTower, load_static
@@ -71,7 +71,7 @@ class BiEncoder(nn.Module):
         if layers is None and not lora.rank:
             return
         if not self.transformers:
-            raise ConfigError("models.train_freeze_train_lora")
+            raise ConfigError("models.static_cannot_be_limited")
         for encoder in self.transformers:
             if layers is not None:
                 freeze(encoder, layers)
@@ -99,7 +99,7 @@ class BiEncoder(nn.Module):
     def embed_both(
         self, queries: Tokens, passages: Tokens
     ) -> tuple[Float[Tensor, "query dim"], Float[Tensor, "passage dim"]]:
-        """Embed both sides; a shared static tower reads them as one bag, for a single gradient."""
+        """Embed both sides; a shared static tower reads them as one bag and gets a single gradient."""
         if self.shape.shared and self.shape.backbone == "static":
             vectors = self._scored(self.passage_tower(queries + passages))
             query_vectors, passage_vectors = torch.split(vectors, [len(queries), len(passages)])
@@ -152,9 +152,7 @@ def choose_device(name: str) -> str:
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
-        raise ConfigError(
-            "models.runtime_device_cannot_used", name=name, splitlines=str(error).splitlines()[0]
-        ) from error
+        raise ConfigError("models.no_such_device", name=name, error=str(error).splitlines()[0]) from error
     return name
 
 
@@ -217,13 +215,15 @@ def _transformer_tower(folder: Path, params: InitModelParams) -> TransformerTowe
     layout = read_layout(folder)
     source = layout.towers["passage"]
     if layout.shape.backbone == "static":
-        raise DataError("models.static_model_not_transformer", folder=folder)
+        raise DataError("models.static_not_transformer", folder=folder)
     if not params.pooling:
-        raise DataError("models.refused", folder=folder, no_pooling=NO_POOLING)
+        raise DataError("models.no_pooling", model=folder)
     encoder = read_encoder(source)
     longest = max(params.query_max_len, params.passage_max_len)
     if longest > (limit := getattr(encoder.config, "max_position_embeddings", longest)):
-        raise DataError("models.reads_most_tokens_model", folder=folder, limit=limit, longest=longest)
+        raise DataError(
+            "models.reads_too_little", folder=folder, limit=limit, setting="model.*_max_len", wanted=longest
+        )
     if params.layers is not None:
         _cut_layers(encoder, params.layers, folder)
     set_dropout(encoder, params.dropout, folder)
@@ -234,7 +234,7 @@ def _cut_layers(encoder: Any, layers: int, folder: Path) -> None:
     """Keep the first `layers` layers of an encoder."""
     stack, name = layers_of(encoder, folder, "model.layers")
     if layers > (found := len(getattr(stack, name))):
-        raise DataError("models.layers_model_layers_asks", folder=folder, found=found, layers=layers)
+        raise DataError("models.too_few_layers", folder=folder, found=found, setting="model.layers", wanted=layers)
     setattr(stack, name, getattr(stack, name)[:layers])
     encoder.config.num_hidden_layers = layers
     if isinstance(kinds := getattr(encoder.config, "layer_types", None), list):

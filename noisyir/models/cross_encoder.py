@@ -66,7 +66,7 @@ class CrossEncoder:
             if progress:
                 progress(len(rows))
         if bad := int((~np.isfinite(found)).sum()):
-            raise DataError("models.cross_encoder_gives_pairs", bad=bad, n_found=len(found))
+            raise DataError("models.logits_not_finite", bad=bad, pairs=len(found))
         return found
 
     def _read(self, count: int) -> None:
@@ -103,7 +103,7 @@ def load_cross_encoder(folder: Path, max_len: int, device: str = "auto") -> Cros
 
     device = choose_device(device)
     if not (folder / "tokenizer.json").exists():  # transformers would convert other files, or need a package
-        raise DataError("models.no_tokenizer_json_make", folder=folder)
+        raise DataError("models.no_tokenizer", folder=folder)
     with opening(folder, "is not a sequence classifier"):
         with quietly():
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -117,9 +117,9 @@ def load_cross_encoder(folder: Path, max_len: int, device: str = "auto") -> Cros
 
 def _refuse_unfit(folder: Path, config: Any, tokenizer: Any, max_len: int) -> None:
     if config.num_labels > 2:
-        raise DataError("models.tells_labels_apart_cross", folder=folder, num_labels=config.num_labels)
+        raise DataError("models.too_many_labels", folder=folder, labels=config.num_labels)
     if tokenizer.pad_token is None:
-        raise DataError("models.tokenizer_without_padding_token", folder=folder)
+        raise DataError("models.no_padding_token", folder=folder)
     limit = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", max_len))
     if max_len > limit:
-        raise DataError("models.reads_most_tokens_max", folder=folder, limit=limit, max_len=max_len)
+        raise DataError("models.reads_too_little", folder=folder, limit=limit, setting="max_len", wanted=max_len)

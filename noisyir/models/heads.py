@@ -49,7 +49,7 @@ def with_head(
 
     layout = read_layout(folder)
     if layout.shape.backbone == "static":
-        raise DataError("models.static_model_not_transformer_2", folder=folder, kind=kind)
+        raise DataError("models.static_cannot_get_head", folder=folder, kind=kind)
     source = layout.towers["passage"]
     local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     changes |= {} if params.layers is None else {"num_hidden_layers": params.layers}
@@ -64,7 +64,7 @@ def with_head(
             model, missing = load_with_head(auto, source, **changes)
         refuse_broken(folder, model, len(model.get_input_embeddings().weight), files["tokenizer.json"])
     if tokenizer.pad_token is None:
-        raise DataError("models.tokenizer_without_padding_token", folder=folder)
+        raise DataError("models.no_padding_token", folder=folder)
     set_dropout(model, params.dropout, folder)
     encoder = f"{model.base_model_prefix}."
     lacking = [name for name in missing if name.startswith(encoder) and ".pooler." not in name]
@@ -74,14 +74,10 @@ def with_head(
 
 def _refuse_small(source: Path, config: Any, params: HeadedParams, kind: str) -> None:
     """Refuse, with a DataError, weights with too few layers or positions."""
-    limit = getattr(config, "max_position_embeddings", params.max_len)
+    limit, found = getattr(config, "max_position_embeddings", params.max_len), config.num_hidden_layers
     if params.max_len > limit:
-        raise DataError("models.reads_most_tokens_init", source=source, limit=limit, kind=kind, max_len=params.max_len)
-    if params.layers is not None and params.layers > config.num_hidden_layers:
-        raise DataError(
-            "models.layers_init_layers_asks",
-            source=source,
-            num_hidden_layers=config.num_hidden_layers,
-            kind=kind,
-            layers=params.layers,
-        )
+        setting = f"{kind}.init.max_len"
+        raise DataError("models.reads_too_little", folder=source, limit=limit, setting=setting, wanted=params.max_len)
+    if params.layers is not None and params.layers > found:
+        setting = f"{kind}.init.layers"
+        raise DataError("models.too_few_layers", folder=source, found=found, setting=setting, wanted=params.layers)

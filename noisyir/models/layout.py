@@ -18,7 +18,6 @@ from noisyir.models.text_tokenizer import SIDES, Side
 
 INPUTS, OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"  # sentence-transformers' names
 _LONGEST = 1 << 20  # tokens of a text
-NO_POOLING = "is a decoder that does not say how it is pooled: set model.pooling=last, or mean"
 _TYPE = "sentence_transformers.models."
 _ROUTE: Mapping[Side, str] = {"query": "query", "passage": "document"}  # ours -> sentence-transformers'
 
@@ -120,10 +119,8 @@ def read_layout(folder: Path) -> Layout:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if is_lack_of_memory(error):
             raise in_our_words(error) from error
-        raise DataError(
-            "models.not_model_get_again", folder=folder, said=broken_json(folder) or one_line(error)
-        ) from error
-    raise DataError("models.not_model_neither_modules", folder=folder)
+        raise DataError("models.damaged_model", folder=folder, fault=broken_json(folder) or one_line(error)) from error
+    raise DataError("models.not_a_model", folder=folder)
 
 
 def checked_length(settings: Any, name: str) -> int:

@@ -103,7 +103,6 @@ def initial_ranker(folder: Path, params: InitRankerParams, seed: int) -> tuple[R
 
 
 def _refuse(source: Path, config: Any) -> None:
-    """Refuse, with a DataError, a classifier of several labels."""
     classifies = any("SequenceClassification" in name for name in config.architectures or ())
     if classifies and config.num_labels != 1:
-        raise DataError("models.tells_labels_apart_ranker", source=source, num_labels=config.num_labels)
+        raise DataError("models.ranker_of_many_labels", source=source, labels=config.num_labels)

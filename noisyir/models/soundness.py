@@ -24,7 +24,7 @@ _COUNTS = ("position_ids", "token_type_ids", "num_batches_tracked")  # integers 
 def opening(folder: Path, fails: str = "is not a model") -> Iterator[None]:
     """Turn a broken folder's exceptions into a DataError: which folder, what `fails`, why, and what to do."""
     if special := next((path for path in folder.rglob("*") if not path.is_file() and not path.is_dir()), None):
-        raise DataError("models.pipe_device_broken_link", folder=folder, fails=fails, special=special.name, anew=ANEW)
+        raise DataError("models.not_a_file", folder=folder, fails=fails, file=special.name, anew=ANEW)
     try:
         _refuse_unbounded(folder, weights=_refuse_whole_numbers(folder))
         yield
@@ -34,7 +34,7 @@ def opening(folder: Path, fails: str = "is not a model") -> Iterator[None]:
         if is_lack_of_memory(error):
             raise in_our_words(error) from error
         raise DataError(
-            "models.refused_2", folder=folder, fails=fails, broken_json=broken_json(folder) or _said(error), anew=ANEW
+            "models.unreadable", folder=folder, fails=fails, fault=broken_json(folder) or _said(error), anew=ANEW
         ) from error
 
 
@@ -102,10 +102,10 @@ def refuse_broken(folder: Path, model: torch.nn.Module, rows: int, tokenizer_jso
     """Refuse, with a DataError, non-finite weights, or embeddings with fewer rows than the tokenizer's words."""
     for name, weight in model.named_parameters():
         if not bool(torch.isfinite(weight).all()):
-            raise DataError("models.weights_hold_nan_infinity", folder=folder, name=name, anew=ANEW)
+            raise DataError("models.weights_not_finite", folder=folder, weights=name, anew=ANEW)
     highest = max(_numbers_of_words(tokenizer_json), default=0)
     if rows <= highest:
-        raise DataError("models.embeddings_rows_words", folder=folder, rows=rows, highest=highest + 1, anew=ANEW)
+        raise DataError("models.too_few_embeddings", folder=folder, rows=rows, words=highest + 1, anew=ANEW)
 
 
 def refuse_missing(folder: Path, fails: str, missing: list[str]) -> None:
@@ -113,7 +113,7 @@ def refuse_missing(folder: Path, fails: str, missing: list[str]) -> None:
     if missing:
         more = ", ..." if len(missing) > 6 else ""
         raise DataError(
-            "models.file_no", folder=folder, fails=fails, missing=", ".join(missing[:6]), more=more, anew=ANEW
+            "models.missing_weights", folder=folder, fails=fails, names=", ".join(missing[:6]), more=more, anew=ANEW
         )
 
 

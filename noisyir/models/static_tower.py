@@ -42,7 +42,7 @@ class StaticTower(nn.Module):
 
 
 def load_static(folder: Path) -> StaticTower:
-    """Load a StaticEmbedding's folder, sentence-transformers' or model2vec's; raises KeyError, OSError or ValueError."""
+    """Load a StaticEmbedding of sentence-transformers or model2vec; raises KeyError, OSError or ValueError."""
     from safetensors.torch import load_file
 
     tensors = load_file(folder / "model.safetensors")

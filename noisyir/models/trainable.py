@@ -4,7 +4,6 @@ For a linear layer W x the model computes W x + (alpha / rank) B A x; A and B le
 ICLR 2022).  A model is saved with the adapters merged into W, and with them alone in `adapter`, as peft reads them.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,7 @@ def layers_of(encoder: Any, folder: Path | str, setting: str) -> tuple[Any, str]
     stack = getattr(encoder, "encoder", None) or getattr(encoder, "transformer", None) or encoder
     name = next((name for name in ("layer", "layers") if hasattr(stack, name)), None)
     if name is None:
-        raise DataError(
-            "models.cannot_tell_layers_set", folder=folder, setting=setting, encoder_type=type(encoder).__name__
-        )
+        raise DataError("models.unknown_layers", folder=folder, setting=setting, model=type(encoder).__name__)
     return stack, name
 
 
@@ -39,7 +36,7 @@ def freeze(encoder: Any, layers: int) -> None:
     stack, name = layers_of(encoder, "the model", "train.freeze")
     held = getattr(stack, name)
     if layers >= len(held):
-        raise ConfigError("models.train_freeze_leaves_none", layers=layers, n_held=len(held), n_held_2=len(held) - 1)
+        raise ConfigError("models.freeze_leaves_none", layers=layers, there=len(held), most=len(held) - 1)
     for part, inner in encoder.named_modules():
         if "embed" in part.rsplit(".", 1)[-1]:
             inner.requires_grad_(False)
@@ -56,7 +53,7 @@ def add_adapters(encoder: Any, params: LoraParams, seed: int) -> None:
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
-        raise MissingPackageError("models.train_lora_needs_peft", install_hint=install_hint("lora")) from error
+        raise MissingPackageError("models.no_peft", hint=install_hint("lora")) from error
     linear = sorted({name.rsplit(".", 1)[-1] for name, one in encoder.named_modules() if isinstance(one, nn.Linear)})
     refuse_targets(params.targets, linear)
     config = LoraConfig(
@@ -104,9 +101,3 @@ def merged_weights(encoder: Any) -> dict[str, Tensor]:
         moved = layers[owner].get_delta_weight("default") if owner in layers else 0.0
         found[name.replace(".base_layer.", ".")] = value + moved
     return found
-
-
-def adapter_of(folder: Path) -> dict[str, Any] | None:
-    """Return the settings of a saved model's adapters; None without any."""
-    path = folder / ADAPTER / "adapter_config.json"
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None

@@ -52,7 +52,7 @@ class TransformerTower(nn.Module):
             return torch.zeros(0, self.dim, device=self.encoder.device)
         ids, mask = _padded(tokens, self.encoder.config.pad_token_id or 0)
         ids, mask = ids.to(self.encoder.device), mask.to(self.encoder.device)
-        states = self.encoder(input_ids=ids, attention_mask=mask, **self.once).last_hidden_state
+        states: Tensor = self.encoder(input_ids=ids, attention_mask=mask, **self.once).last_hidden_state
         if self.pooling == "cls":
             return states[:, 0]
         return last_of(states, mask) if self.pooling == "last" else masked_mean(states, mask)
@@ -136,7 +136,7 @@ def set_dropout(model: Any, rate: float | None, folder: Path) -> None:
         return
     names = [name for name, value in model.config.to_dict().items() if _is_dropout(name, value)]
     if not names:
-        raise DataError("models.dropout_cannot_set_leave", folder=folder, model_type=type(model).__name__)
+        raise DataError("models.no_dropout", folder=folder, model=type(model).__name__)
     for name in names:
         setattr(model.config, name, rate)
 

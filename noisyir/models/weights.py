@@ -10,7 +10,7 @@ from pathlib import Path
 
 from noisyir.base.errors import ConfigError, DataError, MissingPackageError
 from noisyir.engine.provenance import files_digest, may_be_absent
-from noisyir.models.layout import NO_POOLING, read_layout
+from noisyir.models.layout import read_layout
 from noisyir.models.settings import InitModelParams, LoraParams
 
 MINILM = "minilm"
@@ -28,14 +28,14 @@ def weights_digest(params: InitModelParams) -> str:
         return f"sha256:{_MINILM_SHA256}"
     folder = locate_weights(params.weights)
     if params.backbone == "transformer" and not (params.pooling or read_layout(folder).shape.pooling):
-        raise DataError("models.model_weights", weights=params.weights, no_pooling=NO_POOLING)
+        raise DataError("models.no_pooling", model=f"model.weights={params.weights}")
     read_layout(folder)
     return _digest(folder, f"model.weights={params.weights}")
 
 
 @may_be_absent
 def classifier_digest(weights: str | None, setting: str) -> str:
-    """Return the digest of a cross-encoder's weights, for the keys of stages that judge by it.
+    """Return the digest of a cross-encoder's weights, which keys of judging stages contain.
 
     Raises:
         ConfigError: If none are named.
@@ -49,7 +49,7 @@ def encoder_digest(weights: str | None, setting: str) -> str:
     """Return the digest of weights that get a new head; raises as `locate_weights`."""
     if weights == MINILM:
         return weights_digest(InitModelParams(weights=MINILM))
-    locate_weights(weights, setting)  # reports what is no model at all
+    locate_weights(weights, setting)  # reports weights that are no model at all
     return classifier_digest(weights, setting)
 
 
@@ -64,7 +64,7 @@ def refuse_unfit(
         ConfigError: If adapters do not fit the model, or a length or `dimensions` its vectors.
     """
     if lora.rank and params.backbone == "static":
-        raise ConfigError("models.train_lora_transformers_model")
+        raise ConfigError("models.lora_on_static")
     if not (lora.rank or lengths or dimensions):
         return
     try:
@@ -79,16 +79,16 @@ def refuse_unfit(
         refuse_targets(lora.targets, sorted(linear))
     widths = [shape[1] for name, shape in shapes.items() if len(shape) == 2 and "embed" in name]
     if widths and (beyond := [length for length in lengths if length >= min(widths)]):
-        raise ConfigError("models.train_matryoshka_vectors_dimensions", widths=min(widths), beyond=beyond[0])
+        raise ConfigError("models.matryoshka_too_long", dim=min(widths), length=beyond[0])
     if widths and dimensions and dimensions > min(widths):
-        raise ConfigError("models.encode_dimensions_vectors_set", dimensions=dimensions, widths=min(widths))
+        raise ConfigError("models.too_many_dimensions", dimensions=dimensions, dim=min(widths))
 
 
 def refuse_targets(targets: Sequence[str], linear: Sequence[str]) -> None:
     """Refuse, with a ConfigError, a target that is none of a model's linear layers."""
     if unknown := [target for target in targets if target not in linear]:
         there = ", ".join(linear)
-        raise ConfigError("models.train_lora_targets_model", unknown=unknown[0], there=there)
+        raise ConfigError("models.unknown_lora_target", target=unknown[0], known=there)
 
 
 def _shapes(folder: Path) -> Iterator[tuple[str, list[int]]]:
@@ -109,10 +109,10 @@ def locate_classifier(weights: str | None, setting: str) -> Path:
         DataError: If it is no model or not on this machine.
     """
     if weights is None:
-        raise ConfigError("models.cross_encoder_needs_sequence", setting=setting)
+        raise ConfigError("models.no_classifier_named", setting=setting)
     folder = locate_weights(weights, setting)
     if not (folder / "config.json").exists():
-        raise DataError("models.not_model_no_config", setting=setting, weights=weights)
+        raise DataError("models.no_config", setting=setting, weights=weights)
     return folder
 
 
@@ -126,12 +126,12 @@ def classifier_labels(weights: str | None, setting: str) -> int:
     try:
         config = dict(json.loads((folder / "config.json").read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
-        raise DataError("models.not_model_config_json", setting=setting, weights=weights) from error
+        raise DataError("models.damaged_config", setting=setting, weights=weights) from error
     if not any("SequenceClassification" in name for name in config.get("architectures") or ()):
-        raise DataError("models.no_sequence_classifier_would", setting=setting, weights=weights)
+        raise DataError("models.not_a_classifier", setting=setting, weights=weights)
     labels = len(config.get("id2label") or (0, 1))  # transformers' default
     if labels > 2:
-        raise DataError("models.tells_labels_apart_name", setting=setting, weights=weights, labels=labels)
+        raise DataError("models.names_too_many_labels", setting=setting, weights=weights, labels=labels)
     return labels
 
 
@@ -142,7 +142,7 @@ def locate_weights(weights: str | None, setting: str = "model.weights") -> Path:
         DataError: If there is none; says what to do.
     """
     if weights is None:
-        raise DataError("models.null_name_minilm_model", setting=setting)
+        raise DataError("models.no_weights_named", setting=setting)
     if weights == MINILM:
         return _minilm_folder()
     path = Path(weights).expanduser()
@@ -150,7 +150,7 @@ def locate_weights(weights: str | None, setting: str = "model.weights") -> Path:
         return path
     if path.exists() or not re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", weights):
         found = "is a file, not a model folder" if path.exists() else "is not a model: there is no such folder"
-        raise DataError("models.name_minilm_model_folder", setting=setting, weights=weights, found=found)
+        raise DataError("models.no_such_model", setting=setting, weights=weights, found=found)
     return _cached_snapshot(weights, setting)
 
 
@@ -159,13 +159,13 @@ def check_minilm(folder: Path) -> None:
     with (folder / "model.safetensors").open("rb") as handle:
         found = hashlib.file_digest(handle, "sha256").hexdigest()
     if found != _MINILM_SHA256:
-        raise DataError("models.model_safetensors_sha_not", folder=folder, found=found, minilm_sha256=_MINILM_SHA256)
+        raise DataError("models.changed_minilm", folder=folder, found=found, published=_MINILM_SHA256)
 
 
 def _digest(folder: Path, given: str) -> str:
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix in _MODEL_FILES]
     if not any(path.suffix == ".safetensors" for path in files):
-        raise DataError("models.not_model_holds_no", given=given)
+        raise DataError("models.no_safetensors", given=given)
     found = [(path, path.stat()) for path in files]
     return _digest_once(folder, tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in found))
 
@@ -179,7 +179,7 @@ def _digest_once(folder: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
 def _minilm_folder() -> Path:
     spec = find_spec(_MINILM_PACKAGE)
     if spec is None or spec.origin is None:
-        raise MissingPackageError("models.model_weights_minilm_needs")
+        raise MissingPackageError("models.no_minilm")
     return Path(spec.origin).parent / "model"
 
 
@@ -190,4 +190,4 @@ def _cached_snapshot(name: str, setting: str) -> Path:
     try:
         return Path(snapshot_download(name, local_files_only=True))
     except LocalEntryNotFoundError as error:
-        raise DataError("models.not_model_no_folder", setting=setting, name=name) from error
+        raise DataError("models.not_on_this_machine", setting=setting, name=name) from error

@@ -72,6 +72,8 @@ def _tools() -> tuple[Any, Any]:
         import regex
         import Stemmer
     except ImportError as error:
-        raise MissingPackageError("retrieval.bm_index_engine_bm", install_hint=install_hint("bm25")) from error
+        raise MissingPackageError(
+            "retrieval.no_engine", engine="bm25s", package="PyStemmer", hint=install_hint("bm25")
+        ) from error
     # without the stemmer's cache, which is slow once it is full
     return regex.compile(r"(?wV1s)[\p{L}\p{N}_\p{Extended_Pictographic}](?:\B.)*"), Stemmer.Stemmer("porter", 0)

@@ -98,7 +98,7 @@ def _look_up(starts: Array, documents: Array, weights: Array, terms: Array, row:
 
 @njit(cache=True, nogil=True)
 def _insert(rows: Array, scores: Array, held: int, row: int, score: np.float32) -> int:
-    """Insert a document into the best, of which `held` are set; return their new number."""
+    """Insert a document into the best `held` ones; return their new number."""
     last = len(rows) - 1
     if held > last and (score < scores[last] or (score == scores[last] and row > rows[last])):
         return held

@@ -102,7 +102,7 @@ def _refuse_not_finite(vectors: npt.NDArray[Any], shard: VectorShard, side: Side
     if len(bad):
         names = ", ".join(shard.names.take(pa.array(bad[:_NAMED])).to_pylist())
         many = f"{names} and {len(bad) - _NAMED} more" if len(bad) > _NAMED else names
-        raise DataError("retrieval.model_gives_nan_infinite", dtype=vectors.dtype, side=side, many=many)
+        raise DataError("retrieval.vectors_not_finite", dtype=vectors.dtype, side=side, ids=many)
 
 
 def merged(
@@ -110,8 +110,8 @@ def merged(
 ) -> Iterator[pa.Table]:
     """Yield (doc_row, vector) for each batch of `origins` (doc_row, earlier_row), which counts all rows up.
 
-    `earlier` are (doc_row, vector) of the previous corpus, in which rows keep their order, so that both are streams;
-    `new` are those of rows without an earlier one.
+    `earlier` are the previous corpus's (doc_row, vector), in which rows keep their order, so that both are streams;
+    `new` are rows without an earlier one.
 
     Raises:
         DataError: If a row has no vector.
@@ -144,13 +144,13 @@ class _Ahead:
             assert self._batch is not None
             here = wanted[wanted <= self._rows[-1]]
             place = np.searchsorted(self._rows, here)
-            if not np.array_equal(self._rows[place], here):
-                raise DataError("retrieval.doc_vectors_documents_row", here=here[0])
+            if len(missing := here[self._rows[place] != here]):
+                raise DataError("retrieval.no_vector", row=missing[0])
             yield self._batch["vector"].take(pa.array(place))
             wanted = wanted[len(here) :]
 
     def _advance(self, wanted: int) -> None:
         batch = next(self._batches, None)
         if batch is None:
-            raise DataError("retrieval.doc_vectors_document_row", wanted=wanted)
+            raise DataError("retrieval.no_vector", row=wanted)
         self._batch, self._rows = batch, batch["doc_row"].to_numpy().astype(np.int64)

@@ -13,7 +13,7 @@ import torch
 from noisyir.retrieval.texts import Vectors, check_rows, vectors_of
 
 _FILE, _ABOUT = "vectors.npy", "about.json"
-_ROWS_AT_ONCE = 32768  # documents whose scores are held at once
+_ROWS_AT_ONCE = 32768  # documents scored at once
 
 
 @dataclass(frozen=True)

@@ -124,9 +124,7 @@ def _faiss_errors(factory: str, rows: int, dim: int) -> Iterator[None]:
         yield
     except RuntimeError as error:
         reason = re.sub(r"^Error in .*? at \S+: (Error: '.*?' failed: )?", "", " ".join(str(error).split()))
-        raise ConfigError(
-            "retrieval.index_factory_not_work", factory=factory, rows=rows, dim=dim, reason=reason
-        ) from error
+        raise ConfigError("retrieval.bad_factory", factory=factory, rows=rows, dim=dim, reason=reason) from error
 
 
 def uses_gpu(device: str) -> bool:

@@ -44,9 +44,7 @@ def find_java() -> Java:
     if packaged := _packaged_java():
         return packaged
     found = f"only Java {own.version} in {own.home}" if own else "no Java"
-    raise MissingPackageError(
-        "retrieval.bm_pyserini_needs_java", oldest=OLDEST, found=found, install_hint=install_hint("bm25")
-    )
+    raise MissingPackageError("retrieval.no_java", oldest=OLDEST, found=found, hint=install_hint("bm25"))
 
 
 def machine_java() -> Java | None:
@@ -76,7 +74,7 @@ def lucene_errors(doing: str) -> Iterator[None]:
     except JavaException as error:
         said = str(error).splitlines()[0].removeprefix("JVM exception occurred: ")
         hint = " Give Java more: runtime.java_heap=8g" if "OutOfMemory" in said or "heap space" in said else ""
-        raise StoreError("retrieval.lucene_failed_while", doing=doing, said=said, hint=hint) from error
+        raise StoreError("retrieval.lucene_failed", doing=doing, error=said, hint=hint) from error
 
 
 def _start(heap: str) -> None:
@@ -84,7 +82,7 @@ def _start(heap: str) -> None:
     try:
         import jnius_config
     except ImportError as error:
-        raise MissingPackageError("retrieval.bm_needs_pyserini_without", install_hint=install_hint("bm25")) from error
+        raise MissingPackageError("retrieval.no_pyserini", hint=install_hint("bm25")) from error
     if jnius_config.vm_running:
         return
     java = find_java()
@@ -95,7 +93,7 @@ def _start(heap: str) -> None:
         try:
             import jnius
         except Exception as error:  # jnius raises anything; the user needs one line
-            raise ConfigError("retrieval.java_not_start_runtime", home=java.home, heap=heap, error=error) from error
+            raise ConfigError("retrieval.java_did_not_start", home=java.home, heap=heap, error=error) from error
     _hush(jnius.autoclass)
 
 
@@ -105,7 +103,7 @@ def _refuse_little_memory(heap: str) -> None:
     try:
         mmap.mmap(-1, wanted, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0).close()
     except (OSError, OverflowError) as error:
-        raise NoisyirError("retrieval.memory_not_suffice_java", wanted=wanted / 1e9, heap=heap) from error
+        raise NoisyirError("retrieval.too_little_memory", wanted=wanted / 1e9, heap=heap) from error
 
 
 def _options(java: Java, heap: str) -> list[str]:
@@ -148,10 +146,10 @@ def _java_home(home: Path) -> Iterator[None]:
 def _anserini_jar() -> Path:
     spec = find_spec("pyserini")
     if spec is None or not spec.submodule_search_locations:
-        raise MissingPackageError("retrieval.bm_needs_pyserini", install_hint=install_hint("bm25"))
+        raise MissingPackageError("retrieval.no_pyserini", hint=install_hint("bm25"))
     jars = sorted(Path(spec.submodule_search_locations[0]).glob("resources/jars/anserini-*-fatjar.jar"))
     if not jars:
-        raise MissingPackageError("retrieval.pyserini_installed_without_anserinis")
+        raise MissingPackageError("retrieval.no_anserini_jar")
     return jars[-1]
 
 

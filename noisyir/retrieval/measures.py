@@ -84,9 +84,7 @@ def per_query(run: pa.Table, judgements: Judgements, measures: Sequence[str]) ->
         for found in ir_measures.iter_calc(list(values), judgements, rankings):
             values[found.measure][places[found.query_id]] = found.value
     except ValueError as error:
-        raise ConfigError(
-            "retrieval.score_measures_cannot_compute", measures=", ".join(measures), error=error
-        ) from error
+        raise ConfigError("retrieval.uncomputable_measures", measures=", ".join(measures), error=error) from error
     return pa.table(
         {
             "measure": pa.array(np.repeat(list(parsed), len(places)), pa.string()),
@@ -149,4 +147,4 @@ def parse(name: str) -> "Measure":
         known: dict[str, Any] = ir_measures.measures.registry
         base = name.partition("@")[0]
         hint = "" if base in known else did_you_mean(base, sorted(known))
-        raise ConfigError("retrieval.score_measures_not_measure", name=name, hint=hint) from error
+        raise ConfigError("retrieval.unknown_measure", name=name, hint=hint) from error

@@ -31,7 +31,7 @@ def check_splits(there: Collection[str], splits: Sequence[str], setting: str) ->
     """Refuse, with a DataError that names the `setting`, data without queries in these splits."""
     if not {*there} & {*splits}:
         found = ", ".join(sorted(there)) or "no split"
-        raise DataError("retrieval.no_query_data_queries", setting=setting, splits=list(splits), found=found)
+        raise DataError("retrieval.no_queries_in_splits", setting=setting, splits=list(splits), found=found)
 
 
 def contents(documents: pa.RecordBatch) -> list[str]:
@@ -50,14 +50,12 @@ def texts_of(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.Chunked
     for some in among(documents, wanted):
         texts.update(zip(some["doc_id"].to_pylist(), some["text"].to_pylist(), strict=True))
     if unknown := [doc_id for doc_id in wanted.to_pylist() if doc_id not in texts]:
-        raise DataError(
-            "retrieval.corpus_lacks_needed_documents", n_unknown=len(unknown), n_wanted=len(wanted), unknown=unknown[0]
-        )
+        raise DataError("retrieval.missing_documents", missing=len(unknown), wanted=len(wanted), example=unknown[0])
     return texts
 
 
 def passages_of(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.ChunkedArray) -> dict[str, str]:
-    """Return title and text, as models read them, of those of these documents that the corpus has."""
+    """Return title and text, as models read them, of the documents that the corpus has among these."""
     passages: dict[str, str] = {}
     for some in among(documents, doc_ids.unique()):
         texts = map(passage_text, some["title"].to_pylist(), some["text"].to_pylist())
@@ -110,7 +108,7 @@ def shortened(vectors: Vectors, dimensions: int | None, *, cosine: bool) -> Vect
     if dimensions is None or dimensions == vectors.shape[1]:
         return vectors
     if dimensions > vectors.shape[1]:
-        raise DataError("retrieval.vectors_dimensions_cannot_cut", shape=vectors.shape[1], dimensions=dimensions)
+        raise DataError("retrieval.too_short_to_cut", dim=vectors.shape[1], dimensions=dimensions)
     cut = vectors[:, :dimensions]
     if not cosine:
         return np.ascontiguousarray(cut)
@@ -129,4 +127,4 @@ def check_rows(batch: pa.RecordBatch, first: int) -> None:
     """Refuse, with a DataError, a batch in which doc_row does not count up from `first`."""
     rows = batch["doc_row"].to_numpy()
     if not np.array_equal(rows, np.arange(first, first + len(rows))):
-        raise DataError("retrieval.doc_vectors_doc_row", first=first)
+        raise DataError("retrieval.rows_not_consecutive", first=first)

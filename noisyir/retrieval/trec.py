@@ -64,7 +64,6 @@ def _escape(name: str) -> str:
 
 
 def _escaped(column: pa.ChunkedArray) -> pa.Array:
-    """Escape ids, each distinct one once."""
     coded = column.combine_chunks().dictionary_encode()
     names = pa.array([_escape(name) for name in coded.dictionary.to_pylist()], pa.string())
     return names.take(coded.indices)

@@ -142,7 +142,7 @@ def best(index: Index, queries: Vectors, top_k: int) -> tuple[Vectors, Rows]:
 
 def hits(scores: Vectors, rows: Rows, doc_ids: pa.Array) -> Hits:
     """Look up the documents' ids of rows."""
-    found = rows >= 0  # FAISS fills with -1 where it found too few
+    found = rows >= 0  # FAISS fills up with -1
     return Hits(found.sum(axis=1), doc_ids.take(pa.array(rows[found])), scores[found])
 
 

@@ -1,1 +1,1 @@
-"""Training loops and what they need: batches, optimisers, checkpoints, processes; no stage, no choice of data."""
+"""Training loops with their batches, optimisers, checkpoints and processes; no stage, no choice of data."""

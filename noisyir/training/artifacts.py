@@ -8,7 +8,7 @@ NEGATIVES = Artifact("negatives", 1, {**PAIR, "weight": F32, "draw": I32}, PAIR_
 # A teacher's scores, comparable within a query in the teacher's own unit: logits, BM25's scores, inner products, scaled
 # sums in 0..1.  `fold`: the part of the queries that the scoring model was not trained on; -1 if none was trained.
 TEACHER_SCORES = Artifact("teacher_scores", 1, {**PAIR, "score": F32, "teacher": STRING, "fold": I32}, PAIR_KEY)
-AR2_STATE = Artifact("ar2_state", 1)  # both optimisers and their step counts, for the next round
+AR2_STATE = Artifact("ar2_state", 1)  # both optimisers and step counts, which the next round continues
 CURVES = Artifact("curves", 1, {"name": STRING, "step": I32, "epoch": F64, "value": F64}, ("name", "step"))
 # Pairs of held-out training queries; no rows if the data has a dev split.
 TRIAL = Artifact("trial", 1, PAIR, PAIR_KEY)

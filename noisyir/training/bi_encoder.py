@@ -81,11 +81,11 @@ class BiEncoderLearner(Learner[Batch]):
         return [*cut, vectors]
 
     def start_epoch(self) -> dict[str, float]:
-        """Let the objective look at the model."""
+        """Notify the objective."""
         return self.objective.start_epoch(self.whole_epochs)
 
     def after_step(self) -> None:
-        """Let the objective follow."""
+        """Notify the objective."""
         self.objective.after_step()
 
     def end_epoch(self) -> dict[str, float]:
@@ -117,7 +117,7 @@ class BiEncoderLearner(Learner[Batch]):
         return {**super().state(), **self.objective.state(), "best": self.best, "best_dev": dev}
 
     def load(self, tensors: Tensors, done: int) -> None:
-        """Continue after `done` steps from what `state` returned."""
+        """Continue after `done` steps from a `state`."""
         super().load(tensors, done)
         self.objective.load(tensors, done)
         self.best = dict(tensors.get("best", {}))
@@ -141,15 +141,12 @@ def train(
     """
     check_regulariser(params, encoder.similarity)
     if params.patience is not None and held is None:
-        raise ConfigError("training.train_patience_needs_dev", patience=params.patience)
+        raise ConfigError("training.patience_without_dev", patience=params.patience)
     if params.pool == "own" and params.hard_negatives == 0:
-        raise ConfigError("training.train_pool_own_hard")
+        raise ConfigError("training.own_pool_is_empty")
     if beyond := [length for length in params.matryoshka if length >= encoder.dim]:
         raise ConfigError(
-            "training.train_matryoshka_vectors_dimensions",
-            matryoshka=list(params.matryoshka),
-            dim=encoder.dim,
-            beyond=beyond[0],
+            "training.matryoshka_too_long", matryoshka=list(params.matryoshka), dim=encoder.dim, length=beyond[0]
         )
     curves = TrainingRun([BiEncoderLearner(encoder, pairs, held, params, objective, context.rng)], context).run()
     encoder.shape = replace(encoder.shape, matryoshka=tuple(sorted(params.matryoshka)))
@@ -163,13 +160,10 @@ def check_regulariser(params: TrainDprParams, similarity: str) -> None:
         return
     if settings.from_epoch >= params.epochs:
         raise ConfigError(
-            "training.ccr_epoch_leaves_none",
-            from_epoch=settings.from_epoch,
-            epochs=params.epochs,
-            epochs_2=params.epochs - 1,
+            "training.ccr_never_applies", from_epoch=settings.from_epoch, epochs=params.epochs, last=params.epochs - 1
         )
     if similarity == "dot" and settings.beta > _LARGEST_BETA_OF_DOT and not settings.force:
-        raise ConfigError("training.train_ccr_beta_model", beta=settings.beta)
+        raise ConfigError("training.ccr_unbounded", beta=settings.beta)
 
 
 def regularised(

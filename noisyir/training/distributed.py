@@ -110,7 +110,7 @@ class World:
             return
         own = torch.stack([weight.detach().double().sum() for weight in weights])
         if any(not torch.equal(own, other) for other in self._gathered(own)):
-            raise NoisyirError("training.training_processes_weights_drifted")
+            raise NoisyirError("training.weights_drifted")
 
     @property
     def _device(self) -> torch.device:
@@ -227,9 +227,9 @@ def device_of(local_rank: int, here: int, setting: str) -> str:
     if device == "cpu":
         return device
     if device != "cuda":
-        raise ConfigError("training.runtime_processes_runtime_device", setting=setting)
+        raise ConfigError("training.device_not_shared", device=setting)
     if here > (gpus := torch.cuda.device_count()):
-        raise ConfigError("training.processes_machine_need_many", here=here, gpus=gpus)
+        raise ConfigError("training.too_few_gpus", processes=here, gpus=gpus)
     return f"cuda:{local_rank}"
 
 
@@ -241,4 +241,4 @@ def _peers() -> Iterator[None]:
     except RuntimeError as error:
         if isinstance(error, torch.OutOfMemoryError):
             raise
-        raise PeerLostError("training.training_process_lost_others", splitlines=str(error).splitlines()[0]) from error
+        raise PeerLostError("training.lost_peers", error=str(error).splitlines()[0]) from error

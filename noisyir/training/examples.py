@@ -38,9 +38,7 @@ class Numbering:
         found = pc.index_in(ids, value_set=self.ids)
         if found.null_count:
             missing = ids.filter(found.is_null())[0].as_py()
-            raise DataError(
-                "training.rows_pairs_name_unknown", null_count=found.null_count, of=self.of, missing=missing
-            )
+            raise DataError("training.unknown_ids", rows=found.null_count, of=self.of, example=missing)
         return np.asarray(found, np.int64)
 
 
@@ -72,7 +70,7 @@ def training_queries(pairs: pa.Table, queries: pa.Table) -> tuple[pa.Table, pa.T
     """
     chosen = pairs.filter(pc.field("split") == "train")
     if not chosen.num_rows:
-        raise DataError("training.no_training_pairs_every")
+        raise DataError("training.no_training_pairs")
     return chosen, queries.filter(pc.is_in(queries["query_id"], value_set=pc.unique(chosen["query_id"])))
 
 

@@ -29,7 +29,7 @@ def with_flags(pairs: pa.Table, flags: pa.Table) -> pa.Table:
     joined = beside(pairs, last, PAIR_KEY)
     if missing := joined["is_clean"].null_count:
         example = joined.filter(pc.is_null(joined["is_clean"])).slice(0, 1).select(["query_id", "doc_id"]).to_pylist()
-        raise DataError("training.training_pairs_no_flag", missing=missing, num_rows=pairs.num_rows, example=example[0])
+        raise DataError("training.unflagged_pairs", missing=missing, pairs=pairs.num_rows, example=example[0])
     return joined
 
 

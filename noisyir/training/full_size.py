@@ -184,7 +184,7 @@ def bare_model(params: InitModelParams | HeadedParams, auto: str = "AutoModel", 
         config = transformers.AutoConfig.from_pretrained(source, local_files_only=True, trust_remote_code=False)
     except (DataError, MissingPackageError) as error:
         if (shape := SHAPES.get((params.weights or "").rpartition("/")[2])) is None:
-            raise DataError("training.not_shape_not_known", weights=params.weights) from error
+            raise DataError("training.unknown_shape", weights=params.weights) from error
         config = transformers.AutoConfig.for_model(**shape)
     config.update({**changes, **({} if params.layers is None else {"num_hidden_layers": params.layers})})
     transformers.AttentionInterface.register("fused", fused_attention)

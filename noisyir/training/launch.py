@@ -90,7 +90,7 @@ class SerializedStep(Params):
         """Rebuild the step from this machine's stages, and its inputs, some from the results `made` here before.
 
         Raises:
-            ConfigError: If settings or key are not what was sent.
+            ConfigError: If settings or key differ from the sender's.
         """
         stage = stage_named(self.stage)
         try:
@@ -98,14 +98,14 @@ class SerializedStep(Params):
         except ValidationError as error:
             wrong = ".".join(map(str, error.errors()[0]["loc"]))
             raise ConfigError(
-                "training.bad_setting", name=self.name, wrong=wrong, two_versions=_TWO_VERSIONS
+                "training.bad_setting", name=self.name, setting=wrong, two_versions=_TWO_VERSIONS
             ) from error
         listed = {name: dict(value) if isinstance(value, tuple) else value for name, value in self.inputs.items()}
         inputs = resolved(listed, made)
         key = key_of(stage, params, self.seed, inputs)
         if key != self.key:
             raise ConfigError(
-                "training.key_sender", name=self.name, key=key[:12], key_2=self.key[:12], two_versions=_TWO_VERSIONS
+                "training.other_key", name=self.name, key=key[:12], sent=self.key[:12], two_versions=_TWO_VERSIONS
             )
         return Step(self.name, stage, params, self.seed, {}, key), inputs
 
@@ -158,7 +158,7 @@ def _called(begun: Launched, job: Job[Any]) -> ProcessPart:
     """Call the other machines to their parts and return the first machine's."""
     runtime = job.runtime
     if runtime.processes != begun.size or runtime.steps_at_once > 1:
-        raise ConfigError("training.torchrun_began_processes_several", size=begun.size)
+        raise ConfigError("training.torchrun_sets_processes", size=begun.size)
     step = SerializedStep.of(job.step, job.inputs)
     meeting = begun.call(Call(step=step, store=job.store.url, runtime=runtime).model_dump_json())
     return ProcessPart(0, begun.here, begun.size, meeting)

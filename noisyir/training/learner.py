@@ -40,7 +40,7 @@ class Learner(Generic[B]):
     name: str
     fewer = "chunk_size"
     unit = "lists"
-    parts = 1  # equal ones of a step, of which a rehearsal takes one
+    parts = 1  # equal parts of a step, one of which a rehearsal takes
     rate = "its learning rate"
 
     def __init__(self, model: nn.Module, batches: Batches[B], settings: TrainDprParams, steps: int, rng: Rng) -> None:
@@ -82,9 +82,7 @@ class Learner(Generic[B]):
             measured = self.descend(batch, seed)
             loss = next(iter(measured.values()))
             if not math.isfinite(loss):
-                raise DataError(
-                    "training.training_diverged_loss_step", name=self.name, loss=loss, done=self.done, rate=self.rate
-                )
+                raise DataError("training.diverged", model=self.name, loss=loss, step=self.done, rate=self.rate)
             self.optimiser.step(learning_rate(self.done, self.steps, self.settings))
             self.done += 1
             self.after_step()
@@ -111,11 +109,11 @@ class Learner(Generic[B]):
         return {}
 
     def throughput(self) -> dict[str, Any]:
-        """Return mean speeds, for the build's notes."""
+        """Return mean speeds for the build's notes."""
         return self.meter.means()
 
     def state(self) -> Tensors:
-        """Return all that later steps depend on, for a checkpoint."""
+        """Return all that later steps depend on."""
         return {self.name: learning(self.model), **self.optimiser_state()}
 
     def optimiser_state(self) -> Tensors:
@@ -140,7 +138,7 @@ def memory_advice(model: str, fewer: str) -> Iterator[None]:
         if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
             raise
         raise ConfigError(
-            "training.step_needs_more_memory", model=model, fewer=fewer, splitlines=str(error).splitlines()[0]
+            "training.out_of_memory", model=model, fewer=fewer, error=str(error).splitlines()[0]
         ) from error
 
 

@@ -28,7 +28,7 @@ class TrainingTexts(TrainingDocuments):
 
 
 def read_texts(corpus: Iterable[pa.RecordBatch], needed: pa.Array) -> TrainingTexts:
-    """Read the documents whose ids are in `needed`, streaming the corpus."""
+    """Read the documents in `needed`, streaming the corpus."""
     ids, texts = [pa.array([], pa.string())], [pa.array([], pa.large_string())]
     for some, read in document_texts(corpus, needed):
         ids.append(some)
@@ -98,7 +98,7 @@ class Lists:
             if not wrong.any():
                 return drawn
             drawn[wrong] = rng.choice(self.training_passages, int(wrong.sum()))
-        raise DataError("training.query_too_few_mined", as_py=self.queries[int(queries[wrong][0])].as_py())
+        raise DataError("training.too_few_negatives", query=self.queries[int(queries[wrong][0])].as_py())
 
 
 def ranking_lists(pairs: pa.Table, queries: pa.Table, documents: TrainingTexts, negatives: pa.Table) -> Lists:
@@ -122,7 +122,7 @@ def ranking_lists(pairs: pa.Table, queries: pa.Table, documents: TrainingTexts, 
     known = Ragged.grouped(right[:, 0], right[:, 1], int(text.max(initial=-1)) + 1)
     negative = negative[~is_known(known, text[negative[:, 0]], negative[:, 1])]
     if not len(negative):
-        raise ConfigError("training.no_training_query_mined")
+        raise ConfigError("training.no_negatives_left")
     wrong = pairs.filter(pc.invert(pairs["is_clean"])) if "is_clean" in pairs.column_names else pairs.slice(0, 0)
     doubted = np.stack([numbering.rows(wrong["query_id"]), documents.passages(wrong["doc_id"])], axis=1)
     groups = (Ragged.grouped(rows[:, 0], rows[:, 1], len(numbering)) for rows in (positive, negative, doubted))
@@ -170,6 +170,6 @@ def folds_of(texts: Sequence[str], folds: int, rng: np.random.Generator) -> Rows
     number: dict[frozenset[str], int] = {}
     numbers = np.array([number.setdefault(words_of(text), len(number)) for text in texts], np.int64)
     if len(number) < folds:
-        raise DataError("training.folds_needs_many_different", folds=folds, n_number=len(number))
+        raise DataError("training.too_few_queries", folds=folds, queries=len(number))
     fold: Rows = rng.permutation(np.arange(len(number)) % folds)[numbers]
     return fold

@@ -25,7 +25,7 @@ def optimiser_for(model: nn.Module, params: TrainDprParams) -> "DenseAdamW | Row
         ConfigError: If a moving average never moves.
     """
     if max(params.betas) == 1.0:
-        raise ConfigError("training.train_betas_average_decays", betas=list(params.betas))
+        raise ConfigError("training.average_never_moves", betas=list(params.betas))
     kind = RowAdamW if any(isinstance(part, StaticTower) for part in model.modules()) else DenseAdamW
     return kind([weight for weight in model.parameters() if weight.requires_grad], params)
 

@@ -1,6 +1,6 @@
 """Deliberate corruption, a file a family: which training pairs become wrong, and which documents they get.
 
-No tables here: the stage corrupt decides what is relevant and so never a wrong document.
+No tables here: the stage corrupt decides relevance, and so which documents are never wrong.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,12 +26,12 @@ Judge = Callable[[Int[np.ndarray, " draw"], Int[np.ndarray, " draw"]], Bool[np.n
 
 @dataclass(frozen=True)
 class ChosenPairs:
-    """The pairs that become wrong, and the pool of their wrong documents: those of the training pairs.
+    """The pairs that become wrong, and the pool of their wrong documents, which the training pairs name.
 
     query, document: Query number and true document number of each pair; documents index `texts`.
     known: (query, document) numbers of relevant documents.
     is_relevant: Whether a document is relevant, beyond `known`, to the query of a row.
-    texts, vectors: Of the pool's documents; vectors are read when called.
+    texts, vectors: The pool's; vectors are read when called.
     """
 
     query: Int[np.ndarray, " noisy"]
@@ -120,7 +120,7 @@ class Corruption(Variant):
 
 def nothing_left(pool: int) -> DataError:
     """Return the error about a query to which the whole pool is relevant."""
-    return DataError("corruption.query_no_wrong_document", pool=pool)
+    return DataError("corruption.no_wrong_document", pool=pool)
 
 
 class Mismatches:
@@ -156,7 +156,7 @@ def in_turn(
 ) -> dict[int, T]:
     """Spoil exactly round(rate * pairs) pairs: in random order, the first for which `spoilt` gives something.
 
-    The pairs, by ascending row, are a uniform draw of those that can be spoilt.
+    The pairs, by ascending row, are a uniform draw of the spoilable ones.
 
     Raises:
         DataError: If they are too few; names the `need` and the highest possible rate.
@@ -170,11 +170,11 @@ def in_turn(
     if len(found) < wanted:
         highest = np.floor(1e4 * len(found) / pairs) / 1e4
         raise DataError(
-            "corruption.noise_rate_cannot_reached",
+            "corruption.rate_too_high",
             rate=noise.rate,
-            noise=noise.kind,
+            kind=noise.kind,
             need=need,
-            n_found=len(found),
+            able=len(found),
             pairs=pairs,
             highest=highest,
         )

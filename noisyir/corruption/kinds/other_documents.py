@@ -154,7 +154,7 @@ class SameSource(Corruption):
         Source: ours, after a frequent fault in collected pairs: the right page, the wrong passage of it.
         """
         if not (given.source >= 0).any():
-            raise DataError("corruption.noise_kind_same_source")
+            raise DataError("corruption.no_sources", noise=self.kind)
         shelf = np.unique(np.stack([given.source, given.document], axis=1), axis=0)
         starts = np.searchsorted(shelf[:, 0], np.arange(shelf[-1, 0] + 2))
         mismatches, rng = Mismatches(given), given.rng("documents")
@@ -234,8 +234,7 @@ class Absent(Corruption):
     def spoil(self, given: PairsToCorrupt) -> Spoilt:
         """Corrupt exactly round(rate * pairs) pairs, document by document in random order.
 
-        The last document may keep some of its pairs, and then it stays.  Wrong documents are uniform over those that
-        stay.
+        The last document may keep some pairs, and then stays.  Wrong documents are uniform over those left.
         """
         rows, leaving = self._by_document(given)
 
@@ -277,18 +276,18 @@ class Group(Corruption):
         wanted = round(self.rate * len(source))
         sizes = np.bincount(source[source >= 0])
         if wanted and not len(sizes):
-            raise DataError("corruption.noise_kind_group_needs")
+            raise DataError("corruption.no_sources", noise=self.kind)
         order = rng.permutation(len(sizes))
         upto = np.cumsum(sizes[order])  # pairs of this source and those before it
         reached = np.rint(self.group_rate * upto).astype(np.int64)
         if wanted and reached[-1] < wanted:
             highest = np.floor(1e4 * reached[-1] / len(source)) / 1e4
             raise DataError(
-                "corruption.noise_rate_cannot_reached_2",
+                "corruption.rate_too_high_for_groups",
                 rate=self.rate,
                 group_rate=self.group_rate,
-                sum=sizes.sum(),
-                n_source=len(source),
+                sourced=sizes.sum(),
+                pairs=len(source),
                 highest=highest,
             )
         quotas = np.diff(np.minimum(reached, wanted), prepend=0)

@@ -197,7 +197,7 @@ def _documents(job: Job[Corruption], doc_ids: pa.ChunkedArray) -> DocumentsById:
 def _vectors(job: Job[Corruption], doc_rows: Rows) -> "Vectors":
     """Pick these documents' vectors (document, dim) from the stream."""
     if not job.has("doc_vectors"):
-        raise ConfigError("corruption.noise_kind_needs_document", kind=job.params.kind)
+        raise ConfigError("corruption.no_vectors", noise=job.params.kind)
     import faiss
 
     from noisyir.retrieval.texts import vectors_of
@@ -210,11 +210,7 @@ def _vectors(job: Job[Corruption], doc_rows: Rows) -> "Vectors":
         vectors.append(vectors_of(found))
     found_rows = np.concatenate(rows)
     if len(found_rows) < len(doc_rows):
-        raise DataError(
-            "corruption.doc_vectors_lacks_documents",
-            n_doc_rows=len(doc_rows) - len(found_rows),
-            n_doc_rows_2=len(doc_rows),
-        )
+        raise DataError("corruption.missing_vectors", missing=len(doc_rows) - len(found_rows), documents=len(doc_rows))
     order = np.argsort(found_rows)
     return np.concatenate(vectors)[order[np.searchsorted(found_rows, doc_rows, sorter=order)]]
 
@@ -245,9 +241,8 @@ def _answering(
 
 
 def _questions(job: Job[Corruption], query_ids: pa.ChunkedArray) -> list[str]:
-    """Return the texts of these queries."""
     if not job.has("queries"):
-        raise ConfigError("corruption.noise_kind_needs_queries", kind=job.params.kind)
+        raise ConfigError("corruption.no_query_texts", noise=job.params.kind)
     queries = job.table("queries")
     found: list[str] = queries["text"].take(pa.array(positions(query_ids, queries["query_id"]))).to_pylist()
     return found
@@ -265,7 +260,6 @@ def _is_there(job: Job[Corruption]) -> Callable[[str], bool]:
 
 
 def _ids_with(job: Job[Corruption], part: str) -> set[str]:
-    """Return the ids that contain these characters."""
     ids = (batch["doc_id"] for batch in job.batches("corpus"))
     return {found for some in ids for found in some.filter(pc.match_substring(some, part)).to_pylist()}
 

@@ -36,7 +36,7 @@ def engine_is_here(params: Bm25IndexParams) -> None:
     package = {"pyserini": "jnius", "bm25s": "bm25s"}[params.engine]
     if find_spec(package) is None:
         raise MissingPackageError(
-            "retrieval.bm_index_engine_needs", engine=params.engine, package=package, install_hint=install_hint("bm25")
+            "retrieval.no_engine", engine=params.engine, package=package, hint=install_hint("bm25")
         )
     if params.engine == "pyserini":
         find_java()

@@ -83,7 +83,7 @@ def _encoder(job: Job[EncodeParams]) -> "tuple[ShardEncoder, AbstractContextMana
     torch.set_num_threads(runtime.cpu_threads)
     model, batch_tokens = _model(job.folder("model"), _device(params, runtime), runtime.batch_tokens)
     if (params.dimensions or 0) > model.dim:
-        raise ConfigError("retrieval.encode_dimensions_vectors_set", dimensions=params.dimensions, dim=model.dim)
+        raise ConfigError("retrieval.too_many_dimensions", dimensions=params.dimensions, dim=model.dim)
     cosine = model.similarity == "cosine"
     if params.backend == "torch":
         bf16 = torch.autocast(model.device.type, torch.bfloat16, enabled=params.precision == "bf16")
@@ -118,7 +118,6 @@ def _graphs(
 
 
 def _forget() -> None:
-    """Release loaded models."""
     for loaded in (_model, _graphs):
         loaded.cache_clear()
 

@@ -84,11 +84,7 @@ def lowered(scores: npt.NDArray[np.float64], query: Rows, place: Rows, depth: in
 
 
 def _texts(job: Job[RerankParams], rows: pa.Table) -> "TextPairs":
-    """Return the texts of each row as the ranker reads them, each held once.
-
-    Raises:
-        DataError: If an id has no text.
-    """
+    """Return the texts of each row as the ranker reads them; refuse ids without a text."""
     from noisyir.models.cross_encoder import TextPairs
     from noisyir.retrieval.texts import passages_of
 
@@ -98,7 +94,7 @@ def _texts(job: Job[RerankParams], rows: pa.Table) -> "TextPairs":
     query_ids, doc_ids = rows["query_id"].to_pylist(), rows["doc_id"].to_pylist()
     for kind, ids, known in (("queries", query_ids, questions), ("documents", doc_ids, passages)):
         if unknown := [one for one in ids if one not in known]:
-            raise DataError("retrieval.rows_run_name_unknown", n_unknown=len(unknown), kind=kind, unknown=unknown[0])
+            raise DataError("retrieval.unknown_ids_in_run", rows=len(unknown), of=kind, example=unknown[0])
     return TextPairs([questions[one] for one in query_ids], [passages[one] for one in doc_ids])
 
 

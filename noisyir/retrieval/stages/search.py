@@ -88,7 +88,6 @@ def search_shards(job: Job[SearchParams], shards: Sequence[SearchShard]) -> Iter
 
 
 def _arrays(shard: Path) -> "tuple[Vectors, Rows]":
-    """Return the scores and rows (query, hit) of a shard."""
     table = pq.read_table(shard).combine_chunks()
     scores, rows = (np.asarray(pc.list_flatten(table[name])).reshape(len(table), -1) for name in table.column_names)
     return scores, rows
@@ -184,17 +183,17 @@ def run_of_others(job: Job[GivenFileParams]) -> None:
             continue
         layout = layout or layout_of_run(fields)
         if layout is None:
-            raise DataError("retrieval.line_no_line_trec", path=path, number=number)
+            raise DataError("retrieval.not_a_trec_line", path=path, number=number)
         try:
             query_id, doc_id, said, _ = layout(fields)
             score = float(said)
         except (IndexError, ValueError) as error:
-            raise DataError("retrieval.line_not_lines_before", path=path, number=number) from error
+            raise DataError("retrieval.mixed_trec_lines", path=path, number=number) from error
         for name, given in (("query_id", query_id), ("doc_id", doc_id)):
             if given not in known[name]:
-                raise DataError("retrieval.line_set_no_score", path=path, number=number, name=name, given=given)
+                raise DataError("retrieval.unknown_id_in_line", path=path, number=number, name=name, id=given)
         if not np.isfinite(score):
-            raise DataError("retrieval.line_no_score_rank", path=path, number=number, said=said)
+            raise DataError("retrieval.bad_score", path=path, number=number, score=said)
         found.setdefault(query_id, {}).setdefault(doc_id, score)
     ranked = {query: sorted(hits.items(), key=lambda hit: (-hit[1], hit[0])) for query, hits in found.items()}
     flat = [hit for hits in ranked.values() for hit in hits]

@@ -58,7 +58,7 @@ TRAINING_READS = {
 def pairs_are_there(params: Any, data: SplitCounts) -> None:
     """Refuse, with a DataError, data without training pairs."""
     if not data.training_pairs:
-        raise DataError("training.no_training_pairs_every_2")
+        raise DataError("training.no_pairs_to_train_on")
 
 
 def start_model(job: Job[Any]) -> "BiEncoder":
@@ -141,7 +141,7 @@ def mined_negatives(job: Job[Any], train_queries: pa.Table, count: int, setting:
     if count == 0:
         return NEGATIVES.schema.empty_table().select(["query_id", "doc_id"])
     if not job.has("negatives"):
-        raise ConfigError("training.needs_mined_ones_set", setting=setting, count=count)
+        raise ConfigError("training.nothing_mined", setting=setting, count=count)
     negatives = job.table("negatives")
     return negatives.filter(pc.is_in(negatives["query_id"], value_set=train_queries["query_id"]))
 
@@ -184,7 +184,7 @@ def held_relevance(job: Job[Any], trial: pa.Table) -> pa.Table:
     """
     relevance = dev_relevance(job, job.table("queries"), trial)
     if not relevance.num_rows:
-        raise DataError("training.no_dev_query_relevant")
+        raise DataError("training.no_dev_queries")
     return relevance
 
 

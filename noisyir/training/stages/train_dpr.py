@@ -38,7 +38,7 @@ def train_dpr(job: Job[TrainDprParams]) -> None:
 
 
 def full_retriever(params: TrainDprParams, start: Mapping[str, Any]) -> Sequence[Any]:
-    """Build its learner on full-length texts, for a dry run."""
+    """Build its learner on full-length texts for a dry run."""
     from noisyir.training.full_size import retriever_learners
 
     return retriever_learners(params, start)

@@ -31,7 +31,7 @@ def warm_up_ranker(job: Job[WarmUpRankerParams]) -> None:
 
 
 def full_ranker(params: WarmUpRankerParams, start: Mapping[str, Any]) -> Sequence[Any]:
-    """Build its learner on full-length texts, for a dry run."""
+    """Build its learner on full-length texts for a dry run."""
     from noisyir.training import full_size
     from noisyir.training.ranker import warming_up
 
