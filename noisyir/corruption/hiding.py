@@ -1,7 +1,4 @@
-"""False negatives put in on purpose: relevant documents that no pair names, and how they come about.
-
-Nothing is written here: the stage hide does that.
-"""
+"""Deliberate false negatives: relevant documents that no pair names, and how they arise; the stage hide writes them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,14 +18,15 @@ from noisyir.data.draws import choose_pairs, is_among
 from noisyir.data.id_texts import text_key
 
 BY_IDS = [("query_id", "ascending"), ("doc_id", "ascending")]
+_ATTEMPTS = 10
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """A collection and what is called relevant in it.
+    """A collection and its relevance labels.
 
-    pairs: of all splits; training: those of train, by their ids, with their `row` in `pairs`; qrels: if there are any.
-    documents: how many there are; read: streams them.  rng: a generator for a purpose.
+    pairs, training: Pairs of all splits; train's, sorted by ids, with their `row` in `pairs`.
+    documents, read: Number of documents, and a function that streams them.
     """
 
     pairs: pa.Table
@@ -41,9 +39,9 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Hidden:
-    """The truth (query_id, doc_id, edit_rate), and what changes: pairs that go, by row, and documents that come.
+    """The truth (query_id, doc_id, edit_rate), the rows of removed pairs and the added documents.
 
-    counts: for the build's notes.
+    counts: Numbers for the build's notes.
     """
 
     truth: pa.Table
@@ -55,7 +53,7 @@ class Hidden:
 class Hiding(Variant):
     """Relevant documents that no pair names, put in on purpose, with the truth kept apart for scoring.
 
-    adds_documents: whether the collection is another one afterwards; else what is made of it serves all seeds.
+    adds_documents: Whether the collection changes; otherwise one result serves all seeds.
     """
 
     home: ClassVar[str] = __name__
@@ -69,23 +67,23 @@ class Hiding(Variant):
     )
 
     def hide(self, given: Labelled) -> Hidden:
-        """The documents and pairs to hide; only training pairs are touched."""
+        """Choose the documents and pairs to hide; only training pairs change."""
         raise NotImplementedError
 
 
 class Positives(Hiding):
-    """Some of the pairs that a query has beside one leave the training data."""
+    """Some pairs of queries with several leave the training data."""
 
     kind: Literal["positives"] = "positives"
     adds_documents: ClassVar[bool] = False
 
     def hide(self, given: Labelled) -> Hidden:
-        """Exactly round(rate * n) of the n pairs that stand beside another pair of their query."""
+        """Hide exactly round(rate * n) of the n pairs that are not their query's last."""
         training = given.training
         query = training["query_id"].combine_chunks().dictionary_encode().indices.to_numpy()
         free = np.flatnonzero(hideable(query, given.rng("stays")))
         if self.rate and not len(free):
-            raise DataError("corruption.hide_kind_positives_needs", n_training=len(training))
+            raise DataError("corruption.nothing_to_hide", pairs=len(training))
         hidden = training.take(free[choose_pairs(len(free), self.rate, given.rng("pairs"))])
         counts = {"training_pairs": len(training), "hideable": len(free), "hidden": len(hidden)}
         truth = hidden.append_column("edit_rate", pa.nulls(len(hidden), pa.float32()))
@@ -93,7 +91,7 @@ class Positives(Hiding):
 
 
 def hideable(query: Int[np.ndarray, " pair"], rng: np.random.Generator) -> Bool[np.ndarray, " pair"]:
-    """All pairs but one of each query, which is drawn at random and stays.
+    """Mark all pairs but a random one of each query.
 
     Source: Wang et al., AAAI 2024, section 4.1, which turns some positives into false negatives at random.
     """
@@ -103,18 +101,15 @@ def hideable(query: Int[np.ndarray, " pair"], rng: np.random.Generator) -> Bool[
     return free
 
 
-_ATTEMPTS = 10
-
-
 class Originals(NamedTuple):
-    """The documents that are copied, by id: (title, text); and the ascending text keys of the whole corpus."""
+    """Copied documents by id, as (title, text), and the sorted text keys of the whole corpus."""
 
     by_id: dict[str, tuple[str, str]]
     keys: np.ndarray[Any, np.dtype[np.uint64]]
 
 
 class NearDuplicates(Hiding):
-    """Documents of training pairs get edited copies, which are as relevant."""
+    """Training pairs' documents get edited copies, which are as relevant."""
 
     kind: Literal["near_duplicates"] = "near_duplicates"
     copies: PositiveInt = Field(1, description="edited copies of a document")
@@ -123,7 +118,7 @@ class NearDuplicates(Hiding):
     )
 
     def hide(self, given: Labelled) -> Hidden:
-        """The copies, as rows of the corpus, and each with every training query that a pair gives its original."""
+        """Make the copies as corpus rows, hidden for every training query of their original."""
         chosen, eligible = self._chosen(given)
         originals = self._originals(given, chosen) if chosen else Originals({}, np.empty(0, np.uint64))
         texts = [originals.by_id[doc_id][1] for doc_id in chosen]
@@ -139,8 +134,8 @@ class NearDuplicates(Hiding):
         }
         rates = pa.array([copy.edit_rate for copy in made], pa.float32())
         copied = pa.table({"original": doc_ids, "doc_id": names, "edit_rate": rates})
-        asked = given.training.select(["query_id", "doc_id"]).rename_columns(["query_id", "original"])
-        hidden = asked.join(copied, "original", join_type="inner").sort_by(BY_IDS)
+        pairs = given.training.select(["query_id", "doc_id"]).rename_columns(["query_id", "original"])
+        hidden = pairs.join(copied, "original", join_type="inner").sort_by(BY_IDS)
         counts = {
             "eligible_documents": eligible,
             "copied_documents": len(chosen),
@@ -152,7 +147,7 @@ class NearDuplicates(Hiding):
         return Hidden(hidden, counts, documents=pa.table(rows, CORPUS.schema))
 
     def _chosen(self, given: Labelled) -> tuple[list[str], int]:
-        """Ids of the documents to copy, in order, of how many: those of training pairs that no held-out pair names."""
+        """Draw ids of documents to copy, in order, and count the eligible, which only training pairs name."""
         pairs, training, qrels = given.pairs, given.training, given.qrels
         held_out = [pairs.filter(pc.not_equal(pairs["split"], "train"))["doc_id"]]
         if qrels is not None:
@@ -161,12 +156,12 @@ class NearDuplicates(Hiding):
         named = {name for column in held_out for name in column.to_pylist()}
         eligible = sorted(set(training["doc_id"].to_pylist()) - named)
         if self.rate and not eligible:
-            raise DataError("corruption.hide_kind_near_duplicates", n_training=len(training))
+            raise DataError("corruption.nothing_to_copy", pairs=len(training))
         rows = choose_pairs(len(eligible), self.rate, given.rng("documents"))
         return [eligible[row] for row in rows.tolist()], len(eligible)
 
     def _originals(self, given: Labelled, chosen: list[str]) -> Originals:
-        """The texts of these documents, from a stream of all.  DataError: one is missing, or a copy's id is in use."""
+        """Stream the chosen documents' texts and all text keys; refuse a missing document or a copy's id in use."""
         wanted = pa.array(chosen, pa.string())
         names = pa.array([_name(doc_id, n) for doc_id in chosen for n in range(1, self.copies + 1)], pa.string())
         found: dict[str, tuple[str, str]] = {}
@@ -175,15 +170,13 @@ class NearDuplicates(Hiding):
             ids, texts = batch["doc_id"], batch["text"].to_pylist()
             if len(used := ids.filter(pc.is_in(ids, value_set=names))):
                 raise DataError(
-                    "corruption.corpus_document_already_hide",
-                    as_py=used[0].as_py(),
-                    rpartition=used[0].as_py().rpartition("~")[0],
+                    "corruption.copy_id_in_use", id=used[0].as_py(), original=used[0].as_py().rpartition("~")[0]
                 )
             keys.append(np.fromiter(map(text_key, texts), np.uint64, len(texts)))
             for row in np.flatnonzero(pc.is_in(ids, value_set=wanted).to_numpy(zero_copy_only=False)).tolist():
                 found[ids[row].as_py()] = batch["title"][row].as_py(), texts[row]
         if missing := [doc_id for doc_id in chosen if doc_id not in found]:
-            raise DataError("corruption.corpus_lacks_documents_training", n_missing=len(missing), missing=missing[0])
+            raise DataError("corruption.missing_documents", count=len(missing), example=missing[0])
         return Originals(found, np.sort(np.concatenate(keys)))
 
 
@@ -192,9 +185,9 @@ def _name(doc_id: str, number: int) -> str:
 
 
 class Copy(NamedTuple):
-    """An edited copy: the number of its original, its own number from 1, its text, and the edit rate drawn for it.
+    """An edited copy: its original's number, its own from 1, its text and its edit rate.
 
-    text: None where no edit gave a text that nobody has.  again: how often it was edited anew until one did.
+    text: None if no edit gave a new text; again: number of further edits until one did.
     """
 
     original: int
@@ -211,9 +204,9 @@ def edited_copies(
     known: UInt64[np.ndarray, " text"],
     rng: np.random.Generator,
 ) -> Iterator[Copy]:
-    """`copies` copies of each text, each edited at a rate drawn from `edit_rates`, no two alike and none in `known`.
+    """Yield `copies` copies of each text, edited at rates drawn from `edit_rates`, all distinct.
 
-    known: ascending `text_key`s of what no copy may be equal to, the originals among them.
+    `known` are sorted `text_key`s that no copy may have, the originals' among them.
     """
     with_words = [text for text in texts if text.strip()]
     made: set[int] = set()
@@ -238,9 +231,9 @@ def edited_copies(
 
 
 def edited(words: Sequence[str], rate: float, any_word: Callable[[], str], rng: np.random.Generator) -> str:
-    """The words, round(rate * words) of them but at least 1 edited: deleted, replaced, or swapped with the next.
+    """Edit round(rate * words), at least 1, of the words: delete, replace, or swap with the next.
 
-    Which words, and what happens to each, is drawn uniformly; the last word is swapped with the one before.
+    Words and edits are drawn uniformly; the last word is swapped with the one before.
     """
     changed = list(words)
     places = rng.choice(len(words), size=max(1, round(rate * len(words))), replace=False)

@@ -1,8 +1,8 @@
-"""How much passes through a model at once: given, or as much as fits into a GPU's memory, measured.
+"""How much passes through a model at once: a given number, or as much as fits into a GPU's memory.
 
-`auto` reads a few of the longest texts, takes memory to grow in proportion to their number, and keeps a margin; a step
-that still finds too little memory is taken again with half as many.  Without a GPU there is nothing to measure: a step
-takes all at once, and inference the default number of tokens.
+`auto` measures a few of the longest texts, assumes memory in proportion to their number, and keeps a margin; a step
+that runs out of memory is repeated with half as many.  Without a GPU a step takes all at once, and inference the
+default number of tokens.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,23 +16,25 @@ from noisyir.base.errors import ConfigError
 Auto = Literal["auto"]
 
 DEFAULT_TOKENS = 32768  # of one inference batch, where memory is not measured
-_CPU_TOKENS = 4096  # of a transformer on a CPU: what a layer makes of more does not stay in its caches
+_CPU_TOKENS = 4096  # of a transformer on a CPU: a layer's output of more does not fit into the caches
 _MOST_TOKENS = 1 << 20  # more at once is no faster
 _MARGIN = 0.8  # of the free memory: the allocator's blocks never fill it
 _PROBE = 8  # units that are measured
 _COPIES = 3  # of every weight that training adds: its gradient and AdamW's two moments
+# With torch's random numbers dropout equals the uncompiled model's, and gradient caching can replay it.
+_OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {"fallback_random": True}
 
 
 def units_that_fit(free: int, spent: int, units: int, most: int) -> int:
-    """How many units fit into `free` bytes if `units` of them take `spent`: in proportion, 1 to `most`."""
+    """Return how many units fit into `free` bytes if `units` of them take `spent`, 1 to `most`."""
     return min(max(int(_MARGIN * free * units / max(spent, 1)), 1), most)
 
 
 class AtOnce:
-    """The number of things that pass through a model at once in training; `size` None: all of a step's.
+    """The number of items that pass through a model at once in training; `size` None: a whole step's.
 
-    wanted: that number, None, or auto; most: all of a step's; again: whether a step may be taken a second time, which
-    one of several processes may not, for the others would not know.
+    `most` is a whole step's number.  `again` is false for one of several processes: a repeated step would
+    desynchronise them.
     """
 
     def __init__(self, wanted: int | Auto | None, most: int, *, again: bool = True) -> None:
@@ -40,7 +42,7 @@ class AtOnce:
         self.size = None if wanted == "auto" else wanted
 
     def fit(self, model: nn.Module, probe: Callable[[int], None]) -> None:
-        """With auto, on a GPU: choose the size by `probe(units)`, a forward and backward pass of the longest units."""
+        """With auto, on a GPU, choose the size by `probe(units)`, a forward and backward pass of the longest units."""
         device = next(model.parameters()).device
         if not self.auto or device.type != "cuda":
             return
@@ -63,11 +65,11 @@ class AtOnce:
 
     @property
     def can_shrink(self) -> bool:
-        """Whether a step that found too little memory may be taken again, with fewer at once."""
+        """Whether a step that ran out of memory may be repeated with fewer at once."""
         return self.auto and self.again and self.size != 1 and self.most != 1
 
     def shrink(self) -> int:
-        """Half as many, from now on.  Called when the error is handled, for its trace holds activations."""
+        """Halve the size.  Call it after the error is handled, because its trace holds activations."""
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         self.size = max(1, (self.size or self.most) // 2)
@@ -80,10 +82,10 @@ def inference_tokens(
     longest: int = 1,
     read: Callable[[int], None] | None = None,
 ) -> int:
-    """Tokens of one inference batch: as many as are wanted; with auto on a GPU what fits, else the default.
+    """Return the tokens of one inference batch: the wanted number; with auto on a GPU what fits, else the default.
 
-    device: where a transformer computes; None for static models, whose batches cost the same at any size.
-    read(texts) passes so many texts of `longest` tokens through the model.  Never less than one text.
+    device: A transformer's device; None for static models, which cost the same at any size.
+    read: Passes a number of texts of `longest` tokens through the model.
     """
     if isinstance(wanted, int):
         return wanted
@@ -98,8 +100,8 @@ def inference_tokens(
 
 
 def _measured(pass_through: Callable[[], None], device: torch.device) -> int:
-    """Bytes of a GPU's memory that a pass takes at its peak, beside what there was before it."""
-    pass_through()  # gradients, kernels and their workspaces find their places
+    """Measure the peak bytes of GPU memory that a pass adds."""
+    pass_through()  # allocates gradients, kernels and their workspaces
     torch.cuda.synchronize(device)
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
@@ -109,34 +111,31 @@ def _measured(pass_through: Callable[[], None], device: torch.device) -> int:
 
 
 def _free(device: torch.device) -> int:
-    """Bytes that can still be allocated: those the driver has, and those torch holds unused."""
+    """Return the bytes that can still be allocated: the driver's, and torch's unused ones."""
     unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return torch.cuda.mem_get_info(device)[0] + unused
 
 
-# With torch's own random numbers dropout is that of the model that is not compiled, and gradient caching replays it.
-_OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {"fallback_random": True}
-
-
 def keep_fewer_activations(transformers: Iterable[Any]) -> None:
-    """Let Hugging Face models compute their activations anew in the backward pass; the gradient is the same."""
+    """Let Hugging Face models recompute activations in the backward pass; the gradient is the same."""
     for model in transformers:
-        # the second name is that of transformers 4
+        # the second name is transformers 4's
         enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
         enable({"use_reentrant": False})
 
 
 def attend_plainly(transformers: Iterable[Any], device: torch.device, precision: Literal["fp32", "bf16"]) -> None:
-    """On a CPU in bf16, attention as two products and a softmax: torch's fused one has a slow backward pass there."""
+    """On a CPU in bf16, attend by two products and a softmax: torch's fused attention is slow backwards there."""
     if device.type == "cpu" and precision == "bf16":
         for model in transformers:
             model.set_attn_implementation("eager")
 
 
 def compile_in_place(transformers: Iterable[Any], device: torch.device) -> None:
-    """Have torch compile Hugging Face models when they are first called; their weights keep their names.
+    """Let torch compile Hugging Face models at their first call; weights keep their names, copies are not compiled.
 
-    A copy of a compiled model is not compiled.  ConfigError where this machine has nothing to compile with.
+    Raises:
+        ConfigError: If this machine has no compiler.
     """
     models = list(transformers)
     if models:
@@ -146,14 +145,12 @@ def compile_in_place(transformers: Iterable[Any], device: torch.device) -> None:
 
 
 def _refuse_without_compiler(device: torch.device) -> None:
-    """Compile something small: torch would find the compiler missing only in the first step."""
+    """Compile something small, because torch would miss the compiler only in the first step."""
     try:
         torch.compile(_add_one, dynamic=True, options=_OPTIONS)(torch.zeros(2, device=device))
     except (RuntimeError, ImportError, OSError) as error:
         wanted = "Triton (pip install triton)" if device.type == "cuda" else "a C++ compiler (g++, or CXX set to one)"
-        raise ConfigError(
-            "models.runtime_compile_true_not", splitlines=str(error).strip().splitlines()[0], wanted=wanted
-        ) from error
+        raise ConfigError("models.cannot_compile", error=str(error).strip().splitlines()[0], wanted=wanted) from error
 
 
 def _add_one(values: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""The bi-encoder: one interface to both backbones, whichever towers lie behind it."""
+"""The bi-encoder: one interface to static and transformer towers."""
 
 import copy
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.models.at_once import Auto, inference_tokens
-from noisyir.models.layout import NO_POOLING, Layout, Shape, read_layout, write_layout
+from noisyir.models.layout import Layout, Shape, read_layout, write_layout
 from noisyir.models.settings import InitModelParams, LoraParams
 from noisyir.models.soundness import opening, refuse_broken
 from noisyir.models.static_tower import StaticTower, load_static
@@ -33,9 +33,9 @@ Tower = StaticTower | TransformerTower
 
 
 class BiEncoder(nn.Module):
-    """Maps queries and passages to vectors whose inner product is their score.
+    """Maps queries and passages to vectors, scored by their inner product.
 
-    With `shape.shared` both sides go through one tower.
+    With `shape.shared` both sides share one tower.
     """
 
     def __init__(self, query: Tower, passage: Tower, shape: Shape) -> None:
@@ -53,21 +53,25 @@ class BiEncoder(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights lie."""
+        """Device of the weights."""
         return next(self.parameters()).device
 
     @property
     def transformers(self) -> list[Any]:
-        """The Hugging Face models of the towers, each once; none of a static model."""
+        """The Hugging Face models of the towers, each once; none for static models."""
         towers = dict.fromkeys((self.query_tower, self.passage_tower))
         return [tower.encoder for tower in towers if isinstance(tower, TransformerTower)]
 
     def limit(self, layers: int | None, lora: LoraParams, seed: int) -> None:
-        """Let only upper layers learn, or adapters.  ConfigError for a static model, whose rows are all it has."""
+        """Train only upper layers, or adapters.
+
+        Raises:
+            ConfigError: If the model is static.
+        """
         if layers is None and not lora.rank:
             return
         if not self.transformers:
-            raise ConfigError("models.train_freeze_train_lora")
+            raise ConfigError("models.static_cannot_be_limited")
         for encoder in self.transformers:
             if layers is not None:
                 freeze(encoder, layers)
@@ -76,26 +80,26 @@ class BiEncoder(nn.Module):
 
     @property
     def similarity(self) -> str:
-        """`cosine`: vectors have norm 1; `dot`: any norm.  The score is their inner product in either case."""
+        """`cosine` (vectors have norm 1) or `dot`; the score is the inner product in either case."""
         return self.shape.similarity
 
     def tokenize(self, texts: Sequence[str], side: Side) -> Tokens:
-        """Token ids with prefix, special tokens and truncation applied."""
+        """Tokenise with prefix, special tokens and truncation."""
         return self._tokenizers[side](texts)
 
     def ids(self, texts: Sequence[str], side: Side) -> Tokens:
-        """As `tokenize`, each token where it stands, as other runtimes read a text, also of a static model."""
+        """Like `tokenize`, but with tokens in their order, also for a static model, as other runtimes read a text."""
         return replace(self._tokenizers[side], as_shares=False)(texts)
 
     def embed(self, tokens: Tokens, side: Side) -> Float[Tensor, "text dim"]:
-        """Vectors of texts, float32, differentiable; under cosine a text without tokens has the zero vector."""
+        """Embed texts, float32, differentiable; under cosine a text without tokens has the zero vector."""
         tower = self.query_tower if side == "query" else self.passage_tower
         return self._scored(tower(tokens))
 
     def embed_both(
         self, queries: Tokens, passages: Tokens
     ) -> tuple[Float[Tensor, "query dim"], Float[Tensor, "passage dim"]]:
-        """As `embed` of each.  A shared static tower reads them as one bag, so that its gradient is one, too."""
+        """Embed both sides; a shared static tower reads them as one bag and gets a single gradient."""
         if self.shape.shared and self.shape.backbone == "static":
             vectors = self._scored(self.passage_tower(queries + passages))
             query_vectors, passage_vectors = torch.split(vectors, [len(queries), len(passages)])
@@ -103,7 +107,7 @@ class BiEncoder(nn.Module):
         return self.embed(queries, "query"), self.embed(passages, "passage")
 
     def batch_tokens(self, wanted: int | Auto | None) -> int:
-        """Tokens of one inference batch, padding included: as many as are wanted; with auto what fits into a GPU."""
+        """Return the tokens of one inference batch, padding included, as `inference_tokens`."""
 
         def read(texts: int) -> None:
             ids = np.zeros(texts * longest, np.int32)
@@ -116,7 +120,7 @@ class BiEncoder(nn.Module):
         return functional.normalize(vectors.float(), dim=1) if self.similarity == "cosine" else vectors.float()
 
     def save(self, folder: Path) -> None:
-        """Write a folder that `load_bi_encoder` and `SentenceTransformer` read; equal weights give equal bytes."""
+        """Write a folder for `load_bi_encoder` and `SentenceTransformer`; equal weights give equal bytes."""
         paths = write_layout(folder, self.shape, self.dim)
         self.passage_tower.save(paths["passage"], self._tokenizers["passage"].to_json())
         if not self.shape.shared:
@@ -124,9 +128,10 @@ class BiEncoder(nn.Module):
 
 
 def load_bi_encoder(folder: Path, device: str = "auto") -> BiEncoder:
-    """A saved model, in evaluation mode, on `device` (auto: a GPU when there is one).
+    """Load a saved model in evaluation mode onto `device` (auto: a GPU if there is one).
 
-    DataError when the folder is not a bi-encoder in sentence-transformers' layout.
+    Raises:
+        DataError: If the folder is not a bi-encoder in sentence-transformers' layout.
     """
     layout = read_layout(folder)
     device = choose_device(device)
@@ -137,15 +142,17 @@ def load_bi_encoder(folder: Path, device: str = "auto") -> BiEncoder:
 
 
 def choose_device(name: str) -> str:
-    """The torch device that a setting means; ConfigError when this machine does not have it."""
+    """Return the torch device of a setting.
+
+    Raises:
+        ConfigError: If this machine does not have it.
+    """
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
-        raise ConfigError(
-            "models.runtime_device_cannot_used", name=name, splitlines=str(error).splitlines()[0]
-        ) from error
+        raise ConfigError("models.no_such_device", name=name, error=str(error).splitlines()[0]) from error
     return name
 
 
@@ -165,19 +172,19 @@ def _tokenizer(tower: Tower, prefix: str, max_len: int) -> TextTokenizer:
 
 
 def initial_bi_encoder(folder: Path, params: InitModelParams) -> BiEncoder:
-    """The model that `params` describe, from the weights in `folder`.
+    """Build the model that `params` describe from the weights in `folder`.
 
-    static: a StaticEmbedding's matrix, or the word embeddings of a transformer, bare of positions and layers.
-    transformer: the encoder, with the first `params.layers` of its layers.
-    DataError when the folder cannot give that, or holds weights that are not finite or fewer rows than words.
+    static: A StaticEmbedding's matrix, or a transformer's word embeddings.
+    transformer: The encoder, with the first `params.layers` of its layers.
+
+    Raises:
+        DataError: If the folder cannot give that, or its weights are broken.
     """
     static = params.backbone == "static"
     with opening(folder):
         described = read_layout(folder).shape
-        said = {name: getattr(described, name) for name in ("pooling", "query_prefix", "passage_prefix")}
-        params = params.model_copy(
-            update={name: value for name, value in said.items() if getattr(params, name) is None}
-        )
+        unset = [n for n in ("pooling", "query_prefix", "passage_prefix") if getattr(params, n) is None]
+        params = params.model_copy(update={name: getattr(described, name) for name in unset})
         tower = _static_tower(folder, params) if static else _transformer_tower(folder, params)
         _refuse_broken(tower, folder)
     shape = Shape(**{**params.model_dump(include={field.name for field in fields(Shape)}), **_unpooled(static)})
@@ -187,7 +194,7 @@ def initial_bi_encoder(folder: Path, params: InitModelParams) -> BiEncoder:
 
 
 def _unpooled(static: bool) -> dict[str, str]:
-    """A static model's vectors are means, whatever the weights were before."""
+    """A static model's vectors are means, however the weights were pooled."""
     return {"pooling": "mean"} if static else {}
 
 
@@ -208,13 +215,15 @@ def _transformer_tower(folder: Path, params: InitModelParams) -> TransformerTowe
     layout = read_layout(folder)
     source = layout.towers["passage"]
     if layout.shape.backbone == "static":
-        raise DataError("models.static_model_not_transformer", folder=folder)
+        raise DataError("models.static_not_transformer", folder=folder)
     if not params.pooling:
-        raise DataError("models.refused", folder=folder, no_pooling=NO_POOLING)
+        raise DataError("models.no_pooling", model=folder)
     encoder = read_encoder(source)
     longest = max(params.query_max_len, params.passage_max_len)
     if longest > (limit := getattr(encoder.config, "max_position_embeddings", longest)):
-        raise DataError("models.reads_most_tokens_model", folder=folder, limit=limit, longest=longest)
+        raise DataError(
+            "models.reads_too_little", folder=folder, limit=limit, setting="model.*_max_len", wanted=longest
+        )
     if params.layers is not None:
         _cut_layers(encoder, params.layers, folder)
     set_dropout(encoder, params.dropout, folder)
@@ -222,10 +231,10 @@ def _transformer_tower(folder: Path, params: InitModelParams) -> TransformerTowe
 
 
 def _cut_layers(encoder: Any, layers: int, folder: Path) -> None:
-    """Keep the first `layers` layers of an encoder whose layers are the items of one module list."""
+    """Keep the first `layers` layers of an encoder."""
     stack, name = layers_of(encoder, folder, "model.layers")
     if layers > (found := len(getattr(stack, name))):
-        raise DataError("models.layers_model_layers_asks", folder=folder, found=found, layers=layers)
+        raise DataError("models.too_few_layers", folder=folder, found=found, setting="model.layers", wanted=layers)
     setattr(stack, name, getattr(stack, name)[:layers])
     encoder.config.num_hidden_layers = layers
     if isinstance(kinds := getattr(encoder.config, "layer_types", None), list):

@@ -20,18 +20,18 @@ from noisyir.models.soundness import opening, refuse_broken, refuse_missing
 from noisyir.models.text_tokenizer import Rows, token_batches
 from noisyir.models.transformer_tower import load_with_head, quietly
 
-_TEXTS_AT_ONCE = 8192  # whose token ids are Python objects for a moment
+_TEXTS_AT_ONCE = 8192  # bounds the token ids that are Python objects at once
 
 
 @dataclass(frozen=True)
 class TextPairs:
-    """The texts to read: queries as they are, documents with their titles."""
+    """Texts to read: queries, and documents with their titles."""
 
     queries: Sequence[str]
     documents: Sequence[str]
 
     def __getitem__(self, some: slice) -> "TextPairs":
-        """Some of the pairs."""
+        """Select some of the pairs."""
         return TextPairs(self.queries[some], self.documents[some])
 
 
@@ -39,7 +39,7 @@ class TextPairs:
 class CrossEncoder:
     """A Hugging Face sequence classifier and its tokenizer.
 
-    max_len: tokens of query and document together, special ones included; the longer of the two is cut first.
+    max_len: Tokens of query and document together, special ones included; the longer one is cut first.
     """
 
     model: Any
@@ -50,10 +50,13 @@ class CrossEncoder:
     def logits(
         self, texts: TextPairs, batch_tokens: int | Auto | None, progress: Callable[[int], None] | None = None
     ) -> Float[np.ndarray, " pair"]:
-        """How relevant the classifier finds document i to query i, as `relevance`; the longest are read first.
+        """Return each document's `relevance` to its query; the longest pairs are read first.
 
-        batch_tokens: tokens of one batch, padding included; auto: what fits into a GPU.  `progress` is told how many
-        pairs each batch had.  DataError when a logit is not finite.
+        `batch_tokens` are one batch's, padding included (auto: what fits into a GPU); `progress` gets each batch's
+        size.
+
+        Raises:
+            DataError: If a logit is not finite.
         """
         found = np.empty(len(texts.queries), np.float32)
         tokens = inference_tokens(batch_tokens, self.model.device, self.max_len, self._read)
@@ -63,15 +66,15 @@ class CrossEncoder:
             if progress:
                 progress(len(rows))
         if bad := int((~np.isfinite(found)).sum()):
-            raise DataError("models.cross_encoder_gives_pairs", bad=bad, n_found=len(found))
+            raise DataError("models.logits_not_finite", bad=bad, pairs=len(found))
         return found
 
     def _read(self, count: int) -> None:
-        """Pass so many pairs of the greatest length through the classifier."""
+        """Pass `count` pairs of the greatest length through the classifier."""
         self.model(input_ids=torch.zeros(count, self.max_len, dtype=torch.long, device=self.model.device))
 
     def _lengths(self, texts: TextPairs) -> Int[np.ndarray, " pair"]:
-        """Tokens of each pair; the ids are not kept, as making them anew is cheap beside reading them."""
+        """Count the tokens of each pair; the ids are not kept, because they are cheap to compute again."""
         lengths = [np.empty(0, np.int64)]
         for start in range(0, len(texts.queries), _TEXTS_AT_ONCE):
             rows = np.arange(start, min(start + _TEXTS_AT_ONCE, len(texts.queries)))
@@ -84,21 +87,23 @@ class CrossEncoder:
 
 
 def relevance(logits: Float[Tensor, "pair label"]) -> Float[Tensor, " pair"]:
-    """The logit of the one label; of two, that of label 1 minus that of label 0, which is log odds in nats."""
+    """Return the logit of the one label; of two, label 1's minus label 0's: log odds in nats."""
     return logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
 
 
 def load_cross_encoder(folder: Path, max_len: int, device: str = "auto") -> CrossEncoder:
-    """A saved sequence classifier, float32, in evaluation mode, on `device` (auto: a GPU when there is one).
+    """Load a saved sequence classifier, float32, in evaluation mode, onto `device` (auto: a GPU if there is one).
 
-    Weights are read from safetensors alone, and no code that lies with them is run.  DataError when the folder holds
-    no classifier of one label or two with a fast tokenizer, or one that reads fewer than `max_len` tokens.
+    Weights are read from safetensors alone, and the folder's code is not run.
+
+    Raises:
+        DataError: If it is no classifier of one or two labels with a fast tokenizer and `max_len` tokens.
     """
     from transformers import AutoTokenizer
 
     device = choose_device(device)
-    if not (folder / "tokenizer.json").exists():  # from other files transformers would make one, or need a package
-        raise DataError("models.no_tokenizer_json_make", folder=folder)
+    if not (folder / "tokenizer.json").exists():  # transformers would convert other files, or need a package
+        raise DataError("models.no_tokenizer", folder=folder)
     with opening(folder, "is not a sequence classifier"):
         with quietly():
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -112,9 +117,9 @@ def load_cross_encoder(folder: Path, max_len: int, device: str = "auto") -> Cros
 
 def _refuse_unfit(folder: Path, config: Any, tokenizer: Any, max_len: int) -> None:
     if config.num_labels > 2:
-        raise DataError("models.tells_labels_apart_cross", folder=folder, num_labels=config.num_labels)
+        raise DataError("models.too_many_labels", folder=folder, labels=config.num_labels)
     if tokenizer.pad_token is None:
-        raise DataError("models.tokenizer_without_padding_token", folder=folder)
+        raise DataError("models.no_padding_token", folder=folder)
     limit = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", max_len))
     if max_len > limit:
-        raise DataError("models.reads_most_tokens_max", folder=folder, limit=limit, max_len=max_len)
+        raise DataError("models.reads_too_little", folder=folder, limit=limit, setting="max_len", wanted=max_len)

@@ -1,4 +1,4 @@
-"""Encoders with a head for a task, made from existing weights; the head is perhaps new."""
+"""Encoders with a head for a task, built from existing weights; the head may be new."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from noisyir.models.transformer_tower import load_with_head, quietly, read_token
 
 @dataclass(frozen=True)
 class Headed:
-    """A Hugging Face model with a head, its tokenizer and the files of that.
+    """A Hugging Face model with a head, its tokenizer and the tokenizer's files.
 
-    new: the names of weights that its folder lacks, which only a head's and a pooler's may be.
+    new: Names of weights that its folder lacks, the head's and pooler's only.
     """
 
     model: Any
@@ -37,16 +37,19 @@ def with_head(
     refuse: Callable[[Path, Any], None] = lambda source, config: None,
     **changes: Any,
 ) -> Headed:
-    """The model that `params` describe from the weights in `folder`; weights that it lacks follow from `seed`.
+    """Build the model that `params` describe from the weights in `folder`; missing weights follow from `seed`.
 
-    kind: such as ranker, what messages call it; auto: the class of transformers that loads it; refuse: raises for a
-    config that will not do; changes: settings of the config.  DataError when the folder cannot give that.
+    `kind`, such as ranker, names it in messages; `auto` is the class of transformers that loads it; `refuse` raises
+    for an unfit config; `changes` are settings of the config.
+
+    Raises:
+        DataError: If the folder cannot give that.
     """
     import transformers
 
     layout = read_layout(folder)
     if layout.shape.backbone == "static":
-        raise DataError("models.static_model_not_transformer_2", folder=folder, kind=kind)
+        raise DataError("models.static_cannot_get_head", folder=folder, kind=kind)
     source = layout.towers["passage"]
     local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     changes |= {} if params.layers is None else {"num_hidden_layers": params.layers}
@@ -61,7 +64,7 @@ def with_head(
             model, missing = load_with_head(auto, source, **changes)
         refuse_broken(folder, model, len(model.get_input_embeddings().weight), files["tokenizer.json"])
     if tokenizer.pad_token is None:
-        raise DataError("models.tokenizer_without_padding_token", folder=folder)
+        raise DataError("models.no_padding_token", folder=folder)
     set_dropout(model, params.dropout, folder)
     encoder = f"{model.base_model_prefix}."
     lacking = [name for name in missing if name.startswith(encoder) and ".pooler." not in name]
@@ -70,15 +73,11 @@ def with_head(
 
 
 def _refuse_small(source: Path, config: Any, params: HeadedParams, kind: str) -> None:
-    """DataError where the weights have too few layers or positions."""
-    limit = getattr(config, "max_position_embeddings", params.max_len)
+    """Refuse, with a DataError, weights with too few layers or positions."""
+    limit, found = getattr(config, "max_position_embeddings", params.max_len), config.num_hidden_layers
     if params.max_len > limit:
-        raise DataError("models.reads_most_tokens_init", source=source, limit=limit, kind=kind, max_len=params.max_len)
-    if params.layers is not None and params.layers > config.num_hidden_layers:
-        raise DataError(
-            "models.layers_init_layers_asks",
-            source=source,
-            num_hidden_layers=config.num_hidden_layers,
-            kind=kind,
-            layers=params.layers,
-        )
+        setting = f"{kind}.init.max_len"
+        raise DataError("models.reads_too_little", folder=source, limit=limit, setting=setting, wanted=params.max_len)
+    if params.layers is not None and params.layers > found:
+        setting = f"{kind}.init.layers"
+        raise DataError("models.too_few_layers", folder=source, found=found, setting=setting, wanted=params.layers)

@@ -1,4 +1,4 @@
-"""The folder of a saved model: sentence-transformers' layout, with our settings in `noisyir.json` beside it.
+"""The folder of a saved model: sentence-transformers' layout, with our settings in `noisyir.json`.
 
 One tower:   modules.json -> StaticEmbedding | Transformer + Pooling [+ Normalize under cosine]
 Two towers:  modules.json -> Router(query: ..., document: ...)       [+ Normalize under cosine]
@@ -16,15 +16,15 @@ from noisyir.base.errors import DataError
 from noisyir.engine.outside_errors import in_our_words, is_lack_of_memory, one_line
 from noisyir.models.text_tokenizer import SIDES, Side
 
+INPUTS, OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"  # sentence-transformers' names
 _LONGEST = 1 << 20  # tokens of a text
-NO_POOLING = "is a decoder that does not say how it is pooled: set model.pooling=last, or mean"
 _TYPE = "sentence_transformers.models."
 _ROUTE: Mapping[Side, str] = {"query": "query", "passage": "document"}  # ours -> sentence-transformers'
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Everything about a bi-encoder but its weights and tokenizer; lengths are in tokens, special ones included."""
+    """All of a bi-encoder but its weights and tokenizer; lengths are in tokens, special ones included."""
 
     backbone: Literal["static", "transformer"]
     shared: bool
@@ -39,14 +39,14 @@ class Shape:
 
 @dataclass(frozen=True)
 class Layout:
-    """A model folder's own description, and the place of each side's tower."""
+    """A model folder's own description, and the folder of each side's tower."""
 
     shape: Shape
     towers: Mapping[Side, Path]
 
 
 def write_layout(folder: Path, shape: Shape, dim: int) -> dict[Side, Path]:
-    """Write every file but those of the towers; returns the folder that each tower's files belong in."""
+    """Write every file but the towers', and return the folder of each tower's files."""
     folder.mkdir(parents=True, exist_ok=True)
     prompts = {"query": shape.query_prefix, "document": shape.passage_prefix}
     described = {"default_prompt_name": None, "model_type": "SentenceTransformer", "prompts": prompts}
@@ -82,7 +82,7 @@ def _write_router(folder: Path, shape: Shape, dim: int) -> dict[Side, Path]:
 def _write_chain(
     folder: Path, names: tuple[str, str], shape: Shape, dim: int, *, sides: Sequence[Side]
 ) -> list[tuple[str, str]]:
-    """The modules between a text and its vector as (path, type), their settings written."""
+    """Write the settings of the modules between a text and its vector, and return their (path, type)."""
     if shape.backbone == "static":
         return [(names[0], "StaticEmbedding")]
     lengths = {f"{_ROUTE[side]}_length": getattr(shape, f"{side}_max_len") for side in sides}
@@ -98,15 +98,16 @@ def _tower_type(shape: Shape) -> str:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON of which equal values are equal bytes."""
+    """Write JSON with equal bytes for equal values."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def read_layout(folder: Path) -> Layout:
-    """The layout of a folder: one of ours, any other of sentence-transformers' layout, or a plain encoder.
+    """Read a folder's layout: ours, another one of sentence-transformers, or a plain encoder.
 
-    DataError when it is none of them.
+    Raises:
+        DataError: If it is none of them.
     """
     try:
         if (folder / "noisyir.json").exists():
@@ -118,13 +119,12 @@ def read_layout(folder: Path) -> Layout:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if is_lack_of_memory(error):
             raise in_our_words(error) from error
-        said = broken_json(folder) or one_line(error)
-        raise DataError("models.not_model_get_again", folder=folder, said=said) from error
-    raise DataError("models.not_model_neither_modules", folder=folder)
+        raise DataError("models.damaged_model", folder=folder, fault=broken_json(folder) or one_line(error)) from error
+    raise DataError("models.not_a_model", folder=folder)
 
 
 def checked_length(settings: Any, name: str) -> int:
-    """A length in tokens.  ValueError where there is none."""
+    """Return a setting that is a length in tokens; raises ValueError without one."""
     length = settings.get(name) if isinstance(settings, dict) else None
     if type(length) is not int or not 0 < length <= _LONGEST:
         raise ValueError(f"{name} must be a number of tokens, found {length!r:.60}")
@@ -132,7 +132,7 @@ def checked_length(settings: Any, name: str) -> int:
 
 
 def _checked(settings: Any) -> Shape:
-    """The shape that a file describes.  TypeError for settings that a shape lacks, ValueError for bad ones."""
+    """Build the shape that a file describes; raises TypeError or ValueError about bad settings."""
     lengths = settings.pop("matryoshka", []) if isinstance(settings, dict) else []
     if not isinstance(lengths, list) or any(type(length) is not int or length < 1 for length in lengths):
         raise ValueError(f"matryoshka must be numbers of dimensions, found {lengths!r:.60}")
@@ -157,7 +157,7 @@ def _read_ours(folder: Path) -> Layout:
 
 
 def _read_foreign(folder: Path) -> Layout:
-    """Transformer + Pooling or StaticEmbedding, perhaps with Normalize: what we can train on."""
+    """Read Transformer + Pooling or StaticEmbedding, perhaps with Normalize: models that we can train."""
     modules = {module["type"].rsplit(".", 1)[-1]: folder / module["path"] for module in _read(folder / "modules.json")}
     kinds = [kind for kind in modules if kind != "Normalize"]
     if kinds not in (["StaticEmbedding"], ["Transformer", "Pooling"]):
@@ -171,20 +171,20 @@ def _read_foreign(folder: Path) -> Layout:
 
 
 def _static_length(tower: Path) -> int:
-    """StaticEmbedding reads all of a text unless its tokenizer truncates."""
+    """Return a StaticEmbedding's truncation, if its tokenizer truncates."""
     truncation = _read(tower / "tokenizer.json").get("truncation") or {"max_length": 1 << 20}
     return int(truncation["max_length"])
 
 
 def _transformer_length(tower: Path) -> int:
-    """The length that sentence-transformers settles on, of those that the files state."""
+    """Return the length that sentence-transformers derives from the files."""
     tokenizer = _read(tower / "tokenizer_config.json").get("model_max_length", 1 << 20)
     stated = _read(tower / "sentence_bert_config.json").get("max_seq_length") or tokenizer
     return int(min(stated, _read(tower / "config.json").get("max_position_embeddings", 1 << 20)))
 
 
 def _pooling(config: Mapping[str, Any]) -> str:
-    """The pooling mode in force, in either of sentence-transformers' spellings.  ValueError for others than ours."""
+    """Return the pooling mode in either of sentence-transformers' spellings; raises ValueError about other modes."""
     modes = [key.removeprefix("pooling_mode_").removesuffix("_tokens") for key, on in config.items() if on is True]
     mode = config.get("pooling_mode") or [mode.removesuffix("_token") for mode in modes if mode != "include_prompt"]
     mode = mode if isinstance(mode, str) else "+".join(mode)
@@ -194,7 +194,7 @@ def _pooling(config: Mapping[str, Any]) -> str:
 
 
 def _bare_pooling(folder: Path) -> str:
-    """The pooling of a model that does not say: of an encoder the mean, of a decoder nothing is usual ('')."""
+    """Return the default pooling of a plain encoder, the mean; a decoder has none ('')."""
     config = _read(folder / "config.json")
     heads = config.get("architectures") or []
     return "" if any(str(head).endswith("ForCausalLM") for head in heads) else "mean"
@@ -203,14 +203,14 @@ def _bare_pooling(folder: Path) -> str:
 def _one_tower(
     tower: Path, backbone: Any, pooling: Any, similarity: Any, prompts: Mapping[str, str], length: int
 ) -> Layout:
-    """The layout of a model whose sides share their tower and its length."""
+    """Build the layout of a model with one tower and one length for both sides."""
     prefixes = prompts.get("query") or "", prompts.get("document") or prompts.get("passage") or ""
     shape = Shape(backbone, True, pooling, similarity, *prefixes, query_max_len=length, passage_max_len=length)
     return Layout(shape, dict.fromkeys(SIDES, tower))
 
 
 def broken_json(folder: Path) -> str | None:
-    """The first file that must hold a JSON object and does not; None where all do, or lie deeper."""
+    """Describe the first file that must hold a JSON object and does not; None if all do."""
     for name in ("noisyir.json", "config.json", "tokenizer.json", "ranker.json", "reader.json"):
         try:
             if not isinstance(_read(folder / name), dict):
@@ -224,6 +224,3 @@ def _read(path: Path) -> Any:
     if path.exists() and not path.is_file():
         raise ValueError(f"{path.name} is no file")
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-
-
-INPUTS, OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"  # the names that sentence-transformers gives

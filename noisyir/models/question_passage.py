@@ -1,4 +1,4 @@
-"""Question and passage as one sequence of tokens, of which every passage token knows its characters."""
+"""Question and passage as one sequence of tokens; passage tokens know their characters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,16 +12,12 @@ from noisyir.models.text_tokenizer import Rows, Tokens
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_TEXTS_AT_ONCE = 4096  # whose tokens are Python objects for a moment
+_TEXTS_AT_ONCE = 4096  # bounds the tokens that are Python objects at once
 
 
 @dataclass(frozen=True)
 class OffsetTokens:
-    """Whole passages as tokens.
-
-    start, end: int32 beside the flat ids; the characters of the text that a token stands for, the end exclusive.
-    Both ascend within a text.
-    """
+    """Whole passages as tokens, with each token's characters [start, end), ascending within a text."""
 
     tokens: Tokens
     start: npt.NDArray[np.int32]
@@ -31,13 +27,13 @@ class OffsetTokens:
         return len(self.tokens)
 
     def token_span(self, row: int, start: int, end: int) -> tuple[int, int]:
-        """The tokens, from the first to before the last, that share a character with characters [start, end)."""
+        """Return the tokens [first, stop) that share a character with characters [start, end)."""
         here = slice(self.tokens.offsets[row], self.tokens.offsets[row + 1])
         first = int(np.searchsorted(self.end[here], start, side="right"))
         return first, int(np.searchsorted(self.start[here], end, side="left"))
 
     def windows(self, rows: Rows, first: Rows, stop: Rows) -> Tokens:
-        """Tokens first[i] to before stop[i] of the passage at rows[i]."""
+        """Return tokens first[i] to before stop[i] of the passage at rows[i]."""
         lengths = stop - first
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         places = np.arange(offsets[-1]) + np.repeat(self.tokens.offsets[rows] + first - offsets[:-1], lengths)
@@ -46,9 +42,9 @@ class OffsetTokens:
 
 @dataclass(frozen=True)
 class Sequences:
-    """Questions and passages joined, padded on the right; rectangles are (sequence, column).
+    """Joined questions and passages (sequence, column), padded on the right.
 
-    ids, types: int64; present, question, passage: which columns hold a token, one of the question's, of the passage's.
+    present, question, passage: Masks of columns with a token, a question's token, a passage's token.
     """
 
     ids: npt.NDArray[np.int64]
@@ -62,8 +58,8 @@ class Sequences:
 class PairTokenizer:
     """Tokenises questions and passages apart, and joins them as the model's own tokenizer joins pairs.
 
-    max_len: tokens of a sequence, special ones included; question_max_len: of a question, without them.
-    specials: the ids before the question, between, and after the passage; types: the segment of each of the five parts.
+    max_len: Tokens of a sequence, special ones included; question_max_len: of a question, without them.
+    specials: Ids before the question, between, and after the passage; types: segment of each of the five parts.
     """
 
     tokenizer: "Tokenizer"
@@ -75,7 +71,7 @@ class PairTokenizer:
 
     @classmethod
     def from_json(cls, text: str, *, max_len: int, question_max_len: int, pad: int) -> Self:
-        """From a `tokenizer.json`'s content, whose own truncation and padding are switched off."""
+        """Build it from a `tokenizer.json`'s content, without its truncation and padding."""
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_str(text)
@@ -91,19 +87,19 @@ class PairTokenizer:
         return cls(tokenizer, max_len, question_max_len, specials, types, pad)
 
     def questions(self, texts: Sequence[str]) -> Tokens:
-        """The first `question_max_len` tokens of each question."""
+        """Tokenise each question to its first `question_max_len` tokens."""
         return self._encode(texts, self.question_max_len).tokens
 
     def passages(self, texts: Sequence[str]) -> OffsetTokens:
-        """All tokens of each passage."""
+        """Tokenise each passage whole."""
         return self._encode(texts, None)
 
     def room(self, questions: Tokens) -> npt.NDArray[np.int64]:
-        """How many tokens of a passage fit beside each question."""
+        """Return how many passage tokens fit next to each question."""
         return self.max_len - sum(map(len, self.specials)) - questions.lengths
 
     def join(self, questions: Tokens, passages: Tokens) -> Sequences:
-        """Question i and passage i as sequence i."""
+        """Join question i and passage i into sequence i."""
         before, between, after = self.specials
         parts = np.array([
             [len(before), question, len(between), passage, len(after)]

@@ -24,12 +24,12 @@ _SETTINGS = "ranker.json"
 class Ranker(nn.Module):
     """A Hugging Face sequence classifier of one label, and its tokenizer.
 
-    tokenizer_files: the tokenizer's files by name, written back as they came.
-    max_len: tokens of query and document together, special ones included; the longer of the two is cut first.
-    lengths: how many tokens each of the pairs had that were read last, in any order.
+    tokenizer_files: The tokenizer's files by name, written back unchanged.
+    max_len: Tokens of query and document together, special ones included; the longer one is cut first.
+    lengths: Tokens of each pair of the last call, in any order.
     """
 
-    at_once = 64  # pairs padded together: few enough to be of like length, many enough to keep a GPU busy
+    at_once = 64  # pairs padded together: few enough for similar lengths, many enough to keep a GPU busy
 
     def __init__(self, model: Any, tokenizer: Any, tokenizer_files: Mapping[str, str], max_len: int) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Ranker(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights lie."""
+        """Device of the weights."""
         return next(self.parameters()).device
 
     @property
@@ -47,9 +47,9 @@ class Ranker(nn.Module):
         return [self.model]
 
     def forward(self, queries: Sequence[str], documents: Sequence[str]) -> Float[Tensor, " pair"]:
-        """How relevant document i is to query i, a logit in float32, differentiable.
+        """Return how relevant document i is to query i, a float32 logit, differentiable.
 
-        Pairs of like length are padded together, all in one graph.
+        Pairs of similar length are padded together, all in one graph.
         """
         lengths = [len(query) + len(document) for query, document in zip(queries, documents, strict=True)]
         order = np.argsort(-np.array(lengths), kind="stable")
@@ -70,31 +70,31 @@ class Ranker(nn.Module):
         return relevance(self.model(**inputs.to(self.device)).logits).float(), lengths
 
     def save(self, folder: Path) -> None:
-        """Write a folder that `load_ranker` and `load_cross_encoder` read; equal weights give equal bytes."""
+        """Write a folder for `load_ranker` and `load_cross_encoder`; equal weights give equal bytes."""
         save_transformer(folder, self.model, self.tokenizer_files)
         write_json(folder / _SETTINGS, {"max_len": self.max_len})
 
 
 def load_ranker(folder: Path, device: str = "auto") -> Ranker:
-    """A saved ranker, in evaluation mode, on `device` (auto: a GPU when there is one).
-
-    DataError when the folder is none.
-    """
+    """Load a saved ranker in evaluation mode onto `device` (auto: a GPU if there is one)."""
     judge = load_cross_encoder(folder, ranker_max_len(folder), device)
     return Ranker(judge.model, judge.tokenizer, read_tokenizer(folder), judge.max_len).eval()
 
 
 def ranker_max_len(folder: Path) -> int:
-    """How many tokens a saved ranker reads of a pair.  DataError when the folder is none."""
+    """Return how many tokens of a pair a saved ranker reads.
+
+    Raises:
+        DataError: If the folder is no ranker.
+    """
     with opening(folder, f"is not a ranker: {_SETTINGS}"):
         return checked_length(json.loads((folder / _SETTINGS).read_text()), "max_len")
 
 
 def initial_ranker(folder: Path, params: InitRankerParams, seed: int) -> tuple[Ranker, list[str]]:
-    """The ranker that `params` describe from the weights in `folder`, and the names of weights that are new.
+    """Build the ranker that `params` describe from the weights in `folder`, and name its new weights.
 
-    New are those of the head, where the folder holds no classifier of one label; they are random and follow from
-    `seed`.  DataError when the folder cannot give that.
+    A head is new, and random from `seed`, if the folder holds no classifier of one label.
     """
     made = with_head(
         folder, params, seed, kind="ranker", auto="AutoModelForSequenceClassification", refuse=_refuse, num_labels=1
@@ -103,7 +103,6 @@ def initial_ranker(folder: Path, params: InitRankerParams, seed: int) -> tuple[R
 
 
 def _refuse(source: Path, config: Any) -> None:
-    """DataError for a classifier of several labels."""
     classifies = any("SequenceClassification" in name for name in config.architectures or ())
     if classifies and config.num_labels != 1:
-        raise DataError("models.tells_labels_apart_ranker", source=source, num_labels=config.num_labels)
+        raise DataError("models.ranker_of_many_labels", source=source, labels=config.num_labels)

@@ -43,7 +43,7 @@ class LoraParams(Params):
 
     @property
     def scaled_by(self) -> int:
-        """The alpha that is meant."""
+        """The effective alpha."""
         return self.alpha if self.alpha is not None else 2 * self.rank
 
 

@@ -1,4 +1,4 @@
-"""Soundness of a model that was loaded: what is missing in it, or not a number, is refused; nothing is repaired."""
+"""Soundness of a loaded model: missing or non-finite weights are refused; nothing is repaired."""
 
 import json
 import math
@@ -14,41 +14,39 @@ from noisyir.base.errors import DataError, NoisyirError
 from noisyir.engine.outside_errors import in_our_words, is_lack_of_memory, one_line
 from noisyir.models.layout import broken_json
 
+ANEW = "get the model again, or name another"
 _LAYERS, _DEEPEST = re.compile(r"(^|_)layers?$"), 1000
 _MOST_GROWTH = 1000.0
-_COUNTS = ("position_ids", "token_type_ids", "num_batches_tracked")  # whole numbers that are no weights
-
-
-ANEW = "get the model again, or name another"
+_COUNTS = ("position_ids", "token_type_ids", "num_batches_tracked")  # integers that are no weights
 
 
 @contextmanager
 def opening(folder: Path, fails: str = "is not a model") -> Iterator[None]:
-    """Make whatever a broken folder raises a DataError: which folder, what `fails`, why, and what to do."""
+    """Turn a broken folder's exceptions into a DataError: which folder, what `fails`, why, and what to do."""
     if special := next((path for path in folder.rglob("*") if not path.is_file() and not path.is_dir()), None):
-        raise DataError("models.pipe_device_broken_link", folder=folder, fails=fails, special=special.name, anew=ANEW)
+        raise DataError("models.not_a_file", folder=folder, fails=fails, file=special.name, anew=ANEW)
     try:
         _refuse_unbounded(folder, weights=_refuse_whole_numbers(folder))
         yield
     except NoisyirError:
         raise
-    except Exception as error:  # transformers, tokenizers and safetensors raise what they like
+    except Exception as error:  # transformers, tokenizers and safetensors raise anything
         if is_lack_of_memory(error):
             raise in_our_words(error) from error
         raise DataError(
-            "models.refused_2", folder=folder, fails=fails, broken_json=broken_json(folder) or _said(error), anew=ANEW
+            "models.unreadable", folder=folder, fails=fails, fault=broken_json(folder) or _said(error), anew=ANEW
         ) from error
 
 
 def _said(error: Exception) -> str:
-    """An error's text; transformers points to a table that is not shown."""
+    """Return an error's text; transformers refers to a table that is not shown."""
     if "ignore_mismatched_sizes" in str(error):
         return "its weights have other shapes than config.json says"
     return one_line(error)
 
 
 def _refuse_whole_numbers(folder: Path) -> int:
-    """How many weights there are.  ValueError for whole or complex numbers, which libraries make real silently."""
+    """Count the weights; raises ValueError about integer or complex ones, which libraries silently make real."""
     from safetensors import safe_open
 
     count = 0
@@ -64,7 +62,7 @@ def _refuse_whole_numbers(folder: Path) -> int:
 
 
 def _refuse_unbounded(folder: Path, weights: int) -> None:
-    """ValueError for settings with which loading or reading a text would not end: each was tried."""
+    """Refuse, with a ValueError, settings with which loading or tokenising would not end: each was tried."""
     for name, setting in _settings(folder / "config.json"):
         if isinstance(setting, float) and math.isnan(setting):
             raise ValueError(f"config.json: {name} is NaN")
@@ -76,7 +74,7 @@ def _refuse_unbounded(folder: Path, weights: int) -> None:
 
 
 def _settings(path: Path) -> Iterator[tuple[str, Any]]:
-    """(name, value) of all settings in a file of JSON, at whatever depth."""
+    """Yield (name, value) of all settings in a JSON file, at any depth."""
     left = [("", json.loads(path.read_bytes()) if path.is_file() else {})]
     while left:
         name, value = left.pop()
@@ -89,7 +87,7 @@ def _settings(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _growth(normalizer: Any) -> float:
-    """How many characters at most its replacements make of one."""
+    """Return the most characters that a normalizer's replacements make of one."""
     if not isinstance(normalizer, dict):
         return 1.0
     if normalizer.get("type") == "Sequence":
@@ -101,21 +99,21 @@ def _growth(normalizer: Any) -> float:
 
 
 def refuse_broken(folder: Path, model: torch.nn.Module, rows: int, tokenizer_json: str) -> None:
-    """DataError for weights that are not finite, or embeddings with fewer rows than the tokenizer has words."""
+    """Refuse, with a DataError, non-finite weights, or embeddings with fewer rows than the tokenizer's words."""
     for name, weight in model.named_parameters():
         if not bool(torch.isfinite(weight).all()):
-            raise DataError("models.weights_hold_nan_infinity", folder=folder, name=name, anew=ANEW)
+            raise DataError("models.weights_not_finite", folder=folder, weights=name, anew=ANEW)
     highest = max(_numbers_of_words(tokenizer_json), default=0)
     if rows <= highest:
-        raise DataError("models.embeddings_rows_words", folder=folder, rows=rows, highest=highest + 1, anew=ANEW)
+        raise DataError("models.too_few_embeddings", folder=folder, rows=rows, words=highest + 1, anew=ANEW)
 
 
 def refuse_missing(folder: Path, fails: str, missing: list[str]) -> None:
-    """DataError for weights that the file lacks: transformers would make them up."""
+    """Refuse, with a DataError, weights that the file lacks: transformers would initialise them at random."""
     if missing:
         more = ", ..." if len(missing) > 6 else ""
         raise DataError(
-            "models.file_no", folder=folder, fails=fails, missing=", ".join(missing[:6]), more=more, anew=ANEW
+            "models.missing_weights", folder=folder, fails=fails, names=", ".join(missing[:6]), more=more, anew=ANEW
         )
 
 

@@ -1,4 +1,4 @@
-"""The static backbone: a text's vector is the mean of its tokens' vectors, and no token sees another."""
+"""The static backbone: a text's vector is the mean of its tokens' vectors."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from noisyir.models.text_tokenizer import Tokens
 class StaticTower(nn.Module):
     """A token-embedding bag: sentence-transformers' StaticEmbedding.
 
-    The gradient of `weight` is a sparse tensor that holds the rows of the batch's tokens and no others, each once.
+    The gradient of `weight` is sparse, with only the rows of the batch's tokens, each once.
     """
 
     def __init__(self, weight: Float[Tensor, "token dim"], tokenizer_json: str) -> None:
@@ -28,7 +28,7 @@ class StaticTower(nn.Module):
         return self.weight.shape[1]
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "text dim"]:
-        """The mean token vector of every text; zero for a text without tokens."""
+        """Return the mean token vector of every text; zero for a text without tokens."""
         mean: Float[Tensor, "text dim"] = _BagMean.apply(self.weight, tokens)  # type: ignore[no-untyped-call]
         return mean
 
@@ -42,7 +42,7 @@ class StaticTower(nn.Module):
 
 
 def load_static(folder: Path) -> StaticTower:
-    """A StaticEmbedding's folder, sentence-transformers' or model2vec's.  KeyError, OSError, ValueError if not."""
+    """Load a StaticEmbedding of sentence-transformers or model2vec; raises KeyError, OSError or ValueError."""
     from safetensors.torch import load_file
 
     tensors = load_file(folder / "model.safetensors")
@@ -55,11 +55,10 @@ def load_static(folder: Path) -> StaticTower:
 
 
 class _BagMean(torch.autograd.Function):
-    """bags = S W, S being the sparse (text, token) matrix of shares; hence dW = S' dbags, nonzero in S's columns only.
+    """bags = S W with the sparse (text, token) matrix S of shares; so dW = S' dbags, nonzero in S's columns only.
 
-    Both products are the same kernel, a weighted sum of rows: torch's embedding_bag.  That was the fastest of
-    scipy's CSR product, torch's, and embedding_bag (docs/reference/training.md), and needs neither the dense
-    (token, dim) gradient nor the coalescing of a sparse one with a row per occurrence.
+    Both products are weighted sums of rows by torch's embedding_bag, which was faster than CSR products of scipy or
+    torch (docs/reference/training.md), and needs neither a dense (token, dim) gradient nor coalescing.
     """
 
     @staticmethod
@@ -79,7 +78,7 @@ class _BagMean(torch.autograd.Function):
 
 
 def _sum_rows(matrix: Tensor, rows: np.ndarray, starts: np.ndarray, shares: np.ndarray) -> Tensor:
-    """Row i of the result: the sum over j in starts[i]..starts[i + 1] of shares[j] * matrix[rows[j]]."""
+    """Return in row i the sum over j in starts[i]..starts[i + 1] of shares[j] * matrix[rows[j]]."""
     device = matrix.device
     index, begin = torch.from_numpy(rows).to(device), torch.from_numpy(starts.astype(rows.dtype)).to(device)
     weights = torch.from_numpy(shares).to(device, matrix.dtype)
@@ -87,7 +86,7 @@ def _sum_rows(matrix: Tensor, rows: np.ndarray, starts: np.ndarray, shares: np.n
 
 
 def _transposed(tokens: Tokens) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The distinct ids, ascending (int64), and for each the texts that hold it: (ids, starts, texts, shares)."""
+    """Return the distinct ids, ascending (int64), and for each the texts that hold it: (ids, starts, texts, shares)."""
     from scipy.sparse import csr_array
 
     width = int(tokens.ids.max(initial=0)) + 1

@@ -1,9 +1,7 @@
-"""The texts of one side as `Tokens`, as a model reads them: prefix, special tokens and truncation are part of it.
+"""Texts as `Tokens`, with prefix, special tokens and truncation of a model's side.
 
-Token ids word by word: a tokenizer reads each distinct word once, however many texts have it.
-
-BERT's pre-tokenizer splits at white space and at punctuation, so that the ids of a word do not depend on its
-neighbours.  Arrow finds the distinct words of a batch; those met before are remembered.
+BERT's pre-tokenizer splits at white space and punctuation, so that a word's ids do not depend on its neighbours:
+each distinct word of a batch is read once, and remembered.
 """
 
 import json
@@ -22,18 +20,24 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
-_TEXTS_AT_ONCE = 1024  # whose words stay in the processor's cache
-_CHARACTERS_A_TOKEN = 6  # more than most texts have, so that few are read again whole
 Rows = npt.NDArray[np.integer]
+Side = Literal["query", "passage"]
+SIDES: tuple[Side, Side] = ("query", "passage")
+
+_TEXTS_AT_ONCE = 1024  # few enough for the processor's cache
+_CHARACTERS_A_TOKEN = 6  # more than most texts have, so that few are read again whole
+_SIGNS = r"[!-/:-@\[-`{-~]"  # ASCII's, each a word of its own
+_BLANKS = r"[\t\n\r]"  # white space other than the space
+_MOST_WORDS = 1 << 17  # remembered at once: about 30 MB
+_LONGEST_WORD = 64  # characters of a word that is remembered
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """The token ids of n texts: text i is `ids[offsets[i]:offsets[i + 1]]`.
+    """The token ids of n texts: text i has `ids[offsets[i]:offsets[i + 1]]`.
 
-    ids: int32, flat; offsets: int64, n + 1 of them, from 0.
-    shares: float32 beside ids, each id's share of its text's mean, where order is of no account (static backbone):
-    an id then occurs once a text, ids ascend, and a text's shares sum to 1.  None where order counts (transformer).
+    shares: Each id's share of its text's mean, if order does not matter (static backbone): ids are then distinct and
+    ascending within a text, and shares sum to 1.
     """
 
     ids: npt.NDArray[np.int32]
@@ -45,16 +49,16 @@ class Tokens:
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """How many ids each text has."""
+        """Number of ids of each text."""
         return np.diff(self.offsets)
 
     def __add__(self, other: Self) -> Self:
-        """These texts, then the other's."""
+        """Append the other's texts."""
         return self.joined([self, other])
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """The texts of all parts, in their order; all of them have shares, or none."""
+        """Join the texts of all parts; all of them have shares, or none."""
         lengths = [part.lengths for part in parts]
         offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths), dtype=np.int64)])
         shares = [part.shares for part in parts if part.shares is not None]
@@ -62,17 +66,14 @@ class Tokens:
         return cls(ids, offsets, np.concatenate(shares) if shares else None)
 
     def take(self, rows: Rows) -> Self:
-        """The texts at `rows`, in that order; a row may be taken more than once."""
+        """Select the texts at `rows`, perhaps repeatedly."""
         offsets, flat = take_ragged(self.offsets, rows)
         shares = None if self.shares is None else self.shares[flat]
         return type(self)(self.ids[flat], offsets, shares)
 
 
 class WordReader:
-    """Reads texts as a tokenizer does that reads words one by one.
-
-    added: the tokens that the tokenizer finds before it looks for words.
-    """
+    """Reads texts as a word-by-word tokenizer does; `added` tokens are found before words."""
 
     def __init__(self, tokenizer: "Tokenizer", added: Sequence[str]) -> None:
         self._tokenizer = tokenizer
@@ -84,7 +85,7 @@ class WordReader:
         self._known: dict[str, bytes] = {}
 
     def __call__(self, texts: Sequence[str], max_len: int, special_tokens: bool) -> Tokens:
-        """The first tokens of each text, at most `max_len` with special ones.  UnicodeEncodeError for no Unicode."""
+        """Return the first tokens of each text, at most `max_len` with special ones; raises UnicodeEncodeError."""
         spaced = pc.replace_substring_regex(pa.array(texts, pa.large_string()), _BLANKS, " ")
         words = pc.split_pattern(pc.replace_substring_regex(spaced, self._apart, r" \0 "), " ")
         each = words.flatten().dictionary_encode()
@@ -96,7 +97,7 @@ class WordReader:
         return _framed(tokens, *(self._special if special_tokens else ([], [])), max_len)
 
     def _read(self, words: list[str]) -> list[bytes]:
-        """The ids of each word, as the bytes of int32."""
+        """Return the ids of each word, as the bytes of int32."""
         known = self._known
         found = [known.get(word) for word in words]
         new = [word for word, ids in zip(words, found, strict=True) if ids is None]
@@ -105,7 +106,7 @@ class WordReader:
             for word, encoding in zip(new, self._encode(new), strict=True)
         }
         if len(known) + len(read) > _MOST_WORDS:
-            known = self._known = {}  # others who look at this moment have the earlier one
+            known = self._known = {}  # concurrent readers keep the earlier one
         known.update((word, ids) for word, ids in read.items() if len(word) <= _LONGEST_WORD)
         return [read[word] if ids is None else ids for word, ids in zip(words, found, strict=True)]
 
@@ -115,10 +116,10 @@ class WordReader:
 
 @dataclass(frozen=True)
 class TextTokenizer:
-    """Turns texts into tokens.
+    """Tokenises the texts of one side.
 
-    by_words: whether the tokens of a text up to a white space do not depend on what follows.
-    words: reads words one by one, where the tokenizer does.
+    by_words: Whether the tokens before a white space do not depend on the text after it.
+    words: Reads words one by one, if the tokenizer does.
     """
 
     tokenizer: "Tokenizer"
@@ -131,7 +132,7 @@ class TextTokenizer:
 
     @classmethod
     def from_json(cls, text: str, *, prefix: str, max_len: int, special_tokens: bool, as_shares: bool) -> Self:
-        """From a `tokenizer.json`'s content; keeps at most `max_len` tokens of a text, special ones included."""
+        """Build it from a `tokenizer.json`'s content; at most `max_len` tokens are kept, special ones included."""
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_str(text)
@@ -141,12 +142,12 @@ class TextTokenizer:
         return cls(tokenizer, prefix, max_len, special_tokens, as_shares, by_words, word_reader(text))
 
     def to_json(self) -> str:
-        """The content of a `tokenizer.json` that truncates as this one does; the prefix is not part of it."""
+        """Return a `tokenizer.json` with the same truncation, but without the prefix."""
         text: str = self.tokenizer.to_str()
         return text
 
     def __call__(self, texts: Sequence[str]) -> Tokens:
-        """The tokens of each text; an empty text may have none."""
+        """Tokenise each text; an empty text may have no tokens."""
         parts = [Tokens(np.empty(0, np.int32), np.zeros(1, np.int64))]
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             parts.append(self._read([self.prefix + text for text in texts[start : start + _TEXTS_AT_ONCE]]))
@@ -154,7 +155,7 @@ class TextTokenizer:
         return as_bags(tokens) if self.as_shares else tokens
 
     def _read(self, texts: Sequence[str]) -> Tokens:
-        """The tokens of texts, of which no more is read than their first `max_len` tokens need."""
+        """Tokenise texts, reading no more than their first `max_len` tokens need."""
         heads = [self._head(text) for text in texts]
         found = self._ids(heads)
         cut = [row for row, (head, text) in enumerate(zip(heads, texts, strict=True)) if len(head) < len(text)]
@@ -172,7 +173,7 @@ class TextTokenizer:
         return Tokens(np.concatenate(ids), np.concatenate([[0], np.cumsum([len(some) for some in ids])]))
 
     def _head(self, text: str) -> str:
-        """The beginning of a long text, up to a white space: where words are tokenised one by one, enough of it."""
+        """Return the beginning of a long text, up to a white space."""
         limit = self.max_len * _CHARACTERS_A_TOKEN
         if len(text) <= limit or not self.by_words:
             return text
@@ -180,7 +181,7 @@ class TextTokenizer:
 
 
 def as_bags(tokens: Tokens) -> Tokens:
-    """The same texts as bags: repeated ids become one, with the share of the text that they make up."""
+    """Merge repeated ids of each text into one with their share of the text."""
     from scipy.sparse import csr_array
 
     lengths = tokens.lengths
@@ -191,15 +192,9 @@ def as_bags(tokens: Tokens) -> Tokens:
     return Tokens(bags.indices.astype(np.int32), bags.indptr.astype(np.int64), bags.data)
 
 
-_SIGNS = r"[!-/:-@\[-`{-~]"  # ASCII's, each of which is a word
-_BLANKS = r"[\t\n\r]"  # white space beside the space itself
-_MOST_WORDS = 1 << 17  # remembered at once: about 30 MB
-_LONGEST_WORD = 64  # characters of a word that is remembered
-
-
 @lru_cache(maxsize=4)
 def word_reader(tokenizer_json: str) -> WordReader | None:
-    """For the content of a `tokenizer.json`; None where a word's ids may depend on what stands beside it."""
+    """Return a reader for a `tokenizer.json`; None if a word's ids may depend on its neighbours."""
     from tokenizers import Tokenizer
 
     stated = json.loads(tokenizer_json)
@@ -216,7 +211,7 @@ def word_reader(tokenizer_json: str) -> WordReader | None:
 
 
 def _framed(tokens: Tokens, before: list[int], after: list[int], max_len: int) -> Tokens:
-    """Each text between special tokens, cut so that all are `max_len` at most."""
+    """Put each text between special tokens, cut to `max_len` in all."""
     special = len(before) + len(after)
     kept = np.minimum(tokens.lengths, max(max_len - special, 0))
     if not special and kept.sum() == len(tokens.ids):
@@ -236,23 +231,19 @@ def _plain(text: str) -> bool:
     return text.isascii() and text.isprintable() and " " not in text
 
 
-Side = Literal["query", "passage"]
-SIDES: tuple[Side, Side] = ("query", "passage")
-
-
 def take_ragged(offsets: npt.NDArray[np.int64], rows: Rows) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Offsets of the chosen rows of a ragged array, and the places of their items in its flat values."""
+    """Return the offsets of the chosen rows of a ragged array, and the places of their items in its flat values."""
     lengths = (offsets[1:] - offsets[:-1])[rows]
     taken = np.concatenate([[0], np.cumsum(lengths)])
     places = np.repeat(offsets[:-1][rows] - taken[:-1], lengths)
-    places += np.arange(taken[-1])  # in place, for fresh memory costs more than the sum
+    places += np.arange(taken[-1])  # in place, because allocating costs more than the sum
     return taken, places
 
 
 def token_batches(lengths: npt.NDArray[np.integer], budget: int) -> Iterator[npt.NDArray[np.int64]]:
-    """Rows of texts in batches whose count times longest length is at most `budget`; at least one text each.
+    """Yield rows of texts in batches with count times longest length at most `budget`; at least one text each.
 
-    lengths: tokens of each text.  Longest first, so that what does not fit the device's memory fails at once.
+    The longest come first, so that a batch that does not fit into memory fails at once.
     """
     order = np.argsort(-lengths, kind="stable")
     start = 0
@@ -264,5 +255,5 @@ def token_batches(lengths: npt.NDArray[np.integer], budget: int) -> Iterator[npt
 
 
 def passage_text(title: str, text: str) -> str:
-    """The text of a document for a model; the only place that joins a title to its text."""
+    """Join a document's title and text for a model; the only place that does."""
     return f"{title} {text}" if title else text

@@ -1,10 +1,9 @@
-"""The part of a transformer that training moves: all of it, its upper layers, or adapters of low rank (LoRA).
+"""The part of a transformer that training moves: all, the upper layers, or low-rank adapters (LoRA).
 
-Hu et al., ICLR 2022: of a linear layer W x the model computes W x + (alpha / rank) B A x, of which A and B learn, and B
-starts at 0.  A folder is saved with the adapters added to W, and with them alone in `adapter`, as peft reads them.
+For a linear layer W x the model computes W x + (alpha / rank) B A x; A and B learn, and B starts at 0 (Hu et al.,
+ICLR 2022).  A model is saved with the adapters merged into W, and with them alone in `adapter`, as peft reads them.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +19,24 @@ ADAPTER = "adapter"
 
 
 def layers_of(encoder: Any, folder: Path | str, setting: str) -> tuple[Any, str]:
-    """The module that holds an encoder's layers, and the name of its list of them.
+    """Return the module that holds an encoder's layers, and the name of its list of them.
 
-    DataError, naming the setting that wants them, where there is no such list.
+    Raises:
+        DataError: If there is no such list; names the `setting` that needs it.
     """
     stack = getattr(encoder, "encoder", None) or getattr(encoder, "transformer", None) or encoder
     name = next((name for name in ("layer", "layers") if hasattr(stack, name)), None)
     if name is None:
-        raise DataError(
-            "models.cannot_tell_layers_set", folder=folder, setting=setting, encoder_type=type(encoder).__name__
-        )
+        raise DataError("models.unknown_layers", folder=folder, setting=setting, model=type(encoder).__name__)
     return stack, name
 
 
 def freeze(encoder: Any, layers: int) -> None:
-    """Leave the embeddings and the first `layers` layers as they are; at least one layer is left to learn."""
+    """Freeze the embeddings and the first `layers` layers; at least one layer must learn."""
     stack, name = layers_of(encoder, "the model", "train.freeze")
     held = getattr(stack, name)
     if layers >= len(held):
-        raise ConfigError("models.train_freeze_leaves_none", layers=layers, n_held=len(held), n_held_2=len(held) - 1)
+        raise ConfigError("models.freeze_leaves_none", layers=layers, there=len(held), most=len(held) - 1)
     for part, inner in encoder.named_modules():
         if "embed" in part.rsplit(".", 1)[-1]:
             inner.requires_grad_(False)
@@ -47,14 +45,15 @@ def freeze(encoder: Any, layers: int) -> None:
 
 
 def add_adapters(encoder: Any, params: LoraParams, seed: int) -> None:
-    """Put adapters into an encoder, in place, and leave all its other weights as they are.
+    """Add adapters to an encoder, in place, and freeze all its other weights.
 
-    ConfigError for targets that the encoder does not have.
+    Raises:
+        ConfigError: If the encoder lacks a target.
     """
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
-        raise MissingPackageError("models.train_lora_needs_peft", install_hint=install_hint("lora")) from error
+        raise MissingPackageError("models.no_peft", hint=install_hint("lora")) from error
     linear = sorted({name.rsplit(".", 1)[-1] for name, one in encoder.named_modules() if isinstance(one, nn.Linear)})
     refuse_targets(params.targets, linear)
     config = LoraConfig(
@@ -67,12 +66,12 @@ def add_adapters(encoder: Any, params: LoraParams, seed: int) -> None:
 
 
 def has_adapters(encoder: Any) -> bool:
-    """Whether adapters were put in."""
+    """Whether adapters were added."""
     return any(".lora_A." in name for name, _ in encoder.named_parameters())
 
 
 def save_adapters(encoder: Any, folder: Path) -> None:
-    """Write the adapters as peft's `PeftModel.from_pretrained` reads them; equal weights give equal bytes."""
+    """Write the adapters for peft's `PeftModel.from_pretrained`; equal weights give equal bytes."""
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -92,7 +91,7 @@ def save_adapters(encoder: Any, folder: Path) -> None:
 
 
 def merged_weights(encoder: Any) -> dict[str, Tensor]:
-    """The weights of the encoder without adapters, each adapter added to the layer that it belongs to."""
+    """Return the encoder's weights with each adapter added to its layer."""
     layers = {name: one for name, one in encoder.named_modules() if hasattr(one, "lora_A")}
     found = {}
     for name, value in encoder.state_dict().items():
@@ -102,9 +101,3 @@ def merged_weights(encoder: Any) -> dict[str, Tensor]:
         moved = layers[owner].get_delta_weight("default") if owner in layers else 0.0
         found[name.replace(".base_layer.", ".")] = value + moved
     return found
-
-
-def adapter_of(folder: Path) -> dict[str, Any] | None:
-    """The settings of a saved model's adapters; None where it has none."""
-    path = folder / ADAPTER / "adapter_config.json"
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None

@@ -26,13 +26,13 @@ _WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"  # after the prefix of a 
 class TransformerTower(nn.Module):
     """An encoder and its pooling.
 
-    tokenizer_files: the tokenizer's files by name, written back as they came.
+    tokenizer_files: The tokenizer's files by name, written back unchanged.
     """
 
     def __init__(self, encoder: Any, pooling: Pooling, tokenizer_files: Mapping[str, str]) -> None:
         super().__init__()
         self.encoder, self.pooling, self.tokenizer_files = encoder, pooling, tokenizer_files
-        # a decoder would keep every layer's keys and values for a next token that never comes
+        # a decoder would cache every layer's keys and values for a next token that never comes
         self.once = {"use_cache": False} if "use_cache" in signature(encoder.forward).parameters else {}
 
     @property
@@ -43,29 +43,29 @@ class TransformerTower(nn.Module):
 
     @property
     def tokenizer_json(self) -> str:
-        """The content of `tokenizer.json`."""
+        """Content of `tokenizer.json`."""
         return self.tokenizer_files["tokenizer.json"]
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "text dim"]:
-        """The pooled last hidden states; texts are padded to the longest, segment ids are all zero."""
+        """Return the pooled last hidden states; texts are padded to the longest, segment ids are zero."""
         if not len(tokens):
             return torch.zeros(0, self.dim, device=self.encoder.device)
         ids, mask = _padded(tokens, self.encoder.config.pad_token_id or 0)
         ids, mask = ids.to(self.encoder.device), mask.to(self.encoder.device)
-        states = self.encoder(input_ids=ids, attention_mask=mask, **self.once).last_hidden_state
-        return states[:, 0] if self.pooling == "cls" else (
-            last_of(states, mask) if self.pooling == "last" else masked_mean(states, mask)
-        )  # fmt: skip
+        states: Tensor = self.encoder(input_ids=ids, attention_mask=mask, **self.once).last_hidden_state
+        if self.pooling == "cls":
+            return states[:, 0]
+        return last_of(states, mask) if self.pooling == "last" else masked_mean(states, mask)
 
     def save(self, folder: Path, tokenizer_json: str) -> None:
-        """Write Hugging Face's files: config, safetensors, tokenizer; adapters are added to the weights, and apart."""
+        """Write Hugging Face's config, safetensors and tokenizer, with adapters merged, and also apart."""
         if has_adapters(self.encoder):
             save_adapters(self.encoder, folder / ADAPTER)
         save_transformer(folder, self.encoder, {**self.tokenizer_files, "tokenizer.json": tokenizer_json})
 
 
 def load_transformer(folder: Path, pooling: Pooling) -> TransformerTower:
-    """A saved encoder in float32 and its tokenizer's files.  OSError, ValueError when the folder is not one."""
+    """Load a saved encoder in float32 with its tokenizer's files; raises OSError or ValueError."""
     return TransformerTower(read_encoder(folder), pooling, read_tokenizer(folder))
 
 
@@ -75,17 +75,17 @@ def save_transformer(folder: Path, model: Any, tokenizer_files: Mapping[str, str
     with quietly():
         model.save_pretrained(folder, **merged)
     config = json.loads((folder / "config.json").read_text())
-    config.pop("_name_or_path", None)  # where it was loaded from must not change the bytes
+    config.pop("_name_or_path", None)  # the origin must not change the bytes
     write_json(folder / "config.json", config)
     for name, text in tokenizer_files.items():
         (folder / name).write_text(text, encoding="utf-8")
 
 
 def load_with_head(auto: str, folder: Path, **changes: Any) -> tuple[Any, list[str]]:
-    """A Hugging Face model with a head, in float32, and the weights that its file lacks: transformers makes them up.
+    """Load a Hugging Face model with a head, in float32, and name its missing weights, which are random.
 
-    auto: the class of transformers that loads it; changes: settings of its config.  Weights are read from safetensors
-    alone, and no code that lies with them is run.
+    `auto` is the class of transformers, `changes` are settings of its config.  Weights are read from safetensors
+    alone, and the folder's code is not run.
     """
     import transformers
 
@@ -98,7 +98,7 @@ def load_with_head(auto: str, folder: Path, **changes: Any) -> tuple[Any, list[s
 
 
 def read_encoder(folder: Path) -> Any:
-    """The Hugging Face encoder in a folder, float32, without a pooler; weights only from safetensors."""
+    """Load the Hugging Face encoder in a folder, float32, without a pooler; weights only from safetensors."""
     from transformers import AutoModel
 
     with quietly():
@@ -108,12 +108,12 @@ def read_encoder(folder: Path) -> Any:
         )  # fmt: skip
     refuse_missing(folder, "is not a model", sorted(name for name in loaded["missing_keys"] if "pooler." not in name))
     if getattr(encoder, "pooler", None) is not None:
-        encoder.pooler = None  # a tanh layer that no bi-encoder here uses, absent from many files
+        encoder.pooler = None  # an unused tanh layer, absent from many files
     return encoder
 
 
 def read_word_embeddings(folder: Path) -> Float[Tensor, "token dim"]:
-    """An encoder's word embeddings, float32; a BERT's from the file alone, for loading transformers takes seconds."""
+    """Read word embeddings, float32; a BERT's from the file alone, because loading transformers takes seconds."""
     from safetensors import safe_open
 
     if (path := folder / "model.safetensors").exists():
@@ -127,15 +127,16 @@ def read_word_embeddings(folder: Path) -> Float[Tensor, "token dim"]:
 
 
 def set_dropout(model: Any, rate: float | None, folder: Path) -> None:
-    """Write a rate of dropout into the settings that a model is saved with; None leaves them as they are.
+    """Write a dropout rate into a model's config; None changes nothing.
 
-    DataError where a model has no such settings under names that end in dropout or dropout_prob.
+    Raises:
+        DataError: If the config has no setting that ends in dropout or dropout_prob.
     """
     if rate is None:
         return
     names = [name for name, value in model.config.to_dict().items() if _is_dropout(name, value)]
     if not names:
-        raise DataError("models.dropout_cannot_set_leave", folder=folder, model_type=type(model).__name__)
+        raise DataError("models.no_dropout", folder=folder, model=type(model).__name__)
     for name in names:
         setattr(model.config, name, rate)
 
@@ -145,7 +146,7 @@ def _is_dropout(name: str, value: Any) -> bool:
 
 
 def read_tokenizer(folder: Path) -> dict[str, str]:
-    """The tokenizer's files in a folder, by name.  ValueError when the fast tokenizer's is not among them."""
+    """Read the tokenizer's files in a folder, by name; raises ValueError without a fast tokenizer's."""
     if not (folder / "tokenizer.json").exists():
         raise ValueError("it has no tokenizer.json; write one with AutoTokenizer.from_pretrained(...).save_pretrained")
     return {name: (folder / name).read_text("utf-8") for name in _TOKENIZER_FILES if (folder / name).exists()}
@@ -153,7 +154,7 @@ def read_tokenizer(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """No loading report and no progress bar from transformers."""
+    """Silence transformers' loading report and progress bar."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -170,7 +171,7 @@ def quietly() -> Iterator[None]:
 def masked_mean(
     states: Float[Tensor, "text position dim"], mask: Bool[Tensor, "text position"]
 ) -> Float[Tensor, "text dim"]:
-    """The mean of each text's own positions, summed in float32; zero for a text without any."""
+    """Return the mean of each text's own positions, summed in float32; zero for a text without any."""
     present = mask.unsqueeze(-1).float()
     return (states.float() * present).sum(dim=1) / present.sum(dim=1).clamp(min=1.0)
 
@@ -178,17 +179,14 @@ def masked_mean(
 def last_of(
     states: Float[Tensor, "text position dim"], mask: Bool[Tensor, "text position"]
 ) -> Float[Tensor, "text dim"]:
-    """Each text's last own position, which of a decoder has seen all of it; zero for a text without any.
-
-    Padding may stand on either side.
-    """
+    """Return each text's last own position, with padding on either side; zero for a text without any."""
     place = (mask.int().cumsum(dim=1) * mask).argmax(dim=1)  # the first of the greatest counts: the last own position
     found = states.float().gather(1, place[:, None, None].expand(-1, 1, states.shape[-1])).squeeze(1)
     return found * mask.any(dim=1, keepdim=True)
 
 
 def _padded(tokens: Tokens, pad_id: int) -> tuple[Int[Tensor, "text position"], Bool[Tensor, "text position"]]:
-    """Ids as a rectangle, padded on the right, and which of them are real."""
+    """Return ids as a rectangle, padded on the right, and the mask of real ones."""
     lengths = tokens.lengths
     mask = np.arange(max(1, lengths.max())) < lengths[:, None]
     ids = np.full(mask.shape, pad_id, np.int64)

@@ -1,4 +1,4 @@
-"""Where the weights that training starts from lie, and the digest that stands for them in a key; imports no torch."""
+"""Initial weights: their folders, and the digests that represent them in keys; imports no torch."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 from noisyir.base.errors import ConfigError, DataError, MissingPackageError
 from noisyir.engine.hub import snapshot
 from noisyir.engine.provenance import files_digest, may_be_absent
-from noisyir.models.layout import NO_POOLING, read_layout
+from noisyir.models.layout import read_layout
 from noisyir.models.settings import InitModelParams, LoraParams
 
 MINILM = "minilm"
@@ -22,55 +22,56 @@ _MODEL_FILES = {".json", ".safetensors", ".txt"}
 
 @may_be_absent
 def weights_digest(params: InitModelParams) -> str:
-    """A digest of a bi-encoder's weights, for keys.  DataError, one line, as `locate_weights`."""
+    """Return the digest of a bi-encoder's weights; raises as `locate_weights`."""
     if params.weights == MINILM:
         _minilm_folder()
         return f"sha256:{_MINILM_SHA256}"
     folder = locate_weights(params.weights)
     if params.backbone == "transformer" and not (params.pooling or read_layout(folder).shape.pooling):
-        raise DataError("models.model_weights", weights=params.weights, no_pooling=NO_POOLING)
+        raise DataError("models.no_pooling", model=f"model.weights={params.weights}")
     read_layout(folder)
     return _digest(folder, f"model.weights={params.weights}")
 
 
 @may_be_absent
 def classifier_digest(weights: str | None, setting: str) -> str:
-    """A digest of a cross-encoder's weights, for the keys of stages that judge by it.
+    """Return the digest of a cross-encoder's weights, which keys of judging stages contain.
 
-    ConfigError, DataError as `locate_classifier`, and where there is no .safetensors file.
+    Raises:
+        ConfigError: If none are named.
+        DataError: If they are no classifier on this machine, or have no .safetensors file.
     """
     return _digest(locate_classifier(weights, setting), f"{setting}={weights}")
 
 
 @may_be_absent
 def encoder_digest(weights: str | None, setting: str) -> str:
-    """A digest of an encoder's weights, for the key of a stage that puts a new head on it.
-
-    DataError as `locate_weights`.
-    """
+    """Return the digest of weights that get a new head; raises as `locate_weights`."""
     if weights == MINILM:
         return weights_digest(InitModelParams(weights=MINILM))
-    locate_weights(weights, setting)  # which says what is wrong with what is no model at all
+    locate_weights(weights, setting)  # reports weights that are no model at all
     return classifier_digest(weights, setting)
 
 
 def refuse_unfit(
     params: InitModelParams, lora: LoraParams, lengths: Sequence[int], dimensions: int | None = None
 ) -> None:
-    """Refuse, by the headers of the weights alone, what training would refuse later; absent weights are passed over.
+    """Refuse, by the weights' headers alone, settings that training would refuse later; absent weights pass.
 
-    ConfigError for adapters of a static model or on layers that do not exist, for lengths (of `matryoshka`) that are no
-    cut of a vector, and for more `dimensions` (of `encode`) than a vector has.
+    `lengths` are `matryoshka`'s and `dimensions` encode's.
+
+    Raises:
+        ConfigError: If adapters do not fit the model, or a length or `dimensions` its vectors.
     """
     if lora.rank and params.backbone == "static":
-        raise ConfigError("models.train_lora_transformers_model")
+        raise ConfigError("models.lora_on_static")
     if not (lora.rank or lengths or dimensions):
         return
     try:
         folder = locate_weights(params.weights)
         shapes = dict(_shapes(folder))
     except (DataError, MissingPackageError):
-        return  # which the digest of the weights tells of, in its words
+        return  # the digest of the weights reports it
     if lora.rank:
         linear = {
             name.split(".")[-2] for name, shape in shapes.items() if len(shape) == 2 and not _OUTSIDE.search(name)
@@ -78,20 +79,20 @@ def refuse_unfit(
         refuse_targets(lora.targets, sorted(linear))
     widths = [shape[1] for name, shape in shapes.items() if len(shape) == 2 and "embed" in name]
     if widths and (beyond := [length for length in lengths if length >= min(widths)]):
-        raise ConfigError("models.train_matryoshka_vectors_dimensions", widths=min(widths), beyond=beyond[0])
+        raise ConfigError("models.matryoshka_too_long", dim=min(widths), length=beyond[0])
     if widths and dimensions and dimensions > min(widths):
-        raise ConfigError("models.encode_dimensions_vectors_set", dimensions=dimensions, widths=min(widths))
+        raise ConfigError("models.too_many_dimensions", dimensions=dimensions, dim=min(widths))
 
 
 def refuse_targets(targets: Sequence[str], linear: Sequence[str]) -> None:
-    """ConfigError for a target that is none of a model's linear layers, by the last part of their names."""
+    """Refuse, with a ConfigError, a target that is none of a model's linear layers."""
     if unknown := [target for target in targets if target not in linear]:
         there = ", ".join(linear)
-        raise ConfigError("models.train_lora_targets_model", unknown=unknown[0], there=there)
+        raise ConfigError("models.unknown_lora_target", target=unknown[0], known=there)
 
 
 def _shapes(folder: Path) -> Iterator[tuple[str, list[int]]]:
-    """(name, shape) of each weight of a model, from the headers of its files."""
+    """Yield (name, shape) of each weight of a model, from the headers of its files."""
     from safetensors import safe_open
 
     tower = read_layout(folder).towers["passage"]
@@ -101,40 +102,47 @@ def _shapes(folder: Path) -> Iterator[tuple[str, list[int]]]:
 
 
 def locate_classifier(weights: str | None, setting: str) -> Path:
-    """The folder of a cross-encoder; `setting` stands in messages for where the weights are set.
+    """Return the folder of a cross-encoder; `setting` names the setting in messages.
 
-    ConfigError when none are; DataError when they are not a model or not on this machine.
+    Raises:
+        ConfigError: If none is named.
+        DataError: If it is no model or not on this machine.
     """
     if weights is None:
-        raise ConfigError("models.cross_encoder_needs_sequence", setting=setting)
+        raise ConfigError("models.no_classifier_named", setting=setting)
     folder = locate_weights(weights, setting)
     if not (folder / "config.json").exists():
-        raise DataError("models.not_model_no_config", setting=setting, weights=weights)
+        raise DataError("models.no_config", setting=setting, weights=weights)
     return folder
 
 
 def classifier_labels(weights: str | None, setting: str) -> int:
-    """How many labels a cross-encoder tells apart, by its config.json.
+    """Return a cross-encoder's number of labels, from its config.json.
 
-    DataError where it classifies no sequences, or tells more than two labels apart; and as `locate_classifier`.
+    Raises:
+        DataError: If it is no sequence classifier of one or two labels.
     """
     folder = locate_classifier(weights, setting)
     try:
         config = dict(json.loads((folder / "config.json").read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
-        raise DataError("models.not_model_config_json", setting=setting, weights=weights) from error
+        raise DataError("models.damaged_config", setting=setting, weights=weights) from error
     if not any("SequenceClassification" in name for name in config.get("architectures") or ()):
-        raise DataError("models.no_sequence_classifier_would", setting=setting, weights=weights)
-    labels = len(config.get("id2label") or (0, 1))  # what transformers takes where nothing is said
+        raise DataError("models.not_a_classifier", setting=setting, weights=weights)
+    labels = len(config.get("id2label") or (0, 1))  # transformers' default
     if labels > 2:
-        raise DataError("models.tells_labels_apart_name", setting=setting, weights=weights, labels=labels)
+        raise DataError("models.names_too_many_labels", setting=setting, weights=weights, labels=labels)
     return labels
 
 
 def locate_weights(weights: str | None, setting: str = "model.weights") -> Path:
-    """The folder that a `weights` setting means.  Nothing is downloaded; DataError says what to do instead."""
+    """Return the folder of a `weights` setting; nothing is downloaded.
+
+    Raises:
+        DataError: If there is none; says what to do.
+    """
     if weights is None:
-        raise DataError("models.null_name_minilm_model", setting=setting)
+        raise DataError("models.no_weights_named", setting=setting)
     if weights == MINILM:
         return _minilm_folder()
     path = Path(weights).expanduser()
@@ -142,29 +150,29 @@ def locate_weights(weights: str | None, setting: str = "model.weights") -> Path:
         return path
     if path.exists() or not re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", weights):
         found = "is a file, not a model folder" if path.exists() else "is not a model: there is no such folder"
-        raise DataError("models.name_minilm_model_folder", setting=setting, weights=weights, found=found)
+        raise DataError("models.no_such_model", setting=setting, weights=weights, found=found)
     if (folder := snapshot(weights, "model", offline=True)) is None:
-        raise DataError("models.not_model_no_folder", setting=setting, weights=weights)
+        raise DataError("models.not_on_this_machine", setting=setting, name=weights)
     return folder
 
 
 def check_minilm(folder: Path) -> None:
-    """DataError when the packaged weights are not the published ones."""
+    """Refuse, with a DataError, packaged weights that are not the published ones."""
     with (folder / "model.safetensors").open("rb") as handle:
         found = hashlib.file_digest(handle, "sha256").hexdigest()
     if found != _MINILM_SHA256:
-        raise DataError("models.model_safetensors_sha_not", folder=folder, found=found, minilm_sha256=_MINILM_SHA256)
+        raise DataError("models.changed_minilm", folder=folder, found=found, published=_MINILM_SHA256)
 
 
 def _digest(folder: Path, given: str) -> str:
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix in _MODEL_FILES]
     if not any(path.suffix == ".safetensors" for path in files):
-        raise DataError("models.not_model_holds_no", given=given)
+        raise DataError("models.no_safetensors", given=given)
     return files_digest(folder, files)
 
 
 def _minilm_folder() -> Path:
     spec = find_spec(_MINILM_PACKAGE)
     if spec is None or spec.origin is None:
-        raise MissingPackageError("models.model_weights_minilm_needs")
+        raise MissingPackageError("models.no_minilm")
     return Path(spec.origin).parent / "model"

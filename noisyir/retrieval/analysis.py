@@ -1,4 +1,4 @@
-"""Texts as the terms that BM25 counts: Anserini's English analyser, without Java."""
+"""Terms that BM25 counts: Anserini's English analyser, without Java."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ STOP_WORDS = frozenset(
     "to was will with".split()
 )
 _POSSESSIVE = frozenset(mark + letter for mark in ("'", "\N{RIGHT SINGLE QUOTATION MARK}", "\uff07") for letter in "sS")
-# What is in no word and always has a word boundary on either side (UAX #29).
+# Characters in no word, always with a word boundary on either side (UAX #29).
 _APART = r"[.,:;]+(?:[ \t\n\r]|$)|[\t\n\r!#$%&()*+\-/<=>?@\[\\\]^`{|}~]"
 _REMEMBERED = 1 << 17  # pieces of texts; about 50 MB
 
 
 def analyse(text: str) -> list[str]:
-    """The terms of a text, as Anserini's English analyser finds them.
+    """Return the terms of a text as Anserini's English analyser finds them.
 
     Unicode words (UAX #29), without a possessive 's, in lower case, without Lucene's 33 stop words, stemmed by Porter's
-    algorithm.  Snowball's version of it differs from Lucene's in two endings: it leaves -bli and -logi.
+    algorithm.  Snowball's version differs from Lucene's in two endings: it leaves -bli and -logi.
     """
     pattern, stemmer = _tools()
     found = [text] if text.isascii() and text.isalnum() else pattern.findall(text)
@@ -39,9 +39,9 @@ def analyse(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of n texts: text i has those numbered `ids[offsets[i]:offsets[i + 1]]` in `names`, in its order.
+    """Terms of n texts: text i has the numbers `ids[offsets[i]:offsets[i + 1]]` into `names`, in its order.
 
-    names: in the order in which the texts have them first; one may stand there twice.
+    `names` are in order of first occurrence, perhaps with duplicates.
     """
 
     names: list[str]
@@ -50,7 +50,7 @@ class Terms:
 
 
 def terms_of(texts: Sequence[str]) -> Terms:
-    """`analyse` of each text; each distinct piece between spaces is analysed once."""
+    """Analyse each text, and each distinct piece between spaces only once."""
     column = pa.array(texts, pa.large_string())
     pieces = pc.split_pattern(pc.replace_substring_regex(column, _APART, " "), " ")
     each = pieces.flatten().dictionary_encode()
@@ -67,11 +67,13 @@ def _analysed(piece: str) -> tuple[str, ...]:
 
 @cache
 def _tools() -> tuple[Any, Any]:
-    """The word pattern (a word starts with a letter, digit or pictograph and ends at a word boundary), the stemmer."""
+    """Return the word pattern (from a letter, digit or pictograph to a word boundary) and the stemmer."""
     try:
         import regex
         import Stemmer
     except ImportError as error:
-        raise MissingPackageError("retrieval.bm_index_engine_bm", install_hint=install_hint("bm25")) from error
-    # no cache of its own: it is slow where there are more words than it holds
+        raise MissingPackageError(
+            "retrieval.no_engine", engine="bm25s", package="PyStemmer", hint=install_hint("bm25")
+        ) from error
+    # without the stemmer's cache, which is slow once it is full
     return regex.compile(r"(?wV1s)[\p{L}\p{N}_\p{Extended_Pictographic}](?:\B.)*"), Stemmer.Stemmer("porter", 0)

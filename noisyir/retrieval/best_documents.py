@@ -1,4 +1,4 @@
-"""The documents of the highest sums of term weights, compiled by numba, which importing this module needs."""
+"""Documents with the highest sums of term weights, compiled by numba, which importing this module needs."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from numba import njit
 
 Array = npt.NDArray[Any]
 
-_LOOKED_FOR = 512  # additions that may cost as much as to find one of the best under one term, measured
+_LOOKED_FOR = 512  # additions that cost as much as finding one of the best under one term, measured
 _ROUNDED = 1.0001  # sums of float32 in another order are equal up to this factor
 
 
@@ -16,32 +16,31 @@ _ROUNDED = 1.0001  # sums of float32 in another order are equal up to this facto
 def best_documents(
     starts: Array, documents: Array, weights: Array, most: Array, count: int, terms: Array, offsets: Array, top_k: int
 ) -> tuple[Array, Array, Array]:
-    """How many documents each query has, at most `top_k`; all of them, best first; and their scores, float32.
+    """Return each query's number of documents, at most `top_k`; all documents, best first; and their scores.
 
-    Equal scores are in the order of the documents.  Term t is in `documents[starts[t]:starts[t + 1]]`, ascending, of
-    `count`, with `weights` of 0 or more next to them, at most `most[t]`.  Query i has the terms
-    `terms[offsets[i]:offsets[i + 1]]`, whose weights add up in that order.  Where it pays, terms of high weight are
-    read first, and the others are left unread once all of them together bring in no further document.
-    Source: Turtle and Flood, Information Processing & Management, 1995 (MaxScore).
+    Equal scores are in the order of documents.  Term t has `documents[starts[t]:starts[t + 1]]`, ascending, of
+    `count`, with weights of 0 to `most[t]`.  Query i has `terms[offsets[i]:offsets[i + 1]]`, with weights added in
+    that order.  If it pays, heavy terms are read first, and the others not at all once they cannot bring in another
+    document. Source: Turtle and Flood, Information Processing & Management, 1995 (MaxScore).
     """
     queries, done = len(offsets) - 1, 0
     counts, rows = np.zeros(queries, np.int64), np.empty(queries * top_k, np.int64)
     found, sums = np.empty(queries * top_k, np.float32), np.zeros(count, np.float32)
     every, touched = np.arange(count), np.empty(count, np.int64)
     for query in range(queries):
-        asked = terms[offsets[query] : offsets[query + 1]]
-        pays = count + (starts[asked + 1] - starts[asked]).sum() > _LOOKED_FOR * top_k * len(asked)
+        own = terms[offsets[query] : offsets[query + 1]]
+        pays = count + (starts[own + 1] - starts[own]).sum() > _LOOKED_FOR * top_k * len(own)
         if pays:
-            order = asked[np.argsort(-most[asked])]
+            order = own[np.argsort(-most[own])]
             seen, rest, least = _sum_up_heavy(starts, documents, weights, most, order, top_k, sums, touched)
         else:
             seen, rest, least = 0, 0.0, 0.0
-            _sum_up(starts, documents, weights, asked, sums)
+            _sum_up(starts, documents, weights, own, sums)
         best, scores, held = rows[done : done + top_k], found[done : done + top_k], 0
         for row in touched[:seen] if pays else every:
             score, sums[row] = sums[row], 0
             if score > 0 and (score + rest) * _ROUNDED >= least:
-                score = _look_up(starts, documents, weights, asked, row) if pays else score
+                score = _look_up(starts, documents, weights, own, row) if pays else score
                 held = _insert(best, scores, held, row, score)
                 least = max(least, scores[top_k - 1]) if held == top_k else least
         counts[query] = held
@@ -61,10 +60,10 @@ def _sum_up(starts: Array, documents: Array, weights: Array, terms: Array, sums:
 def _sum_up_heavy(
     starts: Array, documents: Array, weights: Array, most: Array, terms: Array, enough: int, sums: Array, touched: Array
 ) -> tuple[int, float, float]:
-    """How many documents got a sum; what unread terms may add to one; and what the best `enough` have reached.
+    """Return how many documents got a sum, how much unread terms may add, and the sum of the `enough`-th best.
 
-    Terms are left unread where a document without a sum cannot be among the best.  This is looked at before a term that
-    more documents have than got a sum, and where half of what terms might add has been read since the last time.
+    Reading stops when a document without a sum cannot be among the best, which is checked before a term with more
+    documents than got a sum, if half of the rest has been read since the last check.
     """
     rest, seen, least = most[terms].sum(), 0, 0.0
     looked = rest
@@ -85,7 +84,7 @@ def _sum_up_heavy(
 
 @njit(cache=True, nogil=True)
 def _look_up(starts: Array, documents: Array, weights: Array, terms: Array, row: int) -> np.float32:
-    """The sum of the terms' weights in one document, in their order."""
+    """Sum the terms' weights in one document, in their order."""
     score = np.float32(0)
     for term in terms:
         place, end = starts[term], starts[term + 1]
@@ -99,7 +98,7 @@ def _look_up(starts: Array, documents: Array, weights: Array, terms: Array, row:
 
 @njit(cache=True, nogil=True)
 def _insert(rows: Array, scores: Array, held: int, row: int, score: np.float32) -> int:
-    """Put a document among the best, of which so many are held; returns how many there are then."""
+    """Insert a document into the best `held` ones; return their new number."""
     last = len(rows) - 1
     if held > last and (score < scores[last] or (score == scores[last] and row > rows[last])):
         return held

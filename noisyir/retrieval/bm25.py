@@ -1,4 +1,4 @@
-"""BM25 behind one protocol: Lucene by Pyserini, or bm25s where Java cannot be had.
+"""BM25 behind one protocol: Lucene by Pyserini, or bm25s without Java.
 
 Both score with Lucene's BM25, per query term and document (Kamphuis et al., ECIR 2020, "Lucene (accurate)"):
 
@@ -22,20 +22,20 @@ class LexicalSearcher(Protocol):
     """An open inverted index."""
 
     def search(self, queries: Sequence[str], top_k: int) -> Hits:
-        """The best documents of each query; none for a query of which no term is left."""
+        """Find the best documents of each query; none if no term of the query is left."""
 
 
 def build_lexical_index(
     engine: Engine, documents: Iterable[pa.RecordBatch], folder: Path, *, threads: int, java_heap: str
 ) -> int:
-    """Index documents (doc_id, title, text) into an empty folder; returns how many were indexed.
+    """Index documents (doc_id, title, text) into an empty folder and return how many were indexed.
 
-    A document in which no character can be indexed is left out, and is never found.
+    Documents without an indexable character are left out.
     """
     if engine == "pyserini":
-        from noisyir.retrieval import java
+        from noisyir.retrieval import lucene
 
-        indexed = java.build(documents, folder / engine, threads=threads, java_heap=java_heap)
+        indexed = lucene.build(documents, folder / engine, threads=threads, java_heap=java_heap)
     else:
         from noisyir.retrieval import numpy_bm25
 
@@ -45,10 +45,10 @@ def build_lexical_index(
 
 
 def open_lexical_index(folder: Path, *, k1: float, b: float, threads: int, java_heap: str) -> LexicalSearcher:
-    """A searcher of an index that `build_lexical_index` made, by the engine that made it."""
+    """Open an index of `build_lexical_index` with the engine that built it."""
     engine = json.loads((folder / _ABOUT).read_text())["engine"]
     if engine == "pyserini":
-        from noisyir.retrieval.java import Lucene
+        from noisyir.retrieval.lucene import Lucene
 
         return Lucene(folder / engine, k1=k1, b=b, threads=threads, java_heap=java_heap)
     from noisyir.retrieval.numpy_bm25 import NumpyBm25

@@ -1,4 +1,4 @@
-"""Texts to vectors, shard by shard."""
+"""Vectors of texts, shard by shard."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +17,7 @@ from noisyir.engine.tables import conform
 from noisyir.models.text_tokenizer import Side, Tokens, passage_text, token_batches
 from noisyir.retrieval.texts import shortened
 
+Rows = npt.NDArray[np.int64]
 _NAMED = 5  # documents or queries that an error names
 
 
@@ -24,15 +25,15 @@ class Encoder(Protocol):
     """The parts of a bi-encoder that encoding needs."""
 
     def tokenize(self, texts: list[str], side: Side) -> Tokens:
-        """The token ids of texts."""
+        """Tokenise texts."""
 
     def embed(self, tokens: Tokens, side: Side) -> torch.Tensor:
-        """The vectors of tokenised texts: float32 (text, dim)."""
+        """Embed tokenised texts: float32 (text, dim)."""
 
 
 @dataclass(frozen=True)
 class VectorShard:
-    """Some texts and their ids: `keys` go into the vectors' table, `names` into messages."""
+    """Texts with `keys` for the vectors' table and `names` for messages."""
 
     keys: pa.Array
     names: pa.Array
@@ -40,7 +41,7 @@ class VectorShard:
 
 
 def passages(documents: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[VectorShard]:
-    """A shard of each batch of CORPUS (doc_id, doc_row, title, text)."""
+    """Yield a shard of each batch of CORPUS (doc_id, doc_row, title, text)."""
     for batch in documents:
         texts = map(passage_text, batch["title"].to_pylist(), batch["text"].to_pylist())
         yield VectorShard(batch["doc_row"], batch["doc_id"], list(texts))
@@ -48,9 +49,9 @@ def passages(documents: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[VectorS
 
 @dataclass(frozen=True)
 class ShardEncoder:
-    """Encodes shards.  dtype: of the stored vectors.  batch_tokens: tokens of one batch, padding included.
+    """Encodes shards into vectors of type `dtype`, in batches of `batch_tokens` padded tokens.
 
-    dimensions: first numbers of each vector that are kept; None: all.  cosine: whether those then have norm 1.
+    Vectors are cut to their first `dimensions` numbers (None: all) and, with `cosine`, normalised again.
     """
 
     model: Encoder
@@ -60,9 +61,10 @@ class ShardEncoder:
     cosine: bool = True
 
     def encode(self, shards: Iterable[VectorShard], side: Side, artifact: Artifact) -> Iterator[pa.Table]:
-        """The rows of `artifact` for each shard.
+        """Yield the rows of `artifact` for each shard, tokenising the next one meanwhile.
 
-        The next shard is tokenised while one is encoded.  DataError when the model gives a vector that is not finite.
+        Raises:
+            DataError: If a vector is not finite.
         """
 
         def prepare(shard: VectorShard) -> tuple[VectorShard, Tokens]:
@@ -73,7 +75,7 @@ class ShardEncoder:
                 yield self._table(shard, tokens, side, artifact)
 
     def _table(self, shard: VectorShard, tokens: Tokens, side: Side, artifact: Artifact) -> pa.Table:
-        with np.errstate(over="ignore"):  # what float16 cannot hold becomes infinite, and is refused below
+        with np.errstate(over="ignore"):  # overflows of float16 become infinite and are refused below
             whole = embed_all(self.model, tokens, side, self.batch_tokens)
             vectors = shortened(whole, self.dimensions, cosine=self.cosine).astype(self.dtype, copy=False)
         _refuse_not_finite(vectors, shard, side)
@@ -83,7 +85,7 @@ class ShardEncoder:
 
 
 def embed_all(model: Encoder, tokens: Tokens, side: Side, batch_tokens: int) -> npt.NDArray[np.float32]:
-    """Vectors (text, dim) of tokenised texts, in their order, computed in batches of similar length."""
+    """Embed tokenised texts in batches of similar length; vectors (text, dim) keep the order."""
     vectors: npt.NDArray[np.float32] | None = None
     for rows in token_batches(tokens.lengths, batch_tokens):
         with torch.inference_mode():
@@ -100,20 +102,19 @@ def _refuse_not_finite(vectors: npt.NDArray[Any], shard: VectorShard, side: Side
     if len(bad):
         names = ", ".join(shard.names.take(pa.array(bad[:_NAMED])).to_pylist())
         many = f"{names} and {len(bad) - _NAMED} more" if len(bad) > _NAMED else names
-        raise DataError("retrieval.model_gives_nan_infinite", dtype=vectors.dtype, side=side, many=many)
-
-
-Rows = npt.NDArray[np.int64]
+        raise DataError("retrieval.vectors_not_finite", dtype=vectors.dtype, side=side, ids=many)
 
 
 def merged(
     origins: Iterable[pa.RecordBatch], earlier: Iterable[pa.RecordBatch], new: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.Table]:
-    """A table (doc_row, vector) for each batch of `origins` (doc_row, earlier_row), which counts all rows up.
+    """Yield (doc_row, vector) for each batch of `origins` (doc_row, earlier_row), which counts all rows up.
 
-    earlier: (doc_row, vector) of the corpus as it was; earlier rows keep their order, so that both are streams.
-    new: (doc_row, vector) of the rows without an earlier one, in their order.
-    DataError where a row has no vector.
+    `earlier` are the previous corpus's (doc_row, vector), in which rows keep their order, so that both are streams;
+    `new` are rows without an earlier one.
+
+    Raises:
+        DataError: If a row has no vector.
     """
     before, added = _Ahead(earlier), _Ahead(new)
     for batch in origins:
@@ -135,7 +136,7 @@ class _Ahead:
         self._rows: Rows = np.empty(0, np.int64)  # of the batch
 
     def take(self, wanted: Rows) -> Iterator[pa.Array]:
-        """The vectors of these rows, in ascending order and behind all that were taken before."""
+        """Yield the vectors of these rows, which are ascending and after all taken rows."""
         while len(wanted):
             if not len(self._rows) or self._rows[-1] < wanted[0]:
                 self._advance(int(wanted[0]))
@@ -143,13 +144,13 @@ class _Ahead:
             assert self._batch is not None
             here = wanted[wanted <= self._rows[-1]]
             place = np.searchsorted(self._rows, here)
-            if not np.array_equal(self._rows[place], here):
-                raise DataError("retrieval.doc_vectors_documents_row", here=here[0])
+            if len(missing := here[self._rows[place] != here]):
+                raise DataError("retrieval.no_vector", row=missing[0])
             yield self._batch["vector"].take(pa.array(place))
             wanted = wanted[len(here) :]
 
     def _advance(self, wanted: int) -> None:
         batch = next(self._batches, None)
         if batch is None:
-            raise DataError("retrieval.doc_vectors_document_row", wanted=wanted)
+            raise DataError("retrieval.no_vector", row=wanted)
         self._batch, self._rows = batch, batch["doc_row"].to_numpy().astype(np.int64)

@@ -1,4 +1,4 @@
-"""Exact search by torch: the vectors as one file, and matrix products on whatever device there is; needs no FAISS."""
+"""Exact search by torch on any device: the vectors in one file, and matrix products; needs no FAISS."""
 
 import json
 from collections.abc import Iterable
@@ -13,14 +13,14 @@ import torch
 from noisyir.retrieval.texts import Vectors, check_rows, vectors_of
 
 _FILE, _ABOUT = "vectors.npy", "about.json"
-_ROWS_AT_ONCE = 32768  # documents whose scores are held at once
+_ROWS_AT_ONCE = 32768  # documents scored at once
 
 
 @dataclass(frozen=True)
 class ExactIndex:
     """Vectors (row, dim), searched whole on `device`; a vector's id is its doc_row.
 
-    owner: who holds the memory of the vectors, where these do not.
+    `owner` keeps the vectors' memory alive if they do not.
     """
 
     vectors: Vectors
@@ -29,17 +29,17 @@ class ExactIndex:
 
     @property
     def ntotal(self) -> int:
-        """How many vectors there are."""
+        """Number of vectors."""
         return len(self.vectors)
 
     def search(self, queries: Vectors, top_k: int) -> tuple[Vectors, npt.NDArray[np.int64]]:
-        """(scores, rows), each (query, top_k), of the greatest inner products; `top_k` is at most `ntotal`."""
-        asked = torch.tensor(queries, device=self.device)  # a copy: what Arrow gives cannot be written
+        """Return (scores, rows), each (query, top_k), of the greatest inner products; `top_k` is at most `ntotal`."""
+        copied = torch.tensor(queries, device=self.device)  # a copy, because Arrow's arrays are read-only
         scores = torch.empty(len(queries), 0, device=self.device)
         rows = torch.empty(len(queries), 0, dtype=torch.int64, device=self.device)
         for first in range(0, self.ntotal, _ROWS_AT_ONCE):
             block = torch.from_numpy(np.asarray(self.vectors[first : first + _ROWS_AT_ONCE])).to(self.device)
-            found = asked @ block.T
+            found = copied @ block.T
             best, place = found.topk(min(top_k, found.shape[1]), dim=1)
             scores, rows = torch.cat([scores, best], dim=1), torch.cat([rows, place + first], dim=1)
             scores, place = scores.topk(min(top_k, scores.shape[1]), dim=1)
@@ -48,9 +48,9 @@ class ExactIndex:
 
 
 def build_exact(batches: Iterable[pa.RecordBatch], rows: int, folder: Path, earlier: Path | None = None) -> None:
-    """Write `rows` vectors, given as batches (doc_row, vector) from the first row on; equal ones give equal bytes.
+    """Write `rows` vectors from batches (doc_row, vector); equal vectors give equal bytes.
 
-    earlier: a saved index whose vectors come first; the batches begin behind them.
+    Vectors of the saved index `earlier` come first, and the batches continue after them.
     """
     before = np.load(earlier / _FILE, mmap_mode="r", allow_pickle=False) if earlier else None
     vectors: npt.NDArray[np.float32] | None = None if before is None else _file(folder, rows, before.shape[1])
@@ -78,5 +78,5 @@ def _file(folder: Path, rows: int, dim: int) -> npt.NDArray[np.float32]:
 
 
 def open_exact(folder: Path, device: str) -> ExactIndex:
-    """A saved index, mapped from its file: writable in memory alone, as torch wants its arrays."""
+    """Open a saved index by a copy-on-write map, because torch wants writable arrays."""
     return ExactIndex(np.load(folder / _FILE, mmap_mode="c", allow_pickle=False), device)

@@ -1,7 +1,7 @@
-"""Two rankings as one: of BM25 and of vectors, by a convex sum of their scores, or by their reciprocal ranks.
+"""Fusion of BM25's and vectors' rankings by a convex sum of scores, or by reciprocal ranks.
 
-Candidates of a query are the documents that at least one of the two found.  A document that one did not find counts 0
-there, as its last one does in a convex sum.  A query without hits in one of them keeps the order of the other.
+A query's candidates are the documents that at least one ranking found.  A document that the other did not find counts 0
+there, as its last one does in a convex sum; a query without hits in one ranking keeps the order of the other.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ Rows = Int[Array, " row"]
 Scores = Float[Array, " row"]
 
 WEIGHTS = np.linspace(0.0, 1.0, 21)
-UNKNOWN_WEIGHT = 0.5  # of the vectors, where no query tells a better one
+UNKNOWN_WEIGHT = 0.5  # of the vectors, if no query suggests a better one
 CUTOFF = 10
 FOLDS = 5  # of dev queries, each ranked by the weight that the others prefer
 _BOTH = ("lexical", "dense")
 
 
 class CandidateRows(NamedTuple):
-    """Rows of candidates, by query id and document id: numbers of their queries, scores and ranks, NaN if not found."""
+    """Candidates by query id and document id, with query numbers, and scores and ranks that are NaN if not found."""
 
     query_ids: pa.ChunkedArray
     doc_ids: pa.ChunkedArray
@@ -35,7 +35,7 @@ class CandidateRows(NamedTuple):
 
 
 def candidates_of(lexical: pa.Table, dense: pa.Table) -> CandidateRows:
-    """The documents that either run (query_id, doc_id, rank, score) found."""
+    """Join the documents that either run (query_id, doc_id, rank, score) found."""
     keys = ["query_id", "doc_id"]
     sides = [
         run.select([*keys, "score", "rank"]).rename_columns([*keys, name, f"{name}_rank"])
@@ -50,9 +50,9 @@ def candidates_of(lexical: pa.Table, dense: pa.Table) -> CandidateRows:
 
 
 def min_max(scores: Scores, query: Rows) -> Scores:
-    """(s - m_q) / (M_q - m_q), with the least and the greatest score of the query's; NaN, not found, becomes 0.
+    """(s - m_q) / (M_q - m_q), with the query's least and greatest score; NaN (not found) becomes 0.
 
-    Where all that were found are equal, each is 1.
+    If all scores that were found are equal, each is 1.
     """
     least, greatest = (np.full(int(query.max(initial=-1)) + 1, end) for end in (np.inf, -np.inf))
     np.fmin.at(least, query, scores)
@@ -64,7 +64,7 @@ def min_max(scores: Scores, query: Rows) -> Scores:
 
 
 def convex_sum(lexical: Scores, dense: Scores, weight: float | Scores) -> Scores:
-    """The sum weight * dense + (1 - weight) * lexical, both scaled by `min_max`; one weight, or one of each row.
+    """Weight * dense + (1 - weight) * lexical of scaled scores; one weight, or one a row.
 
     Source: Bruch, Gai and Ingber, TOIS 2023, equation 3.
     """
@@ -72,7 +72,7 @@ def convex_sum(lexical: Scores, dense: Scores, weight: float | Scores) -> Scores
 
 
 def reciprocal_ranks(ranks: Sequence[Scores], k: int) -> Scores:
-    """The sum of 1 / (k + rank) over the runs that found the document; NaN, not found, adds 0.
+    """Sum of 1 / (k + rank) over the runs that found the document; NaN (not found) adds 0.
 
     Source: Cormack, Clarke and Büttcher, SIGIR 2009.
     """
@@ -80,20 +80,20 @@ def reciprocal_ranks(ranks: Sequence[Scores], k: int) -> Scores:
 
 
 def fused_scores(found: CandidateRows, by: str, weight: float | Scores, k: int) -> Scores:
-    """The scores of candidates, combined as a row of FUSION says."""
+    """Score candidates as a row of FUSION says."""
     if by == "ranks":
         return reciprocal_ranks([found.lexical_rank, found.dense_rank], k)
     return convex_sum(min_max(found.lexical, found.query), min_max(found.dense, found.query), weight)
 
 
 def fused_order(found: CandidateRows, scores: Scores) -> Rows:
-    """Rows by query, the best score first; equal ones by the better of both ranks, then by document id."""
+    """Order rows by query, then score, then the better of both ranks, then document id."""
     better = np.fmin(found.lexical_rank, found.dense_rank)
     return np.lexsort((better, -scores, found.query))
 
 
 def fused_run(found: CandidateRows, scores: Scores, top_k: int) -> pa.Table:
-    """A run (query_id, doc_id, rank from 1, score) of the best `top_k` candidates of each query."""
+    """Return a run (query_id, doc_id, rank from 1, score) of the best `top_k` candidates of each query."""
     order = fused_order(found, scores)
     query = found.query[order]
     ranks = np.arange(len(order)) - np.searchsorted(query, query) + 1
@@ -110,7 +110,7 @@ def fused_run(found: CandidateRows, scores: Scores, top_k: int) -> pa.Table:
 
 
 def ndcg(relevance: Float[Array, "query rank"], ideal: Float[Array, "query rank"]) -> Float[Array, " query"]:
-    """sum_r rel_r / log2(1 + r) up to rank 10, over that of the ideal order: Järvelin and Kekäläinen, TOIS 2002."""
+    """sum_r rel_r / log2(1 + r) up to rank 10, over the same sum in ideal order: Järvelin and Kekäläinen, TOIS 2002."""
     gained, most = (gains[:, :CUTOFF] @ (1 / np.log2(np.arange(2, gains[:, :CUTOFF].shape[1] + 2)))
                     for gains in (relevance, ideal))  # fmt: skip
     return gained / most
@@ -119,7 +119,7 @@ def ndcg(relevance: Float[Array, "query rank"], ideal: Float[Array, "query rank"
 def values_by_weight(
     found: CandidateRows, relevance: Scores, ideal: Float[Array, "query rank"]
 ) -> Float[Array, "weight query"]:
-    """nDCG@10 of each query at each of WEIGHTS.  relevance: of the rows; ideal: of the queries by their numbers."""
+    """Return nDCG@10 of each query at each of WEIGHTS, from the rows' relevance and the queries' ideal gains."""
     lexical, dense = (min_max(scores, found.query) for scores in (found.lexical, found.dense))
     values = []
     for weight in WEIGHTS:
@@ -134,7 +134,7 @@ def values_by_weight(
 
 
 class Weight(NamedTuple):
-    """A weight of the vectors, and the ends of its interval."""
+    """A weight of the vectors with its interval."""
 
     value: float
     low: float
@@ -149,9 +149,9 @@ def chosen_weight(
     confidence: float = 0.95,
     draws: int = 1000,
 ) -> Weight:
-    """The weight of the greatest mean, of equal ones that nearest to one half, and its percentile bootstrap interval.
+    """Return the weight with the greatest mean, nearest one half if equal, and its percentile bootstrap interval.
 
-    groups: equal numbers mark queries that are drawn together, those of one document.
+    Queries with equal numbers in `groups`, such as one document's, are drawn together.
     """
     preferred = _nearest_one_half()
     sums = np.stack([np.bincount(groups, of_weight) for of_weight in values[preferred]])
@@ -166,9 +166,9 @@ def chosen_weight(
 def cross_fitted_weights(
     values: Float[Array, "weight query"], groups: Int[Array, " query"], rng: np.random.Generator
 ) -> Float[Array, " query"]:
-    """Of each query the weight of the greatest mean over the queries of the other folds; groups stay together.
+    """Return for each query the weight with the greatest mean over the other folds; groups stay together.
 
-    One half where there is one group alone.
+    A single group gets one half.
     """
     count = int(groups.max(initial=-1)) + 1
     fold = (rng.permutation(count) % min(FOLDS, max(count, 1)))[groups]
@@ -180,5 +180,5 @@ def cross_fitted_weights(
 
 
 def _nearest_one_half() -> Int[Array, " weight"]:
-    """The places of WEIGHTS, of which of equal ones the first is taken."""
+    """Return the places of WEIGHTS by distance from one half, so that the first of equal ones is nearest."""
     return np.argsort(np.abs(WEIGHTS - UNKNOWN_WEIGHT), kind="stable")

@@ -1,4 +1,4 @@
-"""FAISS indexes by inner product: built from a stream of vectors, kept as one file, opened without reading it."""
+"""FAISS indexes by inner product: built from a stream of vectors, kept as one mapped file."""
 
 import json
 import re
@@ -17,21 +17,28 @@ import pyarrow.compute as pc
 from noisyir.base.errors import ConfigError
 from noisyir.retrieval.texts import Vectors, check_rows, vectors_of
 
-# Vectors that a flat index multiplies with a block of queries at once: FAISS's 1024 takes up to twice the time.
+# Vectors that a flat index multiplies with a block of queries at once; FAISS's 1024 takes up to twice the time.
 faiss.cvar.distance_compute_blas_database_bs = 4096  # type: ignore[attr-defined]
 
-Stream = Callable[[], Iterable[pa.RecordBatch]]
+Batches = Iterable[pa.RecordBatch]
+Stream = Callable[[], Batches]
 
 _FILE, _ABOUT = "index.faiss", "about.json"
+# Rows of a part: 0.8 GB of vectors of 768 dimensions.  A multiple of the vectors that FAISS multiplies at once (4096),
+# so that a part's products are computed in the same blocks, to the same bits, as in an index of all vectors.
+ROWS_A_PART = 262_144
 
 
 def train_index(
     stream: Stream, rows: int, factory: str, *, train_rows: int, rng: np.random.Generator, threads: int, device: str
 ) -> faiss.Index:
-    """An index without vectors, trained where it needs that, on the GPU that fills it where there is one.
+    """Build an empty index, trained if necessary, on the GPU that fills it if there is one.
 
-    stream: gives batches (doc_row, vector) from the first row on, each time it is called.  Training uses `train_rows`
-    of the `rows` vectors, drawn with `rng`.  ConfigError when FAISS cannot make or train it.
+    `stream` gives batches (doc_row, vector) from the first row on, each time it is called; training uses `train_rows`
+    of the `rows` vectors.
+
+    Raises:
+        ConfigError: If FAISS cannot make or train it.
     """
     faiss.omp_set_num_threads(threads)
     dim = vectors_of(next(iter(stream()))).shape[1]
@@ -43,25 +50,20 @@ def train_index(
     return index
 
 
-def fill_index(index: faiss.Index, batches: Iterable[pa.RecordBatch], rows: int, factory: str) -> faiss.Index:
-    """A trained index with further vectors, `rows` in all, in which a vector's id is its doc_row; on the CPU.
-
-    batches: (doc_row, vector) from the first row on that the index does not have.
-    """
+def fill_index(index: faiss.Index, batches: Batches, rows: int, factory: str) -> faiss.Index:
+    """Add vectors (doc_row, vector) to a trained index, up to `rows`, and return it on the CPU."""
     with _faiss_errors(factory, rows, index.d):
         _add(index, batches, rows, factory)
     return on_cpu(index)
 
 
-def extend_index(
-    earlier: Path, batches: Iterable[pa.RecordBatch], rows: int, factory: str, *, threads: int
-) -> faiss.Index:
-    """A saved index with the vectors of further rows; what it learnt from the earlier ones stays."""
+def extend_index(earlier: Path, batches: Batches, rows: int, factory: str, *, threads: int) -> faiss.Index:
+    """Add further rows to a saved index without training it again."""
     faiss.omp_set_num_threads(threads)
     return fill_index(faiss.read_index(str(earlier / _FILE)), batches, rows, factory)
 
 
-def _add(index: faiss.Index, batches: Iterable[pa.RecordBatch], rows: int, factory: str) -> None:
+def _add(index: faiss.Index, batches: Batches, rows: int, factory: str) -> None:
     if "HNSW" in factory:
         faiss.omp_set_num_threads(1)  # with more, the graph depends on which thread comes first
     _reserve(index, rows)
@@ -71,16 +73,16 @@ def _add(index: faiss.Index, batches: Iterable[pa.RecordBatch], rows: int, facto
 
 
 def save_index(index: faiss.Index, factory: str, folder: Path) -> None:
-    """Write the index, and what it is as JSON; equal indexes give equal bytes."""
+    """Write the index and its description as JSON; equal indexes give equal bytes."""
     faiss.write_index(index, str(folder / _FILE))
     about = {"dim": index.d, "factory": factory, "metric": "inner_product", "rows": index.ntotal}
     (folder / _ABOUT).write_text(json.dumps(about))
 
 
 def open_index(folder: Path, *, probes: int, breadth: int) -> faiss.Index:
-    """A saved index, mapped from its file where its kind allows that, with its search settings.
+    """Open a saved index, mapped from its file if its kind allows that.
 
-    probes: inverted lists visited a query (IVF).  breadth: candidates kept while searching (HNSW).
+    `probes` are inverted lists visited a query (IVF), `breadth` candidates kept while searching (HNSW).
     """
     index = faiss.read_index(str(folder / _FILE), faiss.IO_FLAG_MMAP_IFC)
     space = faiss.ParameterSpace()
@@ -93,7 +95,7 @@ def open_index(folder: Path, *, probes: int, breadth: int) -> faiss.Index:
 
 
 def _sample(stream: Stream, rows: int, dim: int, train_rows: int, rng: np.random.Generator) -> Vectors:
-    """A uniform sample of the vectors, in row order; all of them when `train_rows` is not fewer."""
+    """Draw a uniform sample of the vectors, in row order; all if `train_rows` is not fewer."""
     chosen = np.sort(rng.choice(rows, size=min(train_rows, rows), replace=False))
     sample = np.empty((len(chosen), dim), np.float32)
     first = 0
@@ -105,9 +107,9 @@ def _sample(stream: Stream, rows: int, dim: int, train_rows: int, rng: np.random
 
 
 def _reserve(index: faiss.Index, rows: int) -> None:
-    """Take the memory of an index that keeps its codes in one array at once: growing, it would take up to three times.
+    """Reserve the memory of an index that keeps its codes in one array; growing would take up to three times.
 
-    The array has no `reserve`, but it keeps its capacity when it is cut to what it holds.
+    The array has no `reserve`, but it keeps its capacity when it is cut.
     """
     storage = faiss.downcast_index(getattr(index, "storage", index))
     if isinstance(storage, faiss.IndexFlatCodes):
@@ -122,9 +124,7 @@ def _faiss_errors(factory: str, rows: int, dim: int) -> Iterator[None]:
         yield
     except RuntimeError as error:
         reason = re.sub(r"^Error in .*? at \S+: (Error: '.*?' failed: )?", "", " ".join(str(error).split()))
-        raise ConfigError(
-            "retrieval.index_factory_not_work", factory=factory, rows=rows, dim=dim, reason=reason
-        ) from error
+        raise ConfigError("retrieval.bad_factory", factory=factory, rows=rows, dim=dim, reason=reason) from error
 
 
 def uses_gpu(device: str) -> bool:
@@ -133,7 +133,7 @@ def uses_gpu(device: str) -> bool:
 
 
 def _to_gpu(index: faiss.Index, device: str) -> faiss.Index:
-    """The index on the GPU that `device` names, where FAISS has GPUs and can hold that kind there."""
+    """Move the index to the GPU that `device` names, if FAISS can hold its kind there."""
     if not uses_gpu(device) or not isinstance(index, faiss.IndexIVF):
         return index
     number = int(device.partition(":")[2] or 0)
@@ -141,22 +141,15 @@ def _to_gpu(index: faiss.Index, device: str) -> faiss.Index:
 
 
 def on_cpu(index: Any) -> faiss.Index:
-    """The same index in this machine's memory."""
+    """Move the index to this machine's memory."""
     on_gpu = hasattr(faiss, "GpuIndex") and isinstance(index, faiss.GpuIndex)
     return faiss.index_gpu_to_cpu(index) if on_gpu else index
 
 
-# Rows of a part: 0.8 GB of vectors of 768 dimensions.  A multiple of the vectors that FAISS multiplies at once (4096),
-# so that a part's products are computed in the very blocks of an index of all vectors, and have their bits.
-ROWS_A_PART = 262_144
-
-Batches = Iterable[pa.RecordBatch]
-
-
 def build_parts(batches: Batches, rows: int, folder: Path, build: Callable[[Batches, int, Path], None]) -> None:
-    """Write the index of `rows` vectors, given as batches (doc_row, vector), part by part.
+    """Write the index of `rows` vectors (doc_row, vector) in parts.
 
-    build: writes that of so many vectors, whose doc_row count from 0, into a folder.
+    `build` writes an index of n vectors, with doc_row from 0, into a folder.
     """
     parts = []
     for number, some in cut(batches, ROWS_A_PART):
@@ -168,7 +161,7 @@ def build_parts(batches: Batches, rows: int, folder: Path, build: Callable[[Batc
 
 
 def cut(batches: Batches, rows: int) -> Iterator[tuple[int, Batches]]:
-    """Batches by part, each part's doc_row counting from 0; read one part before the next."""
+    """Split batches into parts with doc_row from 0 each; read one part before the next."""
 
     def pieces() -> Iterator[tuple[int, pa.RecordBatch]]:
         first = 0
@@ -189,5 +182,5 @@ def _counting_from(batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
 
 
 def parts_of(about: str) -> list[tuple[str, int]]:
-    """(folder, first row) of each part of an index, by its about.json; one part, the whole, where there are none."""
+    """Return (folder, first row) of each part of an index from its about.json; one, the whole, without parts."""
     return [(part["folder"], part["first"]) for part in json.loads(about).get("parts", [])] or [("", 0)]

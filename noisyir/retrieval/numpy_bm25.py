@@ -1,7 +1,6 @@
-"""BM25 by bm25s, in numpy, and compiled by numba where that pays: for machines without Java.
+"""BM25 by bm25s in numpy, compiled by numba if that pays: for machines without Java.
 
-The index is the analysed documents; bm25s weighs their terms when the index is opened, so that `k1` and `b` may
-change without indexing again.
+The index is the analysed documents; bm25s weighs terms when it is opened, so that `k1` and `b` may change later.
 """
 
 import json
@@ -30,7 +29,7 @@ _COSTLY = 30_000_000  # additions and comparisons of a search for which it pays 
 
 
 def build(documents: Iterable[pa.RecordBatch], folder: Path) -> int:
-    """Analyse a stream of documents and write their terms; returns how many there were."""
+    """Analyse a stream of documents, write their terms and return how many there were."""
     folder.mkdir()
     vocabulary: dict[str, int] = {}
     count = 0
@@ -46,9 +45,9 @@ def build(documents: Iterable[pa.RecordBatch], folder: Path) -> int:
 
 
 class NumpyBm25:
-    """An open bm25s index: method "lucene", scores in float32; equal scores are in the order of document ids.
+    """An open bm25s index: method "lucene", float32 scores; equal scores are in the order of document ids.
 
-    doc_ids: of all documents, in the order of `scores`, which is that of the ids.
+    `doc_ids` are all documents' in the order of `scores`, sorted.
     """
 
     def __init__(self, folder: Path, *, k1: float, b: float) -> None:
@@ -56,7 +55,9 @@ class NumpyBm25:
             from bm25s import BM25
             from bm25s.tokenization import Tokenized
         except ImportError as error:
-            raise MissingPackageError("retrieval.bm_index_engine_bm_2", install_hint=install_hint("bm25")) from error
+            raise MissingPackageError(
+                "retrieval.no_engine", engine="bm25s", package="bm25s", hint=install_hint("bm25")
+            ) from error
         documents = pq.read_table(folder / _DOCUMENTS).sort_by("doc_id")
         terms = json.loads((folder / _VOCABULARY).read_text(encoding="utf-8"))
         self.doc_ids = documents["doc_id"].combine_chunks()
@@ -66,7 +67,7 @@ class NumpyBm25:
         self._bm25.index(corpus, create_empty_token=False, show_progress=False)
 
     def search(self, queries: Sequence[str], top_k: int) -> Hits:
-        """The best documents of each query that share a term with it."""
+        """Find the best documents of each query that share a term with it."""
         terms, offsets = self._known_terms(queries)
         held = self._bm25.scores
         postings, size, top_k = held["indptr"], held["num_docs"], min(top_k, held["num_docs"])
@@ -87,14 +88,14 @@ class NumpyBm25:
         return greatest_weights(self._bm25.scores["indptr"], self._bm25.scores["data"])
 
     def scores(self, query: str) -> npt.NDArray[np.float32] | None:
-        """The score of every document; None for a query of which no term is in the collection."""
+        """Score every document; None if no term of the query is in the collection."""
         terms, _ = self._known_terms([query])
         return self._bm25.get_scores_from_ids(terms.tolist()) if len(terms) else None
 
     def weights(self) -> "csr_array":
-        """(term, document) what a term adds to the score of a document that has it, float32; documents as in `scores`.
+        """Return (term, document) how much a term adds to the score of a document, float32.
 
-        Equal to `scores` of a query when multiplied by how often each term is in it (`term_counts`).
+        The product with a query's `term_counts` equals its `scores`.
         """
         from scipy.sparse import csr_array
 
@@ -103,7 +104,7 @@ class NumpyBm25:
         return csr_array((held["data"], held["indices"], held["indptr"]), shape=shape)
 
     def term_counts(self, texts: Sequence[str]) -> tuple["csr_array", npt.NDArray[np.int64]]:
-        """(text, term) how often a text has each of the index's terms, and how many others each text has."""
+        """Return (text, term) counts of the index's terms, and each text's number of other terms."""
         from scipy.sparse import csr_array
 
         flat, offsets = self._numbered(texts)
@@ -114,12 +115,12 @@ class NumpyBm25:
         return counts, np.bincount(row[~known], minlength=len(texts))
 
     def _numbered(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The number of each term of each text, -1 of those that no document has, flat; and the texts' offsets."""
+        """Return each text's term numbers, -1 if no document has the term, flat; and the texts' offsets."""
         terms = terms_of(texts)
         return np.array([self._term_ids.get(name, -1) for name in terms.names], np.int64)[terms.ids], terms.offsets
 
     def _known_terms(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """As `_numbered`, without the terms that no document has."""
+        """Like `_numbered`, without the terms that no document has."""
         flat, offsets = self._numbered(texts)
         return flat[flat >= 0], np.concatenate([[0], np.cumsum(flat >= 0)])[offsets]
 
@@ -137,7 +138,7 @@ class NumpyBm25:
 
 @cache
 def compiled_search() -> Callable[..., tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]] | None:
-    """`best_documents`, compiled; None without numba, or without a folder for what it compiles."""
+    """Return the compiled `best_documents`; None without numba or a folder for its cache."""
     try:
         from noisyir.retrieval.best_documents import best_documents
     except (ImportError, RuntimeError):
@@ -146,7 +147,7 @@ def compiled_search() -> Callable[..., tuple[npt.NDArray[Any], npt.NDArray[Any],
 
 
 def greatest_weights(starts: npt.NDArray[Any], weights: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Of each term, which has the weights `weights[starts[t]:starts[t + 1]]`; 0 for one that no document has."""
+    """Return each term's greatest of `weights[starts[t]:starts[t + 1]]`; 0 if no document has the term."""
     most, has = np.zeros(len(starts) - 1), np.diff(starts) > 0
     most[has] = np.maximum.reduceat(weights, starts[:-1][has]) if has.any() else 0
     return most

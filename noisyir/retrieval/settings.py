@@ -38,7 +38,7 @@ class EncodeParams(Params):
     shard_rows: PositiveInt = Field(65536, description="documents a shard: the unit of resuming")
 
     def key_values(self) -> dict[str, Any]:
-        """Also what the backend counts."""
+        """Add the backend's key values."""
         return super().key_values() | in_key(self.backend)
 
 

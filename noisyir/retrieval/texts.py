@@ -1,4 +1,4 @@
-"""Queries and documents that a stage works on, and the texts of them that BM25 and models read."""
+"""Queries and documents of a stage, with the texts that BM25 and models read, and tables of hits."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,16 @@ import pyarrow.compute as pc
 
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Split, with_promotion
+from noisyir.models.text_tokenizer import passage_text
+
+Vectors = npt.NDArray[np.float32]
 
 
 def of_splits(queries: pa.Table, splits: Sequence[Split], setting: str) -> pa.Table:
-    """The queries of these splits, in order, with those of promotion where the splits are held out.
+    """Return the queries of these splits, in order, with promotion's if the splits are held out.
 
-    DataError, naming the `setting` to change, when there are none.
+    Raises:
+        DataError: If there are none; names the `setting` to change.
     """
     chosen = queries.filter(pc.is_in(queries["split"], value_set=pa.array(with_promotion(splits), pa.string())))
     if chosen.num_rows == 0:
@@ -24,34 +28,34 @@ def of_splits(queries: pa.Table, splits: Sequence[Split], setting: str) -> pa.Ta
 
 
 def check_splits(there: Collection[str], splits: Sequence[str], setting: str) -> None:
-    """DataError, naming the `setting` to change, where data has queries in none of these splits."""
+    """Refuse, with a DataError that names the `setting`, data without queries in these splits."""
     if not {*there} & {*splits}:
         found = ", ".join(sorted(there)) or "no split"
-        raise DataError("retrieval.no_query_data_queries", setting=setting, splits=list(splits), found=found)
+        raise DataError("retrieval.no_queries_in_splits", setting=setting, splits=list(splits), found=found)
 
 
 def contents(documents: pa.RecordBatch) -> list[str]:
-    """The text of each document that is indexed: title, newline, text."""
+    """Return each document's indexed text: title, newline, text."""
     titles, texts = documents["title"].to_pylist(), documents["text"].to_pylist()
     return [f"{title}\n{text}" for title, text in zip(titles, texts, strict=True)]
 
 
 def texts_of(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.ChunkedArray) -> dict[str, str]:
-    """The texts, without titles, of the documents of these ids; DataError when the corpus lacks one of them."""
+    """Return the texts, without titles, of these documents.
+
+    Raises:
+        DataError: If the corpus lacks one.
+    """
     wanted, texts = doc_ids.unique(), dict[str, str]()
     for some in among(documents, wanted):
         texts.update(zip(some["doc_id"].to_pylist(), some["text"].to_pylist(), strict=True))
     if unknown := [doc_id for doc_id in wanted.to_pylist() if doc_id not in texts]:
-        raise DataError(
-            "retrieval.corpus_lacks_needed_documents", n_unknown=len(unknown), n_wanted=len(wanted), unknown=unknown[0]
-        )
+        raise DataError("retrieval.missing_documents", missing=len(unknown), wanted=len(wanted), example=unknown[0])
     return texts
 
 
 def passages_of(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.ChunkedArray) -> dict[str, str]:
-    """Title and text, as models read them, of the documents of these ids; of those that the corpus has."""
-    from noisyir.models.text_tokenizer import passage_text
-
+    """Return title and text, as models read them, of the documents that the corpus has among these."""
     passages: dict[str, str] = {}
     for some in among(documents, doc_ids.unique()):
         texts = map(passage_text, some["title"].to_pylist(), some["text"].to_pylist())
@@ -60,16 +64,13 @@ def passages_of(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.Chun
 
 
 def among(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.ChunkedArray) -> Iterator[pa.RecordBatch]:
-    """Of each batch the documents of these ids."""
+    """Select the documents of these ids in each batch."""
     return (batch.filter(pc.is_in(batch["doc_id"], value_set=doc_ids)) for batch in documents)
 
 
 @dataclass(frozen=True)
 class Hits:
-    """The ranked documents of n queries, flat: query i has `counts[i]` of them, best first.
-
-    counts: int, n; doc_ids: string, sum(counts); scores: float32, beside doc_ids.
-    """
+    """The ranked documents of n queries, flat: query i has `counts[i]` of them, best first."""
 
     counts: npt.NDArray[np.integer]
     doc_ids: pa.Array
@@ -77,7 +78,7 @@ class Hits:
 
 
 def run_table(query_ids: pa.Array, hits: Hits) -> pa.Table:
-    """Rows of a run (query_id, doc_id, rank from 1, score); a query without hits has none."""
+    """Return rows of a run (query_id, doc_id, rank from 1, score); a query without hits has none."""
     starts = np.cumsum(hits.counts) - hits.counts
     ranks = np.arange(len(hits.scores)) - np.repeat(starts, hits.counts) + 1
     return pa.table(
@@ -91,25 +92,23 @@ def run_table(query_ids: pa.Array, hits: Hits) -> pa.Table:
 
 
 def places(run: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The number of each row's query, and its place in it from 0, of rows that are ordered by both."""
+    """Return each row's query number and its place from 0, of rows ordered by both."""
     _, starts, query = np.unique(
         np.asarray(run["query_id"].combine_chunks().dictionary_encode().indices), return_index=True, return_inverse=True
     )
     return query.astype(np.int64), np.arange(run.num_rows) - starts[query]
 
 
-Vectors = npt.NDArray[np.float32]
-
-
 def shortened(vectors: Vectors, dimensions: int | None, *, cosine: bool) -> Vectors:
-    """The first numbers of each vector (text, dim), under cosine brought to norm 1 again; as they are for None.
+    """Cut vectors (text, dim) to their first numbers, normalised again under cosine; None cuts nothing.
 
-    DataError for more than there are.
+    Raises:
+        DataError: If there are fewer numbers.
     """
     if dimensions is None or dimensions == vectors.shape[1]:
         return vectors
     if dimensions > vectors.shape[1]:
-        raise DataError("retrieval.vectors_dimensions_cannot_cut", shape=vectors.shape[1], dimensions=dimensions)
+        raise DataError("retrieval.too_short_to_cut", dim=vectors.shape[1], dimensions=dimensions)
     cut = vectors[:, :dimensions]
     if not cosine:
         return np.ascontiguousarray(cut)
@@ -118,14 +117,14 @@ def shortened(vectors: Vectors, dimensions: int | None, *, cosine: bool) -> Vect
 
 
 def vectors_of(batch: pa.RecordBatch) -> Vectors:
-    """The `vector` column as float32 (row, dim)."""
+    """Return the `vector` column as float32 (row, dim)."""
     column = batch["vector"]
     vectors: Vectors = column.flatten().to_numpy().astype(np.float32, copy=False).reshape(-1, column.type.list_size)
     return vectors
 
 
 def check_rows(batch: pa.RecordBatch, first: int) -> None:
-    """DataError unless the batch's doc_row count up from `first`."""
+    """Refuse, with a DataError, a batch in which doc_row does not count up from `first`."""
     rows = batch["doc_row"].to_numpy()
     if not np.array_equal(rows, np.arange(first, first + len(rows))):
-        raise DataError("retrieval.doc_vectors_doc_row", first=first)
+        raise DataError("retrieval.rows_not_consecutive", first=first)

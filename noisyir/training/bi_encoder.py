@@ -1,7 +1,7 @@
-"""A bi-encoder learns from pairs: epochs of batches, a look at dev after each, and the best model kept.
+"""Training of a bi-encoder on pairs: epochs of batches, dev after each, the best model kept.
 
-What is descended on is an `Objective`, DPR's contrastive loss or a correction of it for noisy pairs; where `ccr.beta`
-says so, with the contrastive confidence regulariser (Wang et al., AAAI 2024, Eq. 8) beside it.
+An `Objective` is minimised: DPR's contrastive loss or a correction for noisy pairs, with `ccr.beta` regularised
+by contrastive confidence (Wang et al., AAAI 2024, Eq. 8).
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ _LARGEST_BETA_OF_DOT = 1e-2
 
 
 class BiEncoderLearner(Learner[Batch]):
-    """The retriever, which descends on an objective; with `patience` it stops early, at its best dev MRR@10."""
+    """A retriever that minimises an objective; with `patience` it stops early, at its best dev MRR@10."""
 
     name, unit, prefix, rate = "retriever", "pairs", "", "train.learning_rate"
 
@@ -51,12 +51,12 @@ class BiEncoderLearner(Learner[Batch]):
 
     @property
     def finished(self) -> bool:
-        """Whether all epochs are over, or `patience` of them since dev was ranked best."""
+        """Whether all epochs are over, or `patience` epochs since the best dev value."""
         patience = self.params.patience
         return super().finished or (patience is not None and self.whole_epochs - self._best_epoch >= patience)
 
     def descend(self, batch: Batch, seed: int) -> dict[str, float]:
-        """The objective's loss of the batch, regularised once it is time."""
+        """Compute the objective's gradient on the batch, regularised from `ccr.from_epoch` on."""
         setting = self.params.ccr
         applies = setting.beta > 0.0 and self.whole_epochs >= setting.from_epoch
 
@@ -74,22 +74,22 @@ class BiEncoderLearner(Learner[Batch]):
         return {"train_loss": value, **self.objective.measured}
 
     def _cut(self, vectors: Float[Tensor, "text dim"]) -> list[Float[Tensor, "text cut"]]:
-        """The vectors at each length of `matryoshka`, then whole (Kusupati et al., NeurIPS 2022, Eq. 1)."""
+        """Return the vectors at each length of `matryoshka`, then whole (Kusupati et al., NeurIPS 2022, Eq. 1)."""
         cut = [vectors[:, :length] for length in self.params.matryoshka]
         if self.encoder.similarity == "cosine":
             cut = [functional.normalize(some, dim=1) for some in cut]
         return [*cut, vectors]
 
     def start_epoch(self) -> dict[str, float]:
-        """Let the objective look at the model."""
+        """Notify the objective."""
         return self.objective.start_epoch(self.whole_epochs)
 
     def after_step(self) -> None:
-        """Let the objective follow."""
+        """Notify the objective."""
         self.objective.after_step()
 
     def end_epoch(self) -> dict[str, float]:
-        """Rank the dev queries, and keep the weights if they never ranked better and someone will want them."""
+        """Rank the dev queries; with `patience`, keep the weights of the best epoch."""
         if self.held is None:
             return {}
         value = dev_mrr(self.encoder, self.held)
@@ -100,7 +100,7 @@ class BiEncoderLearner(Learner[Batch]):
         return {"dev_mrr@10": value}
 
     def finish(self) -> dict[str, float]:
-        """Go back to the best weights where `patience` asked to keep them, else let the objective choose."""
+        """Restore the best weights if `patience` kept them, else let the objective choose."""
         if self.best:
             load_weights(self.encoder, self.best)
         else:
@@ -108,16 +108,16 @@ class BiEncoderLearner(Learner[Batch]):
         return {}
 
     def throughput(self) -> dict[str, Any]:
-        """Also how many texts passed through a tower at once."""
+        """Add the number of texts that passed through a tower at once."""
         return {**super().throughput(), "chunk_size": self.gradient.chunks.size}
 
     def state(self) -> Tensors:
-        """Also the objective's, and what dev was ranked best by."""
+        """Add the objective's state and the best dev epoch."""
         dev = {"mrr": torch.tensor(self._best_dev, dtype=torch.float64), "epoch": torch.tensor(self._best_epoch)}
         return {**super().state(), **self.objective.state(), "best": self.best, "best_dev": dev}
 
     def load(self, tensors: Tensors, done: int) -> None:
-        """Continue after `done` steps from what `state` returned."""
+        """Continue after `done` steps from a `state`."""
         super().load(tensors, done)
         self.objective.load(tensors, done)
         self.best = dict(tensors.get("best", {}))
@@ -135,20 +135,18 @@ def train(
 ) -> list[Point]:
     """Train `encoder` in place and return its learning curves.
 
-    DataError when the loss is no longer finite; ConfigError when patience has no dev queries to go by, when a query
-    has nothing to compete with its positive, or when the regulariser could do no good.
+    Raises:
+        DataError: If the loss is no longer finite.
+        ConfigError: If patience lacks dev queries, a query has no competitor, or the regulariser cannot work.
     """
     check_regulariser(params, encoder.similarity)
     if params.patience is not None and held is None:
-        raise ConfigError("training.train_patience_needs_dev", patience=params.patience)
+        raise ConfigError("training.patience_without_dev", patience=params.patience)
     if params.pool == "own" and params.hard_negatives == 0:
-        raise ConfigError("training.train_pool_own_hard")
+        raise ConfigError("training.own_pool_is_empty")
     if beyond := [length for length in params.matryoshka if length >= encoder.dim]:
         raise ConfigError(
-            "training.train_matryoshka_vectors_dimensions",
-            matryoshka=list(params.matryoshka),
-            dim=encoder.dim,
-            beyond=beyond[0],
+            "training.matryoshka_too_long", matryoshka=list(params.matryoshka), dim=encoder.dim, length=beyond[0]
         )
     curves = TrainingRun([BiEncoderLearner(encoder, pairs, held, params, objective, context.rng)], context).run()
     encoder.shape = replace(encoder.shape, matryoshka=tuple(sorted(params.matryoshka)))
@@ -156,27 +154,21 @@ def train(
 
 
 def check_regulariser(params: TrainDprParams, similarity: str) -> None:
-    """ConfigError where the regulariser is switched on and could do no good."""
+    """Refuse, with a ConfigError, a regulariser that never applies or that leaves the loss without a lower bound."""
     settings = params.ccr
     if settings.beta == 0.0:
         return
     if settings.from_epoch >= params.epochs:
         raise ConfigError(
-            "training.ccr_epoch_leaves_none",
-            from_epoch=settings.from_epoch,
-            epochs=params.epochs,
-            epochs_2=params.epochs - 1,
+            "training.ccr_never_applies", from_epoch=settings.from_epoch, epochs=params.epochs, last=params.epochs - 1
         )
     if similarity == "dot" and settings.beta > _LARGEST_BETA_OF_DOT and not settings.force:
-        raise ConfigError("training.train_ccr_beta_model", beta=settings.beta)
+        raise ConfigError("training.ccr_unbounded", beta=settings.beta)
 
 
 def regularised(
     loss: Float[Tensor, ""], batch: Batch, scores: Float[Tensor, "query passage"], beta: float
 ) -> Float[Tensor, ""]:
-    """The loss less beta times the mean CCR of the batch's queries.
-
-    Every query counts alike in the mean, however much weight the loss gives to its pair.
-    """
+    """Return the loss less beta times the mean CCR, in which every query counts alike."""
     _, ignored = on_device(batch, scores.device)
     return robust_loss(loss, ccr(masked_log_probs(scores, ignored), ignored).mean(), beta)

@@ -1,9 +1,8 @@
-"""Several processes that take each step together: who embeds what, and every word that passes between them.
+"""Processes that train one model together: their shares of a batch and all messages between them.
 
-All of them build the same batches and hold the same weights.  Each embeds its share of a batch's texts; vectors are
-gathered, so that each sees the loss of the whole batch; gradients of weights are summed.  The sum is the gradient that
-one process would have, whatever the loss: the chain rule in two parts, as in gradient caching.  Without torch's
-default process group a process is alone, and all of this is nothing.
+All build the same batches and hold the same weights.  Each embeds its share of the texts; vectors are gathered, so
+that each sees the whole batch's loss; gradients of weights are summed.  By the chain rule the sum is the gradient
+that one process would have.  Without torch's default process group a process is alone and nothing is sent.
 """
 
 import os
@@ -28,40 +27,40 @@ from noisyir.models.bi_encoder import choose_device
 from noisyir.models.text_tokenizer import Tokens
 from noisyir.training.batches import Rows
 
-_NONE, _DENSE = -2, -1  # of a gradient, where a sparse one has a number of rows
+_NONE, _DENSE = -2, -1  # kinds of gradients; a sparse one's kind is its number of rows
 
 
 @dataclass(frozen=True)
 class World:
-    """The processes that train one model, and which of them this one is."""
+    """The processes that train one model, and the rank of this one."""
 
     rank: int = 0
     size: int = 1
 
     @property
     def alone(self) -> bool:
-        """Whether there is one process only."""
+        """Whether there is only one process."""
         return self.size == 1
 
     @property
     def leads(self) -> bool:
-        """Whether this process writes what there is to write."""
+        """Whether this process writes the outputs."""
         return self.rank == 0
 
     @property
     def stream(self) -> tuple[int, ...]:
-        """Addition to a seed, so that each process draws its own dropout; nothing where there is one."""
+        """Addition to a seed that gives each process its own dropout; empty for one process."""
         return () if self.alone else (self.size, self.rank)
 
     def divide(self, lengths: npt.NDArray[np.integer]) -> "Division":
-        """Deal things out by their length, longest first, so that all processes have alike."""
+        """Deal things out by length, longest first, so that all processes get similar shares."""
         if self.alone:
             return Division(self, (np.arange(len(lengths)),))
         order = np.argsort(-lengths, kind="stable")
         return Division(self, tuple(order[rank :: self.size] for rank in range(self.size)))
 
     def total(self, *values: float) -> list[float]:
-        """The sums over all processes, in float64."""
+        """Sum values over all processes, in float64."""
         if self.alone:
             return list(values)
         summed = torch.tensor(values, dtype=torch.float64, device=self._device)
@@ -70,7 +69,7 @@ class World:
         return summed.tolist()
 
     def share_file(self, path: Path) -> None:
-        """Leave in every process's place what the first one has there, a file or none: machines share no disk."""
+        """Copy the first process's file, or its absence, to all processes: machines share no disk."""
         begun = launched()
         if self.alone or begun is None or not begun.several_machines:
             return
@@ -87,7 +86,7 @@ class World:
             content.cpu().numpy().tofile(path)
 
     def sum_gradients(self, weights: Iterable[nn.Parameter]) -> None:
-        """Leave in each weight the sum of all processes' gradients, of the same bits in each.
+        """Sum the gradients of all processes into each weight, bit-identical everywhere.
 
         A process without a gradient adds nothing; a sparse sum holds each row once, ascending.
         """
@@ -106,21 +105,21 @@ class World:
                 weight.grad = self._sum_rows(weight, [max(count, 0) for count in counts])
 
     def check_agreement(self, weights: Iterable[Tensor]) -> None:
-        """NoisyirError when the processes no longer hold the same weights."""
+        """Refuse, with a NoisyirError, weights that differ between processes."""
         if self.alone:
             return
         own = torch.stack([weight.detach().double().sum() for weight in weights])
         if any(not torch.equal(own, other) for other in self._gathered(own)):
-            raise NoisyirError("training.training_processes_weights_drifted")
+            raise NoisyirError("training.weights_drifted")
 
     @property
     def _device(self) -> torch.device:
-        """Where what is sent must lie: NCCL sends what lies on a GPU."""
+        """Device of sent tensors: NCCL sends from GPUs only."""
         nccl = distributed.get_backend() == "nccl"
         return torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
 
     def _kinds(self, weights: list[nn.Parameter]) -> Int[Tensor, "rank weight"]:
-        """Each process's share of each gradient: none, a dense one, or the number of its rows."""
+        """Return each process's kind of gradient: none, dense, or its number of rows."""
         own = []
         for weight in weights:
             if weight.grad is not None and weight.grad.is_sparse:
@@ -131,7 +130,7 @@ class World:
         return torch.stack(self._gathered(torch.tensor(own, device=weights[0].device)))
 
     def _sum_rows(self, weight: nn.Parameter, counts: list[int]) -> Tensor:
-        """The sum of sparse gradients of whole rows, process by process: the order of a sum decides its bits."""
+        """Sum sparse gradients process by process: the order of a sum decides its bits."""
         rows = torch.zeros(max(counts), dtype=torch.int64, device=weight.device)
         values = weight.new_zeros(max(counts), *weight.shape[1:])
         if weight.grad is not None:
@@ -146,7 +145,7 @@ class World:
         return torch.sparse_coo_tensor(distinct[None], total, weight.shape, is_coalesced=True, check_invariants=False)
 
     def _gathered(self, own: Tensor) -> list[Tensor]:
-        """Every process's tensor of the same shape, by rank."""
+        """Return every process's tensor of the same shape, by rank."""
         found = [torch.empty_like(own) for _ in range(self.size)]
         with _peers():
             distributed.all_gather(found, own.contiguous())
@@ -155,26 +154,26 @@ class World:
 
 @dataclass(frozen=True)
 class Division:
-    """A division of things among processes: process r has those at `rows[r]`, and nobody else has them."""
+    """A division of things among processes: process r owns those at `rows[r]`."""
 
     world: World
     rows: tuple[Rows, ...]
 
     @property
     def own(self) -> Rows:
-        """The rows of this process; all, in order, where it is alone."""
+        """Rows of this process."""
         return self.rows[self.world.rank]
 
     def tokens(self, tokens: Tokens) -> Tokens:
-        """The texts of this process."""
+        """Select the texts of this process."""
         return tokens if self.world.alone else tokens.take(self.own)
 
     def part(self, whole: Float[Tensor, "all ..."]) -> Float[Tensor, "own ..."]:
-        """The rows of this process, of what all have."""
+        """Select the rows of this process."""
         return whole if self.world.alone else whole[torch.from_numpy(self.own).to(whole.device)]
 
     def gather(self, own: Float[Tensor, "own ..."]) -> Float[Tensor, "all ..."]:
-        """The rows of all processes in their places, without a graph."""
+        """Gather all processes' rows in place, without a graph."""
         own = own.detach()
         if self.world.alone:
             return own
@@ -187,7 +186,7 @@ class Division:
 
 
 def world() -> World:
-    """The processes of torch's default group; one where there is none."""
+    """Return the processes of torch's default group, or a world of one."""
     if distributed.is_available() and distributed.is_initialized():
         return World(distributed.get_rank(), distributed.get_world_size())
     return World()
@@ -195,10 +194,9 @@ def world() -> World:
 
 @contextmanager
 def joined(here: World, device: str, meeting: Path | str, seconds: float) -> Iterator[None]:
-    """Be one of several processes; NCCL where there are GPUs, else gloo.
+    """Join the process group: NCCL with GPUs, else gloo.
 
-    meeting: the file at which those of one machine find each other, or the name of a meeting of several machines.
-    seconds: the longest that they wait for one another.
+    `meeting` is the rendezvous file of one machine or the rendezvous name of several; peers wait at most `seconds`.
     """
     gpu = torch.device(device).type == "cuda"
     if gpu:
@@ -216,30 +214,31 @@ def joined(here: World, device: str, meeting: Path | str, seconds: float) -> Ite
             timeout=timedelta(seconds=seconds),
         )  # fmt: skip
     yield
-    distributed.destroy_process_group()  # not after an error: it may wait for peers, and what is wrong must be told
+    distributed.destroy_process_group()  # not after an error: it may wait for peers and hide the error
 
 
 def device_of(local_rank: int, here: int, setting: str) -> str:
-    """The device of one of the processes of this machine: a GPU of its own, or the CPU that all share.
+    """Return the device of one of this machine's `here` processes: a GPU each, or the shared CPU.
 
-    here: how many processes this machine has.  ConfigError when there are too few GPUs.
+    Raises:
+        ConfigError: If there are too few GPUs or the device cannot be shared.
     """
     device = choose_device(setting)
     if device == "cpu":
         return device
     if device != "cuda":
-        raise ConfigError("training.runtime_processes_runtime_device", setting=setting)
+        raise ConfigError("training.device_not_shared", device=setting)
     if here > (gpus := torch.cuda.device_count()):
-        raise ConfigError("training.processes_machine_need_many", here=here, gpus=gpus)
+        raise ConfigError("training.too_few_gpus", processes=here, gpus=gpus)
     return f"cuda:{local_rank}"
 
 
 @contextmanager
 def _peers() -> Iterator[None]:
-    """Turn the backend's error for a process that is gone, or that does not answer, into one in words."""
+    """Turn the backend's error about a lost process into `PeerLostError`."""
     try:
         yield
     except RuntimeError as error:
         if isinstance(error, torch.OutOfMemoryError):
             raise
-        raise PeerLostError("training.training_process_lost_others", splitlines=str(error).splitlines()[0]) from error
+        raise PeerLostError("training.lost_peers", error=str(error).splitlines()[0]) from error

@@ -1,4 +1,4 @@
-"""From tables to `TrainingPairs` and `Held`: texts joined to ids, tokenised once, and everything numbered.
+"""From tables to `TrainingPairs` and `Held`: texts joined to ids, tokenised once and numbered.
 
 Only texts that pairs, negatives or dev queries name are read.
 """
@@ -21,7 +21,7 @@ from noisyir.training.validation import Held
 
 @dataclass(frozen=True)
 class Numbering:
-    """The rows that a set of ids stand for: row i is `ids[i]`."""
+    """Numbers of a set of ids: row i is `ids[i]`."""
 
     ids: pa.Array
     of: str
@@ -30,49 +30,52 @@ class Numbering:
         return len(self.ids)
 
     def rows(self, ids: pa.ChunkedArray | pa.Array) -> Rows:
-        """The row of every id; DataError names one that there is no row for."""
+        """Return the row of every id.
+
+        Raises:
+            DataError: If an id is unknown.
+        """
         found = pc.index_in(ids, value_set=self.ids)
         if found.null_count:
             missing = ids.filter(found.is_null())[0].as_py()
-            raise DataError(
-                "training.rows_pairs_name_unknown", null_count=found.null_count, of=self.of, missing=missing
-            )
+            raise DataError("training.unknown_ids", rows=found.null_count, of=self.of, example=missing)
         return np.asarray(found, np.int64)
 
 
 @dataclass(frozen=True)
 class TrainingDocuments:
-    """The documents that training needs.
-
-    same: for each row the first one of the same title and text; to training they are one passage.
-    """
+    """The documents that training needs; `same` maps each row to the first with the same title and text."""
 
     numbering: Numbering
     same: Rows
 
     def passages(self, ids: pa.ChunkedArray | pa.Array) -> Rows:
-        """The row that stands for each document in training.  DataError as `Numbering.rows`."""
+        """Return the row that represents each document in training; raises as `Numbering.rows`."""
         rows: Rows = self.same[self.numbering.rows(ids)]
         return rows
 
 
 @dataclass(frozen=True)
 class TokenisedDocuments(TrainingDocuments):
-    """As a bi-encoder reads them, in the corpus's order."""
+    """Documents tokenised for a bi-encoder, in the corpus's order."""
 
     tokens: Tokens
 
 
 def training_queries(pairs: pa.Table, queries: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The training pairs, and those queries that occur in them.  DataError when there are no training pairs."""
+    """Return the training pairs and their queries.
+
+    Raises:
+        DataError: If there are no training pairs.
+    """
     chosen = pairs.filter(pc.field("split") == "train")
     if not chosen.num_rows:
-        raise DataError("training.no_training_pairs_every")
+        raise DataError("training.no_training_pairs")
     return chosen, queries.filter(pc.is_in(queries["query_id"], value_set=pc.unique(chosen["query_id"])))
 
 
 def dev_relevance(qrels: pa.Table, queries: pa.Table, at_most: int, rng: np.random.Generator) -> pa.Table:
-    """Relevant documents of at most `at_most` dev queries: (query_id, text, doc_id); perhaps no rows."""
+    """Return (query_id, text, doc_id) of the relevant documents of at most `at_most` dev queries."""
     relevant = qrels.filter(pc.field("relevance") > 0)
     dev = queries.filter(pc.field("split") == "dev")
     dev = dev.filter(pc.is_in(dev["query_id"], value_set=pc.unique(relevant["query_id"])))
@@ -86,7 +89,7 @@ def dev_relevance(qrels: pa.Table, queries: pa.Table, at_most: int, rng: np.rand
 def document_texts(
     corpus: Iterable[pa.RecordBatch], needed: pa.Array | None
 ) -> Iterator[tuple[pa.StringArray, list[str]]]:
-    """Ids, and titles with texts, of the documents in `needed` (None: all), batch by batch of the corpus."""
+    """Yield ids and passage texts of the documents in `needed` (None: all), batch by batch."""
     for batch in corpus:
         some = batch if needed is None else batch.filter(pc.is_in(batch["doc_id"], value_set=needed))
         yield some["doc_id"], list(map(passage_text, some["title"].to_pylist(), some["text"].to_pylist()))
@@ -151,7 +154,7 @@ def numbered_pairs(
 def held_out(
     encoder: BiEncoder, relevance: pa.Table, documents: TokenisedDocuments, at_most: int, rng: np.random.Generator
 ) -> Held | None:
-    """Dev queries over a pool of `at_most` documents, more if more are relevant; None when there are no queries."""
+    """Return dev queries over a pool of `at_most` documents, more if more are relevant; None without queries."""
     if not relevance.num_rows:
         return None
     queries = relevance.group_by("query_id", use_threads=False).aggregate([("text", "first")])

@@ -1,6 +1,6 @@
-"""A training step at full size without memory: fake tensors have shapes and types, and no values.
+"""A training step at full size without memory, on fake tensors that have shapes but no values.
 
-Models come from their shapes alone, texts have their full length, and the step is the learner's own, as on a GPU.
+Models are built from their shapes, texts have full length, and the step is the learner's own, as on a GPU.
 """
 
 from collections import Counter
@@ -35,9 +35,9 @@ from noisyir.training.learner import Contrastive, Learner, Objective
 from noisyir.training.lists import Lists
 from noisyir.training.settings import TrainDprParams
 
-ALL = 1 << 62  # texts padded together, for all are of one length
+ALL = 1 << 62  # texts padded together: all have one length
 _LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
-# Shapes of models that papers start from, as transformers' configs have them, by the last part of their names.
+# Configs of models that papers start from, by the last part of their names.
 SHAPES: Mapping[str, Mapping[str, Any]] = {
     "bert-base-uncased": {"model_type": "bert"},
     "bert-large-uncased": {"model_type": "bert", **_LARGE},
@@ -52,10 +52,11 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class StepCost:
-    """The cost of a step of a learner, called by its name.
+    """The cost of one step of a learner.
 
-    weights: parameters of its model; texts: how many of each length, in tokens, are learnt from; memory: bytes at
-    once, at most: all models of the stage, gradients, AdamW's moments, activations.  fewer: the setting that lowers it.
+    texts: Number of trained texts by length in tokens.
+    memory: Peak bytes of the stage: all models, gradients, AdamW's moments, activations.
+    fewer: Setting that lowers the memory.
     """
 
     learner: str
@@ -68,7 +69,7 @@ class StepCost:
 
 
 def costs(make: Callable[[], Sequence[Learner[Any]]]) -> list[StepCost]:
-    """The cost of a step of each of the learners that are made, where all of them have taken steps before."""
+    """Return the cost of one step of each learner, with all optimiser moments allocated."""
     counted = CountedWork()
     with (
         quietly(),
@@ -104,18 +105,15 @@ def _cost(learner: Learner[Any], counted: "CountedWork") -> StepCost:
     return StepCost(learner.name, weights, precision, read, flops, counted.most, learner.fewer)
 
 
-# Arithmetic -------------------------------------------------------------------------------------------------
-
-
 class SharedFakeTensorMode(FakeTensorMode):  # type: ignore[no-untyped-call]
-    """Fake tensors of which copies have the same mode, for a copied one crashes: teachers are copies of models."""
+    """A fake tensor mode that copies share, because teachers are copies of models and a copied mode crashes."""
 
     def __deepcopy__(self, memo: Any) -> Self:
         return self
 
 
 class CountedWork(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts FLOPs of products, and bytes of all tensors that live at once; a value that is asked for is 1."""
+    """A counter of FLOPs and of live tensor bytes; a value read from a fake tensor is 1."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -123,7 +121,7 @@ class CountedWork(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._alive: dict[int, ReferenceType[Any]] = {}
 
     def restart(self) -> None:
-        """Count from here on; what lives now is still there."""
+        """Restart the counts; live tensors still count."""
         self.flops, self.most = 0, self.bytes
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -151,7 +149,7 @@ class CountedWork(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class NoValues(TorchFunctionMode):
-    """Arrays of ones where values of fake tensors are asked for."""
+    """A mode that reads fake tensors as arrays of ones."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is Tensor.numpy and isinstance(args[0], FakeTensor):
@@ -162,7 +160,7 @@ class NoValues(TorchFunctionMode):
 def fused_attention(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *_: Any, dropout: float = 0.0, **more: Any
 ) -> tuple[Tensor, None]:
-    """A GPU's attention, which keeps no weights of it; several queries may share a key."""
+    """A GPU's attention, which keeps no attention weights; several queries may share a key."""
     if (times := query.shape[1] // key.shape[1]) > 1:
         key, value = (tensor.repeat_interleave(times, 1) for tensor in (key, value))
     fused = torch.ops.aten._scaled_dot_product_efficient_attention
@@ -173,13 +171,11 @@ def _numpy_type(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-# Models and texts -------------------------------------------------------------------------------------------
-
-
 def bare_model(params: InitModelParams | HeadedParams, auto: str = "AutoModel", **changes: Any) -> Any:
-    """The transformer that settings name, by its config alone; auto: the class of transformers that makes it.
+    """Build the transformer that settings name from its config alone; `auto` is the class of transformers.
 
-    DataError where its folder is not here and its shape not known.
+    Raises:
+        DataError: If its folder is not here and its shape is unknown.
     """
     import transformers
 
@@ -188,7 +184,7 @@ def bare_model(params: InitModelParams | HeadedParams, auto: str = "AutoModel", 
         config = transformers.AutoConfig.from_pretrained(source, local_files_only=True, trust_remote_code=False)
     except (DataError, MissingPackageError) as error:
         if (shape := SHAPES.get((params.weights or "").rpartition("/")[2])) is None:
-            raise DataError("training.not_shape_not_known", weights=params.weights) from error
+            raise DataError("training.unknown_shape", weights=params.weights) from error
         config = transformers.AutoConfig.for_model(**shape)
     config.update({**changes, **({} if params.layers is None else {"num_hidden_layers": params.layers})})
     transformers.AttentionInterface.register("fused", fused_attention)
@@ -196,7 +192,7 @@ def bare_model(params: InitModelParams | HeadedParams, auto: str = "AutoModel", 
 
 
 def stand_in_tokenizer() -> str:
-    """The content of a tokenizer.json that frames texts and pairs as BERT's does."""
+    """Return a tokenizer.json that frames texts and pairs as BERT's does."""
     from tokenizers import Tokenizer, models, processors
 
     tokenizer = Tokenizer(models.WordLevel({"a": 0, "[CLS]": 1, "[SEP]": 2}, unk_token="a"))
@@ -207,7 +203,7 @@ def stand_in_tokenizer() -> str:
 
 
 def bi_encoder(params: InitModelParams) -> BiEncoder:
-    """The retriever that training starts from, without weights."""
+    """Build the initial retriever without weights."""
     files = {"tokenizer.json": stand_in_tokenizer()}
     towers = []
     for _ in range(1 if params.shared else 2):
@@ -222,7 +218,7 @@ def bi_encoder(params: InitModelParams) -> BiEncoder:
 
 
 def ranker(params: InitRankerParams) -> Ranker:
-    """The ranker that training starts from, without weights; it takes every pair for one of full length."""
+    """Build the initial ranker without weights; it reads every pair at full length."""
     import transformers
 
     def read(queries: Sequence[str], documents: Sequence[str], **how: Any) -> Any:
@@ -236,12 +232,12 @@ def ranker(params: InitRankerParams) -> Ranker:
 
 
 def full_texts(count: int, length: int) -> Tokens:
-    """So many texts of so many tokens."""
+    """Return `count` texts of `length` tokens."""
     return Tokens(np.zeros(count * length, np.int32), np.arange(count + 1, dtype=np.int64) * length)
 
 
 def full_pairs(encoder: BiEncoder, batch_size: int, hard_negatives: int) -> TrainingPairs:
-    """The pairs of one step, each with its negatives, no passage twice."""
+    """Return the pairs of one step with their negatives, no passage twice."""
     everyone, each = np.arange(batch_size), 1 + hard_negatives
     queries = full_texts(batch_size, encoder.shape.query_max_len)
     passages = full_texts(batch_size * each, encoder.shape.passage_max_len)
@@ -250,7 +246,7 @@ def full_pairs(encoder: BiEncoder, batch_size: int, hard_negatives: int) -> Trai
 
 
 def full_lists(count: int, n: int) -> Lists:
-    """The lists of one step, no passage twice."""
+    """Return the lists of one step, no passage twice."""
     own, others = _own_and_others(count, 1 + n)
     queries, passages = (pa.array([""] * many, pa.large_string()) for many in (count, count * (1 + n)))
     none = Ragged(np.zeros(count + 1, np.int64), np.empty(0, np.int64))
@@ -258,14 +254,14 @@ def full_lists(count: int, n: int) -> Lists:
 
 
 def _own_and_others(count: int, each: int) -> tuple[Ragged, Ragged]:
-    """Of each of `count` queries the first of its `each` passages, and the rest."""
+    """Split each query's `each` passages into the first and the rest."""
     passages: Rows = np.arange(count * each).reshape(count, each)
     at = np.arange(count + 1)
     return Ragged(at, passages[:, 0]), Ragged(at * (each - 1), passages[:, 1:].ravel())
 
 
 def constant_rng(*purpose: object) -> np.random.Generator:
-    """The same generator for every purpose: what is drawn has no part in a cost."""
+    """Return the same generator for every purpose: random draws do not change a cost."""
     return np.random.default_rng(0)
 
 
@@ -274,7 +270,7 @@ def retriever_learners(
     start: Mapping[str, Any],
     objective: Callable[[BiEncoder, TrainingPairs], Objective] = lambda encoder, pairs: Contrastive(),
 ) -> list[Learner[Any]]:
-    """The retriever on the pairs of one step, from the settings of its start."""
+    """Build the retriever's learner on the pairs of one step, from the settings of its start."""
     encoder = bi_encoder(start["model"])
     encoder.limit(params.freeze, params.lora, 0)
     pairs = full_pairs(encoder, params.batch_size, params.hard_negatives)

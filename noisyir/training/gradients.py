@@ -1,4 +1,4 @@
-"""One batch's gradient, in one piece or, where memory is short, text by text with the batch's full softmax."""
+"""The gradient of a batch, whole or, if memory is short, in chunks with the batch's full softmax."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -15,18 +15,15 @@ from noisyir.training.batches import Batch, Rows
 from noisyir.training.distributed import Division, world
 from noisyir.training.settings import TrainAr2Params, TrainDprParams
 
-Loss = Callable[[Tensor, Tensor], Tensor]
-"""(query vectors, passage vectors) -> the batch's loss, a scalar."""
-
-Embed = Callable[[BiEncoder, Tokens, Tokens], tuple[Tensor, Tensor]]
-"""(encoder, queries, passages) -> their vectors, as `BiEncoder.embed_both`."""
+Loss = Callable[[Tensor, Tensor], Tensor]  # (query vectors, passage vectors) -> the batch's loss, a scalar
+Embed = Callable[[BiEncoder, Tokens, Tokens], tuple[Tensor, Tensor]]  # (encoder, queries, passages) -> their vectors
 
 
 class BatchGradient:
-    """Takes the gradient of one bi-encoder's batches in the memory that there is.
+    """Computes a bi-encoder's batch gradients within the available memory.
 
-    texts: of one step.  `params.chunk_size` of them pass through a tower at once, or, with auto, as many of the longest
-    as fit.  A static tower keeps next to nothing, and takes all.
+    `params.chunk_size` of a step's `texts` pass through a tower at once, or, with auto, as many of the longest as fit.
+    A static tower takes all.
     """
 
     def __init__(
@@ -41,7 +38,7 @@ class BatchGradient:
             self.chunks.fit(encoder, partial(self._probe, passages.take(np.array([passages.lengths.argmax()]))))
 
     def compute(self, batch: Batch, loss: Loss, seed: int, embed: Embed = BiEncoder.embed_both) -> float:
-        """Leave the gradient of the batch's loss in the weights and return the loss.  Dropout follows from `seed`."""
+        """Leave the gradient of the loss in the weights and return the loss; dropout follows from `seed`."""
         bf16, size = self.bf16, self.chunks.size
         if self.buckets > 1 and self.encoder.transformers:
             embed = partial(embed_in_buckets, buckets=self.buckets)
@@ -57,11 +54,11 @@ class BatchGradient:
             size = self.chunks.shrink()
 
     def drop(self) -> None:
-        """Leave no gradient in the weights."""
+        """Drop all gradients."""
         self.encoder.zero_grad(set_to_none=True)
 
     def _probe(self, longest: Tokens, texts: int) -> None:
-        """Pass so many of the longest text through a tower and back."""
+        """Pass `texts` copies of the longest text forward and back."""
         with seeded(self.encoder.device, 0), _autocast(self.encoder, self.bf16):
             vectors = self.encoder.embed(longest.take(np.zeros(texts, np.int64)), "passage")
         vectors.sum().backward()  # type: ignore[no-untyped-call]
@@ -70,9 +67,9 @@ class BatchGradient:
 def backward(
     encoder: BiEncoder, batch: Batch, loss: Loss, *, seed: int, bf16: bool, embed: Embed = BiEncoder.embed_both
 ) -> float:
-    """Leave the gradient of the batch's loss in the weights and return the loss.  Dropout follows from `seed`.
+    """Leave the gradient of the loss in the weights and return the loss; dropout follows from `seed`.
 
-    Of several processes each embeds, by `embed`, its own texts only; all have the whole loss and gradient.
+    Of several processes each embeds only its own texts; all get the whole loss and gradient.
     """
     divided = _divided(batch)
     queries, passages = (divided[side].tokens(texts) for side, texts in _texts(batch).items())
@@ -81,17 +78,17 @@ def backward(
     vectors = {side: divided[side].gather(own[side]).requires_grad_() for side in SIDES}
     value = loss(vectors["query"], vectors["passage"])
     gradients = _derivatives(value, vectors)
-    some = [side for side in SIDES if len(own[side])]  # of a small batch a process may have no query
+    some = [side for side in SIDES if len(own[side])]  # a process may have no query of a small batch
     torch.autograd.backward([own[side] for side in some], [divided[side].part(gradients[side]) for side in some])
     world().sum_gradients(encoder.parameters())
     return float(value.detach())
 
 
 def cached_backward(encoder: BiEncoder, batch: Batch, loss: Loss, *, seed: int, bf16: bool, chunk_size: int) -> float:
-    """As `backward`, holding the activations of `chunk_size` texts at a time (Gao et al., RepL4NLP 2021).
+    """Like `backward`, holding the activations of `chunk_size` texts at a time (Gao et al., RepL4NLP 2021).
 
-    First all vectors without a graph; then the loss and its gradient by them; then each chunk once more, with a graph
-    and the same dropout, to carry that gradient into the weights.  The result is exact: the chain rule in two parts.
+    All vectors without a graph, then the loss and its gradient by them, then each chunk again with a graph and the same
+    dropout, to carry that gradient into the weights.  By the chain rule the result is exact.
     """
     divided, texts = _divided(batch), _texts(batch)
     chunks = [(side, rows) for side in SIDES for rows in _by_length(texts[side], divided[side].own, chunk_size)]
@@ -115,7 +112,7 @@ def cached_backward(encoder: BiEncoder, batch: Batch, loss: Loss, *, seed: int, 
 
 
 def embed_in_buckets(encoder: BiEncoder, queries: Tokens, passages: Tokens, buckets: int) -> tuple[Tensor, Tensor]:
-    """As `BiEncoder.embed_both`, each side in that many groups of like length: less padding, the same vectors."""
+    """Like `BiEncoder.embed_both`, each side in groups of similar length: less padding, the same vectors."""
 
     def embed(tokens: Tokens, side: Side) -> Tensor:
         order = np.argsort(-tokens.lengths, kind="stable")
@@ -131,12 +128,11 @@ def _texts(batch: Batch) -> dict[Side, Tokens]:
 
 
 def _divided(batch: Batch) -> dict[Side, Division]:
-    """The division of the batch's texts among the processes, by side."""
     return {side: world().divide(texts.lengths) for side, texts in _texts(batch).items()}
 
 
 def _derivatives(value: Tensor, vectors: Mapping[Side, Tensor]) -> dict[Side, Tensor]:
-    """The loss's derivative by each vector that it depends on."""
+    """Return the gradient of the loss by each vector that it depends on."""
     value.backward()  # type: ignore[no-untyped-call]
     gradients = {side: vectors[side].grad for side in SIDES}
     return {side: found for side, found in gradients.items() if found is not None}
@@ -144,11 +140,11 @@ def _derivatives(value: Tensor, vectors: Mapping[Side, Tensor]) -> dict[Side, Te
 
 @contextmanager
 def seeded(device: torch.device, *seed: int) -> Iterator[None]:
-    """Torch's generators start from `seed` inside and are as before outside: dropout knows no other way."""
+    """Seed torch's generators inside and restore them outside: dropout has no generator argument."""
     number = int(np.random.default_rng(seed).integers(2**63))
     gpus = [torch.cuda.current_device() if device.index is None else device.index] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=gpus):
-        # not torch.manual_seed: without a GPU it queues a call, with its stack trace, for ever
+        # not torch.manual_seed: without a GPU it queues calls with their stack traces for ever
         for generator in (torch.default_generator, *(torch.cuda.default_generators[gpu] for gpu in gpus)):
             generator.manual_seed(number)
         yield
@@ -159,6 +155,6 @@ def _autocast(encoder: BiEncoder, bf16: bool) -> AbstractContextManager[None]:
 
 
 def _by_length(tokens: Tokens, rows: Rows, chunk_size: int) -> list[Rows]:
-    """Some of the texts in chunks of at most `chunk_size`, those of like length together: little padding."""
+    """Chunk texts of similar length together, which pads them little."""
     order = rows[np.argsort(-tokens.lengths[rows], kind="stable")]
     return [order[start : start + chunk_size] for start in range(0, len(order), chunk_size)]

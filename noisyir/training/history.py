@@ -1,4 +1,4 @@
-"""History behind a page: its builds by name, the graph of their data flow, their settings, and their costs."""
+"""History for a page: builds by name, the graph of their data flow, their settings and costs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ _BOX, _COLUMN, _HIGH, _APART, _LANE, _MARGIN = 98, 118, 26, 42, 64, 8  # of the 
 
 @dataclass(frozen=True)
 class Build:
-    """One build, named for the page; `systems` are those whose result depends on it."""
+    """A build, named for the page, and the systems that depend on it."""
 
     name: str
     meta: Meta
@@ -24,17 +24,17 @@ class Build:
 
 
 def name_builds(metas: Sequence[Meta], systems: Mapping[str, Sequence[Ref]]) -> list[Build]:
-    """The builds, in the order given (inputs first), each under a name of its own.
+    """Name the builds, inputs first, uniquely.
 
-    systems: label to the artifacts that only this system has, such as its run and metrics.  A stage that was built
-    several times is told apart by the system that it serves: `encode@dpr`.
+    `systems` maps a label to artifacts that only this system has, such as its run and metrics.  Several builds of a
+    stage are distinguished by their system: `encode@dpr`.
     """
     by_id = {_id(meta): meta for meta in metas}
     users: dict[str, list[str]] = {build: [] for build in by_id}
     made_by = {(meta.key, name, found.digest): _id(meta) for meta in metas for name, found in meta.artifacts.items()}
 
     def maker(ref: Ref) -> str:
-        """The build of the artifact, or where it is gone the one that stands in for it."""
+        """Return the artifact's build or, if it is gone, the one that replaced it."""
         own = f"{ref.key}/{ref.build}"
         return own if own in by_id else made_by[ref.key, ref.artifact, ref.digest]
 
@@ -63,7 +63,7 @@ def _id(meta: Meta) -> str:
 
 
 def flow_graph(builds: Sequence[Build], systems: Sequence[str]) -> str:
-    """Boxes for builds (inputs first), arrows for what each was made from, left out where a longer path says so."""
+    """Draw boxes for builds and arrows for inputs that are on no longer path."""
     columns = depths(builds)
     heights = _heights(builds, columns, systems)
     width = (max(columns.values()) + 1) * _COLUMN - (_COLUMN - _BOX) + 2 * _MARGIN
@@ -89,7 +89,7 @@ def flow_graph(builds: Sequence[Build], systems: Sequence[str]) -> str:
 
 
 def depths(builds: Sequence[Build]) -> dict[str, int]:
-    """Each build's column: one more than its furthest source's, or 0."""
+    """Return each build's column: one more than its furthest source's, or 0."""
     found: dict[str, int] = {}
     for build in builds:
         found[build.name] = max((found[source] + 1 for source in build.sources), default=0)
@@ -97,14 +97,14 @@ def depths(builds: Sequence[Build]) -> dict[str, int]:
 
 
 def essential_sources(name: str, builds: Sequence[Build]) -> list[str]:
-    """The sources of a build that are not behind another of its sources: the graph's transitive reduction."""
+    """Return the sources of a build that are not behind another one: the transitive reduction."""
     sources = {build.name: build.sources for build in builds}
     behind = {name: _all_behind(sources[name], sources) for name in sources[name]}
     return [source for source in sources[name] if not any(source in others for others in behind.values())]
 
 
 def _all_behind(start: Sequence[str], sources: Mapping[str, Sequence[str]]) -> set[str]:
-    """These and every ancestor, each looked at once: of a model trained in rounds there are more paths than walks."""
+    """Return these and every ancestor, each visited once: rounds of training have exponentially many paths."""
     found, row = set(start), list(start)
     while row:
         fresh = [source for source in sources[row.pop()] if source not in found]
@@ -114,35 +114,35 @@ def _all_behind(start: Sequence[str], sources: Mapping[str, Sequence[str]]) -> s
 
 
 def _heights(builds: Sequence[Build], columns: Mapping[str, int], systems: Sequence[str]) -> dict[str, float]:
-    """Vertical centres: the mean of the lanes of the systems served, pushed apart within a column."""
-    wished = {}
+    """Return vertical centres: the mean lane of the systems served, pushed apart within a column."""
+    y = {}
     for build in builds:
         lanes = [systems.index(system) for system in build.systems] or list(range(len(systems)))
-        wished[build.name] = sum(lanes) / len(lanes) * _LANE
+        y[build.name] = sum(lanes) / len(lanes) * _LANE
     for column in set(columns.values()):
-        names = sorted((name for name in wished if columns[name] == column), key=lambda name: wished[name])
+        names = sorted((name for name in y if columns[name] == column), key=y.__getitem__)
         for above, name in pairwise(names):
-            wished[name] = max(wished[name], wished[above] + _APART)
-    return {name: y + _HIGH / 2 + _MARGIN for name, y in wished.items()}
+            y[name] = max(y[name], y[above] + _APART)
+    return {name: top + _HIGH / 2 + _MARGIN for name, top in y.items()}
 
 
 def facts(builds: Sequence[Meta]) -> dict[str, str]:
-    """A few lines on the data, the model and the work; what no build tells is absent."""
+    """Return a few facts on data, model and work, as far as builds record them."""
     first: dict[str, Mapping[str, Any]] = {}
     for meta in builds:
         first.setdefault(meta.stage, meta.params)
-    told = {
+    known = {
         "data": first.get("ingest", {}).get("kind"),
         "backbone": first.get("init_model", {}).get("backbone"),
         "epochs": first.get("train_dpr", {}).get("epochs"),
         "builds": f"{len(builds):,}" if builds else None,
         "computing time": duration(sum(meta.seconds for meta in builds)) if builds else None,
     }
-    return {name: str(value) for name, value in told.items() if value is not None}
+    return {name: str(value) for name, value in known.items() if value is not None}
 
 
 def settings(builds: Sequence[Meta]) -> list[tuple[str, list[tuple[str, str, bool]]]]:
-    """For each stage: (setting, its value or values, whether the builds of that stage differ in it), seeds included."""
+    """Return for each stage (setting, its values, whether builds differ in it), seeds included."""
     stages: dict[str, list[Meta]] = {}
     for meta in builds:
         stages.setdefault(meta.stage, []).append(meta)
@@ -150,7 +150,7 @@ def settings(builds: Sequence[Meta]) -> list[tuple[str, list[tuple[str, str, boo
 
 
 def environment(builds: Sequence[Meta]) -> dict[str, str]:
-    """Code and packages that made the builds, each with its version, or versions."""
+    """Return the versions of code and packages that made the builds."""
     versions: dict[str, dict[str, None]] = {}
     for meta in builds:
         versions.setdefault("code", {})[meta.git_commit or "an installed package"] = None

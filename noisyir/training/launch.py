@@ -1,4 +1,4 @@
-"""How a training stage runs in several processes: the same stage in each, of which the first one writes."""
+"""A training stage in several processes: each runs the same stage, and the first one writes."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -25,12 +25,14 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Inputs, Job, Observer, Output, PlannedInputs, Stage, Step
 
 Run = Callable[[Job[Any]], None]
+Opened: TypeAlias = tuple[Step, Inputs]
+_TWO_VERSIONS = "this worker and the sender have other versions of noisyir; bring both to one"
 
 
 def in_processes(run: Run, when: Callable[[Any], bool] = lambda params: True) -> Run:
-    """A stage that runs in `runtime.processes` processes, where its settings are such that it trains.
+    """Run a stage in `runtime.processes` processes if `when` its settings say that it trains.
 
-    It must write when all training is over: at the first output, the part of all processes but the first ends.
+    It must write only after all training: the other processes end at its first output.
     """
 
     @wraps(run)
@@ -56,22 +58,19 @@ class _PartOverError(Exception):
 
 
 class _Follower(Job[Any]):
-    """A job whose results are those of another process."""
+    """A job that leaves its results to another process."""
 
     def writer(self, name: str) -> NoReturn:
-        """Leave it to the first process."""
+        """End this process's part."""
         raise _PartOverError
 
     new_folder = writer
 
 
-Opened: TypeAlias = tuple[Step, Inputs]
-
-
 class SerializedStep(Params):
-    """A step with its inputs, as JSON; those that are made on the way there, by steps before it, are named by these.
+    """A step and its inputs as JSON; inputs that earlier steps make on the spot are named by those steps.
 
-    Labelled inputs are a list, for the order of labels has a meaning, and a database may sort the names of an object.
+    Labelled inputs are a list, because their order matters and a database may sort an object's names.
     """
 
     name: str
@@ -83,15 +82,16 @@ class SerializedStep(Params):
 
     @classmethod
     def of(cls, step: Step, inputs: PlannedInputs) -> "SerializedStep":
-        """The step with these inputs."""
+        """Serialise a step with these inputs."""
         listed = {name: tuple(value.items()) if isinstance(value, Mapping) else value for name, value in inputs.items()}
         params = step.params.model_dump(mode="json")
         return cls(name=step.name, stage=step.stage.name, params=params, seed=step.seed, inputs=listed, key=step.key)
 
     def open(self, stage_named: Callable[[str], Stage], made: Mapping[str, Result] = MappingProxyType({})) -> Opened:
-        """The step, by this machine's stages, and its inputs, some of them from what was `made` here before.
+        """Rebuild the step from this machine's stages, and its inputs, some from the results `made` here before.
 
-        ConfigError where that is not what was sent.
+        Raises:
+            ConfigError: If settings or key differ from the sender's.
         """
         stage = stage_named(self.stage)
         try:
@@ -99,20 +99,20 @@ class SerializedStep(Params):
         except ValidationError as error:
             wrong = ".".join(map(str, error.errors()[0]["loc"]))
             raise ConfigError(
-                "training.bad_setting", name=self.name, wrong=wrong, two_versions=_TWO_VERSIONS
+                "training.bad_setting", name=self.name, setting=wrong, two_versions=_TWO_VERSIONS
             ) from error
         listed = {name: dict(value) if isinstance(value, tuple) else value for name, value in self.inputs.items()}
         inputs = resolved(listed, made)
         key = key_of(stage, params, self.seed, inputs)
         if key != self.key:
             raise ConfigError(
-                "training.key_sender", name=self.name, key=key[:12], key_2=self.key[:12], two_versions=_TWO_VERSIONS
+                "training.other_key", name=self.name, key=key[:12], sent=self.key[:12], two_versions=_TWO_VERSIONS
             )
         return Step(self.name, stage, params, self.seed, {}, key), inputs
 
 
 class Call(Params):
-    """The first machine's word to the others: the step that is trained now, with the settings of the machine."""
+    """The first machine's message to the others: the step to train now, with its store and runtime."""
 
     step: SerializedStep
     store: str
@@ -121,10 +121,9 @@ class Call(Params):
 
 @dataclass(frozen=True)
 class ProcessPart:
-    """The processes that one machine begins.
+    """The processes that one machine starts: `here` of `size`, ranked from `first_rank` on.
 
-    first_rank: of the first of them; here: how many; size: how many there are on all machines.  meeting: the file at
-    which they find each other, or its name where there are several machines.
+    meeting: Rendezvous file, or rendezvous name with several machines.
     """
 
     first_rank: int
@@ -134,7 +133,7 @@ class ProcessPart:
 
 
 def take_part(job: PortableJob, part: ProcessPart, hear: Tell) -> None:
-    """Run the stage in this machine's processes; what the first of all tells arrives at `hear`."""
+    """Run the stage in this machine's processes; messages of the first process arrive at `hear`."""
     run_together(_work, part.here, (job, part), hear)
 
 
@@ -157,17 +156,17 @@ def _share(job: Job[Any]) -> None:
 
 
 def _called(begun: Launched, job: Job[Any]) -> ProcessPart:
-    """The first machine's part, once the others have been called to theirs.  ConfigError where they cannot come."""
+    """Call the other machines to their parts and return the first machine's."""
     runtime = job.runtime
     if runtime.processes != begun.size or runtime.steps_at_once > 1:
-        raise ConfigError("training.torchrun_began_processes_several", size=begun.size)
+        raise ConfigError("training.torchrun_sets_processes", size=begun.size)
     step = SerializedStep.of(job.step, job.inputs)
     meeting = begun.call(Call(step=step, store=job.store.url, runtime=runtime).model_dump_json())
     return ProcessPart(0, begun.here, begun.size, meeting)
 
 
 def _work(local_rank: int, tell: Tell, portable: PortableJob, part: ProcessPart) -> None:
-    """Run the stage as one of several, which find each other at the meeting; only the first one's results are kept."""
+    """Run the stage as one of several processes; only the first one's results are kept."""
     from noisyir.training.distributed import World, device_of, joined
 
     common = portable.runtime
@@ -181,6 +180,3 @@ def _work(local_rank: int, tell: Tell, portable: PortableJob, part: ProcessPart)
         job.step.stage.run(job)
     if here.leads:
         tell(_Made(job.notes, job.written))
-
-
-_TWO_VERSIONS = "this worker and the sender have other versions of noisyir; bring both to one"

@@ -1,6 +1,6 @@
-"""Lists that a ranker ranks: of each training query one right passage, in column 0, and n negatives.
+"""Lists that a ranker ranks: each training query's positive in column 0, then n negatives.
 
-Texts are shared by number and not as token ids, as ranker and retriever may have different vocabularies.
+Passages are shared by number rather than token ids, because ranker and retriever may have different vocabularies.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,13 +22,13 @@ _TRIES = 100  # draws of a passage before all are taken to be right for the quer
 
 @dataclass(frozen=True)
 class TrainingTexts(TrainingDocuments):
-    """As texts, which every model tokenises for itself, in the order of their ids."""
+    """Documents as texts, in the order of their ids."""
 
     texts: pa.LargeStringArray
 
 
 def read_texts(corpus: Iterable[pa.RecordBatch], needed: pa.Array) -> TrainingTexts:
-    """The documents whose ids are in `needed`, streaming the corpus."""
+    """Read the documents in `needed`, streaming the corpus."""
     ids, texts = [pa.array([], pa.string())], [pa.array([], pa.large_string())]
     for some, read in document_texts(corpus, needed):
         ids.append(some)
@@ -42,12 +42,12 @@ def read_texts(corpus: Iterable[pa.RecordBatch], needed: pa.Array) -> TrainingTe
 
 @dataclass(frozen=True)
 class Lists:
-    """All that lists are drawn from: queries and passages by row.
+    """Queries, passages and the row lists from which lists are drawn.
 
-    positives, negatives: of each query, at least one and perhaps none; no negative is known to be right.
-    text: for each query, the number of its text, equal for queries that read the same.
-    known: for each such number, the passages that pairs give to it.
-    doubted: of each query, those of its positives that are flagged as wrong.
+    positives, negatives: Rows of each query, at least one and perhaps none; no negative is a known positive.
+    text: Text number of each query, equal for queries that read the same.
+    known: Passages that pairs give to each text number.
+    doubted: Positives of each query that are flagged as wrong.
     """
 
     queries: pa.LargeStringArray
@@ -62,12 +62,12 @@ class Lists:
         return len(self.queries)
 
     def missing(self, count: int) -> Rows:
-        """How many of `count` negatives each query lacks, and random training passages stand in for."""
+        """Return how many of `count` negatives each query lacks; random training passages replace them."""
         missing: Rows = np.maximum(count - np.diff(self.negatives.offsets), 0)
         return missing
 
     def is_clean(self, batch: "ListBatch") -> npt.NDArray[np.bool_]:
-        """Whether nobody doubts a list's right passage."""
+        """Whether each list's positive is not flagged."""
         return ~is_known(self.doubted, batch.queries, batch.passages[:, 0])
 
     @cached_property
@@ -76,10 +76,9 @@ class Lists:
         return np.union1d(self.positives.values, self.negatives.values)
 
     def draw(self, count: int, rng: np.random.Generator) -> Rows:
-        """(query, 1 + count) passages: a positive, then negatives without repetition, all chosen at random.
+        """Draw (query, 1 + count) passages: a random positive, then random negatives without repetition.
 
-        Where a query has too few negatives, training passages that are not known to be right for it take the missing
-        places, perhaps repeatedly.
+        Random training passages that are not known positives fill missing places, perhaps repeatedly.
         """
         places = np.arange(count) >= count - self.missing(count)[:, None]
         columns, everyone = np.zeros((len(self), 1 + count), np.int64), np.arange(len(self))
@@ -92,22 +91,23 @@ class Lists:
         return columns
 
     def _strangers(self, queries: Rows, rng: np.random.Generator) -> Rows:
-        """For each of `queries`, a training passage that is not known to be right for it."""
+        """Draw a training passage that is not a known positive for each of `queries`."""
         drawn = rng.choice(self.training_passages, len(queries))
         for _ in range(_TRIES):
             wrong = is_known(self.known, self.text[queries], drawn)
             if not wrong.any():
                 return drawn
             drawn[wrong] = rng.choice(self.training_passages, int(wrong.sum()))
-        raise DataError("training.query_too_few_mined", as_py=self.queries[int(queries[wrong][0])].as_py())
+        raise DataError("training.too_few_negatives", query=self.queries[int(queries[wrong][0])].as_py())
 
 
 def ranking_lists(pairs: pa.Table, queries: pa.Table, documents: TrainingTexts, negatives: pa.Table) -> Lists:
-    """Number training pairs and negatives (query_id, doc_id), in the order of their ids.
+    """Number training pairs, with an optional column `is_clean`, and negatives (query_id, doc_id), sorted by id.
 
-    Pairs may have a column `is_clean`.  Queries without a pair are left out, and so is a negative that a pair gives
-    to a query of the same text.
-    ConfigError when no negative is left.
+    Queries without a pair are left out, and so are negatives that a pair gives to a query of the same text.
+
+    Raises:
+        ConfigError: If no negative is left.
     """
     queries = queries.filter(pc.is_in(queries["query_id"], value_set=pc.unique(pairs["query_id"]))).sort_by("query_id")
     numbering = Numbering(queries["query_id"].combine_chunks(), "queries")
@@ -122,18 +122,17 @@ def ranking_lists(pairs: pa.Table, queries: pa.Table, documents: TrainingTexts, 
     known = Ragged.grouped(right[:, 0], right[:, 1], int(text.max(initial=-1)) + 1)
     negative = negative[~is_known(known, text[negative[:, 0]], negative[:, 1])]
     if not len(negative):
-        raise ConfigError("training.no_training_query_mined")
+        raise ConfigError("training.no_negatives_left")
     wrong = pairs.filter(pc.invert(pairs["is_clean"])) if "is_clean" in pairs.column_names else pairs.slice(0, 0)
     doubted = np.stack([numbering.rows(wrong["query_id"]), documents.passages(wrong["doc_id"])], axis=1)
-    positives, mined, doubts = (
-        Ragged.grouped(found[:, 0], found[:, 1], len(numbering)) for found in (positive, negative, doubted)
-    )
+    groups = (Ragged.grouped(rows[:, 0], rows[:, 1], len(numbering)) for rows in (positive, negative, doubted))
+    positives, mined, doubts = groups
     return Lists(read, documents.texts, positives, mined, text, known, doubts)
 
 
 @dataclass(frozen=True)
 class ListBatch:
-    """Some of the lists: `queries` are rows of the queries, `passages` (list, passage) rows, the positive first."""
+    """Some of the lists: query rows, and (list, passage) rows with the positive first."""
 
     queries: Rows
     passages: Rows
@@ -142,34 +141,35 @@ class ListBatch:
         return len(self.queries)
 
     def take(self, rows: Rows) -> "ListBatch":
-        """The lists at `rows`."""
+        """Select the lists at `rows`."""
         return ListBatch(self.queries[rows], self.passages[rows])
 
 
 class ListBatches(Batches[ListBatch]):
-    """Batches of the lists of all queries; each epoch draws every query's list anew, of `count` negatives."""
+    """Batches of all queries' lists, which are drawn again each epoch with `count` negatives."""
 
     def __init__(self, lists: Lists, count: int, batch_size: int, rng: Rng) -> None:
         super().__init__(len(lists), batch_size, rng)
         self.lists, self.count = lists, count
 
     def draw(self, rng: np.random.Generator) -> Rows:
-        """The passages of every list."""
+        """Draw the passages of every list."""
         return self.lists.draw(self.count, rng)
 
     def batch(self, rows: Rows, drawn: Rows) -> ListBatch:
-        """The lists at `rows`."""
+        """Build the batch of the lists at `rows`."""
         return ListBatch(rows, drawn)
 
 
 def folds_of(texts: Sequence[str], folds: int, rng: np.random.Generator) -> Rows:
-    """The part, of `folds` parts of equal size, that each text belongs to; texts of the same words are in one.
+    """Assign each text to one of `folds` equal parts; texts with the same words share a part.
 
-    DataError where there are fewer different texts than parts.
+    Raises:
+        DataError: If there are fewer different texts than parts.
     """
     number: dict[frozenset[str], int] = {}
     numbers = np.array([number.setdefault(words_of(text), len(number)) for text in texts], np.int64)
     if len(number) < folds:
-        raise DataError("training.folds_needs_many_different", folds=folds, n_number=len(number))
+        raise DataError("training.too_few_queries", folds=folds, queries=len(number))
     fold: Rows = rng.permutation(np.arange(len(number)) % folds)[numbers]
     return fold

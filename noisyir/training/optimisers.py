@@ -1,8 +1,7 @@
-"""Optimisers behind one interface, so that the loop need not know which backbone it trains.
+"""AdamW for dense and sparse gradients, behind one interface.
 
-step(learning_rate): takes the gradients that a backward pass left, clips them all to the largest allowed norm, if there
-is one, moves the weights by AdamW, and drops the gradients.  state: everything but the weights that the next step
-depends on, which load goes on from.
+`step` clips the gradients that a backward pass left, moves the weights and drops the gradients; `state` is all that the
+next step depends on but the weights.
 """
 
 from collections.abc import Mapping
@@ -20,18 +19,19 @@ EPS = 1e-8
 
 
 def optimiser_for(model: nn.Module, params: TrainDprParams) -> "DenseAdamW | RowAdamW":
-    """AdamW over all weights of a transformer that learn; over the touched rows of a static model.
+    """Build AdamW over all trainable weights of a transformer, or over the touched rows of a static model.
 
-    ConfigError for a moving average that never moves.
+    Raises:
+        ConfigError: If a moving average never moves.
     """
     if max(params.betas) == 1.0:
-        raise ConfigError("training.train_betas_average_decays", betas=list(params.betas))
+        raise ConfigError("training.average_never_moves", betas=list(params.betas))
     kind = RowAdamW if any(isinstance(part, StaticTower) for part in model.modules()) else DenseAdamW
     return kind([weight for weight in model.parameters() if weight.requires_grad], params)
 
 
 def learning_rate(step: int, steps: int, params: TrainDprParams) -> float:
-    """The rate of step 0..steps - 1: a linear rise over the first `warmup_ratio` of them, then constant or to 0."""
+    """Return the rate of step 0..steps - 1: a linear rise over `warmup_ratio` of them, then constant or linear to 0."""
     rising = round(steps * params.warmup_ratio)
     if step < rising:
         return params.learning_rate * (step + 1) / rising
@@ -41,7 +41,7 @@ def learning_rate(step: int, steps: int, params: TrainDprParams) -> float:
 
 
 class DenseAdamW:
-    """torch's AdamW (Loshchilov and Hutter, ICLR 2019); on a GPU all weights move in one kernel."""
+    """torch's AdamW (Loshchilov and Hutter, ICLR 2019), fused on a GPU."""
 
     def __init__(self, weights: list[nn.Parameter], params: TrainDprParams) -> None:
         self.weights, self.clip_norm = weights, params.clip_norm
@@ -51,7 +51,7 @@ class DenseAdamW:
         )
 
     def step(self, learning_rate: float) -> None:
-        """Clip, move, and drop the gradients."""
+        """Clip, move and drop the gradients."""
         if self.clip_norm is not None:
             nn.utils.clip_grad_norm_(self.weights, self.clip_norm)
         self.adam.param_groups[0]["lr"] = learning_rate
@@ -59,7 +59,7 @@ class DenseAdamW:
         self.adam.zero_grad(set_to_none=True)
 
     def state(self) -> dict[str, Tensor]:
-        """Moments and step count of every weight that has had a gradient."""
+        """Return moments and step count of every weight that has had a gradient."""
         return {
             f"{number}.{name}": value
             for number, weight in enumerate(self.weights)
@@ -67,7 +67,7 @@ class DenseAdamW:
         }
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from what `state` returned."""
+        """Continue from a `state`."""
         for key, value in state.items():
             number, name = key.split(".", 1)
             weight = self.weights[int(number)]
@@ -76,11 +76,10 @@ class DenseAdamW:
 
 
 class RowAdamW:
-    """AdamW over the rows that a batch touched: for weights whose gradient is a sparse tensor of whole rows.
+    """AdamW over the rows that a batch touched, for sparse gradients of whole rows.
 
-    A row that no text of the batch holds keeps its value and its moments, as in torch's SparseAdam; dense AdamW would
-    move it on by its decaying first moment.  Bias correction goes by the number of steps, not of the row's touches,
-    and weight decay, too, reaches touched rows only.
+    Untouched rows keep their values and moments, as in torch's SparseAdam.  Bias correction counts steps, not touches,
+    and weight decay reaches touched rows only.
     """
 
     def __init__(self, weights: list[nn.Parameter], params: TrainDprParams) -> None:
@@ -89,12 +88,12 @@ class RowAdamW:
         self.first = [torch.zeros_like(weight) for weight in weights]
         self.second = [torch.zeros_like(weight) for weight in weights]
         self.steps = torch.zeros((), device=weights[0].device)
-        # kept, because fresh memory for every step's copies would cost as much again as the step (page faults)
+        # kept, because allocating copies in every step costs as much as the step (page faults)
         self._copies = [weight.new_empty(3, *weight.shape) for weight in weights]
 
     @torch.no_grad()
     def step(self, learning_rate: float) -> None:
-        """Clip, move the touched rows, and drop the gradients."""
+        """Clip, move the touched rows and drop the gradients."""
         touched = [_whole_rows(weight.grad) for weight in self.weights]
         shrink = self._shrink([values for _, values in touched])
         for number, (rows, values) in enumerate(touched):
@@ -103,7 +102,7 @@ class RowAdamW:
         self.steps += 1
 
     def _shrink(self, gradients: list[Float[Tensor, "touched dim"]]) -> float:
-        """The factor below 1 that gradients are multiplied by, as in torch.nn.utils.clip_grad_norm_."""
+        """Return the factor that scales gradients, as in torch.nn.utils.clip_grad_norm_."""
         if self.clip_norm is None:
             return 1.0
         return self.clip_norm / (float(torch.stack([values.norm() for values in gradients]).norm()) + 1e-6)
@@ -111,7 +110,7 @@ class RowAdamW:
     def _move(
         self, number: int, rows: Int[Tensor, " touched"], gradient: Float[Tensor, "touched dim"], learning_rate: float
     ) -> None:
-        """Torch's own AdamW kernel on copies of the rows, which are then put back."""
+        """Run torch's AdamW kernel on copies of the rows, then write them back."""
         whole = self.weights[number].data, self.first[number], self.second[number]
         weight, first, second = (copy[: len(rows)] for copy in self._copies[number])
         pairs = list(zip(whole, (weight, first, second), strict=True))
@@ -126,13 +125,13 @@ class RowAdamW:
             put_rows(tensor, rows, copy)
 
     def state(self) -> dict[str, Tensor]:
-        """Both moments of every weight, and the step count."""
+        """Return both moments of every weight, and the step count."""
         moments = {f"first.{i}": value for i, value in enumerate(self.first)}
         moments |= {f"second.{i}": value for i, value in enumerate(self.second)}
         return moments | {"steps": self.steps}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from what `state` returned."""
+        """Continue from a `state`."""
         self.steps.copy_(state["steps"])
         for name, tensors in (("first", self.first), ("second", self.second)):
             for number, tensor in enumerate(tensors):
@@ -140,7 +139,7 @@ class RowAdamW:
 
 
 def put_rows(table: Tensor, rows: Int[Tensor, " touched"], values: Float[Tensor, "touched dim"]) -> None:
-    """table[rows] = values, in place; on a CPU by numpy, which copies rows whole, where torch copies them by number."""
+    """Set table[rows] = values in place; on a CPU by numpy, which copies rows whole and is faster."""
     if table.device.type == "cpu":
         table.numpy()[rows.numpy()] = values.numpy()
     else:
@@ -148,9 +147,9 @@ def put_rows(table: Tensor, rows: Int[Tensor, " touched"], values: Float[Tensor,
 
 
 def _whole_rows(gradient: Tensor | None) -> tuple[Int[Tensor, " touched"], Float[Tensor, "touched dim"]]:
-    """The rows of a sparse gradient, each once, and their values.
+    """Return the rows of a sparse gradient, each once, and their values.
 
-    Autograd forgets that a gradient was coalesced; rows that ascend show it at a fraction of the cost.
+    Autograd forgets that a gradient was coalesced; ascending rows show it at a fraction of the cost.
     """
     assert gradient is not None, "every tower has a part in every batch"
     rows = gradient._indices()[0]

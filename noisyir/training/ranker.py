@@ -1,4 +1,4 @@
-"""The ranker learns to tell a query's right passage from its negatives (AR2's Eq. 7; its warm-up, too)."""
+"""Training of the ranker to rank a query's positive over its negatives (AR2's Eq. 7 and warm-up)."""
 
 import copy
 import math
@@ -32,7 +32,7 @@ LOSSES: Mapping[str, ListLoss] = {"listwise": ranker_loss, "pointwise": pointwis
 
 
 class RankerLearner(Learner[ListBatch]):
-    """The ranker, descending on the mean loss of lists of 1 + n passages."""
+    """The ranker, minimising the mean loss of lists of 1 + n passages."""
 
     name, fewer = "ranker", "lists_at_once"
 
@@ -58,11 +58,11 @@ class RankerLearner(Learner[ListBatch]):
         self.at_once.fit(ranker, self._probe)
 
     def losses(self, scores: Float[Tensor, "list passage"], batch: ListBatch) -> Float[Tensor, " list"]:
-        """The loss of each list, by the ranker's scores."""
+        """Return the loss of each list from the ranker's scores."""
         return self.loss(scores)
 
     def _probe(self, count: int) -> None:
-        """Pass so many lists of the longest texts through the model and back."""
+        """Pass `count` lists of the longest texts forward and back."""
         query, passage = (
             int(np.argmax(pc.utf8_length(texts).to_numpy())) for texts in (self.lists.queries, self.lists.passages)
         )
@@ -71,10 +71,9 @@ class RankerLearner(Learner[ListBatch]):
             list_scores(self.ranker, self.lists, batch, self.params).sum().backward()  # type: ignore[no-untyped-call]
 
     def descend(self, batch: ListBatch, seed: int) -> dict[str, float]:
-        """The mean loss, and the share of lists whose right passage scores highest.
+        """Compute the mean loss, and the share of lists with the positive on top.
 
-        `lists_at_once` of them pass through the model, and add their gradient, before the next; of several processes
-        each has its own lists.
+        `lists_at_once` lists pass at a time and add their gradient; each of several processes has its own lists.
         """
         while True:
             try:
@@ -104,11 +103,10 @@ class RankerLearner(Learner[ListBatch]):
 
 
 class CorrectedRankerLearner(RankerLearner):
-    """The ranker of AR2 by noisy pair correction (Zhang et al., Findings of EMNLP 2023, Eq. 5 to 9, over lists).
+    """AR2's ranker by noisy pair correction (Zhang et al., Findings of EMNLP 2023, Eq. 5 to 9, over lists).
 
-    The teacher, a moving average of the ranker's weights, ranks every list; the ranker is pulled towards that, and
-    towards the right passage only where nobody doubts it: is_clean * -log p_phi(d | q; D_q) + KL(teacher || ranker).
-    The teacher goes on from round to round.
+    The teacher, a moving average of the ranker's weights, goes on from round to round.  The loss is
+    is_clean * -log p_phi(d | q; D_q) + KL(teacher || ranker).
     """
 
     params: TrainAr2Params
@@ -118,7 +116,7 @@ class CorrectedRankerLearner(RankerLearner):
         self.teacher = teacher_of(self.ranker)
 
     def losses(self, scores: Float[Tensor, "list passage"], batch: ListBatch) -> Float[Tensor, " list"]:
-        """Eq. 9 with a list for the batch's passages."""
+        """Return Eq. 9 with a list as the batch's passages."""
         with torch.no_grad():
             taught = list_scores(self.teacher, self.lists, batch, self.params)
         positive = torch.zeros(len(batch), dtype=torch.int64, device=scores.device)
@@ -127,21 +125,21 @@ class CorrectedRankerLearner(RankerLearner):
         return npc_loss(scores, taught, positive, ignored, trust, weight=1.0, direction="teacher_student")
 
     def after_step(self) -> None:
-        """Let the teacher follow."""
+        """Update the teacher."""
         follow(self.teacher, self.ranker, self.params.teacher_decay)
 
     def optimiser_state(self) -> Tensors:
-        """The optimiser and the teacher: what the next round goes on with."""
+        """Return the optimiser and the teacher, which the next round continues."""
         return {**super().optimiser_state(), "ranker_teacher": dict(self.teacher.named_parameters())}
 
     def load(self, tensors: Tensors, done: int) -> None:
-        """As a plain ranker, with the teacher."""
+        """Load the ranker and the teacher."""
         super().load(tensors, done)
         load_weights(self.teacher, tensors["ranker_teacher"])
 
 
 def list_scores(ranker: Ranker, lists: Lists, batch: ListBatch, params: RankingParams) -> Float[Tensor, "list passage"]:
-    """The ranker's scores of each list's passages, times tau."""
+    """Return the ranker's scores of each list's passages, times tau."""
     if not len(batch):
         return torch.zeros(batch.passages.shape, device=ranker.device)
     queries = lists.queries.take(np.repeat(batch.queries, batch.passages.shape[1])).to_pylist()
@@ -152,7 +150,7 @@ def list_scores(ranker: Ranker, lists: Lists, batch: ListBatch, params: RankingP
 
 
 def warming_up(ranker: Ranker, lists: Lists, params: WarmUpRankerParams, rng: Rng) -> RankerLearner:
-    """The learner of a ranker that learns alone."""
+    """Build the learner of a ranker that trains alone."""
     steps = params.epochs * math.ceil(len(lists) / params.batch_size)
     if params.max_steps is not None:
         steps = min(steps, params.max_steps)
@@ -163,14 +161,14 @@ def warming_up(ranker: Ranker, lists: Lists, params: WarmUpRankerParams, rng: Rn
 
 
 def warm_up(ranker: Ranker, lists: Lists, params: WarmUpRankerParams, context: TrainingContext) -> list[Point]:
-    """Train the ranker in place and return its learning curves.  DataError when the loss is no longer finite."""
+    """Train the ranker in place and return its learning curves."""
     return TrainingRun([warming_up(ranker, lists, params, context.rng)], context).run()
 
 
 def trained_apart(
     start: Ranker, lists: Lists, fold: int, params: WarmUpRankerParams, context: TrainingContext
 ) -> Ranker:
-    """A copy of `start`, trained on lists that leave out the fold which it is to score; it resumes by itself."""
+    """Train a copy of `start` on lists without the fold that it is to score; a killed run resumes."""
     work = context.work / f"fold{fold}"
     work.mkdir(parents=True, exist_ok=True)
     ranker = copy.deepcopy(start)

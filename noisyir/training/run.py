@@ -1,6 +1,6 @@
-"""A training run, told from top to bottom: learners one after the other, their steps, curves and checkpoints.
+"""A training run: learners in turn, their steps, curves and checkpoints.
 
-A run can be killed at any point and continued to the same bits.
+A killed run continues to the same bits.
 """
 
 import math
@@ -12,23 +12,20 @@ from typing import Any
 
 from noisyir.engine.outside_errors import is_from_outside, one_line
 from noisyir.training.batches import Rng
+from noisyir.training.checkpoint import CHECKPOINT, Checkpoint, load_checkpoint, save_checkpoint
 from noisyir.training.distributed import world
-from noisyir.training.learner import CHECKPOINT, Checkpoint, Learner, load_checkpoint, log, save_checkpoint
+from noisyir.training.learner import Learner, log
 
-_POINTS = 400  # of the curve of a step's measure, at most
-
-
-Point = tuple[str, int, float, float]
-"""(name, step, epoch, value) of a learning curve."""
+Point = tuple[str, int, float, float]  # (name, step, epoch, value) of a learning curve
+_POINTS = 400  # of one curve, at most
 
 
 @dataclass(frozen=True)
 class TrainingContext:
-    """A run's surroundings besides data and settings; only `rng` has a part in the result.
+    """Surroundings of a run besides data and settings; only `rng` affects the result.
 
-    rng: a generator for a purpose; work: where the checkpoint lies;
-    progress(done, total, unit) and metric(name, value, step) tell whoever watches; note(name, value) keeps a fact;
-    keep(file) has another machine find a file of `work`.
+    work: Folder of the checkpoint; keep(file): stores a file of `work` for other machines.
+    progress(done, total, unit), metric(name, value, step), note(name, value): reports.
     """
 
     rng: Rng
@@ -41,7 +38,7 @@ class TrainingContext:
 
 
 class TrainingRun:
-    """Learners by turns: each takes all its steps while the others stand still."""
+    """Learners in turn: each takes all its steps before the next."""
 
     def __init__(self, learners: Sequence[Learner[Any]], context: TrainingContext) -> None:
         self.learners, self.context = learners, context
@@ -52,7 +49,7 @@ class TrainingRun:
         self._saved = time.monotonic()
 
     def run(self) -> list[Point]:
-        """Take all steps that are still to be taken, and return the learning curves."""
+        """Take all remaining steps and return the learning curves."""
         self._resume()
         for learner in self.learners:
             learner.meter.restart()
@@ -73,7 +70,7 @@ class TrainingRun:
             learner.meter.restart()
 
     def _end_epoch_if_due(self, learner: Learner[Any]) -> None:
-        """Processes must agree where an epoch or the run ends; then the learner has a look at dev."""
+        """Check that processes agree at the end of an epoch or run, then evaluate on dev."""
         ends_epoch = learner.done % learner.batches.an_epoch == 0
         if ends_epoch or learner.finished:
             world().check_agreement(learner.model.parameters())
@@ -84,7 +81,7 @@ class TrainingRun:
         return sum(learner.until - learner.done for learner in self.learners)
 
     def _record(self, learner: Learner[Any], measured: Mapping[str, float]) -> None:
-        """Add to each curve the mean of the last few steps, so that it has at most a few hundred points."""
+        """Add the mean of the last few steps to each curve, so that a curve has at most a few hundred points."""
         for name, value in measured.items():
             self._recent.setdefault(name, []).append(value)
         window = len(self._recent[next(iter(measured))])
@@ -101,10 +98,8 @@ class TrainingRun:
             self.curves.append((name, learner.done, learner.epoch, value))
             self.context.metric(name, value, learner.done)
 
-    # Resuming -----------------------------------------------------------------------------------------------
-
     def _checkpoint_if_due(self) -> None:
-        """Save the state when the last checkpoint is old enough; of several processes the first one does."""
+        """Save the state, in the first process, if the last checkpoint is old enough."""
         if not world().leads or time.monotonic() - self._saved < self.context.checkpoint_seconds:
             return
         tensors = {name: group for learner in self.learners for name, group in learner.state().items()}
@@ -124,19 +119,18 @@ class TrainingRun:
         self._saved = time.monotonic()
 
     def _resume(self) -> None:
-        """Continue from the checkpoint that a killed run of the same stage and inputs left, if it did.
+        """Continue from a killed run's checkpoint, if there is one.
 
-        It holds nothing of the processes: with another number of them it goes on rightly, but no longer to the same
-        bits.
+        With another number of processes training continues correctly, but not to the same bits.
         """
         world().share_file(self.context.work / CHECKPOINT)
         if (found := load_checkpoint(self.context.work)) is None:
             return
-        before, now = found.progress["processes"], world()
-        if before != now.size:
-            self.context.note("resumed_with_processes", {"before": before, "now": now.size})
-            if now.leads:
-                log.warning("training goes on with %d processes; its checkpoint is of %d", now.size, before)
+        before, here = found.progress["processes"], world()
+        if before != here.size:
+            self.context.note("resumed_with_processes", {"before": before, "now": here.size})
+            if here.leads:
+                log.warning("training goes on with %d processes; its checkpoint is of %d", here.size, before)
         for learner in self.learners:
             learner.load(found.tensors, found.progress["done"][learner.name])
         self.curves = [(name, step, epoch, value) for name, step, epoch, value in found.progress["curves"]]

@@ -7,6 +7,9 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 from noisyir.base.settings import Fraction, LearningRate, Params
 from noisyir.models.settings import LoraParams
 
+ADAPTERS_RATE = 1e-4  # as sentence-transformers and peft advise: five times the rate for whole encoders
+Flagged = Literal["keep", "drop", "soft"]
+
 
 class CcrParams(Params):
     """The contrastive confidence regulariser (Wang et al., AAAI 2024, Eq. 8): loss - beta * mean loss of the pool."""
@@ -16,9 +19,6 @@ class CcrParams(Params):
     )
     from_epoch: NonNegativeInt = Field(0, description="the first epoch, from 0, in which it counts")
     force: bool = Field(False, description="allow beta above 0.01 with dot products, where the loss has no lower bound")
-
-
-ADAPTERS_RATE = 1e-4  # as sentence-transformers and peft advise: five times that of whole encoders
 
 
 class TrainDprParams(Params):
@@ -70,7 +70,7 @@ class TrainDprParams(Params):
     @model_validator(mode="before")
     @classmethod
     def _adapters_learn_faster(cls, values: Any) -> Any:
-        """The rate of adapters, where none is given."""
+        """Set the rate of adapters if none is given."""
         lora = values.get("lora") if isinstance(values, dict) else None
         rank = lora.get("rank") if isinstance(lora, dict) else getattr(lora, "rank", 0)
         return {"learning_rate": ADAPTERS_RATE, **values} if rank else values
@@ -167,9 +167,6 @@ class TrainDistillParams(TrainDprParams):
     """Distillation: the settings of `train` and its own; `hard_negatives` are the other documents of a list."""
 
     distill: DistillParams = DistillParams()
-
-
-Flagged = Literal["keep", "drop", "soft"]
 
 
 class DescentParams(Params):

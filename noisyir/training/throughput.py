@@ -1,7 +1,7 @@
-"""How fast training is: tokens and pairs a second, and the share of a GPU's peak that the model's own arithmetic makes.
+"""Training throughput: tokens and pairs a second, and the model's FLOPs as a share of a GPU's peak.
 
-FLOPs are those that the model needs (Chowdhery et al., 2022, PaLM, appendix B): what gradient caching and gradient
-checkpointing compute twice counts once, and padding, embeddings' look-up, the loss and the optimiser do not count.
+FLOPs are those that the model needs (Chowdhery et al., 2022, PaLM, appendix B): recomputation counts once; padding,
+embedding look-ups, the loss and the optimiser do not count.
 """
 
 import re
@@ -20,8 +20,8 @@ from noisyir.models.static_tower import StaticTower
 from noisyir.models.text_tokenizer import Rows, Tokens
 from noisyir.training.distributed import world
 
-# Dense bf16 tensor-core FLOP/s, without sparsity, by a pattern of the device's name; the first that matches counts.
-# Source: NVIDIA's data sheets of these products; where they print the number with sparsity, half of it.
+# Dense bf16 tensor-core FLOP/s, by a pattern of the device's name; the first match counts.
+# Source: NVIDIA's data sheets, halved if they state it with sparsity.
 _PEAKS = (
     (r"H200 NVL|H100 NVL", 835.5e12),
     (r"H100 PCIe", 756e12),
@@ -37,7 +37,7 @@ _PEAKS = (
 
 @dataclass(frozen=True)
 class TransformerSize:
-    """Sizes that a transformer's arithmetic depends on; weights: parameters but those of the embeddings."""
+    """Sizes that determine a transformer's FLOPs; `weights` excludes the embeddings."""
 
     weights: int
     layers: int
@@ -46,7 +46,7 @@ class TransformerSize:
 
 @dataclass(frozen=True)
 class Work:
-    """Work done; pairs: trained on, lists or questions; tokens: read in training, unpadded; flops: of the models."""
+    """Work done: trained pairs (or lists, questions), unpadded tokens read in training, and the models' FLOPs."""
 
     pairs: int = 0
     tokens: int = 0
@@ -57,10 +57,10 @@ class Work:
 
 
 def transformer_flops(lengths: Int[np.ndarray, " text"], size: TransformerSize, *, backward: bool = True) -> float:
-    """FLOPs of texts of so many tokens: sum over texts of s (6 N + 12 L H s), a third of it forward alone.
+    """FLOPs of texts of these lengths: the sum over texts of s (6 N + 12 L H s), a third of it forward alone.
 
-    2 N a token for the weights' products, 4 L H s for the scores of attention and the sum by them; twice as many
-    backwards.  Source: Kaplan et al., 2020, table 1; Chowdhery et al., 2022, appendix B.
+    2 N a token for the weights' products, 4 L H s for attention, twice as many backwards.
+    Source: Kaplan et al., 2020, table 1; Chowdhery et al., 2022, appendix B.
     """
     tokens, squares = float(lengths.sum()), float((lengths.astype(np.float64) ** 2).sum())
     forward = 2 * size.weights * tokens + 4 * size.layers * size.hidden * squares
@@ -73,14 +73,14 @@ def static_flops(tokens: int, dim: int) -> float:
 
 
 def peak_flops(device: str) -> float | None:
-    """Dense bf16 FLOP/s of a GPU by the name that CUDA gives it; None where not known, or of a part of one (MIG)."""
+    """Dense bf16 FLOP/s of a GPU by its CUDA name; None if unknown or a MIG slice."""
     if "MIG" in device:
         return None
     return next((peak for pattern, peak in _PEAKS if re.search(rf"\b({pattern})\b", device)), None)
 
 
 def transformer_size(model: nn.Module) -> TransformerSize:
-    """The size of a Hugging Face encoder, with whatever head it has."""
+    """Measure a Hugging Face encoder with its head."""
     tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
     embedded = {id(weight) for table in tables for weight in table.parameters()}
     weights = sum(weight.numel() for weight in model.parameters() if id(weight) not in embedded)
@@ -89,7 +89,7 @@ def transformer_size(model: nn.Module) -> TransformerSize:
 
 
 def encoding(encoder: BiEncoder) -> Callable[[Tokens, Tokens], Work]:
-    """The work of one step on queries and passages, forward and backward; a query is a pair."""
+    """Return a function that counts the work of a step on queries and passages, forward and backward."""
     sizes: list[int | TransformerSize] = [
         tower.dim if isinstance(tower, StaticTower) else transformer_size(tower.encoder)
         for tower in (encoder.query_tower, encoder.passage_tower)
@@ -107,17 +107,16 @@ def encoding(encoder: BiEncoder) -> Callable[[Tokens, Tokens], Work]:
 
 
 class Judging(Protocol):
-    """A model that reads two texts together; lengths: tokens of each pair that was read last."""
+    """A model that reads text pairs; `lengths`: tokens of each pair of the last call."""
 
     model: Any
     lengths: Rows
 
 
 def judging(model: Judging) -> Callable[[bool], Work]:
-    """The work of such a model on what it read last, with the backward pass or without.
+    """Return a function that counts the model's last call, over all processes, with or without the backward pass.
 
-    Of several processes it is that of all.  What a ranker only judges for the retriever counts as arithmetic, and not
-    as tokens.
+    Pairs that a ranker only judges for the retriever count as FLOPs but not as tokens.
     """
     size, processes = transformer_size(model.model), world().size  # which have alike to read
 
@@ -129,10 +128,7 @@ def judging(model: Judging) -> Callable[[bool], Work]:
 
 
 class Meter:
-    """Adds up work and the seconds that it took.
-
-    peak: FLOP/s of the device, None where not known; unit: what `pairs` are called.
-    """
+    """Sums work and seconds; `peak` is the device's FLOP/s, if known, and `unit` names the pairs."""
 
     def __init__(self, peak: float | None, unit: str = "pairs", clock: Callable[[], float] = time.monotonic) -> None:
         self.peak, self.unit, self.clock = peak, unit, clock
@@ -142,33 +138,33 @@ class Meter:
 
     @classmethod
     def of(cls, device: torch.device, unit: str = "pairs") -> "Meter":
-        """A meter of a device; of several processes, of all their devices."""
+        """Build a meter of a device, or of all processes' devices."""
         peak = peak_flops(torch.cuda.get_device_name(device)) if device.type == "cuda" else None
         return cls(peak and peak * world().size, unit)
 
     def restart(self) -> None:
-        """Leave out the time since the last work was added: it was no training."""
+        """Exclude the time since the last work: it was no training."""
         self._since = self.clock()
 
     def add(self, work: Work) -> None:
-        """Work that has been done since the last, or since `restart`."""
+        """Add the work done since the last call or `restart`."""
         now = self.clock()
         self._work, self._seconds, self._since = self._work + work, self._seconds + now - self._since, now
 
     def rates(self) -> dict[str, float]:
-        """By metric, since this was last asked."""
+        """Return the rates since the last call, by metric."""
         work, seconds = self._work, self._seconds
         self._all, self._all_seconds = self._all + work, self._all_seconds + seconds
         self._work, self._seconds = Work(), 0.0
         return rates(work, seconds, self.peak, self.unit)
 
     def means(self) -> dict[str, float]:
-        """By metric, over all; for the build's notes."""
+        """Return the rates over all work, by metric."""
         return rates(self._all + self._work, self._all_seconds + self._seconds, self.peak, self.unit)
 
 
 def rates(work: Work, seconds: float, peak: float | None, unit: str = "pairs") -> dict[str, float]:
-    """Pairs and tokens a second, and FLOPs a second as a share of the peak where that is known."""
+    """Return pairs and tokens a second and, if the peak is known, the share of it that is used."""
     seconds = max(seconds, 1e-9)
     found = {f"{unit}_per_second": work.pairs / seconds, "tokens_per_second": work.tokens / seconds}
     return found if peak is None else found | {"flop_utilisation": work.flops / seconds / peak}

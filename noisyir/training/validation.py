@@ -1,4 +1,4 @@
-"""How well a model ranks now: MRR@10 of held-out queries over a pool of passages, exactly scored."""
+"""Validation by MRR@10 of held-out queries over a pool of passages, exactly scored."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +14,6 @@ from noisyir.training.batches import Ragged, Rows
 from noisyir.training.distributed import world
 
 CUTOFF = 10
-
 _QUERIES_AT_ONCE = 256
 _TOKENS_AT_ONCE = 65536  # of texts that are padded
 _TEXTS_AT_ONCE = 4096  # of others
@@ -22,7 +21,7 @@ _TEXTS_AT_ONCE = 4096  # of others
 
 @dataclass(frozen=True)
 class Held:
-    """Held-out queries, the pool they are ranked over, and for each query its relevant rows of the pool."""
+    """Held-out queries, the pool that they are ranked over, and each query's relevant rows of the pool."""
 
     queries: Tokens
     pool: Tokens
@@ -30,7 +29,7 @@ class Held:
 
 
 def dev_mrr(encoder: BiEncoder, held: Held) -> float:
-    """Mean over the queries of 1/rank of the best-placed relevant passage, 0 beyond rank 10."""
+    """Return the mean of `dev_ranks`."""
     ranks, total = dev_ranks(encoder, held), 0.0
     for start in range(0, len(ranks), _QUERIES_AT_ONCE):
         total += float(ranks[start : start + _QUERIES_AT_ONCE].sum())
@@ -39,7 +38,7 @@ def dev_mrr(encoder: BiEncoder, held: Held) -> float:
 
 @torch.no_grad()
 def dev_ranks(encoder: BiEncoder, held: Held) -> Float[Tensor, " query"]:
-    """1/rank of each query's best-placed relevant passage, 0 beyond rank 10."""
+    """Return 1/rank of each query's best-placed relevant passage, 0 beyond rank 10."""
     encoder.eval()
     texts: dict[Side, Tokens] = {"query": held.queries, "passage": held.pool}
     vectors = {side: embed_all(encoder, texts[side], side) for side in SIDES}
@@ -54,9 +53,9 @@ def dev_ranks(encoder: BiEncoder, held: Held) -> Float[Tensor, " query"]:
 def reciprocal_ranks(
     scores: Float[Tensor, "query passage"], relevant: Bool[Tensor, "query passage"]
 ) -> Float[Tensor, " query"]:
-    """1/rank of each query's best relevant passage, 0 beyond rank 10 or where none is relevant.
+    """Return 1/rank of each query's best relevant passage, 0 beyond rank 10 or without one.
 
-    Ties count against the query, so that a model that scores everything alike earns nothing.
+    Ties count against the query, so that a constant score earns nothing.
     """
     best = scores.masked_fill(~relevant, float("-inf")).amax(dim=1, keepdim=True)
     rank = ((scores >= best) & ~relevant).sum(dim=1) + 1
@@ -65,9 +64,9 @@ def reciprocal_ranks(
 
 
 def discounted_gains(reciprocal: Float[np.ndarray, " query"]) -> Float[np.ndarray, " query"]:
-    """nDCG@10 of queries of which 1/rank is known, as if the best-placed relevant passage were the only one.
+    """Return nDCG@10 from 1/rank, as if the best-placed relevant passage were the only one.
 
-    1 / log2(1 + rank), and 0 where 1/rank is: Järvelin and Kekäläinen, TOIS 2002.
+    Source: 1 / log2(1 + rank), Järvelin and Kekäläinen, TOIS 2002.
     """
     with np.errstate(divide="ignore"):  # a rank beyond all is worth nothing
         return 1 / np.log2(1 + 1 / reciprocal)
@@ -82,9 +81,9 @@ def _marked(relevant: Ragged, rows: Rows, scores: Tensor) -> Bool[Tensor, "query
 
 @torch.no_grad()
 def embed_all(encoder: BiEncoder, tokens: Tokens, side: Side) -> Float[Tensor, "text dim"]:
-    """Vectors of many texts, in batches of a bounded number of tokens, padding included.
+    """Embed many texts in batches of a bounded number of tokens, padding included.
 
-    Of several processes each embeds its share, and all have all vectors: all must call it.
+    All processes must call it: each embeds its share and gets all vectors.
     """
     divided = world().divide(tokens.lengths)
     own = divided.tokens(tokens)
@@ -95,7 +94,7 @@ def embed_all(encoder: BiEncoder, tokens: Tokens, side: Side) -> Float[Tensor, "
 
 
 def _batches(tokens: Tokens) -> Iterable[Rows]:
-    """Texts as they come where nothing is padded; else long ones first, so that those of a batch are padded little."""
+    """Batch unpadded texts in order, padded ones by length."""
     if tokens.shares is not None:
         return np.split(np.arange(len(tokens)), range(_TEXTS_AT_ONCE, len(tokens), _TEXTS_AT_ONCE))
     return token_batches(tokens.lengths, _TOKENS_AT_ONCE)

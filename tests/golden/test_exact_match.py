@@ -2,7 +2,7 @@
 
 import pytest
 
-from noisyir.retrieval.measures import best_f1, exact_match, f1, normalised
+from noisyir.retrieval.answer_measures import best_f1, exact_match, f1, normalised
 
 
 @pytest.mark.parametrize(

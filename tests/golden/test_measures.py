@@ -70,10 +70,10 @@ def test_rows_may_come_in_any_order():
 
 @pytest.mark.parametrize("name", ["nDGC@10", "R", "nope", "nDCG@", "RR@10; import os", ""])
 def test_an_unknown_measure_is_named_with_examples(name: str):
-    with refuses(ConfigError, "retrieval.score_measures_not_measure"):
+    with refuses(ConfigError, "retrieval.unknown_measure"):
         parse(name)
 
 
 def test_a_misspelt_measure_gets_a_suggestion():
-    with refuses(ConfigError, "retrieval.score_measures_not_measure"):
+    with refuses(ConfigError, "retrieval.unknown_measure"):
         parse("nDGC@10")

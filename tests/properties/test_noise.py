@@ -49,7 +49,7 @@ def test_a_drawn_document_is_wrong_and_new_to_its_query_or_there_is_none(query, 
     known_array = np.array(sorted(known), np.int64).reshape(-1, 2)
     enough = all(len(wrong(asked)) >= count for asked, count in zip(*np.unique(query, return_counts=True), strict=True))
     if not enough:
-        with refuses(DataError, "corruption.query_no_wrong_document"):
+        with refuses(DataError, "corruption.no_wrong_document"):
             draw_mismatches(to_replace(query, pool, known_array, is_relevant), np.random.default_rng(seed))
         return
     drawn = draw_mismatches(to_replace(query, pool, known_array, is_relevant), np.random.default_rng(seed))
@@ -79,7 +79,7 @@ groups = st.lists(st.integers(-1, 6), max_size=120).map(lambda numbers: np.array
 def test_group_noise_keeps_to_its_groups_and_their_rate_or_says_the_highest_possible(group, rate, group_rate, seed):
     wanted, grouped = round(rate * len(group)), (group >= 0).sum()
     if wanted > round(group_rate * grouped):
-        with refuses(DataError, f"corruption.noise_{'rate_cannot_reached_2' if grouped else 'kind_group_needs'}"):
+        with refuses(DataError, f"corruption.{'rate_too_high_for_groups' if grouped else 'no_sources'}"):
             Group(rate=rate, group_rate=group_rate).choose(group, np.random.default_rng(seed))
         return
     chosen = Group(rate=rate, group_rate=group_rate).choose(group, np.random.default_rng(seed))
@@ -92,7 +92,7 @@ def test_group_noise_keeps_to_its_groups_and_their_rate_or_says_the_highest_poss
 
 def test_the_highest_rate_named_can_be_asked_for():
     group = np.repeat([0, 1, -1], [333, 333, 335])
-    with refuses(DataError, "corruption.noise_rate_cannot_reached_2", sum="666", highest=0.5324):
+    with refuses(DataError, "corruption.rate_too_high_for_groups", sourced="666", highest=0.5324):
         Group(rate=0.6, group_rate=0.8).choose(group, np.random.default_rng(0))
     chosen = Group(rate=0.5324, group_rate=0.8).choose(group, np.random.default_rng(0))
     assert len(chosen) == 533 and (group[chosen] >= 0).all()
@@ -142,7 +142,7 @@ def test_a_neighbour_is_among_the_nearest_that_are_wrong_and_new_or_there_is_non
         return [d for d in by_distance(vectors, own) if (q, d) not in taken and (q + d) % divisor]
 
     if any(len(wrong(q, own)) < query.tolist().count(q) for q, own in pairs):
-        with refuses(DataError, "corruption.query_no_wrong_document"):
+        with refuses(DataError, "corruption.no_wrong_document"):
             draw()
         return
     drawn = draw()

@@ -22,7 +22,7 @@ from noisyir.corruption.kinds.changed_texts import (
     without_words,
 )
 from noisyir.corruption.kinds.other_documents import Absent, Confusable, SameSource, best_first
-from noisyir.corruption.stages.corrupt import named
+from noisyir.corruption.versions import named
 from noisyir.retrieval.analysis import STOP_WORDS
 from tests.refusals import refuses
 from tests.training_pairs import training_pairs
@@ -125,11 +125,11 @@ def test_every_other_document_of_the_source_is_equally_likely(tmp_path):
 
 
 def test_pairs_without_sources_are_told_so(tmp_path):
-    with refuses(DataError, "corruption.noise_kind_same_source"):
+    with refuses(DataError, "corruption.no_sources"):
         SameSource(rate=0.5).spoil(training_pairs([0, 1], [0, 1], ["a", "b"], work=tmp_path))
     alone = training_pairs([0, 1, 2], [0, 1, 2], ["a", "b", "c"], source=[0, 0, 1], work=tmp_path)
     assert SameSource(rate=0.66).spoil(alone).rows.tolist() == [0, 1], "the third is passed over"
-    with refuses(DataError, "corruption.noise_rate_cannot_reached", n_found=2, pairs=3):
+    with refuses(DataError, "corruption.rate_too_high", able=2, pairs=3):
         SameSource(rate=1).spoil(alone)
 
 
@@ -160,7 +160,7 @@ def test_a_query_that_shares_no_word_is_passed_over(tmp_path):
     documents = ["cat dog", "cat bird", "fish", "tree"]
     world = training_pairs(range(4), range(4), documents, questions=["cat", "cat", "wolf", ""], work=tmp_path)
     assert Confusable(rate=0.5).spoil(world).rows.tolist() == [0, 1]
-    with refuses(DataError, "corruption.noise_rate_cannot_reached"):
+    with refuses(DataError, "corruption.rate_too_high"):
         Confusable(rate=0.75).spoil(world)
 
 

@@ -1,6 +1,6 @@
-"""Corruption put in on purpose, a file each: which training pairs become wrong, and which documents they get.
+"""Deliberate corruption, a file a family: which training pairs become wrong, and which documents they get.
 
-No tables: what counts as relevant, and so is never given as a wrong document, is decided by the stage corrupt.
+No tables here: the stage corrupt decides relevance, and so which documents are never wrong.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,12 +26,12 @@ Judge = Callable[[Int[np.ndarray, " draw"], Int[np.ndarray, " draw"]], Bool[np.n
 
 @dataclass(frozen=True)
 class ChosenPairs:
-    """The pairs that become wrong, and the pool that their wrong documents come from: those of the training pairs.
+    """The pairs that become wrong, and the pool of their wrong documents, which the training pairs name.
 
-    query, document: query number and true document number of each chosen pair; documents are numbers below len(texts).
+    query, document: Query number and true document number of each pair; documents index `texts`.
     known: (query, document) numbers of relevant documents.
-    is_relevant(rows, documents): whether, beyond `known`, a document is relevant to the query of that row of `query`.
-    texts: of the pool's documents; vectors: theirs, read when called.
+    is_relevant: Whether a document is relevant, beyond `known`, to the query of a row.
+    texts, vectors: The pool's; vectors are read when called.
     """
 
     query: Int[np.ndarray, " noisy"]
@@ -44,13 +44,11 @@ class ChosenPairs:
 
 @dataclass(frozen=True)
 class PairsToCorrupt(ChosenPairs):
-    """All training pairs, by row, and what may be known of them; what is a function is read when called.
+    """All training pairs, by row, with further knowledge, which functions read when called.
 
-    source: a number for where each pair came from, from 0; -1 where the data does not say.
-    questions: the text of each pair's query.
-    holds_answer(row, text): whether a text holds an answer to that pair's query; never where the data has no answers.
-    is_there(text): whether the collection has a document of these words, however they are spaced.
-    rng: a generator for a purpose.  work: a folder for what has to lie somewhere meanwhile.
+    source: Number of each pair's source, from 0; -1 if unknown.
+    holds_answer(row, text): Whether a text answers the pair's query; never if the data has no answers.
+    is_there(text): Whether the collection has a document with these words, however spaced.
     """
 
     source: Int[np.ndarray, " pair"]
@@ -61,7 +59,7 @@ class PairsToCorrupt(ChosenPairs):
     work: Path
 
     def of(self, rows: Int[np.ndarray, " noisy"]) -> ChosenPairs:
-        """These pairs alone."""
+        """Select these pairs."""
         return ChosenPairs(
             query=self.query[rows],
             document=self.document[rows],
@@ -74,12 +72,10 @@ class PairsToCorrupt(ChosenPairs):
 
 @dataclass(frozen=True)
 class Spoilt:
-    """The corrupted training pairs.
+    """The corrupted training pairs: rows, ascending, with the numbers of their wrong documents.
 
-    rows: of those that are wrong now, ascending; documents: the number of each one's wrong document.
-    texts: where its wrong document is a new one, made of its own: the text of that; then `documents` is empty.
-    leaving: numbers of right documents that leave the collection, where nothing else needs them; None where the kind
-    takes none away.
+    texts: New wrong documents' texts, if they are made of the right ones; then `documents` is empty.
+    leaving: Right documents that leave the collection if nothing else needs them; None if the kind removes none.
     """
 
     rows: Int[np.ndarray, " noisy"]
@@ -91,8 +87,8 @@ class Spoilt:
 class Corruption(Variant):
     """Wrong labels put in on purpose, with the truth kept apart for scoring.
 
-    needs_vectors, needs_queries: whether it looks at the documents' vectors, at the queries' texts.
-    changes_corpus: whether the collection is another one afterwards; else what is made of it serves all seeds.
+    needs_vectors, needs_queries: Whether it reads the documents' vectors, the queries' texts.
+    changes_corpus: Whether the collection changes; otherwise one result serves all seeds.
     """
 
     home: ClassVar[str] = __name__
@@ -106,32 +102,29 @@ class Corruption(Variant):
     rate: Fraction = Field(0.0, description="share of training queries that get another document")
 
     def spoil(self, given: PairsToCorrupt) -> Spoilt:
-        """Exactly round(rate * pairs) wrong pairs: those that `choose` takes, with the documents that `replace` draws.
+        """Corrupt exactly round(rate * pairs) pairs: `choose` takes them, `replace` draws their documents.
 
-        A kind that cannot choose pairs without a look at their texts or documents does both here.
+        A kind that chooses pairs by their texts or documents overrides this.
         """
         rows = self.choose(given.source, given.rng("pairs"))
         return Spoilt(rows, self.replace(given.of(rows), given.rng("documents")))
 
     def choose(self, source: Int[np.ndarray, " pair"], rng: np.random.Generator) -> Int[np.ndarray, " noisy"]:
-        """Ascending row numbers of exactly round(rate * pairs) of the training pairs.
-
-        source: a number for where each pair came from, from 0; -1 where the data does not say.
-        """
+        """Draw ascending rows of exactly round(rate * pairs) pairs, given each pair's source number or -1."""
         return choose_pairs(len(source), self.rate, rng)
 
     def replace(self, chosen: ChosenPairs, rng: np.random.Generator) -> Int[np.ndarray, " noisy"]:
-        """The number of a wrong document for each chosen pair; one query never gets the same document twice."""
+        """Draw a wrong document for each chosen pair; one query never gets the same document twice."""
         raise NotImplementedError
 
 
 def nothing_left(pool: int) -> DataError:
-    """The error where all the pool is relevant to a query."""
-    return DataError("corruption.query_no_wrong_document", pool=pool)
+    """Return the error about a query to which the whole pool is relevant."""
+    return DataError("corruption.no_wrong_document", pool=pool)
 
 
 class Mismatches:
-    """Documents that are wrong for a pair and new to its query, while documents are being drawn."""
+    """Documents that are wrong for a pair and not yet drawn for its query."""
 
     def __init__(self, chosen: ChosenPairs) -> None:
         self._chosen, self._pool = chosen, len(chosen.texts)
@@ -141,17 +134,18 @@ class Mismatches:
         self._taken.update((self._query * self._pool + chosen.document).tolist())
 
     def first(self, row: int, blocks: Iterable[Int[np.ndarray, " block"]], wanted: int) -> list[int]:
-        """The first `wanted` wrong documents, or somewhat more, of these for the pair of this row; fewer if need be."""
+        """Return at least `wanted` wrong documents of these blocks for the row's pair, if there are as many."""
         wrong: list[int] = []
         for block in blocks:
-            free = block[[key not in self._taken for key in (self._query[row] * self._pool + block).tolist()]]
+            keys = (self._query[row] * self._pool + block).tolist()
+            free = block[[key not in self._taken for key in keys]]
             wrong += free[~self._chosen.is_relevant(np.full(len(free), row), free)].tolist()
             if len(wrong) >= wanted:
                 break
         return wrong
 
     def draw(self, row: int, wrong: list[int], depth: int, rng: np.random.Generator) -> int:
-        """One of the first `depth` of these wrong documents, which its query does not get again."""
+        """Draw one of the first `depth` wrong documents, which its query does not get again."""
         drawn = wrong[rng.integers(min(len(wrong), depth))]
         self._taken.add(int(self._query[row] * self._pool + drawn))
         return drawn
@@ -160,10 +154,12 @@ class Mismatches:
 def in_turn(
     noise: Corruption, pairs: int, rng: np.random.Generator, spoilt: Callable[[int], T | None], need: str
 ) -> dict[int, T]:
-    """`spoilt(row)` of exactly round(rate * pairs) pairs, by ascending row: the first that it can spoil.
+    """Spoil exactly round(rate * pairs) pairs: in random order, the first for which `spoilt` gives something.
 
-    They come in a random order, and the next one where it gives None, so that the pairs are a uniform draw of those
-    that can be spoilt.  DataError, with what such a pair needs and the highest rate possible, when they are too few.
+    The pairs, by ascending row, are a uniform draw of the spoilable ones.
+
+    Raises:
+        DataError: If they are too few; names the `need` and the highest possible rate.
     """
     wanted, found = round(noise.rate * pairs), dict[int, T]()
     for row in rng.permutation(pairs).tolist():
@@ -174,11 +170,11 @@ def in_turn(
     if len(found) < wanted:
         highest = np.floor(1e4 * len(found) / pairs) / 1e4
         raise DataError(
-            "corruption.noise_rate_cannot_reached",
+            "corruption.rate_too_high",
             rate=noise.rate,
-            noise=noise.kind,
+            kind=noise.kind,
             need=need,
-            n_found=len(found),
+            able=len(found),
             pairs=pairs,
             highest=highest,
         )

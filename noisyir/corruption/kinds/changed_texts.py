@@ -18,23 +18,32 @@ from noisyir.data.id_texts import text_key
 from noisyir.retrieval.analysis import STOP_WORDS
 
 Rewriter = Callable[[int], Iterator[str]]
+Part = Literal["first", "last", "ends"]
+_PARTS: tuple[Part, ...] = ("first", "last", "ends")
+_ATTEMPTS = 5
+# A number: digits, perhaps with points and commas between them.  A name: words that begin with a capital, with single
+# spaces, hyphens or apostrophes between them, and perhaps initials (J. Smith, U.S. Army).
+_WORD = r"(?:\p{Lu}\. ?)*\p{Lu}\w*"
+_ENTITY = regex.compile(rf"(?P<number>\d+(?:[.,]\d+)*)|(?P<name>\b{_WORD}(?:[ '-]{_WORD})*)")
+_BEGINS_SENTENCE = regex.compile(r"(?:^|[.!?:\n]\s*[\"'(]*)\s*$")
+_CAPITAL_WITHIN = regex.compile(r".+\p{Lu}")
+_BACK = 20  # characters before a name that tell whether it begins a sentence
 
 
 class Rewriting(Corruption):
-    """Pairs whose document is a changed version of the right one, which stays in the collection beside it."""
+    """Pairs with a changed version of the right document, which stays in the collection."""
 
     changes_corpus: ClassVar[bool] = True
     need: ClassVar[str]
 
     def rewriter(self, texts: list[str], rng: np.random.Generator) -> Rewriter:
-        """A maker of versions of the document of a number, the first that is wrong and new being taken."""
+        """Return a function that yields versions of a document; the first wrong and new one is taken."""
         raise NotImplementedError
 
     def spoil(self, given: PairsToCorrupt) -> Spoilt:
-        """Each pair's document becomes a version of its own that is no document yet and holds no answer to the query.
+        """Give each pair a version of its document that is no document yet and holds no answer to the query.
 
-        Pairs of one document may share a version, and those of one query never do.  A pair without such a version is
-        passed over; DataError when too few are left.
+        Pairs of one document may share a version, pairs of one query never do; pairs without a version are skipped.
         """
         versions = self.rewriter(given.texts, given.rng("documents"))
         made: dict[int, int] = {}  # by the version's key, the number of the document that it is made of
@@ -55,12 +64,8 @@ class Rewriting(Corruption):
         return Spoilt(np.array(list(found), np.int64), texts=list(found.values()))
 
 
-Part = Literal["first", "last", "ends"]
-_PARTS: tuple[Part, ...] = ("first", "last", "ends")
-
-
 class HalfAnswer(Rewriting):
-    """Any training pairs, each with a part of its own document."""
+    """Training pairs with a part of their own document."""
 
     kind: Literal["half_answer"] = "half_answer"
     need: ClassVar[str] = "a document of two words at least, and a part of it that holds no answer"
@@ -70,10 +75,9 @@ class HalfAnswer(Rewriting):
     keep: Fraction = Field(0.5, description="share of the document's words in that part")
 
     def rewriter(self, texts: list[str], rng: np.random.Generator) -> Rewriter:
-        """The part asked for; of `random` the three, in a random order.
+        """Yield the wanted part; for `random` the three in random order.
 
-        Source: the mechanism is ours, after StaQC (Yao et al., WWW 2018), whose wrong documents are steps of an answer
-        that do not stand alone.
+        Source: ours, after StaQC (Yao et al., WWW 2018), in which wrong documents are incomplete steps of an answer.
         """
 
         def parts(document: int) -> Iterator[str]:
@@ -84,9 +88,9 @@ class HalfAnswer(Rewriting):
 
 
 def part_of(text: str, part: Part, keep: float) -> str:
-    """The first or last round(keep * n) of the n words of a text, or as many at both ends; spaced as they are.
+    """Return the first or last round(keep * n) of a text's n words, or as many at both ends, spaced unchanged.
 
-    At least one word is kept and one left out: "" where there are not two.
+    At least one word is kept and one left out; "" if there are fewer than two.
     """
     words = [found.span() for found in re.finditer(r"\S+", text)]
     if len(words) < 2:
@@ -102,9 +106,9 @@ def part_of(text: str, part: Part, keep: float) -> str:
 
 
 class Vague(Corruption):
-    """Pairs of vague queries rather than of others, each with any training pair's document.
+    """Pairs of vague queries, each with any training pair's document.
 
-    Such a query scores low, or high, with everything, so that a threshold for all queries takes it for wrong or right.
+    Such a query scores low, or high, with everything, so that a global threshold misjudges it.
     """
 
     kind: Literal["vague"] = "vague"
@@ -115,17 +119,17 @@ class Vague(Corruption):
     power: PositiveFloat = Field(2.0, description="a pair's weight is that length or rarity to minus this power")
 
     def spoil(self, given: PairsToCorrupt) -> Spoilt:
-        """Exactly round(rate * pairs) pairs drawn by weight, and documents uniform over what is wrong for the query."""
+        """Draw exactly round(rate * pairs) pairs by weight, and uniform wrong documents."""
         weights = vagueness(given.questions(), self.by) ** self.power
         rows = draw_by_weight(weights, round(self.rate * len(weights)), given.rng("pairs"))
         return Spoilt(rows, draw_mismatches(given.of(rows), given.rng("documents")))
 
 
 def vagueness(questions: list[str], by: Literal["length", "rarity"]) -> Float[np.ndarray, " query"]:
-    """One over the number of words of each query, or over the mean of ln(1 + N / n) over its words; in (0, inf).
+    """One over each query's number of words, or over the mean of ln(1 + N / n) over its words; in (0, inf).
 
-    n: how many of the N queries have the word (inverse document frequency, Sparck Jones, 1972, of queries).  A query
-    without a word counts as one of one word that all have.
+    n of the N queries have the word (inverse document frequency, Sparck Jones, 1972, of queries).  A query without
+    words counts as one word that all have.
     """
     words = [re.findall(r"\w+", question.lower()) for question in questions]
     if by == "length":
@@ -138,7 +142,7 @@ def vagueness(questions: list[str], by: Literal["length", "rarity"]) -> Float[np
 def draw_by_weight(
     weights: Float[np.ndarray, " pair"], wanted: int, rng: np.random.Generator
 ) -> Int[np.ndarray, " drawn"]:
-    """Ascending row numbers of `wanted` pairs, drawn one after the other, each by its weight among those left.
+    """Draw `wanted` ascending rows without replacement, each by its weight among those left.
 
     Source: Efraimidis and Spirakis, Information Processing Letters 2006: the greatest u^(1 / weight), u uniform.
     """
@@ -146,20 +150,17 @@ def draw_by_weight(
     return np.sort(np.argsort(-keys, kind="stable")[:wanted])
 
 
-_ATTEMPTS = 5
-
-
 class WordsLeftOut(Rewriting):
-    """Any training pairs, each with its own document without some of its words."""
+    """Training pairs with their own document without some of its words."""
 
     kind: Literal["words_left_out"] = "words_left_out"
     need: ClassVar[str] = "a document with content words and others, that holds no answer without some of them"
     share: Fraction = Field(0.5, description="share of the document's content words that is left out")
 
     def rewriter(self, texts: list[str], rng: np.random.Generator) -> Rewriter:
-        """Versions without words that are drawn anew each time.
+        """Yield versions without words that are drawn each time.
 
-        Source: words dropped as in the noise model of Lample et al., ICLR 2018, section 2.3; here content words alone.
+        Source: word dropout as in the noise model of Lample et al., ICLR 2018, section 2.3; here of content words.
         """
 
         def versions(document: int) -> Iterator[str]:
@@ -169,10 +170,10 @@ class WordsLeftOut(Rewriting):
 
 
 def without_words(text: str, share: float, rng: np.random.Generator) -> str:
-    """The text without round(share * n), but at least 1, of its n content words, which are drawn uniformly.
+    """Drop round(share * n), but at least 1, of the n content words of a text, drawn uniformly.
 
-    A content word is a run of letters, digits and _ that is none of Lucene's stop words.  A word goes with the space
-    before it; what is between words stays.  "" where there is no content word.
+    A content word is a run of letters, digits and _ that is no stop word of Lucene's; it goes with the space before
+    it.  "" if there is none.
     """
     words = [found.span(1) for found in re.finditer(r"(\s*\w+)", text) if found[0].strip().lower() not in STOP_WORDS]
     if not words:
@@ -185,17 +186,8 @@ def without_words(text: str, share: float, rng: np.random.Generator) -> str:
     return "".join([*pieces, text[upto:]]).strip()
 
 
-# A number: digits, perhaps with points and commas between them.  A name: words that begin with a capital, with single
-# spaces, hyphens or apostrophes between them, and perhaps initials (J. Smith, U.S. Army).
-_WORD = r"(?:\p{Lu}\. ?)*\p{Lu}\w*"
-_ENTITY = regex.compile(rf"(?P<number>\d+(?:[.,]\d+)*)|(?P<name>\b{_WORD}(?:[ '-]{_WORD})*)")
-_BEGINS_SENTENCE = regex.compile(r"(?:^|[.!?:\n]\s*[\"'(]*)\s*$")
-_CAPITAL_WITHIN = regex.compile(r".+\p{Lu}")
-_BACK = 20  # characters before a name that tell whether it begins a sentence
-
-
 class Entity(NamedTuple):
-    """A name or a number in a text: what it reads, its kind, and from where to where it stands."""
+    """A name or a number in a text, its kind and its span."""
 
     text: str
     kind: str
@@ -204,17 +196,17 @@ class Entity(NamedTuple):
 
 
 class SwappedEntities(Rewriting):
-    """Any training pairs, each with its own document in which names and numbers are those of other documents."""
+    """Training pairs with their own document, in which names and numbers are other documents'."""
 
     kind: Literal["swapped_entities"] = "swapped_entities"
     need: ClassVar[str] = "a document with a name or number, and a version with others that holds no answer"
     share: Fraction = Field(1.0, description="share of the document's distinct names and numbers that is swapped")
 
     def rewriter(self, texts: list[str], rng: np.random.Generator) -> Rewriter:
-        """Versions with entities that are drawn anew each time.
+        """Yield versions with entities that are drawn each time.
 
-        Source: the corpus substitution of Longpre et al. (entity-based knowledge conflicts), EMNLP 2021, by type; the
-        types here are those that a regular expression tells, and all entities change.
+        Source: the corpus substitution of Longpre et al. (entity-based knowledge conflicts), EMNLP 2021, by types
+        that a regular expression finds, with all entities changed.
         """
         entities_of = cache(lambda document: entities(texts[document]))
         stock: dict[str, list[str]] = {}
@@ -234,11 +226,11 @@ class SwappedEntities(Rewriting):
 
 
 def entities(text: str) -> list[Entity]:
-    """The names and numbers of a text, in order, none over another.
+    """Return the names and numbers of a text, in order, without overlaps.
 
-    A name is a run of words with capitals, without stop words at its beginning; one word that begins a sentence is
-    none, for it has its capital anyway, unless it has a second one (`McKinley`, `ValueError`).  Its kind is the
-    number of its words, up to 3; a number's is `year` (1000 to 2099), or the number of its characters, up to 4.
+    A name is a run of capitalised words without leading stop words; a single word that begins a sentence needs a
+    second capital (`McKinley`, `ValueError`).  Its kind is its number of words, up to 3; a number's is `year` (1000
+    to 2099), or its number of characters, up to 4.
     """
     found = []
     for match in _ENTITY.finditer(text):
@@ -256,7 +248,7 @@ def entities(text: str) -> list[Entity]:
 
 
 def _name(run: str, begins_sentence: bool) -> str:
-    """The part of a run of words with capitals that is a name; "" where nothing is."""
+    """Return the part of a run of capitalised words that is a name, or ""."""
     words = run.split(" ")
     name = words[next((n for n, word in enumerate(words) if word.lower() not in STOP_WORDS), len(words)) :]
     lone = begins_sentence and words == name and len(name) == 1 and not _CAPITAL_WITHIN.match(name[0])
@@ -270,9 +262,9 @@ def swapped(
     other: Callable[[Entity, set[str]], str | None],
     rng: np.random.Generator,
 ) -> str:
-    """The text with round(share * n), but at least 1, of its n distinct entities replaced, each by one throughout.
+    """Replace round(share * n), but at least 1, of the n distinct entities of a text, each by one throughout.
 
-    other(entity, own): an entity of the kind that is none of the text's own; None, which leaves it, where none came.
+    `other(entity, own)` draws an entity of the kind that is not the text's own; None leaves it.
     """
     distinct = {entity.text: entity for entity in found}
     own = set(distinct)

@@ -29,23 +29,26 @@ if TYPE_CHECKING:
     from noisyir.retrieval.numpy_bm25 import NumpyBm25
 
 
-_ROUNDS = 30
+_ROUNDS = 30  # of rejection, before the rest is drawn from a list
+_DEPTH = 4  # neighbours looked up for each one wanted, as some turn out relevant
+_TRIES = 30  # draws before a source's documents are listed; nearly every pair is done after two
+_DIGITS = 10  # of ids in the index: numbers of equal length, so that both sort alike
 
 
 class AnyDocument(Corruption):
-    """Any training pairs, each with any training pair's document."""
+    """Training pairs with any training pair's document."""
 
     kind: Literal["uniform"] = "uniform"
 
     def replace(self, chosen: ChosenPairs, rng: np.random.Generator) -> Int[np.ndarray, " noisy"]:
-        """AnyDocument over what is wrong for the query."""
+        """Draw uniformly over the wrong documents for the query."""
         return draw_mismatches(chosen, rng)
 
 
 def draw_mismatches(chosen: ChosenPairs, rng: np.random.Generator) -> Int[np.ndarray, " noisy"]:
-    """For each chosen pair the number of a document of the pool, uniform over those that are wrong for its query.
+    """Draw a document for each pair, uniform over the pool's wrong ones for its query, never one twice.
 
-    One query never gets the same document twice.  DataError when a query has no wrong document left.
+    Raises a DataError about a query without a wrong document.
     Source: Zhang et al. (NPC), Findings of EMNLP 2023, section 4.1, "a random document"; the exclusions are ours.
     """
     pool, query = len(chosen.texts), chosen.query.astype(np.int64)  # query * pool overflows 32 bits
@@ -78,7 +81,7 @@ def _draw_from_rest(
     rng: np.random.Generator,
     judge: Judge,
 ) -> int:
-    """A uniform draw by listing what is left: for queries to which most of the pool is relevant."""
+    """Draw uniformly from a list of the rest, for queries to which most of the pool is relevant."""
     rest = np.setdiff1d(query[row] * pool + np.arange(pool), taken) - query[row] * pool
     rest = rest[~judge(np.full(len(rest), row), rest)]
     if not len(rest):
@@ -86,21 +89,18 @@ def _draw_from_rest(
     return int(rng.choice(rest))
 
 
-_DEPTH = 4  # neighbours looked up for each one asked for, as some turn out relevant
-
-
 class Neighbour(Corruption):
-    """Any training pairs, each with a document near its own."""
+    """Training pairs with a document near their own."""
 
     kind: Literal["neighbour"] = "neighbour"
     needs_vectors: ClassVar[bool] = True
     neighbours: PositiveInt = Field(10, description="drawn among this many nearest documents")
 
     def replace(self, chosen: ChosenPairs, rng: np.random.Generator) -> Int[np.ndarray, " noisy"]:
-        """For each pair a document number, uniform over the `neighbours` nearest its own that are wrong for it.
+        """Draw for each pair uniformly from the `neighbours` nearest documents that are wrong for it.
 
-        Near is a great inner product.  What is never drawn: as in `draw_mismatches`, and the own document.
-        Where fewer wrong documents exist it draws among those; DataError when a query has none left.
+        Near is a great inner product; exclusions are those in `draw_mismatches`, and the own document.  If fewer
+        wrong documents exist, it draws among them.
         """
         document, vectors, mismatches = chosen.document, chosen.vectors(), Mismatches(chosen)
         distinct, place = np.unique(document, return_inverse=True)
@@ -118,10 +118,9 @@ class Neighbour(Corruption):
 def nearest(
     vectors: Float[np.ndarray, "pool dim"], of: Int[np.ndarray, " document"], depth: int
 ) -> Int[np.ndarray, "document depth"]:
-    """Numbers of the documents with the greatest inner product with each of these, best first; exact, by FAISS.
+    """Return the documents with the greatest inner product with each of these, best first; exact, by FAISS.
 
-    A document may be among its own neighbours.  Equal products are in the order of the numbers; where the cut at
-    `depth` goes through equal ones, FAISS chooses among them.
+    A document may be its own neighbour.  Equal products are in the order of numbers, but FAISS chooses at the cut.
     """
     import faiss
 
@@ -135,7 +134,7 @@ def nearest(
 def _outwards(
     ranked: Int[np.ndarray, " depth"], vectors: Float[np.ndarray, "pool dim"], document: int, size: int
 ) -> Iterator[Int[np.ndarray, " block"]]:
-    """The whole pool from the nearest document outwards, in blocks; beyond `ranked` it is searched for when asked."""
+    """Yield the whole pool from the nearest document outwards, in blocks, searching beyond `ranked` on demand."""
     yield from np.split(ranked, range(size, len(ranked), size))
     if len(ranked) < len(vectors):
         everything = nearest(vectors, np.array([document]), len(vectors))[0]
@@ -143,24 +142,19 @@ def _outwards(
         yield from np.split(rest, range(size, len(rest), size))
 
 
-_TRIES = 30  # draws before all that the source has is listed; nearly every pair is done after two
-
-
 class SameSource(Corruption):
-    """Any training pairs that have a source, each with another document of that source."""
+    """Training pairs that have a source, with another document of that source."""
 
     kind: Literal["same_source"] = "same_source"
 
     def spoil(self, given: PairsToCorrupt) -> Spoilt:
-        """Each pair's document is uniform over those that pairs of its source have and that are wrong for it.
+        """Give each pair a uniform draw of the documents that pairs of its source have and that are wrong for it.
 
-        A pair whose source has no wrong document for it is passed over.  DataError when no pair has a source, or when
-        too few have such a document.
-        Source: the mechanism is ours, after what label people find in collected pairs: the right page, the wrong
-        passage of it.
+        Pairs without such a document are skipped.
+        Source: ours, after a frequent fault in collected pairs: the right page, the wrong passage of it.
         """
         if not (given.source >= 0).any():
-            raise DataError("corruption.noise_kind_same_source")
+            raise DataError("corruption.no_sources", noise=self.kind)
         shelf = np.unique(np.stack([given.source, given.document], axis=1), axis=0)
         starts = np.searchsorted(shelf[:, 0], np.arange(shelf[-1, 0] + 2))
         mismatches, rng = Mismatches(given), given.rng("documents")
@@ -181,22 +175,18 @@ class SameSource(Corruption):
         return Spoilt(np.array(list(found), np.int64), np.array(list(found.values()), np.int64))
 
 
-_DIGITS = 10  # ids of the pool's documents in the index: their numbers, of equal length, so that both sort alike
-
-
 class Confusable(Corruption):
-    """Any training pairs, each with a document that BM25 ranks high for its query."""
+    """Training pairs with a document that BM25 ranks high for their query."""
 
     kind: Literal["confusable"] = "confusable"
     needs_queries: ClassVar[bool] = True
     depth: PositiveInt = Field(10, description="drawn among this many best wrong documents by BM25")
 
     def spoil(self, given: PairsToCorrupt) -> Spoilt:
-        """Each pair's document is uniform over the `depth` that BM25 ranks highest of those that are wrong for it.
+        """Give each pair a uniform draw of the `depth` wrong documents that BM25 ranks highest.
 
-        BM25 has Anserini's defaults, over the texts of the training pairs' documents.  A pair whose query shares no
-        word with a wrong document is passed over; DataError when too few are left.
-        Source: the negatives of Karpukhin et al. (DPR), EMNLP 2020, section 3.2, taken for positives.
+        BM25 has Anserini's defaults, over the training pairs' documents; pairs without such a document are skipped.
+        Source: the negatives of Karpukhin et al. (DPR), EMNLP 2020, section 3.2, taken as positives.
         """
         bm25 = _index(given.texts, given.work)
         questions, mismatches, rng = given.questions(), Mismatches(given), given.rng("documents")
@@ -224,7 +214,7 @@ def _index(texts: list[str], work: Path) -> "NumpyBm25":
 
 
 def best_first(bm25: "NumpyBm25", question: str, size: int) -> Iterator[Int[np.ndarray, " block"]]:
-    """The documents that share a word with the question, the best first, in blocks; equal ones by their numbers."""
+    """Yield blocks of documents that share a word with the question, best first, equal ones by number."""
     if (scores := bm25.scores(question)) is None:
         return
     left = np.flatnonzero(scores)
@@ -236,16 +226,15 @@ def best_first(bm25: "NumpyBm25", question: str, size: int) -> Iterator[Int[np.n
 
 
 class Absent(Corruption):
-    """Any documents, all of whose training pairs get another document, while they leave the collection."""
+    """Documents that leave the collection while all their training pairs get another one."""
 
     kind: Literal["absent"] = "absent"
     changes_corpus: ClassVar[bool] = True
 
     def spoil(self, given: PairsToCorrupt) -> Spoilt:
-        """Exactly round(rate * pairs) pairs, those of documents in a random order.
+        """Corrupt exactly round(rate * pairs) pairs, document by document in random order.
 
-        With one pair a document this is any pairs.  The last document may keep some of its pairs, and then it stays.
-        The wrong document is uniform over those that stay and are wrong for the query: DataError when there is none.
+        The last document may keep some pairs, and then stays.  Wrong documents are uniform over those left.
         """
         rows, leaving = self._by_document(given)
 
@@ -260,7 +249,7 @@ class Absent(Corruption):
         return Spoilt(rows, drawn, leaving=np.flatnonzero(leaving))
 
     def _by_document(self, given: PairsToCorrupt) -> tuple[Int[np.ndarray, " noisy"], Bool[np.ndarray, " pool"]]:
-        """The pairs' rows, and which documents have no other."""
+        """Return the pairs' rows, and the documents without other pairs."""
         rng, document, pool = given.rng("pairs"), given.document, len(given.texts)
         place = rng.permutation(pool)
         rows = np.lexsort((rng.random(len(document)), place[document]))[: round(self.rate * len(document))]
@@ -271,32 +260,34 @@ class Absent(Corruption):
 
 
 class Group(Corruption):
-    """Pairs of some sources, each with any training pair's document."""
+    """Pairs of some sources, with any training pair's document."""
 
     kind: Literal["group"] = "group"
     group_rate: Fraction = Field(0.8, description="the share replaced within the noisy groups")
 
     def choose(self, source: Int[np.ndarray, " pair"], rng: np.random.Generator) -> Int[np.ndarray, " noisy"]:
-        """Ascending row numbers of exactly round(rate * pairs) pairs, all of them of sources drawn at random.
+        """Draw ascending rows of exactly round(rate * pairs) pairs, all of randomly drawn sources.
 
-        In each drawn source the share `group_rate` of the pairs is chosen, in the last one what is left to choose.
-        DataError when no pair has a source, or when all the sources together hold too few pairs.
+        Each drawn source has the share `group_rate` of its pairs chosen, the last one the rest.
+
+        Raises:
+            DataError: If no pair has a source, or all sources hold too few pairs.
         """
         wanted = round(self.rate * len(source))
         sizes = np.bincount(source[source >= 0])
         if wanted and not len(sizes):
-            raise DataError("corruption.noise_kind_group_needs")
+            raise DataError("corruption.no_sources", noise=self.kind)
         order = rng.permutation(len(sizes))
         upto = np.cumsum(sizes[order])  # pairs of this source and those before it
         reached = np.rint(self.group_rate * upto).astype(np.int64)
         if wanted and reached[-1] < wanted:
             highest = np.floor(1e4 * reached[-1] / len(source)) / 1e4
             raise DataError(
-                "corruption.noise_rate_cannot_reached_2",
+                "corruption.rate_too_high_for_groups",
                 rate=self.rate,
                 group_rate=self.group_rate,
-                sum=sizes.sum(),
-                n_source=len(source),
+                sourced=sizes.sum(),
+                pairs=len(source),
                 highest=highest,
             )
         quotas = np.diff(np.minimum(reached, wanted), prepend=0)
@@ -308,5 +299,5 @@ class Group(Corruption):
         return np.sort(np.concatenate([np.empty(0, np.int64), *chosen]))
 
     def replace(self, chosen: ChosenPairs, rng: np.random.Generator) -> Int[np.ndarray, " noisy"]:
-        """AnyDocument over what is wrong for the query."""
+        """Draw uniformly over the wrong documents for the query."""
         return draw_mismatches(chosen, rng)

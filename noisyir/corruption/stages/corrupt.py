@@ -1,14 +1,9 @@
 """corrupt: wrong training pairs at a known rate, and the truth about them, which only scoring may read.
 
-Kinds of noise that change the collection make it write that, too; it has the name of ingest's, and takes its place.
-
-hide: relevant documents that no pair names, at a known rate, and the truth about them, which only scoring may read.
-
-The names of its tables are those of ingest: what comes after reads either.
+Kinds that change the collection also write it, under the name of ingest's, which it replaces.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.base.errors import ConfigError, DataError
-from noisyir.corruption.hiding import BY_IDS, Hiding, Labelled
 from noisyir.corruption.kinds import Corruption, Judge, PairsToCorrupt, Spoilt
-from noisyir.data.artifacts import ANSWERS, CLEAN_PAIRS, CORPUS, HIDDEN, NOISE_TRUTH, NOISY_PAIRS, PAIRS, QRELS, QUERIES
+from noisyir.corruption.versions import Versions, changed, named
+from noisyir.data.artifacts import ANSWERS, CLEAN_PAIRS, CORPUS, NOISE_TRUTH, NOISY_PAIRS, PAIRS, QRELS, QUERIES
 from noisyir.data.draws import is_among, positions
 from noisyir.data.id_texts import text_key
 from noisyir.engine.stage import Job, Stage
@@ -29,66 +24,6 @@ if TYPE_CHECKING:
     from noisyir.retrieval.texts import Vectors
 
 
-@dataclass(frozen=True)
-class Versions:
-    """New documents, each made of another: ids of both, no two alike, and the new text."""
-
-    originals: Sequence[str]
-    doc_ids: Sequence[str]
-    texts: Sequence[str]
-
-
-def named(originals: Sequence[str], texts: Sequence[str], kind: str, in_use: Collection[str]) -> Versions:
-    """Versions with ids that follow from the originals': `d7~half_answer1`, the number being the next that is free.
-
-    Equal texts are one version, which has its id from the first of their originals.
-    """
-    first: dict[str, str] = {}
-    for original, text in zip(originals, texts, strict=True):
-        first.setdefault(text, original)
-    used, number, doc_ids = set(in_use), dict.fromkeys(first.values(), 0), []
-    for original in first.values():
-        while (doc_id := f"{original}~{kind}{number[original] + 1}") in used:
-            number[original] += 1
-        used.add(doc_id)
-        doc_ids.append(doc_id)
-    return Versions(list(first.values()), doc_ids, list(first))
-
-
-def changed(documents: Iterable[pa.RecordBatch], leaving: Collection[str], added: Versions) -> Iterator[pa.Table]:
-    """The documents of CORPUS without those of these texts, and the new ones behind them; rows numbered anew.
-
-    The title is the text of one without text.  A new document has its original's title, unless the original has nothing
-    but that.
-    """
-    gone, wanted = pa.array(sorted(leaving), pa.string()), pa.array(sorted(set(added.originals)), pa.string())
-    titles: dict[str, str] = {}
-    rows = 0
-    for batch in documents:
-        originals = batch.filter(pc.is_in(batch["doc_id"], value_set=wanted))
-        for doc_id, title, text in zip(*(originals[name].to_pylist() for name in _TEXTS), strict=True):
-            titles[doc_id] = title if text else ""
-        words = pc.if_else(pc.equal(batch["text"], ""), batch["title"], batch["text"])
-        kept = pa.Table.from_batches([batch.filter(pc.invert(pc.is_in(words, value_set=gone)))])
-        yield _numbered(kept, rows)
-        rows += len(kept)
-    if added.doc_ids:
-        columns = {
-            "doc_id": pa.array(added.doc_ids, pa.string()),
-            "title": pa.array([titles[original] for original in added.originals], pa.string()),
-            "text": pa.array(added.texts, pa.string()),
-        }
-        yield _numbered(pa.table(columns), rows)
-
-
-_TEXTS = ("doc_id", "title", "text")
-
-
-def _numbered(documents: pa.Table, first: int) -> pa.Table:
-    rows = pa.array(first + np.arange(len(documents)), pa.int32())
-    return pa.table({**{name: documents[name] for name in _TEXTS}, "doc_row": rows}).select(list(CORPUS.columns))
-
-
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 Ids = np.ndarray[Any, np.dtype[np.object_]]
 
@@ -96,7 +31,7 @@ _VECTORS_AT_ONCE = 16384
 
 
 class DocumentsById(NamedTuple):
-    """By id, a number for each document, equal where the texts are, and its doc_row; and the text of each number."""
+    """Text number and doc_row by id, and the text of each number; equal texts share a number."""
 
     numbers: dict[str, int]
     rows: dict[str, int]
@@ -106,7 +41,7 @@ class DocumentsById(NamedTuple):
 class PositiveTable(NamedTuple):
     """The training pairs' documents: each pair's id, and its number in a pool of distinct texts.
 
-    pool: the number in `documents` of each text; ids: of the first document that has it.
+    pool, ids: Text number in `documents` and first document id of each text in the pool.
     """
 
     documents: DocumentsById
@@ -117,7 +52,7 @@ class PositiveTable(NamedTuple):
 
 
 class CorpusChanges(NamedTuple):
-    """The corrupted training pairs of `rows`, and the collection: texts that leave it, and new documents."""
+    """The corrupted training pairs of `rows`, the texts that leave the collection, and new documents."""
 
     rows: Rows
     doc_ids: Ids
@@ -127,7 +62,7 @@ class CorpusChanges(NamedTuple):
 
 
 def corrupt(job: Job[Corruption]) -> None:
-    """Give exactly round(rate * n) of the n training pairs a wrong document; other splits stay as they are."""
+    """Give exactly round(rate * n) of the n training pairs a wrong document; other splits stay unchanged."""
     pairs = job.table("pairs")
     training = np.flatnonzero(pc.equal(pairs["split"], "train").to_numpy())
     made = _changes(job, pairs, training) if round(job.params.rate * len(training)) else _NOTHING
@@ -166,11 +101,11 @@ def _with_documents(pairs: pa.Table, rows: Rows, doc_ids: Ids) -> pa.Table:
 
 
 def _changes(job: Job[Corruption], pairs: pa.Table, training: Rows) -> CorpusChanges:
-    """The pairs that the kind of noise makes wrong, with their documents, and what that does to the collection."""
+    """Corrupt the pairs and derive the changes of the collection."""
     relevant = _relevant(job, pairs)
     judged = job.table("qrels").filter(pc.greater(pc.field("relevance"), 0))
     wanted = relevant["doc_id"]
-    if job.params.changes_corpus:  # then it matters what other queries need
+    if job.params.changes_corpus:  # then other queries' needs matter
         wanted = pa.chunked_array([*wanted.chunks, *judged["doc_id"].chunks], pa.string())
     positives = _positives(_documents(job, wanted), pairs["doc_id"].take(training))
     spoilt = job.params.spoil(_training_pairs(job, pairs, training, relevant, positives))
@@ -193,7 +128,7 @@ def _changes(job: Job[Corruption], pairs: pa.Table, training: Rows) -> CorpusCha
 
 
 def _unneeded(positives: PositiveTable, spoilt: Spoilt, needed: set[str]) -> set[int]:
-    """Numbers of the texts that leave: those that the corruption takes away and no document in need has."""
+    """Return the text numbers that leave: taken away by the corruption and needed by no document."""
     assert spoilt.leaving is not None
     numbers = positives.documents.numbers
     stay = {numbers[doc_id] for doc_id in needed if doc_id in numbers}
@@ -210,9 +145,9 @@ def _positives(documents: DocumentsById, doc_ids: pa.ChunkedArray) -> PositiveTa
 def _training_pairs(
     job: Job[Corruption], pairs: pa.Table, training: Rows, relevant: pa.Table, positives: PositiveTable
 ) -> PairsToCorrupt:
-    """The inputs of a corruption.
+    """Build a corruption's inputs.
 
-    Relevant is what the pairs and judgements call so, what has the text of such a document, and what holds an answer.
+    Relevant are documents of pairs and judgements, documents with the text of one, and documents that hold an answer.
     """
     documents, pool = positives.documents, positives.pool
     asked, queries = pairs["query_id"].take(training), pairs["query_id"].unique()
@@ -238,7 +173,7 @@ def _training_pairs(
 
 
 def _relevant(job: Job[Corruption], pairs: pa.Table) -> pa.Table:
-    """(query_id, doc_id) of everything called relevant to the queries that have pairs."""
+    """Return (query_id, doc_id) of everything called relevant to the queries with pairs."""
     qrels = job.table("qrels")
     of_pairs = pc.is_in(qrels["query_id"], value_set=pairs["query_id"].unique())
     judged = qrels.filter(pc.and_(pc.greater(qrels["relevance"], 0), of_pairs))
@@ -247,7 +182,7 @@ def _relevant(job: Job[Corruption], pairs: pa.Table) -> pa.Table:
 
 
 def _documents(job: Job[Corruption], doc_ids: pa.ChunkedArray) -> DocumentsById:
-    """These documents; the title is the text of one without text."""
+    """Read these documents; a document without text has its title as text."""
     wanted = doc_ids.unique()
     number_of_text: dict[str, int] = {}
     documents = DocumentsById({}, {}, [])
@@ -260,9 +195,9 @@ def _documents(job: Job[Corruption], doc_ids: pa.ChunkedArray) -> DocumentsById:
 
 
 def _vectors(job: Job[Corruption], doc_rows: Rows) -> "Vectors":
-    """The vectors of these documents (document, dim), picked from a stream of all."""
+    """Pick these documents' vectors (document, dim) from the stream."""
     if not job.has("doc_vectors"):
-        raise ConfigError("corruption.noise_kind_needs_document", kind=job.params.kind)
+        raise ConfigError("corruption.no_vectors", noise=job.params.kind)
     import faiss
 
     from noisyir.retrieval.texts import vectors_of
@@ -275,11 +210,7 @@ def _vectors(job: Job[Corruption], doc_rows: Rows) -> "Vectors":
         vectors.append(vectors_of(found))
     found_rows = np.concatenate(rows)
     if len(found_rows) < len(doc_rows):
-        raise DataError(
-            "corruption.doc_vectors_lacks_documents",
-            n_doc_rows=len(doc_rows) - len(found_rows),
-            n_doc_rows_2=len(doc_rows),
-        )
+        raise DataError("corruption.missing_vectors", missing=len(doc_rows) - len(found_rows), documents=len(doc_rows))
     order = np.argsort(found_rows)
     return np.concatenate(vectors)[order[np.searchsorted(found_rows, doc_rows, sorter=order)]]
 
@@ -287,7 +218,7 @@ def _vectors(job: Job[Corruption], doc_rows: Rows) -> "Vectors":
 def _answering(
     job: Job[Corruption], query_ids: list[str], texts: list[str]
 ) -> tuple[Judge, Callable[[int, str], bool]]:
-    """Judge documents of the pool, and other texts, by answer match; nothing is relevant where there are no answers."""
+    """Return judges of pool documents, and of other texts, by answer match; without answers nothing is relevant."""
     from noisyir.data.answers import answers_by_query, token_line
 
     lines = answers_by_query(job.table("answers"))
@@ -310,16 +241,15 @@ def _answering(
 
 
 def _questions(job: Job[Corruption], query_ids: pa.ChunkedArray) -> list[str]:
-    """The texts of these queries."""
     if not job.has("queries"):
-        raise ConfigError("corruption.noise_kind_needs_queries", kind=job.params.kind)
+        raise ConfigError("corruption.no_query_texts", noise=job.params.kind)
     queries = job.table("queries")
     found: list[str] = queries["text"].take(pa.array(positions(query_ids, queries["query_id"]))).to_pylist()
     return found
 
 
 def _is_there(job: Job[Corruption]) -> Callable[[str], bool]:
-    """Whether the collection has a text; it is read when first asked."""
+    """Return a test whether the collection has a text; the collection is read at the first call."""
 
     @cache
     def keys() -> "np.ndarray[Any, np.dtype[np.uint64]]":
@@ -330,7 +260,6 @@ def _is_there(job: Job[Corruption]) -> Callable[[str], bool]:
 
 
 def _ids_with(job: Job[Corruption], part: str) -> set[str]:
-    """The ids of documents that hold these characters."""
     ids = (batch["doc_id"] for batch in job.batches("corpus"))
     return {found for some in ids for found in some.filter(pc.match_substring(some, part)).to_pylist()}
 
@@ -351,45 +280,5 @@ CORRUPT = Stage(
     optional_writes={"corpus": CORPUS},
     when=_changes_corpus,
     run=corrupt,
-    seeded=True,
-)
-
-
-def hide(job: Job[Hiding]) -> None:
-    """Take pairs away, or add edited copies of their documents; only training pairs are touched."""
-    pairs = job.table("pairs")
-    numbered = pairs.append_column("row", pa.array(np.arange(len(pairs))))
-    training = numbered.filter(pc.equal(pairs["split"], "train")).sort_by(BY_IDS)
-    given = Labelled(
-        pairs=pairs,
-        training=training,
-        qrels=job.table("qrels") if job.has("qrels") else None,
-        documents=job.rows("corpus"),
-        read=lambda: job.batches("corpus"),
-        rng=job.rng,
-    )
-    found = job.params.hide(given)
-    job.note("hidden", {"mechanism": job.params.kind, **found.counts})
-    job.write("pairs", pairs.take(np.delete(np.arange(len(pairs)), found.pairs)))
-    kinds = pa.array([job.params.kind] * len(found.truth), pa.string())
-    job.write("hidden", found.truth.append_column("kind", kinds))
-    with job.writer("corpus") as out:
-        for batch in job.batches("corpus"):
-            out.append(pa.Table.from_batches([batch]))
-        if len(found.documents):
-            out.append(found.documents)
-
-
-HIDE = Stage(
-    name="hide",
-    version=1,
-    params=Hiding,
-    reads={
-        "corpus": CORPUS.all(),
-        "pairs": PAIRS.all(),
-        "qrels": QRELS.all().or_none(),  # for test pairs, which are judgements alone
-    },
-    writes={"corpus": CORPUS, "pairs": PAIRS, "hidden": HIDDEN},
-    run=hide,
     seeded=True,
 )

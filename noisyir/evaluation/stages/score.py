@@ -12,18 +12,8 @@ from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.evaluation.artifacts import METRICS, TREC
 from noisyir.evaluation.settings import ScoreParams
 from noisyir.retrieval.artifacts import DENSE_RUN
-from noisyir.retrieval.measures import (
-    asked_splits,
-    judged,
-    parse,
-    per_query,
-    query_groups,
-    ranked,
-    ranking,
-    with_means,
-    write_qrels,
-    write_run,
-)
+from noisyir.retrieval.measures import asked_splits, judged, parse, per_query, query_groups, ranked, ranking, with_means
+from noisyir.retrieval.trec import write_qrels, write_run
 
 
 def score(job: Job[ScoreParams]) -> None:

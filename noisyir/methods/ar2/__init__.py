@@ -130,7 +130,7 @@ def _negatives(context: "Context", model: Output, label: str, mining: "Experimen
 def train_ar2(job: Job[TrainAr2Params]) -> None:
     """Train both models; write them, their optimisers for the next round, and how losses and dev MRR@10 went."""
     from noisyir.methods.ar2.rounds import train_round
-    from noisyir.training.learner import load_checkpoint, save_checkpoint
+    from noisyir.training.checkpoint import load_checkpoint, save_checkpoint
 
     encoder, ranker = start_model(job), start_ranker(job)
     material = _material(job, encoder)

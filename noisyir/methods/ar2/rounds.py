@@ -17,9 +17,10 @@ from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.ranker import Ranker
 from noisyir.models.text_tokenizer import Side, Tokens, token_batches
 from noisyir.training.batches import Batch, Rng, Rows
+from noisyir.training.checkpoint import Checkpoint
 from noisyir.training.distributed import world
 from noisyir.training.gradients import BatchGradient
-from noisyir.training.learner import Checkpoint, Learner
+from noisyir.training.learner import Learner
 from noisyir.training.lists import ListBatch, ListBatches, Lists
 from noisyir.training.losses.ar2 import RetrieverLoss, retriever_loss
 from noisyir.training.ranker import CorrectedRankerLearner, RankerLearner, list_scores

@@ -9,7 +9,8 @@ from noisyir.audits.settings import AuditParams
 from noisyir.audits.stages.audit import AUDIT
 from noisyir.audits.stages.audit_negatives import AUDIT_NEGATIVES
 from noisyir.base.errors import ConfigError
-from noisyir.corruption.stages.corrupt import CORRUPT, HIDE
+from noisyir.corruption.stages.corrupt import CORRUPT
+from noisyir.corruption.stages.hide import HIDE
 from noisyir.data.settings import ChunkParams, GivenFileParams, JudgedPairsParams
 from noisyir.data.stages.chunk import CHUNK
 from noisyir.data.stages.ingest import INGEST, JUDGED_PAIRS, WEIGHTS_OF_OTHERS

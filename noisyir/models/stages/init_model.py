@@ -1,4 +1,4 @@
-"""The models that training starts from: existing weights in the experiment's shape, some with a new head."""
+"""init_model, init_ranker: the initial models, from existing weights, some with a new head."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +12,7 @@ from noisyir.models.weights import MINILM, check_minilm, encoder_digest, locate_
 
 
 def init_model(job: Job[InitModelParams]) -> None:
-    """Build the bi-encoder, save it, and note what it is.  DataError when the weights cannot give that shape."""
+    """Build the bi-encoder, save it and note its size."""
     from noisyir.models.bi_encoder import initial_bi_encoder
 
     encoder = initial_bi_encoder(_weights(job, "model.weights"), job.params)
@@ -21,14 +21,14 @@ def init_model(job: Job[InitModelParams]) -> None:
 
 
 def init_ranker(job: Job[InitRankerParams]) -> None:
-    """Build the ranker, save it, and note what is new about it.  DataError when the weights cannot give that shape."""
+    """Build the ranker, save it and note its new weights."""
     from noisyir.models.ranker import initial_ranker
 
     init_with_head(job, initial_ranker, "ranker")
 
 
 def init_with_head(job: Job[Any], initial: Callable[..., tuple[Any, list[str]]], kind: str) -> None:
-    """Build a model with a head, save it, and note what is new about it."""
+    """Build a model with a head, save it and note its new weights."""
     folder = _weights(job, f"{kind}.init.weights")
     model, new = initial(folder, job.params, seed=int(job.rng("head").integers(2**63)))
     _save(job, model, kind)
@@ -36,7 +36,7 @@ def init_with_head(job: Job[Any], initial: Callable[..., tuple[Any, list[str]]],
 
 
 def _weights(job: Job[Any], setting: str) -> Path:
-    """The folder of the weights; DataError when the packaged ones are not as they were published."""
+    """Return the folder of the weights, after a check of the packaged ones."""
     folder = locate_weights(job.params.weights, setting)
     if job.params.weights == MINILM:
         check_minilm(folder)
@@ -49,7 +49,7 @@ def _save(job: Job[Any], model: Any, name: str) -> None:
 
 
 def digest_of_encoder(params: HeadedParams, kind: str) -> str:
-    """The digest of the weights that get the head."""
+    """Digest the weights that get the head."""
     return encoder_digest(params.weights, f"{kind}.init.weights")
 
 

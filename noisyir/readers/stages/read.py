@@ -227,7 +227,7 @@ def _values(
 ) -> pa.Table:
     """The values of a split's questions: measure, query_id, value."""
     from noisyir.data.answers import answer_lines
-    from noisyir.retrieval.measures import best_f1, exact_match
+    from noisyir.retrieval.answer_measures import best_f1, exact_match
 
     usable = [query_id for query_id in asked if answer_lines(aliases.get(query_id, ()))]
     left_out[label] += len(asked) - len(usable)

@@ -1,4 +1,4 @@
-"""bm25_index, bm25: an inverted index of the corpus, and the lexical ranking of each query's best documents."""
+"""bm25_index, bm25: an inverted index of the corpus, and each query's best documents by BM25."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -30,13 +30,13 @@ def bm25_index(job: Job[Bm25IndexParams]) -> None:
 
 
 def engine_is_here(params: Bm25IndexParams) -> None:
-    """MissingPackageError when the engine's package, or a Java new enough for it, is not on this machine."""
+    """Refuse, with a MissingPackageError, an engine without its package or Java on this machine."""
     from noisyir.retrieval.java import find_java
 
     package = {"pyserini": "jnius", "bm25s": "bm25s"}[params.engine]
     if find_spec(package) is None:
         raise MissingPackageError(
-            "retrieval.bm_index_engine_needs", engine=params.engine, package=package, install_hint=install_hint("bm25")
+            "retrieval.no_engine", engine=params.engine, package=package, hint=install_hint("bm25")
         )
     if params.engine == "pyserini":
         find_java()

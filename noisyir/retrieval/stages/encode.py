@@ -1,4 +1,4 @@
-"""encode: a vector for every document and chosen query; encode_new: of a refreshed corpus, where texts are new."""
+"""encode: a vector for every document and chosen query; encode_new: vectors of a refreshed corpus's new texts."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -31,7 +31,7 @@ _VECTORS = {"passage": DOC_VECTORS, "query": QUERY_VECTORS}
 
 
 def encode(job: Job[EncodeParams]) -> None:
-    """Encode in shards: a killed build goes on behind those that are done."""
+    """Encode in shards; a killed build resumes after the finished ones."""
     rows, queries = job.params.shard_rows, _queries(job)
     shards: dict[Side, int] = {"passage": job.batches_in("corpus", rows), "query": -(-queries.num_rows // rows)}
     items = {_name(side, number): (side, number) for side, many in shards.items() for number in range(many)}
@@ -47,24 +47,24 @@ def encode(job: Job[EncodeParams]) -> None:
 
 
 def encode_shards(job: Job[EncodeParams], shards: "Sequence[tuple[Side, int]]") -> Iterator[pa.Table]:
-    """The vectors of some shards, in their order."""
+    """Yield the vectors of some shards, in their order."""
     encoder, in_precision = _encoder(job)
     with in_precision:
         for side, numbers in _runs(shards):
             first = numbers[0]
-            texts = _asked(job, first) if side == "query" else passages_from(job, first)
+            texts = _queries_from(job, first) if side == "query" else passages_from(job, first)
             yield from encoder.encode(islice(texts, len(numbers)), side, _VECTORS[side])
 
 
 def passages_from(job: Job[EncodeParams], first: int) -> "Iterator[VectorShard]":
-    """The corpus in shards, from number `first` on."""
+    """Yield the corpus in shards, from number `first` on."""
     from noisyir.retrieval.encode import passages
 
     return passages(job.batches("corpus", job.params.shard_rows, first))
 
 
 def _runs(shards: "Sequence[tuple[Side, int]]") -> "Iterator[tuple[Side, list[int]]]":
-    """Shards that follow each other, together: their texts are one stream."""
+    """Group consecutive shards, which are read as one stream."""
     for (side, _), run in groupby(enumerate(shards), lambda one: (one[1][0], one[1][1] - one[0])):
         yield side, [number for _, (_, number) in run]
 
@@ -74,7 +74,7 @@ def _name(side: "Side", number: int) -> str:
 
 
 def _encoder(job: Job[EncodeParams]) -> "tuple[ShardEncoder, AbstractContextManager[Any]]":
-    """The encoder, and the precision that it is to be called in."""
+    """Return the encoder, and the precision to call it in."""
     import torch
 
     from noisyir.retrieval.encode import ShardEncoder
@@ -83,7 +83,7 @@ def _encoder(job: Job[EncodeParams]) -> "tuple[ShardEncoder, AbstractContextMana
     torch.set_num_threads(runtime.cpu_threads)
     model, batch_tokens = _model(job.folder("model"), _device(params, runtime), runtime.batch_tokens)
     if (params.dimensions or 0) > model.dim:
-        raise ConfigError("retrieval.encode_dimensions_vectors_set", dimensions=params.dimensions, dim=model.dim)
+        raise ConfigError("retrieval.too_many_dimensions", dimensions=params.dimensions, dim=model.dim)
     cosine = model.similarity == "cosine"
     if params.backend == "torch":
         bf16 = torch.autocast(model.device.type, torch.bfloat16, enabled=params.precision == "bf16")
@@ -94,7 +94,7 @@ def _encoder(job: Job[EncodeParams]) -> "tuple[ShardEncoder, AbstractContextMana
 
 
 def _device(params: EncodeParams, runtime: Runtime) -> str:
-    """The device of torch's model; where another backend computes, the CPU."""
+    """Return the device of torch's model: the CPU if another backend computes."""
     return runtime.device if params.backend == "torch" else "cpu"
 
 
@@ -118,13 +118,12 @@ def _graphs(
 
 
 def _forget() -> None:
-    """Let loaded models go."""
     for loaded in (_model, _graphs):
         loaded.cache_clear()
 
 
 def _first_passages(job: Job[EncodeParams]) -> list[str]:
-    """Those whose activations say in which ranges 8 bits count."""
+    """Return the passages that calibrate 8-bit activations."""
     from noisyir.retrieval.encode import passages
 
     return next(passages(job.batches("corpus", CALIBRATED))).texts
@@ -134,7 +133,7 @@ def _ready(params: EncodeParams) -> None:
     check_backend(params.backend, "encode.backend")
 
 
-def _asked(job: Job[EncodeParams], first: int) -> "Iterator[VectorShard]":
+def _queries_from(job: Job[EncodeParams], first: int) -> "Iterator[VectorShard]":
     from noisyir.retrieval.encode import VectorShard
 
     for batch in _queries(job).combine_chunks().to_batches(job.params.shard_rows)[first:]:
@@ -148,7 +147,7 @@ def _queries(job: Job[EncodeParams]) -> pa.Table:
 
 
 def encode_new(job: Job[EncodeParams]) -> None:
-    """Encode new rows in shards, as `encode` does; then merge them with the earlier vectors."""
+    """Encode new rows in shards like `encode`, then merge them with the earlier vectors."""
     from noisyir.retrieval.encode import merged
 
     new = pc.is_null(job.table("row_origins")["earlier_row"])
@@ -167,7 +166,7 @@ def encode_new(job: Job[EncodeParams]) -> None:
 
 
 def encode_new_shards(job: Job[EncodeParams], numbers: Sequence[int]) -> Iterator[pa.Table]:
-    """The vectors of some shards of new rows."""
+    """Yield the vectors of some shards of new rows."""
     from noisyir.retrieval.encode import passages
 
     encoder, in_precision = _encoder(job)

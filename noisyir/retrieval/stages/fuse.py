@@ -1,7 +1,7 @@
-"""fuse: BM25's run and that of vectors as one, with the weight that dev queries prefer.
+"""fuse: BM25's and vectors' runs as one, with the weight that dev queries prefer.
 
-A dev query itself is ranked by the weight that the dev queries of other groups prefer (cross-fitting), so that what is
-read off dev about the hybrid is not too good by the choice of the weight.
+A dev query is ranked by the weight that other groups' dev queries prefer (cross-fitting), so that dev's values of the
+hybrid are not optimistic.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ from noisyir.retrieval.settings import HybridParams
 
 
 def fuse(job: Job[HybridParams]) -> None:
-    """Write the fused run, and in a row how it came about."""
+    """Write the fused run, and a row that describes the fusion."""
     params, lexical, dense = job.params, job.table("lexical"), job.table("dense")
     weight = Weight(params.weight if params.weight is not None else UNKNOWN_WEIGHT, np.nan, np.nan)
     by_query: dict[str, float] = {}
@@ -41,14 +41,14 @@ def fuse(job: Job[HybridParams]) -> None:
 
 
 def _by_dev(job: Job[HybridParams], lexical: pa.Table, dense: pa.Table) -> tuple[Weight, dict[str, float]] | None:
-    """The weight, and that of each dev query itself; None where none is judged, or one side did not search."""
+    """Return the weight, and each dev query's own; None if no dev query is judged or one side did not search."""
     queries = job.table("queries")
     judgements = judged(job.table("qrels"), queries.filter(pc.equal(queries["split"], "dev"))["query_id"].to_pylist())
     if not judgements or not all(searched_for(run, judgements) for run in (lexical, dense)):
         return None
-    asked = pa.array(judgements, pa.string())
-    found = candidates_of(*(run.filter(pc.is_in(run["query_id"], asked)) for run in (lexical, dense)))
-    # judgements are in the order of ids, as candidates are; a query that nothing was found for has no rows
+    query_ids = pa.array(judgements, pa.string())
+    found = candidates_of(*(run.filter(pc.is_in(run["query_id"], query_ids)) for run in (lexical, dense)))
+    # judgements and candidates are in the order of ids; a query without candidates has no rows
     numbers = {query_id: number for number, query_id in enumerate(judgements)}
     pairs = list(zip(found.query_ids.to_pylist(), found.doc_ids.to_pylist(), strict=True))
     relevance = np.array([judgements[query_id].get(doc_id, 0) for query_id, doc_id in pairs], np.float64)

@@ -1,4 +1,4 @@
-"""index, extend_index: the documents' vectors as an index, FAISS's or our own, and that of a refreshed corpus."""
+"""index, extend_index: FAISS's or our own index of the documents' vectors, and a refreshed corpus's."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ P = TypeVar("P", bound=IndexParams)
 
 
 class Piece(NamedTuple):
-    """Vectors of which codes are made: where the trained index lies, and so many batches of so many from one on."""
+    """Vectors to code: the trained index, and `batches` batches of `rows` rows from batch `first` on."""
 
     trained: str
     rows: int
@@ -49,7 +49,7 @@ def build(job: Job[P]) -> None:
 
 
 def _build(job: Job[P], read: Callable[[], Iterable[pa.RecordBatch]], rows: int, folder: Path) -> None:
-    """The index of so many vectors, which are read twice where it is trained."""
+    """Index the vectors, which are read twice if it is trained."""
     if job.params.engine == "torch":
         from noisyir.retrieval.exact import build_exact
 
@@ -75,18 +75,18 @@ def _trained(job: Job[P], read: Callable[[], Iterable[pa.RecordBatch]], rows: in
 
 
 def _has_pieces(job: Job[P], batch: pa.RecordBatch) -> bool:
-    """Whether the index is made of codes, and no GPU is here that makes them faster than pieces could."""
+    """Whether the index is made of codes, and no GPU here makes them faster than pieces."""
     from noisyir.retrieval.index import uses_gpu
+    from noisyir.retrieval.inverted_lists import can_be_coded
     from noisyir.retrieval.texts import vectors_of
-    from noisyir.retrieval.vector_search import can_be_coded
 
     return not uses_gpu(job.runtime.device) and can_be_coded(job.params.factory, vectors_of(batch).shape[1])
 
 
 def _build_in_pieces(job: Job[P], rows: int, folder: Path) -> None:
-    """Train; make the vectors' codes, piece by piece; put them together.  A killed build goes on behind its pieces."""
+    """Train, code the vectors in pieces and join the codes; a killed build resumes after its pieces."""
     from noisyir.retrieval.index import save_index
-    from noisyir.retrieval.vector_search import put_together, unpacked
+    from noisyir.retrieval.inverted_lists import put_together, unpacked
 
     (trained,) = job.spread(train_lists, {"trained": None}, total=1, unit="indexes")
     firsts = range(0, job.batches_in("doc_vectors", _VECTORS_AT_ONCE), _BATCHES_A_PIECE)
@@ -96,19 +96,19 @@ def _build_in_pieces(job: Job[P], rows: int, folder: Path) -> None:
 
 
 def train_lists(job: Job[P], _: Sequence[None]) -> Iterator[pa.Table]:
-    """The trained index, without vectors."""
+    """Yield the trained index without vectors."""
     from noisyir.retrieval.index import on_cpu
-    from noisyir.retrieval.vector_search import packed
+    from noisyir.retrieval.inverted_lists import packed
 
     index = _trained(job, lambda: job.batches("doc_vectors", _VECTORS_AT_ONCE), job.rows("doc_vectors"))
     yield packed(on_cpu(index))
 
 
 def code_vectors(job: Job[P], pieces: Sequence[Piece]) -> Iterator[pa.Table]:
-    """The codes of some pieces, in their order."""
+    """Yield the codes of some pieces, in their order."""
     import faiss
 
-    from noisyir.retrieval.vector_search import coded, unpacked
+    from noisyir.retrieval.inverted_lists import coded, unpacked
 
     faiss.omp_set_num_threads(job.runtime.cpu_threads)
     index = unpacked(job.shards.fetch(pieces[0].trained))
@@ -118,7 +118,7 @@ def code_vectors(job: Job[P], pieces: Sequence[Piece]) -> Iterator[pa.Table]:
 
 
 def extend(job: Job[ExtendIndexParams]) -> None:
-    """Add the new vectors to a copy; where an earlier row changed, or when asked to, build from all vectors."""
+    """Add the new vectors to a copy; rebuild if an earlier row changed or `rebuild` is set."""
     from noisyir.retrieval.index import ROWS_A_PART
 
     origins = job.table("row_origins")
@@ -144,7 +144,7 @@ def extend(job: Job[ExtendIndexParams]) -> None:
 
 
 def _behind(job: Job[ExtendIndexParams], first: int) -> Iterator[pa.RecordBatch]:
-    """The vectors from row `first` on."""
+    """Yield the vectors from row `first` on."""
     for batch in job.batches("doc_vectors", _VECTORS_AT_ONCE):
         if first < batch.num_rows:
             yield batch.slice(first)

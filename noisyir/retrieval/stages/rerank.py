@@ -1,4 +1,4 @@
-"""rerank: a run whose best documents are ranked anew by the ranker."""
+"""rerank: a run with its best documents ranked again by the ranker."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 Rows = npt.NDArray[np.int64]
 
 _PAIRS_AT_ONCE = 16384  # sorted by length and read together
-_GAP = 1e-3  # between the lowest score of the ranker's and the highest below
+_GAP = 1e-3  # between the ranker's lowest score and the highest one below
 
 
 def rerank(job: Job[RerankParams]) -> None:
-    """Score the first `depth` documents of every query again, and put them in order; those below keep theirs."""
+    """Score the first `depth` documents of every query again and sort them; the others keep their order."""
     run, query, place = _ordered(job)
     read = place < job.params.depth
     pairs = int(read.sum())
@@ -47,7 +47,7 @@ def rerank(job: Job[RerankParams]) -> None:
 
 
 def rerank_shards(job: Job[RerankParams], blocks: Sequence[Block]) -> Iterator[pa.Table]:
-    """The ranker's logits of some blocks of pairs: a column `logit`."""
+    """Yield the ranker's logits of some blocks of pairs, in a column `logit`."""
     import torch
 
     from noisyir.models.cross_encoder import load_cross_encoder
@@ -67,7 +67,7 @@ def rerank_shards(job: Job[RerankParams], blocks: Sequence[Block]) -> Iterator[p
 
 
 def _ordered(job: Job[RerankParams]) -> tuple[pa.Table, Rows, Rows]:
-    """The run by query and rank, and of each row its query's number and its place."""
+    """Return the run by query and rank, and each row's query number and place."""
     from noisyir.retrieval.texts import places
 
     run = job.table("run").sort_by([("query_id", "ascending"), ("rank", "ascending")]).combine_chunks()
@@ -75,10 +75,7 @@ def _ordered(job: Job[RerankParams]) -> tuple[pa.Table, Rows, Rows]:
 
 
 def lowered(scores: npt.NDArray[np.float64], query: Rows, place: Rows, depth: int) -> npt.NDArray[np.float64]:
-    """The scores, by query and place, those from place `depth` on shifted to lie just below all before.
-
-    Within a query the shift is one for all, so that differences stay.
-    """
+    """Shift the scores from place `depth` on to just below all before, by one shift a query."""
     lowest = np.full(int(query.max(initial=-1)) + 1, np.inf)
     np.minimum.at(lowest, query[place < depth], scores[place < depth])
     first = np.zeros_like(lowest)
@@ -87,18 +84,18 @@ def lowered(scores: npt.NDArray[np.float64], query: Rows, place: Rows, depth: in
 
 
 def _texts(job: Job[RerankParams], rows: pa.Table) -> "TextPairs":
-    """The texts of each row, as the ranker reads them; each is held once.  DataError for ids without a text."""
+    """Return the texts of each row as the ranker reads them; refuse ids without a text."""
     from noisyir.models.cross_encoder import TextPairs
     from noisyir.retrieval.texts import passages_of
 
     queries = job.table("queries")
-    asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
-    read = passages_of(job.batches("corpus"), rows["doc_id"])
+    questions = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
+    passages = passages_of(job.batches("corpus"), rows["doc_id"])
     query_ids, doc_ids = rows["query_id"].to_pylist(), rows["doc_id"].to_pylist()
-    for kind, ids, known in (("queries", query_ids, asked), ("documents", doc_ids, read)):
+    for kind, ids, known in (("queries", query_ids, questions), ("documents", doc_ids, passages)):
         if unknown := [one for one in ids if one not in known]:
-            raise DataError("retrieval.rows_run_name_unknown", n_unknown=len(unknown), kind=kind, unknown=unknown[0])
-    return TextPairs([asked[one] for one in query_ids], [read[one] for one in doc_ids])
+            raise DataError("retrieval.unknown_ids_in_run", rows=len(unknown), of=kind, example=unknown[0])
+    return TextPairs([questions[one] for one in query_ids], [passages[one] for one in doc_ids])
 
 
 RERANK = Stage(

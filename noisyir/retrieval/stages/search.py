@@ -1,4 +1,4 @@
-"""search: the dense ranking of each encoded query's best documents."""
+"""search, best_passages, random_run, run_of_others: runs by vectors, by best passages, at random, and given ones."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 
 
 _QUERIES_AT_ONCE = 4096  # as many as FAISS multiplies at once
+_ROWS_AT_ONCE = 1_000_000
+_IDS = (("query_id", "queries"), ("doc_id", "corpus"))
 
 
 class SearchShard(NamedTuple):
-    """A batch of so many queries, by its number, and a part of the index: its folder, and the row that is its first."""
+    """Batch number `batch` of `queries` queries, and a part of the index: its folder and first row."""
 
     queries: int
     batch: int
@@ -42,7 +44,7 @@ class SearchShard(NamedTuple):
 
 
 def dense_search(job: Job[SearchParams]) -> None:
-    """Search each part of the index for every batch of queries, and merge what was found."""
+    """Search each part of the index for every batch of queries, and merge the hits."""
     from noisyir.retrieval.index import parts_of
     from noisyir.retrieval.vector_search import hits, ids_by_row, merged
 
@@ -52,7 +54,7 @@ def dense_search(job: Job[SearchParams]) -> None:
         for batch in range(job.batches_in("query_vectors", _QUERIES_AT_ONCE))
         for part in range(len(parts))
     }
-    # of an exact search, each part of the index has so many hits for each query
+    # a part of an exact index has as many hits for each query
     found = job.spread(search_shards, shards, total=job.rows("query_vectors") * len(parts), unit="queries")
     doc_ids = ids_by_row(job.table("corpus"))
     with job.writer("dense_run") as out:
@@ -64,11 +66,11 @@ def dense_search(job: Job[SearchParams]) -> None:
 
 
 def search_shards(job: Job[SearchParams], shards: Sequence[SearchShard]) -> Iterator[pa.Table]:
-    """Finds of some parts for some batches: a row for each query, with the scores and rows of its best documents."""
+    """Yield for some batches and parts a row a query, with the scores and rows of its best documents."""
     from noisyir.retrieval.texts import vectors_of
     from noisyir.retrieval.vector_search import best, open_vectors
 
-    @lru_cache(maxsize=1)  # its file is mapped, and a process maps no more than one
+    @lru_cache(maxsize=1)  # its file is mapped, one at a time
     def opened(part: str) -> "Index":
         return open_vectors(
             job.folder("index", part), probes=job.params.probes, breadth=job.params.breadth,
@@ -76,17 +78,16 @@ def search_shards(job: Job[SearchParams], shards: Sequence[SearchShard]) -> Iter
         )  # fmt: skip
 
     @lru_cache(maxsize=1)  # shards of one batch follow each other
-    def asked(queries: int, batch: int) -> "Vectors":
+    def vectors(queries: int, batch: int) -> "Vectors":
         return vectors_of(next(job.batches("query_vectors", queries, batch)))
 
     for shard in shards:
-        scores, rows = best(opened(shard.part), asked(shard.queries, shard.batch), job.params.top_k)
+        scores, rows = best(opened(shard.part), vectors(shard.queries, shard.batch), job.params.top_k)
         rows = np.where(rows < 0, rows, rows + shard.first)
         yield pa.table({"score": listed(scores), "doc_row": listed(rows, pa.int64())})
 
 
 def _arrays(shard: Path) -> "tuple[Vectors, Rows]":
-    """The scores and rows of a shard (query, hit)."""
     table = pq.read_table(shard).combine_chunks()
     scores, rows = (np.asarray(pc.list_flatten(table[name])).reshape(len(table), -1) for name in table.column_names)
     return scores, rows
@@ -104,14 +105,14 @@ SEARCH = Stage(
 
 
 def best_passages(job: Job[BestPassagesParams]) -> None:
-    """Write the documents in the order of their best passages (MaxP: Dai and Callan, SIGIR 2019, section 3)."""
+    """Rank documents by their best passages (MaxP: Dai and Callan, SIGIR 2019, section 3)."""
     run, passages = job.table("run"), job.table("passages")
     documents = aligned(run, passages, ["doc_id"])["document"]
     job.write("dense_run", by_document(run, documents, job.params.top_k))
 
 
 def by_document(run: pa.Table, documents: pa.Array | pa.ChunkedArray, top_k: int) -> pa.Table:
-    """The run (query_id, doc_id, rank, score) of passages, which are of these documents, with each document once."""
+    """Replace passages in a run (query_id, doc_id, rank, score) by their documents, each document once."""
     run = run.set_column(run.column_names.index("doc_id"), "doc_id", documents)
     run = run.sort_by([("query_id", "ascending"), ("rank", "ascending")])
     numbered = run.append_column("row", pa.array(np.arange(run.num_rows)))
@@ -134,28 +135,25 @@ BEST_PASSAGES = Stage(
 )
 
 
-_ROWS_AT_ONCE = 1_000_000
-
-
 def random_run(job: Job[RandomRunParams]) -> None:
     """Draw uniformly without replacement; the rank is the place in the draw, the score always 0."""
     documents = _in_order(job.table("corpus")["doc_id"])
     queries = job.table("queries")
-    asked = _in_order(queries.filter(pc.equal(queries["split"], "train"))["query_id"])
+    query_ids = _in_order(queries.filter(pc.equal(queries["split"], "train"))["query_id"])
     depth, rng = min(job.params.top_k, len(documents)), job.rng("documents")
     with job.writer("random_run") as out:
         step = max(1, _ROWS_AT_ONCE // depth)
-        for start in range(0, len(asked), step):
-            some = asked.slice(start, step)
+        for start in range(0, len(query_ids), step):
+            some = query_ids.slice(start, step)
             drawn = [rng.choice(len(documents), depth, replace=False) for _ in range(len(some))]
             scores = np.zeros(len(some) * depth, np.float32)
             hits = Hits(np.full(len(some), depth), documents.take(np.concatenate(drawn)), scores)
             out.append(run_table(some, hits))
-            job.progress(start + len(some), len(asked), "queries")
+            job.progress(start + len(some), len(query_ids), "queries")
 
 
 def _in_order(ids: pa.ChunkedArray) -> pa.Array:
-    """The ids sorted, so that the draw depends on what there is and not on how it comes."""
+    """Sort the ids, so that the draw does not depend on their order."""
     return ids.take(pc.sort_indices(ids)).combine_chunks()
 
 
@@ -171,7 +169,11 @@ RANDOM_RUN = Stage(
 
 
 def run_of_others(job: Job[GivenFileParams]) -> None:
-    """Write a TREC run, best score first; equal scores stand by document id.  DataError for unknown ids, odd scores."""
+    """Write a TREC run, best score first, equal scores by document id.
+
+    Raises:
+        DataError: If a line is malformed, an id unknown or a score not finite.
+    """
     path = Path(job.params.path or "")
     known = {name: {*job.table(table)[name].to_pylist()} for name, table in _IDS}
     found: dict[str, dict[str, float]] = {}
@@ -181,17 +183,17 @@ def run_of_others(job: Job[GivenFileParams]) -> None:
             continue
         layout = layout or layout_of_run(fields)
         if layout is None:
-            raise DataError("retrieval.line_no_line_trec", path=path, number=number)
+            raise DataError("retrieval.not_a_trec_line", path=path, number=number)
         try:
             query_id, doc_id, said, _ = layout(fields)
             score = float(said)
         except (IndexError, ValueError) as error:
-            raise DataError("retrieval.line_not_lines_before", path=path, number=number) from error
+            raise DataError("retrieval.mixed_trec_lines", path=path, number=number) from error
         for name, given in (("query_id", query_id), ("doc_id", doc_id)):
             if given not in known[name]:
-                raise DataError("retrieval.line_set_no_score", path=path, number=number, name=name, given=given)
+                raise DataError("retrieval.unknown_id_in_line", path=path, number=number, name=name, id=given)
         if not np.isfinite(score):
-            raise DataError("retrieval.line_no_score_rank", path=path, number=number, said=said)
+            raise DataError("retrieval.bad_score", path=path, number=number, score=said)
         found.setdefault(query_id, {}).setdefault(doc_id, score)
     ranked = {query: sorted(hits.items(), key=lambda hit: (-hit[1], hit[0])) for query, hits in found.items()}
     flat = [hit for hits in ranked.values() for hit in hits]
@@ -202,7 +204,6 @@ def run_of_others(job: Job[GivenFileParams]) -> None:
     job.write("dense_run", run_table(pa.array(list(ranked), pa.string()), hits))
 
 
-_IDS = (("query_id", "queries"), ("doc_id", "corpus"))
 RUN_OF_OTHERS = Stage(
     name="run_of_others",
     version=1,

@@ -1,9 +1,7 @@
 """The losses of AR2, the adversarial retriever and ranker (Zhang et al., ICLR 2022, Eq. 5 to 14).
 
-Every query has a list of passages: the right one in column 0, then its negatives.  The ranker learns to tell it from
-them; the retriever learns to find negatives that the ranker takes for right, and to rank as the ranker does.
-
-`variant`: "paper", or "code", the official code, which departs from Eq. 9 in four ways (docs/understand/ar2.md).
+Column 0 of a query's list is the positive, then come negatives.  Variant "code", the official code, departs from Eq. 9
+in four ways (docs/understand/ar2.md).
 """
 
 from typing import Literal, NamedTuple
@@ -14,12 +12,11 @@ from torch import Tensor
 from torch.nn import functional
 
 Variant = Literal["paper", "code"]
-
-_EPS = 1e-7  # what the code adds to a probability before the logarithm
+_EPS = 1e-7  # which the code adds to a probability before the logarithm
 
 
 class RetrieverLoss(NamedTuple):
-    """The retriever's loss, and its two parts as they are, without gradient; scalars."""
+    """The retriever's loss and its two unweighted parts without gradient; scalars."""
 
     total: Float[Tensor, ""]
     adversarial: Float[Tensor, ""]
@@ -27,15 +24,12 @@ class RetrieverLoss(NamedTuple):
 
 
 def ranker_loss(ranker: Float[Tensor, "query passage"]) -> Float[Tensor, " query"]:
-    """-log p_phi(d | q; D_q), in nats: what the ranker minimises, the adversarial game's value negated (Eq. 5 to 7).
-
-    ranker: its scores, times tau.
-    """
+    """-log p_phi(d | q; D_q), in nats, of the ranker's scores times tau (Eq. 5 to 7, negated)."""
     return -ranker.float().log_softmax(dim=1)[:, 0]
 
 
 def rewards(ranker: Float[Tensor, "query passage"]) -> Float[Tensor, "query negative"]:
-    """Log p_phi(d | q; {d, d_i}) of each negative d_i, at most 0: the nearer to 0, the easier it is for the ranker.
+    """Log p_phi(d | q; {d, d_i}) of each negative d_i, at most 0; near 0 if it is easy for the ranker.
 
     Each is an upper bound of Eq. 8's log p_phi(d | q; D_q), as fewer passages compete; so is every mean of them.
     """
@@ -46,7 +40,7 @@ def rewards(ranker: Float[Tensor, "query passage"]) -> Float[Tensor, "query nega
 def adversarial(
     retriever: Float[Tensor, "query passage"], ranker: Float[Tensor, "query passage"]
 ) -> Float[Tensor, " query"]:
-    """The expected reward of a negative that the retriever draws (Eq. 9).  The ranker's scores get no gradient.
+    """Expected reward of a negative that the retriever draws (Eq. 9), without gradient to the ranker.
 
     The retriever's distribution is its softmax over the negatives alone; the gradient is Eq. 10.
     """
@@ -57,9 +51,9 @@ def adversarial(
 def distillation(
     retriever: Float[Tensor, "query passage"], ranker: Float[Tensor, "query passage"]
 ) -> Float[Tensor, " query"]:
-    """H(p_phi, p_theta) over the list, its positive included, in nats (Eq. 12); the ranker's scores get no gradient.
+    """H(p_phi, p_theta) over the whole list, in nats (Eq. 12), without gradient to the ranker.
 
-    It is KL(p_phi || p_theta) plus the entropy of p_phi, in which the retriever has no part.
+    It is KL(p_phi || p_theta) plus the entropy of p_phi, a constant for the retriever.
     """
     return -(ranker.detach().float().softmax(dim=1) * retriever.float().log_softmax(dim=1)).sum(dim=1)
 
@@ -72,11 +66,10 @@ def retriever_loss(
     variant: Variant = "paper",
     is_clean: Bool[Tensor, " query"] | None = None,
 ) -> RetrieverLoss:
-    """adv_lambda * adversarial + (1 - adv_lambda) * distillation of a batch of lists; scores are scaled already.
+    """adv_lambda * adversarial + (1 - adv_lambda) * distillation of a batch of lists with scaled scores.
 
-    paper: both are means over the queries.  code: the first is a sum over them.
-    is_clean: lists whose right passage is doubted are no game, for rewards are measured against it: their adversarial
-    loss is 0.  The distillation holds for them, too.
+    The adversarial part is a mean over queries in "paper", a sum in "code"; it is 0 for lists that are not `is_clean`,
+    because rewards are measured against their positive.
     """
     if variant == "paper":
         game, distil = adversarial(retriever, ranker), distillation(retriever, ranker)

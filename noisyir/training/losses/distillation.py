@@ -1,12 +1,11 @@
 """The losses of distillation: a retriever learns a teacher's scores of a query's list of documents.
 
-Scores and temperatures are in one unit, each side in its own: a softmax is of score / temperature.  `listed` marks the
-places of a list that hold a document which the teacher scored; the others count neither for nor against it.  A list's
-loss is 0 where fewer than two are listed, for one document has no order.
+Scores and temperatures share a unit on each side: a softmax is of score / temperature.  `listed` marks documents that
+the teacher scored; others do not count.  A list's loss is 0 if fewer than two are listed.
 
-Conventions differ: Tevatron's loss is the mean of `listwise_kl` over lists, sentence-transformers' DistillKLDivLoss is
-that times the student's temperature squared, FlagEmbedding's is that plus the entropy of the teacher's softmax, in
-which the student has no part (docs/how-to/teachers.md).
+Conventions differ (docs/how-to/teachers.md): Tevatron's loss is the mean of `listwise_kl` over lists,
+sentence-transformers' DistillKLDivLoss is that times the student's temperature squared, FlagEmbedding's is that plus
+the entropy of the teacher's softmax, a constant for the student.
 """
 
 import numpy as np
@@ -26,7 +25,7 @@ def listwise_kl(
     student_temperature: float = 1.0,
     teacher_temperature: float = 1.0,
 ) -> Float[Tensor, " query"]:
-    """KL(teacher || student) of each query's list, in nats; the teacher's scores get no gradient.
+    """KL(teacher || student) of each query's list, in nats, without gradient to the teacher.
 
     Source: Lin, Yang and Lin, 2020 (arXiv:2010.11386); two temperatures as in arXiv:2607.27178.
     """
@@ -47,7 +46,7 @@ def margin_mse(
     student_temperature: float = 1.0,
     teacher_temperature: float = 1.0,
 ) -> Float[Tensor, " query"]:
-    """The mean squared difference of both sides' margins, score in column 0 less another's; 0 where column 0 is open.
+    """Mean squared difference of both sides' margins, score in column 0 less another's; 0 if column 0 is unlisted.
 
     Source: Hofstätter et al., 2020 (arXiv:2010.02666, section 3.2), with temperatures of 1.
     """
@@ -65,8 +64,7 @@ def lse_pair(
 ) -> Float[Tensor, " query"]:
     """ln(1 + sum over positives p and negatives n of exp(s_n - s_p)), in nats; with one positive -log softmax.
 
-    ignored: passages that are neither.  The gradient goes to the positives that score low, and each wrong one among
-    them does bounded harm.
+    Passages that are `ignored` are neither.  Low-scoring positives get the gradient, so a wrong one does bounded harm.
     Source: LSEPair of arXiv:2602.12727, after Li, Song and Luo, CVPR 2017 (LSEP).
     """
     scores = scores.float()
@@ -82,11 +80,10 @@ def too_good(
     share_of_top: float | None = None,
     over_positive: float | None = None,
 ) -> Bool[Tensor, "query passage"]:
-    """Passages, the positive never among them, that a judge of negatives scores so high that they may be relevant.
+    """Mark passages, never the positive, that a judge scores so high that they may be relevant; NaN never is.
 
-    share_of_top: above this share of the row's greatest score (CADET's code: 0.6, of a teacher's scores from 0 to 1).
-    over_positive: above the positive's score by more than this (ms-swift: 0.1, of the student's own cosines).
-    scores: NaN where the judge gave none: such a passage is never too good.
+    share_of_top: Above this share of the row's greatest score (CADET's code: 0.6, of a teacher's scores from 0 to 1).
+    over_positive: Above the positive's score by more than this (ms-swift: 0.1, of the student's own cosines).
     """
     known = scores.float().masked_fill(scores.isnan(), float("-inf"))
     found = torch.zeros_like(known, dtype=torch.bool)
@@ -98,8 +95,8 @@ def too_good(
 
 
 def underflowing(spreads: Float[np.ndarray, " list"], temperature: float) -> float:
-    """The share of lists in whose softmax the last documents are exact zeros, and drop out of the loss.
+    """Share of lists with exact zeros in their softmax, which drop out of the loss.
 
-    spreads: of each list the greatest score less the least, in the unit of the temperature.
+    `spreads` are each list's greatest score less the least, in the unit of the temperature.
     """
     return float((spreads / temperature > UNDERFLOW).mean())

@@ -1,7 +1,7 @@
 """The losses of noisy pair correction (Zhang et al., Findings of EMNLP 2023, Eq. 5 to 9).
 
-A teacher, the moving average of the student's weights, ranks the same passages; every pair is pulled towards the
-teacher's ranking, and the pairs that are thought clean towards their own passage as well.
+A teacher, the moving average of the student's weights, ranks the same passages; every pair is pulled towards that
+ranking, and clean pairs towards their own passage as well.
 """
 
 from typing import Literal
@@ -21,10 +21,10 @@ def consistency(
     ignored: Bool[Tensor, "query passage"],
     direction: Direction,
 ) -> Float[Tensor, " query"]:
-    """KL divergence between the two rankings of each query's passages, in nats (Eq. 7 and 8).
+    """KL divergence between two log-probability rankings of each query's passages, in nats (Eq. 7 and 8).
 
-    student, teacher: log-probabilities, -inf where ignored.  `teacher_student` is KL(teacher || student), the
-    soft-label cross-entropy less a constant; `student_teacher` is the paper's notation read literally.
+    `teacher_student` is KL(teacher || student), the soft-label cross-entropy less a constant; `student_teacher` is the
+    paper's notation read literally.
     """
     left, right = (teacher, student) if direction == "teacher_student" else (student, teacher)
     difference = (left - right).masked_fill(ignored, 0.0)  # -inf - -inf is no number
@@ -41,9 +41,9 @@ def npc_loss(
     weight: float,
     direction: Direction,
 ) -> Float[Tensor, " query"]:
-    """The loss of every pair, in nats: trust * L_cont + weight * L_cons.
+    """Trust * L_cont + weight * L_cons of every pair, in nats.
 
-    Source: Eq. 9, where trust is 1 for a clean pair and 0 for a flagged one, and the weight 1.
+    Source: Eq. 9, with trust 1 for a clean pair and 0 for a flagged one, and weight 1.
     """
     student = masked_log_probs(student_scores, ignored)
     contrastive = -student.gather(1, positive.unsqueeze(1)).squeeze(1)

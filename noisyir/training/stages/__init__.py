@@ -1,1 +1,1 @@
-"""Stages that train by the plain loss, and what they read; the methods' stages are in `noisyir.methods`, not here."""
+"""Stages that train with the plain loss, and what they read; methods' stages are not here but in `noisyir.methods`."""

@@ -1,4 +1,4 @@
-"""Common parts of stages that train: their inputs, the model they start from, the run, their outputs."""
+"""Shared parts of training stages: inputs, initial models, the run's context and outputs."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -34,14 +34,6 @@ _UNWARRANTED = (
     "no made-up pairs vouch for the detectors' scores of these pairs, so all pairs count alike: judge 20 drawn "
     "at random (noisyir audit --judge), or set detect.assume=best, and the weights rest on nothing"
 )
-
-
-def pairs_are_there(params: Any, data: SplitCounts) -> None:
-    """DataError for data without training pairs."""
-    if not data.training_pairs:
-        raise DataError("training.no_training_pairs_every_2")
-
-
 RANKING_READS = {
     "ranker": RANKER.all(),
     "pairs": NOISY_PAIRS["query_id", "doc_id", "split"],
@@ -62,11 +54,15 @@ TRAINING_READS = {
     "trial": TRIAL.all().or_none(),
 }
 
-# Models -----------------------------------------------------------------------------------------------------
+
+def pairs_are_there(params: Any, data: SplitCounts) -> None:
+    """Refuse, with a DataError, data without training pairs."""
+    if not data.training_pairs:
+        raise DataError("training.no_pairs_to_train_on")
 
 
 def start_model(job: Job[Any]) -> "BiEncoder":
-    """The bi-encoder that training starts from, on the device that the machine's settings name."""
+    """Load the initial bi-encoder on the machine's device, with frozen layers or adapters."""
     from noisyir.models.bi_encoder import load_bi_encoder
 
     encoder = ready(job, load_bi_encoder, "model")
@@ -76,14 +72,14 @@ def start_model(job: Job[Any]) -> "BiEncoder":
 
 
 def start_ranker(job: Job[Any]) -> "Ranker":
-    """The ranker that training starts from, likewise."""
+    """Load the initial ranker on the machine's device."""
     from noisyir.models.ranker import load_ranker
 
     return ready(job, load_ranker, "ranker")
 
 
 def ready(job: Job[Any], load: Callable[[Path, str], M], name: str) -> M:
-    """The model of an input as training wants it: on the device, compiled where the machine's settings say so."""
+    """Load an input's model onto the device, compiled if the machine's settings say so."""
     import torch
 
     from noisyir.models.at_once import attend_plainly, compile_in_place
@@ -96,13 +92,10 @@ def ready(job: Job[Any], load: Callable[[Path, str], M], name: str) -> M:
     return model  # type: ignore[no-any-return]
 
 
-# A bi-encoder's training ------------------------------------------------------------------------------------
-
-
 def training_pairs(job: Job[Any]) -> pa.Table:
-    """The training pairs, less those held out for a trial; with p_clean and is_clean where flags are given.
+    """Return the training pairs without a trial's, with p_clean and is_clean if there are flags, and given weights.
 
-    `weight` is there where the data weighs its pairs.  Where nothing warrants a chance, all pairs are clean.
+    If nothing warrants a probability, all pairs are clean.
     """
     pairs = job.table("pairs")
     pairs = without_trial(job, pairs.filter(pc.equal(pairs["split"], "train")))
@@ -116,21 +109,21 @@ def training_pairs(job: Job[Any]) -> pa.Table:
 
 
 def without_trial(job: Job[Any], pairs: pa.Table) -> pa.Table:
-    """The pairs, less those of queries that are held out for a trial."""
+    """Drop pairs of queries that are held out for a trial."""
     if not job.has("trial"):
         return pairs
     return pairs.filter(pc.invert(pc.is_in(pairs["query_id"], value_set=job.table("trial")["query_id"])))
 
 
 def product(pairs: pa.Table, columns: Sequence[str]) -> "Tensor | None":
-    """The product of these columns for each pair; None where there are none: all count alike."""
+    """Multiply these columns for each pair; None without columns."""
     import torch
 
     return torch.from_numpy(np.prod([pairs[name].to_numpy() for name in columns], axis=0)) if columns else None
 
 
 def read_examples(job: Job[Any], encoder: "BiEncoder", pairs: pa.Table) -> "tuple[TrainingPairs, Held | None]":
-    """Join and tokenise what the pairs and the other inputs name, and note how much that is."""
+    """Join and tokenise the pairs and the other inputs, and note their sizes."""
     from noisyir.training import examples
 
     pairs, train_queries = examples.training_queries(pairs, job.table("queries"))
@@ -140,14 +133,15 @@ def read_examples(job: Job[Any], encoder: "BiEncoder", pairs: pa.Table) -> "tupl
 
 
 def mined_negatives(job: Job[Any], train_queries: pa.Table, count: int, setting: str) -> pa.Table:
-    """The mined negatives of the training queries; no rows when none are to be used.
+    """Return the mined negatives of the training queries; no rows if `count` is 0.
 
-    ConfigError when `setting` asks for `count` a query, and none were mined.
+    Raises:
+        ConfigError: If `setting` asks for `count` a query, and none were mined.
     """
     if count == 0:
         return NEGATIVES.schema.empty_table().select(["query_id", "doc_id"])
     if not job.has("negatives"):
-        raise ConfigError("training.needs_mined_ones_set", setting=setting, count=count)
+        raise ConfigError("training.nothing_mined", setting=setting, count=count)
     negatives = job.table("negatives")
     return negatives.filter(pc.is_in(negatives["query_id"], value_set=train_queries["query_id"]))
 
@@ -171,7 +165,7 @@ def join_examples(
 
 
 def dev_relevance(job: Job[Any], queries: pa.Table, trial: pa.Table | None = None) -> pa.Table:
-    """Relevant documents of the dev queries among `queries`: (query_id, text, doc_id); or of those of a TRIAL."""
+    """Return (query_id, text, doc_id) of the relevant documents of dev queries, or of a TRIAL's."""
     from noisyir.training import examples
 
     qrels = job.table("qrels")
@@ -183,15 +177,19 @@ def dev_relevance(job: Job[Any], queries: pa.Table, trial: pa.Table | None = Non
 
 
 def held_relevance(job: Job[Any], trial: pa.Table) -> pa.Table:
-    """As `dev_relevance`, of the queries to choose by: the trial's, or dev's.  DataError where there are none."""
+    """Return the relevance of a trial's queries, or of dev's.
+
+    Raises:
+        DataError: If there are none.
+    """
     relevance = dev_relevance(job, job.table("queries"), trial)
     if not relevance.num_rows:
-        raise DataError("training.no_dev_query_relevant")
+        raise DataError("training.no_dev_queries")
     return relevance
 
 
 def searched_documents(job: Job[Any], encoder: "BiEncoder", relevant: pa.ChunkedArray) -> "TokenisedDocuments":
-    """The `relevant` documents and others of the collection, drawn alike up to `dev_documents`: what is searched."""
+    """Tokenise the `relevant` documents and a random sample of the others, up to `dev_documents`."""
     from noisyir.training import examples
 
     needed, count = None, job.rows("corpus")
@@ -205,7 +203,7 @@ def searched_documents(job: Job[Any], encoder: "BiEncoder", relevant: pa.Chunked
 def held_out(
     job: Job[Any], encoder: "BiEncoder", relevance: pa.Table, documents: "TokenisedDocuments"
 ) -> "Held | None":
-    """The dev queries, if there are any, and the pool they are ranked over; notes how many there are."""
+    """Return the dev queries with their pool, if there are any, and note their number."""
     from noisyir.training import examples
 
     held = examples.held_out(encoder, relevance, documents, job.params.dev_documents, job.rng("dev_documents"))
@@ -219,16 +217,12 @@ def write_model(job: Job[Any], encoder: "BiEncoder", curves: "list[Point]") -> N
     write_curves(job, curves)
 
 
-# Lists of a ranker ------------------------------------------------------------------------------------------
-
-
 def read_lists(
     job: Job[Any], n: int, besides: pa.ChunkedArray | None = None, *, soft: bool = False
 ) -> "tuple[TrainingTexts, Lists]":
-    """The lists to draw from, and the documents' texts, those with an id in `besides` included.
+    """Return the texts, those of `besides` included, and the lists to draw from; note their numbers.
 
-    Flagged pairs are left out; with `soft` they stay, and the lists know of them.  Notes what is left out, and how
-    often a random passage stands in for a mined one.
+    Flagged pairs are left out unless `soft`: then the lists mark them.
     """
     from noisyir.training.examples import training_queries
     from noisyir.training.lists import ranking_lists, read_texts
@@ -255,17 +249,14 @@ def read_lists(
 
 
 def _without_positive(job: Job[Any], pairs: pa.Table, negatives: pa.Table) -> int:
-    """Training queries, and others with negatives, that no pair gives a document to."""
+    """Count training queries, and others with negatives, without a pair."""
     queries = job.table("queries")
     asked = distinct_ids(queries.filter(pc.equal(queries["split"], "train"))["query_id"], negatives["query_id"])
     return int(pc.sum(pc.invert(pc.is_in(asked, value_set=pairs["query_id"].unique()))).as_py() or 0)
 
 
-# Every run --------------------------------------------------------------------------------------------------
-
-
 def training_context(job: Job[Any]) -> "TrainingContext":
-    """The surroundings of a training run, from its job."""
+    """Build the surroundings of a training run from its job."""
     from noisyir.training.run import TrainingContext
 
     return TrainingContext(
@@ -280,5 +271,5 @@ def write_curves(job: Job[Any], curves: "list[Point]") -> None:
 
 
 def distinct_ids(*ids: pa.ChunkedArray) -> pa.Array:
-    """Every id once, in the order in which they come first."""
+    """Return every id once, in order of first occurrence."""
     return pa.chunked_array([chunk for some in ids for chunk in some.chunks], pa.string()).unique()

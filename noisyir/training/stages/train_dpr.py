@@ -1,4 +1,4 @@
-"""train_dpr: DPR training: the start model, taught by pairs and by in-batch and mined negatives."""
+"""train_dpr: DPR training of the initial model on pairs with in-batch and mined negatives."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ from noisyir.training.stages.inputs import (
 
 @in_processes
 def train_dpr(job: Job[TrainDprParams]) -> None:
-    """Train the model on the pairs; write it, and how its loss and its dev MRR@10 went."""
+    """Train the model; write it with its learning curves."""
     from noisyir.training.bi_encoder import train
     from noisyir.training.learner import Contrastive
 
@@ -38,7 +38,7 @@ def train_dpr(job: Job[TrainDprParams]) -> None:
 
 
 def full_retriever(params: TrainDprParams, start: Mapping[str, Any]) -> Sequence[Any]:
-    """Its learner on texts of full length, for a dry run."""
+    """Build its learner on full-length texts for a dry run."""
     from noisyir.training.full_size import retriever_learners
 
     return retriever_learners(params, start)

@@ -1,4 +1,4 @@
-"""warm_up_ranker: the ranker, taught to tell the right passage of each training query from mined negatives."""
+"""warm_up_ranker: training of the ranker to tell each query's positive from mined negatives."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ from noisyir.training.stages.inputs import (
 
 @in_processes
 def warm_up_ranker(job: Job[WarmUpRankerParams]) -> None:
-    """Train the ranker; write it, and how its loss went."""
+    """Train the ranker; write it with its learning curves."""
     from noisyir.training.ranker import warm_up
 
     ranker = start_ranker(job)
@@ -31,7 +31,7 @@ def warm_up_ranker(job: Job[WarmUpRankerParams]) -> None:
 
 
 def full_ranker(params: WarmUpRankerParams, start: Mapping[str, Any]) -> Sequence[Any]:
-    """Its learner on texts of full length, for a dry run."""
+    """Build its learner on full-length texts for a dry run."""
     from noisyir.training import full_size
     from noisyir.training.ranker import warming_up
 

@@ -60,9 +60,9 @@ def test_every_step_that_noisyir_plans_arrives_as_it_was_sent(of, name):
 def test_a_worker_with_another_version_refuses():
     step = planned("", "demo").steps[-1]
     sent = SerializedStep.of(step, resolved(step))
-    with refuses(ConfigError, "training.key_sender"):
+    with refuses(ConfigError, "training.other_key"):
         sent.model_copy(update={"key": "abc"}).open(stage_named)
     with refuses(ConfigError, "engine.version_noisyir_no_stage", name="wash"):
         sent.model_copy(update={"stage": "wash"}).open(stage_named)
-    with refuses(ConfigError, "training.bad_setting", wrong="nobody"):
+    with refuses(ConfigError, "training.bad_setting", setting="nobody"):
         sent.model_copy(update={"params": {**sent.params, "nobody": 1}}).open(stage_named)

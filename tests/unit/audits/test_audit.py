@@ -239,7 +239,7 @@ def test_a_handful_of_pairs_of_one_score_makes_a_page(run, count):
 
 def test_what_does_not_fit_together_is_refused(run):
     tables = audit_tables(9)
-    with refuses(DataError, "training.training_pairs_no_flag", missing=2, num_rows=9):
+    with refuses(DataError, "training.unflagged_pairs", missing=2, pairs=9):
         run(tables | {"flags": tables["flags"].slice(0, 7)})
     with refuses(DataError, "audits.audit_training_pairs_not", n_unknown=1, what="documents"):
         run(tables | {"corpus": tables["corpus"].slice(0, 8)})

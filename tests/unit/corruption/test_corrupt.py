@@ -8,6 +8,7 @@ from noisyir.base.errors import ConfigError, DataError
 from noisyir.corruption.kinds import Corruption
 from noisyir.corruption.kinds.other_documents import AnyDocument, Neighbour
 from noisyir.corruption.stages.corrupt import CORRUPT
+from tests.refusals import refuses
 from tests.world import pairs_world
 
 PAIRS = 200
@@ -107,9 +108,9 @@ def test_half_precision_vectors_are_read(run_stage_on):
 
 def test_neighbours_need_vectors_of_this_corpus(run_stage_on):
     params = Neighbour(rate=0.5)
-    with pytest.raises(ConfigError, match=r"noise\.kind=neighbour needs document vectors"):
+    with refuses(ConfigError, "corruption.no_vectors", noise="neighbour"):
         run_stage_on(CORRUPT, params, data())
-    with pytest.raises(DataError, match="lacks 2 of the 90 documents"):
+    with refuses(DataError, "corruption.missing_vectors", missing=2, documents=90):
         run_stage_on(CORRUPT, params, data() | {"doc_vectors": on_a_line(skip=(4, 50))})
 
 
@@ -131,7 +132,7 @@ def test_pairs_without_source_are_not_chosen(run_stage_on):
 
 
 def test_group_noise_needs_sources(run_stage_on):
-    with pytest.raises(DataError, match="needs pairs with a source"):
+    with refuses(DataError, "corruption.no_sources", noise="group"):
         run_mechanism(run_stage_on, "group", data(source=[None] * PAIRS), 0.2)
 
 
@@ -160,5 +161,5 @@ def test_a_document_that_holds_an_answer_is_not_wrong(run_stage_on):
 
 def test_a_query_without_wrong_documents_is_an_error(run_stage_on):
     answers = {"q7": ["more"]}
-    with pytest.raises(DataError, match=r"lower noise\.rate"):
+    with refuses(DataError, "corruption.no_wrong_document"):
         run_stage_on(CORRUPT, AnyDocument(rate=1), data(answers))

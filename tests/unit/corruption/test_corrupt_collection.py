@@ -7,6 +7,7 @@ import pytest
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.corruption.kinds import Corruption
 from noisyir.corruption.stages.corrupt import CORRUPT
+from tests.refusals import refuses
 from tests.world import pairs_world
 
 TRAIN, DEV, OTHERS = 60, 6, 10
@@ -93,7 +94,7 @@ def test_a_version_holds_no_answer(run_stage_on):
     named = dict(zip(*(tables["noise_truth"][name].to_pylist() for name in ("query_id", "doc_id")), strict=True))
     assert all(f"Cat{n}X" not in text[named[f"q{n}"]] for n in range(30))
     assert any(f"Cat{n}X" in text[named[f"q{n}"]] for n in range(30, TRAIN))
-    with pytest.raises(DataError, match=r"30 of the 60 training pairs have that, so the highest rate possible is 0\.5"):
+    with refuses(DataError, "corruption.rate_too_high", able=30, pairs=60, highest=0.5):
         run(run_stage_on, "half_answer", data(answers=answers), rate=0.6, part="first")
 
 
@@ -127,14 +128,14 @@ def test_the_pairs_of_a_document_become_wrong_together(run_stage_on):
 
 
 def test_everything_absent_leaves_nothing_to_name(run_stage_on):
-    with pytest.raises(DataError, match=r"lower noise\.rate"):
+    with refuses(DataError, "corruption.no_wrong_document"):
         run(run_stage_on, "absent", data(), rate=1)
 
 
 @pytest.mark.parametrize("kind", ["confusable", "vague"])
 def test_kinds_that_read_queries_need_them_and_write_no_collection(run_stage_on, kind):
     given = data()
-    with pytest.raises(ConfigError, match=rf"noise\.kind={kind} needs the queries' texts"):
+    with refuses(ConfigError, "corruption.no_query_texts", noise=kind):
         run(run_stage_on, kind, given)
     asked = [f"q{n}" for n in range(TRAIN + DEV)]
     queries = {

@@ -6,7 +6,7 @@ import pytest
 
 from noisyir.base.errors import DataError
 from noisyir.corruption.hiding import Hiding, NearDuplicates, Positives, edited, edited_copies, hideable, text_key
-from noisyir.corruption.stages.corrupt import HIDE
+from noisyir.corruption.stages.hide import HIDE
 from noisyir.data.artifacts import CORPUS, PAIRS
 from tests.refusals import refuses
 from tests.world import pairs_world, table
@@ -99,7 +99,7 @@ def test_the_seed_alone_decides_and_not_the_order_of_the_tables(run_stage_on, me
 def test_positives_need_queries_with_several_pairs(run_stage_on):
     given = data()
     given["pairs"] = given["pairs"].take(list(range(0, QUERIES * PER_QUERY, PER_QUERY)))
-    with pytest.raises(DataError, match=r"needs training queries with several .* 35 .*: set hide\.kind=near_dup"):
+    with refuses(DataError, "corruption.nothing_to_hide", pairs=35):
         run_stage_on(HIDE, Positives(rate=0.1), given)
 
 
@@ -180,14 +180,14 @@ def test_without_judgements_only_the_pairs_say_what_is_held_out(run_stage_on, no
 def test_an_id_in_use_and_a_missing_document_are_errors(run_stage_on):
     given, params = data(), NearDuplicates(rate=1)
     used = table(CORPUS, [("d7~1", DOCUMENTS, "", "x")])
-    with pytest.raises(DataError, match=r"has a document 'd7~1' already, .* copy of 'd7'"):
+    with refuses(DataError, "corruption.copy_id_in_use", id="d7~1", original="d7"):
         run_stage_on(HIDE, params, given | {"corpus": pa.concat_tables([given["corpus"], used])})
-    with refuses(DataError, "corruption.corpus_lacks_documents_training", n_missing=2, missing="d138"):
+    with refuses(DataError, "corruption.missing_documents", count=2, example="d138"):
         run_stage_on(HIDE, params, given | {"corpus": given["corpus"].slice(0, 138)})
 
 
 def test_near_duplicates_need_documents_that_are_not_held_out(run_stage_on):
     given = data()
     given["pairs"] = given["pairs"].filter(pa.array([split == "dev" for split in given["pairs"]["split"].to_pylist()]))
-    with refuses(DataError, "corruption.hide_kind_near_duplicates", n_training=0):
+    with refuses(DataError, "corruption.nothing_to_copy", pairs=0):
         run_stage_on(HIDE, NearDuplicates(rate=0.1), given)

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from noisyir.retrieval.measures import judged, per_query, ranked, strictly_falling, write_qrels, write_run
+from noisyir.retrieval.measures import judged, per_query, ranked
+from noisyir.retrieval.trec import strictly_falling, write_qrels, write_run
 
 any_scores = hnp.arrays(np.float32, st.integers(1, 30), elements=st.floats(-(2.0**99), 2.0**99, width=32))
 

@@ -298,7 +298,7 @@ def test_what_cannot_be_is_refused_in_a_line(folder):
         theirs(folder, settings={"npc.doubts": 0})
     with refuses(ConfigError, "methods.noisypairloss_no_setting_npc", strangers="train.epochs"):
         theirs(folder, settings={"train.epochs": 2})
-    with refuses(ConfigError, "training.train_ccr_beta_model"):
+    with refuses(ConfigError, "training.ccr_unbounded"):
         theirs(folder, beta=0.5, similarity="dot")
 
 

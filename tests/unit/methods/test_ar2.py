@@ -150,10 +150,10 @@ def test_what_is_left_out_or_filled_up_is_noted(play, store):
 
 
 def test_bad_input_is_refused_before_anything_is_trained(play):
-    with refuses(ConfigError, "training.no_training_query_mined"):
+    with refuses(ConfigError, "training.no_negatives_left"):
         play(negatives=NEGATIVES.schema.empty_table())
     nobody = TABLES["pairs"].filter(pa.compute.equal(TABLES["pairs"]["split"], "dev"))
-    with refuses(DataError, "training.no_training_pairs_every"):
+    with refuses(DataError, "training.no_training_pairs"):
         play(pairs=nobody)
-    with refuses(DataError, "training.rows_pairs_name_unknown", of="documents", missing="d99"):
+    with refuses(DataError, "training.unknown_ids", of="documents", example="d99"):
         play(negatives=table(NEGATIVES, [("q1", "d99", 1.0, 0)]))

@@ -141,7 +141,7 @@ def test_held_out_queries_are_ranked_over_the_collection_whoever_names_its_docum
 
 
 def test_without_anything_held_out_there_is_nothing_to_choose_by(chosen):
-    with refuses(DataError, "training.no_dev_query_relevant"):
+    with refuses(DataError, "training.no_dev_queries"):
         chosen([NONE, NONE], dpr=True, reweight=False)
 
 

@@ -103,8 +103,8 @@ def test_settings_that_contradict_are_refused(train):
         train({"detect": "given"})
     with refuses(ConfigError, "methods.npc_detect_given_needs"):
         train({"detect": "once"}, flags=flags_table(~WRONG))
-    with refuses(DataError, "training.training_pairs_no_flag", missing=20):
+    with refuses(DataError, "training.unflagged_pairs", missing=20):
         train({"detect": "given"}, flags=flags_table(~WRONG).slice(0, 40))
     nobody = pair_tables()["pairs"].slice(COUNT)
-    with refuses(DataError, "training.no_training_pairs_every"):
+    with refuses(DataError, "training.no_training_pairs"):
         train(pairs=nobody)

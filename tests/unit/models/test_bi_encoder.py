@@ -140,6 +140,6 @@ def test_what_is_not_a_model_is_refused_in_one_line(bert, tmp_path, damage, back
 
 
 def test_a_device_that_is_not_here_is_refused():
-    with refuses(ConfigError, "models.runtime_device_cannot_used", name="cuda:77"):
+    with refuses(ConfigError, "models.no_such_device", name="cuda:77"):
         choose_device("cuda:77")
     assert choose_device("cpu") == "cpu"

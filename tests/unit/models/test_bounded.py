@@ -49,7 +49,7 @@ def test_a_tokenizer_that_blows_texts_up(tmp_path: Path, backbone: str):
     changed(folder / "tokenizer.json", normalizer=few)
     load(folder, backbone)
     changed(folder / "tokenizer.json", normalizer={"type": "Sequence", "normalizers": [once] * 4})
-    with refuses(DataError, "models.refused_2"):
+    with refuses(DataError, "models.unreadable"):
         load(folder, backbone)
 
 

@@ -138,5 +138,5 @@ def test_logits_that_are_not_finite_are_refused(copy, texts):
     weights = load_file(copy / "model.safetensors")
     weights["classifier.weight"][:] = 3e38  # finite, and what it weighs is not
     save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
-    with refuses(DataError, "models.cross_encoder_gives_pairs", bad=50, n_found=50):
+    with refuses(DataError, "models.logits_not_finite", bad=50, pairs=50):
         judged(copy, texts)

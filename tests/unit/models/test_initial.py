@@ -59,7 +59,7 @@ def test_what_the_weights_cannot_give_is_refused(bert, params, message):
 
 def test_a_static_model_is_no_start_for_a_transformer(bert, tmp_path):
     tiny_encoder(bert).save(tmp_path)
-    with refuses(DataError, "models.static_model_not_transformer"):
+    with refuses(DataError, "models.static_not_transformer"):
         tiny_encoder(tmp_path, backbone="transformer")
 
 

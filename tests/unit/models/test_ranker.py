@@ -87,28 +87,28 @@ def test_a_classifier_of_one_label_is_taken_as_it_is_and_so_is_a_towers_encoder(
 
 def test_what_cannot_become_a_ranker_is_refused_with_the_reason(bert, tmp_path):
     static_encoder(torch.eye(8)).save(tmp_path / "static")
-    with refuses(DataError, "models.static_model_not_transformer_2"):
+    with refuses(DataError, "models.static_cannot_get_head"):
         made(tmp_path / "static")
-    with refuses(DataError, "models.tells_labels_apart_ranker", num_labels=2):
+    with refuses(DataError, "models.ranker_of_many_labels", labels=2):
         made(tiny_classifier(tmp_path / "two", labels=2))
-    with refuses(DataError, "models.layers_init_layers_asks", num_hidden_layers=2, kind="ranker"):
+    with refuses(DataError, "models.too_few_layers", found=2, setting="ranker.init.layers"):
         made(bert, layers=3)
-    with refuses(DataError, "models.reads_most_tokens_init", limit=64, kind="ranker"):
+    with refuses(DataError, "models.reads_too_little", limit=64, setting="ranker.init.max_len"):
         made(bert, max_len=65)
     bare = shutil.copytree(bert, tmp_path / "bare")
     (bare / "tokenizer.json").unlink()
-    with refuses(DataError, "models.refused_2"):
+    with refuses(DataError, "models.unreadable"):
         made(bare)
     broken = shutil.copytree(bert, tmp_path / "broken")
     (broken / "model.safetensors").write_bytes(b"nothing")
-    with refuses(DataError, "models.refused_2", fails="cannot become a ranker"):
+    with refuses(DataError, "models.unreadable", fails="cannot become a ranker"):
         made(broken)
     pickled = shutil.copytree(bert, tmp_path / "pickled")
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
-    with refuses(DataError, "models.refused_2", fails="cannot become a ranker"):
+    with refuses(DataError, "models.unreadable", fails="cannot become a ranker"):
         made(pickled)
 
 
 def test_a_folder_without_settings_is_no_ranker(bert, tmp_path):
-    with refuses(DataError, "models.refused_2", fails="is not a ranker: ranker.json"):
+    with refuses(DataError, "models.unreadable", fails="is not a ranker: ranker.json"):
         load_ranker(tiny_classifier(tmp_path / "classifier"), "cpu")

@@ -88,12 +88,12 @@ def test_vectors_are_means_of_the_tokens_they_are_named_after(bert):
 def test_what_cannot_be_a_reader_is_refused(bert, tmp_path):
     with refuses(DataError, "readers.reader_init_max_len", max_len=16, room=3):
         made(bert, max_len=16, question_max_len=10)
-    with refuses(DataError, "models.reads_most_tokens_init", limit=64, kind="reader"):
+    with refuses(DataError, "models.reads_too_little", limit=64, setting="reader.init.max_len"):
         made(bert, max_len=65)
-    with refuses(DataError, "models.layers_init_layers_asks", num_hidden_layers=2, kind="reader"):
+    with refuses(DataError, "models.too_few_layers", found=2, setting="reader.init.layers"):
         made(bert, layers=3)
     static_encoder(torch.eye(4)).save(tmp_path / "static")
-    with refuses(DataError, "models.static_model_not_transformer_2", kind="reader"):
+    with refuses(DataError, "models.static_cannot_get_head", kind="reader"):
         made(tmp_path / "static")
-    with refuses(DataError, "models.refused_2", fails="is not a reader"):
+    with refuses(DataError, "models.unreadable", fails="is not a reader"):
         load_reader(bert, "cpu")

@@ -9,6 +9,7 @@ from noisyir.base.errors import DataError
 from noisyir.models.text_tokenizer import Tokens
 from noisyir.retrieval.artifacts import DOC_VECTORS, QUERY_VECTORS
 from noisyir.retrieval.encode import ShardEncoder, VectorShard
+from tests.refusals import refuses
 
 
 class LetterModel:
@@ -83,5 +84,5 @@ def test_vectors_too_large_for_half_precision_are_an_error_that_says_so():
             return super().embed(tokens, side) * 1e5
 
     shard = VectorShard(pa.array(["q7"]), pa.array(["q7"]), ["a"])
-    with pytest.raises(DataError, match=r"float16 vectors for the query ids q7.*encode\.dtype=float32"):
+    with refuses(DataError, "retrieval.vectors_not_finite", dtype="float16", side="query", ids="q7"):
         encode(Large(), [shard], "float16", "query", QUERY_VECTORS)

@@ -7,6 +7,7 @@ from noisyir.base.errors import DataError
 from noisyir.retrieval import exact
 from noisyir.retrieval.settings import IndexParams
 from noisyir.retrieval.vector_search import open_vectors, search
+from tests.refusals import refuses
 from tests.unit.retrieval.test_index import DOC_IDS, QUERIES, ROWS, VECTORS, build, stream
 
 
@@ -37,7 +38,7 @@ def test_equal_vectors_give_equal_bytes_and_rows_are_checked(tmp_path):
         exact.build_exact(stream(VECTORS, size=size), ROWS, tmp_path / name)
     for path in (tmp_path / "a").iterdir():
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
-    with pytest.raises(DataError, match="doc_row must count up from 0"):
+    with refuses(DataError, "retrieval.rows_not_consecutive"):
         exact.build_exact(stream(VECTORS, first=5), ROWS, tmp_path)
 
 

@@ -10,6 +10,7 @@ import pytest
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.retrieval.index import fill_index, open_index, save_index, train_index
 from noisyir.retrieval.vector_search import ids_by_row, open_vectors, search
+from tests.refusals import refuses
 
 ROWS, DIM = 2000, 32
 VECTORS = np.random.default_rng(3).standard_normal((ROWS, DIM)).astype(np.float32)
@@ -133,7 +134,7 @@ def test_what_faiss_cannot_build_is_one_clear_line(factory, rows, said):
 
 
 def test_rows_that_do_not_count_up_from_0_are_refused():
-    with pytest.raises(DataError, match="doc_row"):
+    with refuses(DataError, "retrieval.rows_not_consecutive"):
         build("Flat", first=5)
 
 

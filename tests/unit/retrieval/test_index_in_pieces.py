@@ -10,12 +10,13 @@ from noisyir.engine.plan import Plan
 from noisyir.engine.runtime import FanOut, Runtime
 from noisyir.engine.stage import Stage
 from noisyir.engine.store import Store
-from noisyir.retrieval import vector_search as search
+from noisyir.retrieval import inverted_lists
 from noisyir.retrieval.artifacts import DOC_VECTORS
 from noisyir.retrieval.settings import IndexParams
 from noisyir.retrieval.stages import index
 from noisyir.retrieval.stages.index import INDEX
 from tests.conftest import NoParams
+from tests.refusals import refuses
 
 ROWS, DIM = 1050, 16
 CPU = Runtime(device="cpu")
@@ -61,8 +62,8 @@ def coded(monkeypatch):
     class Coded(list):
         dies: tuple[int, ...] = ()
 
-    real, coded = search.coded, Coded()
-    monkeypatch.setattr(search, "coded", code)
+    real, coded = inverted_lists.coded, Coded()
+    monkeypatch.setattr(inverted_lists, "coded", code)
     return coded
 
 
@@ -95,14 +96,14 @@ def test_a_killed_build_goes_on_behind_its_pieces(build, coded, monkeypatch):
 
 @pytest.mark.parametrize("factory", ["IVF2000,Flat", "IVF8,PQ5", "IVFx,PQ"])
 def test_what_faiss_cannot_make_is_said_as_ever(build, factory):
-    with pytest.raises(ConfigError, match=f"index.factory='{factory}' does not work for 1050 vectors of 16 dim"):
+    with refuses(ConfigError, "retrieval.bad_factory", factory=factory, rows=1050, dim=16):
         build("pieces", factory, pieces=True)
 
 
 def test_rows_that_skip_one_are_refused():
     batch = pa.record_batch({"doc_row": pa.array([5, 7], pa.int32()), "vector": pa.array([[0.0], [1.0]])})
-    with pytest.raises(DataError, match="the row after 5 breaks that"):
-        search.coded(None, [batch], 5)
+    with refuses(DataError, "retrieval.rows_not_consecutive", first=5):
+        inverted_lists.coded(None, [batch], 5)
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from noisyir.models.settings import InitRankerParams
 from noisyir.retrieval.artifacts import DENSE_RUN
 from noisyir.retrieval.settings import RerankParams
 from noisyir.retrieval.stages.rerank import RERANK, lowered
+from tests.refusals import refuses
 from tests.tiny_models import tiny_bert
 from tests.world import pairs_world, table
 
@@ -95,10 +96,10 @@ def test_an_empty_run_stays_empty(rerank):
 
 
 def test_what_has_no_text_is_named(rerank):
-    with pytest.raises(DataError, match=r"4 rows of the run name unknown documents, for example 'd9'"):
+    with refuses(DataError, "retrieval.unknown_ids_in_run", rows=4, of="documents", example="d9"):
         gone = TABLES["corpus"].filter(pa.compute.not_equal(TABLES["corpus"]["doc_id"], "d9"))
         rerank(11, corpus=gone, run=table(DENSE_RUN, [(f"q{i}", "d9", 1, 1.0) for i in range(4)]))
-    with pytest.raises(DataError, match=r"1 rows of the run name unknown queries, for example 'who'"):
+    with refuses(DataError, "retrieval.unknown_ids_in_run", rows=1, of="queries", example="who"):
         rerank(5, run=table(DENSE_RUN, [("who", "d1", 1, 1.0)]))
 
 

@@ -18,7 +18,7 @@ from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.ranker import Ranker, initial_ranker
 from noisyir.models.settings import InitRankerParams
 from noisyir.training.batches import Ragged
-from noisyir.training.learner import Checkpoint
+from noisyir.training.checkpoint import Checkpoint
 from noisyir.training.lists import Lists
 from noisyir.training.run import Point
 from noisyir.training.settings import TrainAr2Params

@@ -92,7 +92,7 @@ def test_frozen_layers_stay_and_the_others_learn(bert, tmp_path):
     still = {name for name, weight in encoder.named_parameters() if torch.equal(weight, before[name])}
     assert losses[-1] < losses[0]
     assert all((".layer.0." in name or ".embeddings." in name) == (name in still) for name in before)
-    with refuses(ConfigError, "models.train_freeze_leaves_none", n_held_2=1):
+    with refuses(ConfigError, "models.freeze_leaves_none", most=1):
         tiny_encoder(bert, backbone="transformer").limit(2, LoraParams(), seed=0)
 
 
@@ -107,15 +107,15 @@ def test_adapters_learn_at_their_own_rate_unless_one_is_set():
 def test_what_cannot_be_is_refused_before_work_by_the_headers_of_the_weights(bert):
     weights = InitModelParams(backbone="transformer", weights=str(bert))
     refuse_unfit(weights, LoraParams(rank=2, targets=("query", "value")), (8, 16))
-    with refuses(ConfigError, "models.train_lora_targets_model", unknown="q_proj", there="dense, key, query, value"):
+    with refuses(ConfigError, "models.unknown_lora_target", target="q_proj", known="dense, key, query, value"):
         refuse_unfit(weights, LoraParams(rank=2, targets=("query", "q_proj")), ())
-    with refuses(ConfigError, "models.train_matryoshka_vectors_dimensions", widths=32, beyond=64):
+    with refuses(ConfigError, "models.matryoshka_too_long", dim=32, length=64):
         refuse_unfit(weights, LoraParams(), (8, 64))
-    with refuses(ConfigError, "models.train_lora_transformers_model"):
+    with refuses(ConfigError, "models.lora_on_static"):
         refuse_unfit(InitModelParams(weights=str(bert)), LoraParams(rank=2), ())
-    with refuses(ConfigError, "models.train_lora_targets_model", unknown="q_proj"):
+    with refuses(ConfigError, "models.unknown_lora_target", target="q_proj"):
         tiny_encoder(bert, backbone="transformer").limit(None, LoraParams(rank=2, targets=("q_proj",)), seed=0)
-    with refuses(ConfigError, "models.train_freeze_train_lora"):
+    with refuses(ConfigError, "models.static_cannot_be_limited"):
         static_encoder(torch.eye(4)).limit(None, LORA, seed=0)
 
 
@@ -164,7 +164,7 @@ def test_short_vectors_are_trained_and_the_folder_says_for_which_lengths(bert, t
     nested.save(tmp_path / "saved")
     assert load_bi_encoder(tmp_path / "saved", "cpu").shape.matryoshka == (4, 8)
     assert SentenceTransformer(str(tmp_path / "saved"), truncate_dim=4).encode(QUERIES).shape == (24, 4)
-    with refuses(ConfigError, "training.train_matryoshka_vectors_dimensions", dim=32, beyond=32):
+    with refuses(ConfigError, "training.matryoshka_too_long", dim=32, length=32):
         trained(tiny_encoder(bert), tmp_path / "c", matryoshka=(32,))
     further = initial_bi_encoder(tmp_path / "saved", InitModelParams())
     assert further.shape.matryoshka == ()  # what is trained next is no longer trained for them

@@ -254,13 +254,13 @@ def test_a_loss_that_is_not_finite_ends_the_round(bert, tmp_path):
     ranker = toy_ranker(bert)
     with torch.no_grad():
         ranker.model.classifier.weight.fill_(float("nan"))
-    with refuses(DataError, "training.training_diverged_loss_step", name="ranker", done=0):
+    with refuses(DataError, "training.diverged", model="ranker", step=0):
         play(bert, tmp_path, ranker=ranker)
 
 
 def test_too_little_memory_comes_with_advice():
     with (
-        refuses(ConfigError, "training.step_needs_more_memory", model="ranker", fewer="lists_at_once"),
+        refuses(ConfigError, "training.out_of_memory", model="ranker", fewer="lists_at_once"),
         memory_advice("ranker", "lists_at_once"),
     ):
         torch.empty(2**60, dtype=torch.uint8)
@@ -276,7 +276,7 @@ def test_an_optimiser_without_memory_comes_with_advice(game, monkeypatch, stage)
         raise torch.OutOfMemoryError("no memory for the moments")
 
     monkeypatch.setattr(learner.optimiser, "step", full)
-    with pytest.raises(ConfigError, match=f"a step of the {stage} needs more memory"):
+    with refuses(ConfigError, "training.out_of_memory", model=stage):
         learner.step()
 
 

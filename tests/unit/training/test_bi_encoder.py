@@ -76,7 +76,7 @@ def test_the_loss_curve_is_the_mean_of_the_steps_it_stands_for(bert, tmp_path, m
 
 def test_a_pool_of_its_own_without_hard_negatives_is_an_error(bert, tmp_path):
     encoder = tiny_encoder(bert)
-    with refuses(ConfigError, "training.train_pool_own_hard"):
+    with refuses(ConfigError, "training.own_pool_is_empty"):
         train(encoder, toy_pairs(encoder), None, TrainDprParams(pool="own"), Contrastive(), training_context(tmp_path))
 
 
@@ -90,7 +90,7 @@ def test_pools_of_their_own_teach_too(bert, tmp_path):
 
 def test_patience_without_dev_queries_is_an_error(bert, tmp_path):
     encoder = tiny_encoder(bert)
-    with refuses(ConfigError, "training.train_patience_needs_dev", patience=2):
+    with refuses(ConfigError, "training.patience_without_dev", patience=2):
         train(encoder, toy_pairs(encoder), None, TrainDprParams(patience=2), Contrastive(), training_context(tmp_path))
 
 
@@ -125,5 +125,5 @@ def test_a_diverging_run_ends_with_advice(bert, tmp_path):
     encoder = tiny_encoder(bert, similarity="dot")
     params = TrainDprParams(epochs=50, batch_size=8, scale=1e20, warmup_ratio=0.0)
     params = params.model_copy(update={"learning_rate": 1e20})  # which no one may set
-    with refuses(DataError, "training.training_diverged_loss_step", rate="train.learning_rate"):
+    with refuses(DataError, "training.diverged", rate="train.learning_rate"):
         train(encoder, toy_pairs(encoder), None, params, Contrastive(), training_context(tmp_path))

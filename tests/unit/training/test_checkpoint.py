@@ -2,7 +2,7 @@
 
 import torch
 
-from noisyir.training.learner import Checkpoint, load_checkpoint, save_checkpoint
+from noisyir.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 
 STATE = Checkpoint(
     {"model": {"a.b/c": torch.arange(3.0)}, "optimiser": {"0.step": torch.tensor(4.0)}},

@@ -67,7 +67,7 @@ def test_each_thing_is_dealt_to_one_process_and_all_have_alike(lengths, size):
 
 def test_a_process_that_does_not_come_is_not_waited_for_for_ever(tmp_path):
     began = time.monotonic()
-    with refuses(PeerLostError, "training.training_process_lost_others"):
+    with refuses(PeerLostError, "training.lost_peers"):
         run_together(wait_in_vain, 2, (tmp_path / "meeting",), print)
     assert time.monotonic() - began < 60
 
@@ -84,5 +84,5 @@ def test_each_process_draws_dropout_of_its_own_and_another_number_other_ones():
 
 def test_gpus_are_not_shared_out_of_nothing(monkeypatch):
     assert device_of(1, 2, "cpu") == "cpu"
-    with refuses(ConfigError, "training.runtime_processes_runtime_device", setting="meta"):
+    with refuses(ConfigError, "training.device_not_shared", device="meta"):
         device_of(1, 2, "meta")

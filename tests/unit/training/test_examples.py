@@ -75,14 +75,14 @@ def test_an_unknown_document_or_query_is_named(bert):
     encoder = tiny_encoder(bert)
     train, queries = examples.training_queries(PAIRS, QUERIES)
     none = train.select(["query_id", "doc_id"]).slice(0, 0)
-    with refuses(DataError, "training.rows_pairs_name_unknown", of="documents", missing="x"):
+    with refuses(DataError, "training.unknown_ids", of="documents", example="x"):
         examples.training_pairs(encoder, train, queries, documents(encoder, ["u", "w"]), none)
-    with refuses(DataError, "training.rows_pairs_name_unknown", of="queries", missing="b"):
+    with refuses(DataError, "training.unknown_ids", of="queries", example="b"):
         examples.training_pairs(encoder, train, queries.slice(0, 1), documents(encoder, ["u", "w", "x"]), none)
 
 
 def test_no_training_pairs_is_an_error():
-    with refuses(DataError, "training.no_training_pairs_every"):
+    with refuses(DataError, "training.no_training_pairs"):
         examples.training_queries(PAIRS.slice(3), QUERIES)
 
 
@@ -105,7 +105,7 @@ def test_documents_of_equal_title_and_text_are_one_passage(bert):
     assert read.same.tolist() == [0, 1, 0, 1, 4, 5, 0]  # g reads as a does, title and all
     assert len(read.tokens) == 7
     assert read.passages(pa.array(["f", "g", "d", "b"])).tolist() == [5, 0, 1, 1]
-    with refuses(DataError, "training.rows_pairs_name_unknown", null_count=1, of="documents"):
+    with refuses(DataError, "training.unknown_ids", rows=1, of="documents"):
         read.passages(pa.array(["a", "x"]))
     fewer = examples.read_documents(encoder, corpus.to_batches(2), pa.array(["c", "d", "g"]))
     assert fewer.same.tolist() == [0, 1, 0], "the first of those that are read"

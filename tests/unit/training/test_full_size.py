@@ -113,5 +113,5 @@ def test_lists_at_once_lower_a_rankers_memory():
 
 
 def test_a_model_that_is_neither_here_nor_known_is_said_in_a_line():
-    with refuses(DataError, "training.not_shape_not_known", weights="nobody/knows"):
+    with refuses(DataError, "training.unknown_shape", weights="nobody/knows"):
         cost(InitModelParams(backbone="transformer", weights="nobody/knows"))

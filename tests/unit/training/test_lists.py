@@ -89,21 +89,21 @@ def test_random_training_passages_stand_in_and_none_is_known_to_be_right():
 
 
 def test_without_any_negative_there_is_nothing_to_learn_from():
-    with refuses(ConfigError, "training.no_training_query_mined"):
+    with refuses(ConfigError, "training.no_negatives_left"):
         made(mined=[("idle", "d2")])
-    with refuses(ConfigError, "training.no_training_query_mined"):
+    with refuses(ConfigError, "training.no_negatives_left"):
         made(mined=[("q1", "d4")])
 
 
 def test_a_query_that_everything_is_right_for_cannot_be_filled_up():
     everything = [("q0", doc_id) for doc_id in DOCUMENTS] + [("q1", "d1")]
     lists = made(pairs=everything, mined=[("q1", "d2")])
-    with refuses(DataError, "training.query_too_few_mined", as_py="beta"):
+    with refuses(DataError, "training.too_few_negatives", query="beta"):
         lists.draw(2, np.random.default_rng(0))
 
 
 def test_an_unknown_document_is_named():
-    with refuses(DataError, "training.rows_pairs_name_unknown", of="documents", missing="d9"):
+    with refuses(DataError, "training.unknown_ids", of="documents", example="d9"):
         made(mined=[("q0", "d9")])
 
 

@@ -9,6 +9,7 @@ from noisyir.models.stages.init_model import INIT_MODEL
 from noisyir.training.artifacts import NEGATIVES
 from noisyir.training.settings import TrainDprParams
 from noisyir.training.stages.train_dpr import TRAIN_DPR
+from tests.refusals import refuses
 from tests.tiny_models import WORDS, tiny_bert
 from tests.world import pairs_world, table
 
@@ -52,7 +53,7 @@ def test_a_model_is_made_trained_and_written_with_its_curves(run_stage_on, start
 
 
 def test_hard_negatives_without_mined_ones_are_an_error(run_stage_on, start):
-    with pytest.raises(ConfigError, match=r"train\.hard_negatives=2 needs mined ones: set mine\.per_query"):
+    with refuses(ConfigError, "training.nothing_mined", setting="train.hard_negatives", count=2):
         run_stage_on(TRAIN_DPR, TrainDprParams(hard_negatives=2), {**TABLES, "model": start})
 
 
@@ -100,12 +101,12 @@ def test_a_large_beta_with_dot_products_is_an_error_unless_it_is_forced(run_stag
 
 
 def test_a_regulariser_for_which_no_epoch_is_left_is_an_error(run_stage_on, start):
-    with pytest.raises(ConfigError, match=r"ccr\.from_epoch=2 leaves none of 2 epochs .* set 1 or less"):
+    with refuses(ConfigError, "training.ccr_never_applies", from_epoch=2, epochs=2, last=1):
         trained(run_stage_on, start, ccr={"beta": 0.5, "from_epoch": 2})
 
 
 def test_a_pool_of_its_own_needs_hard_negatives(run_stage_on, start):
-    with pytest.raises(ConfigError, match=r"train\.pool=own with hard_negatives=0"):
+    with refuses(ConfigError, "training.own_pool_is_empty"):
         trained(run_stage_on, start, pool="own")
     own, batch = (trained(run_stage_on, start, hard_negatives=1, pool=pool)[0] for pool in ("own", "batch"))
     assert own != batch

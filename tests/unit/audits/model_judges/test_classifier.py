@@ -51,10 +51,10 @@ def test_its_name_tells_its_weights_and_no_folder(tmp_path):
 
 
 def test_what_is_no_classifier_is_refused_before_any_work(tmp_path):
-    with refuses(DataError, "models.name_minilm_model_folder", setting="--judge-model"):
+    with refuses(DataError, "models.no_such_model", setting="--judge-model"):
         Classifier(model=str(tmp_path / "nowhere")).check(Budget.parse("5"))
     with refuses(ConfigError, "audits.reads_machine_tokens_cost"):
         Classifier(model=str(tiny_classifier(tmp_path / "judge"))).check(Budget.parse("5k tokens"))
     encoder = Classifier(model=str(tiny_bert(tmp_path / "encoder")), max_len=32)
-    with refuses(DataError, "models.file_no", fails="is not a sequence classifier"):
+    with refuses(DataError, "models.missing_weights", fails="is not a sequence classifier"):
         encoder.ask(QuestionQueue(questions(1), Budget.parse("5"), tmp_path, Runtime(device="cpu"), lambda *_: None))
