@@ -42,5 +42,5 @@ class RetrieverTask(Task):
 
     kind: Literal["retriever"] = "retriever"
     pipeline: ClassVar[str] = "noisyir.methods.plans.retrievers:train_retriever"
-    bench: ClassVar[str] = "noisyir.methods.plans.retrievers:noise_bench"
+    bench: ClassVar[str] = "noisyir.methods.plans.bench:noise_bench"
     methods_of: ClassVar[type[Variant]] = Method

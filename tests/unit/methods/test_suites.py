@@ -7,7 +7,7 @@ import pytest
 from noisyir.base.errors import ConfigError
 from noisyir.evaluation.bench import Cell
 from noisyir.methods import experiments
-from noisyir.methods.plans.retrievers import noise_bench
+from noisyir.methods.plans.bench import noise_bench
 from tests.refusals import refuses
 from tests.tiny import write_beir
 
