@@ -32,7 +32,7 @@ class Cell:
 
     def __post_init__(self) -> None:
         if ":" in self.mechanism + self.method:
-            raise ConfigError("evaluation.names_bench_may_not", mechanism=self.mechanism, method=self.method)
+            raise ConfigError("evaluation.colon_in_name", mechanism=self.mechanism, method=self.method)
 
     def __str__(self) -> str:
         return f"{self.mechanism}:{self.rate!r}:{self.method}:{self.seed}"
@@ -44,7 +44,7 @@ class Cell:
             mechanism, rate, method, seed = label.split(":")
             return cls(mechanism, float(rate), method, int(seed))
         except ValueError as error:
-            raise ConfigError("evaluation.labels_no_cell_bench", label=label) from error
+            raise ConfigError("evaluation.bad_cell_label", label=label) from error
 
 
 @dataclass(frozen=True)
@@ -74,15 +74,10 @@ def by_cell(labelled: Mapping[str, T], given: Collection[str] = ()) -> dict[Cell
     """
     cells = {Cell.parse(label): value for label, value in labelled.items()}
     if len(cells) < len(labelled):
-        raise DataError("evaluation.noise_table_labels_mean", n_labelled=len(labelled), n_cells=len(cells))
+        raise DataError("evaluation.repeated_cells", labels=len(labelled), cells=len(cells))
     if missing := _missing(cells, given):
         named = ", ".join(map(str, missing[:_NAMED])) + (", ..." if len(missing) > _NAMED else "")
-        raise DataError(
-            "evaluation.noise_table_benchs_cells",
-            n_missing=len(missing),
-            n_cells=len(cells) + len(missing),
-            named=named,
-        )
+        raise DataError("evaluation.missing_cells", missing=len(missing), cells=len(cells) + len(missing), named=named)
     mechanisms = list(dict.fromkeys(cell.mechanism for cell in cells))
     ordered = sorted(cells, key=lambda cell: (mechanisms.index(cell.mechanism), cell.rate))
     return {cell: cells[cell] for cell in ordered}
@@ -125,7 +120,7 @@ def compared(methods: Sequence[str], baseline: str, reference: str | None) -> li
         if name is not None and name not in methods:
             hint = "; where there is none, set it to null" if setting == "reference" else ""
             known = f"{did_you_mean(name, methods)}; there are {', '.join(methods)}"
-            raise ConfigError("evaluation.table_no_method", setting=setting, name=name, known=known, hint=hint)
+            raise ConfigError("evaluation.unknown_method", setting=setting, name=name, known=known, hint=hint)
     pairs: list[tuple[str, str | None]] = [(method, None if method == baseline else baseline) for method in methods]
     if reference is None:
         return pairs

@@ -58,7 +58,7 @@ def compared_pairs(systems: Sequence[str], baseline: str | None) -> list[tuple[s
     if first not in systems:
         known = ", ".join(systems)
         raise ConfigError(
-            "evaluation.compare_baseline_no_system", first=first, did_you_mean=did_you_mean(first, systems), known=known
+            "evaluation.unknown_baseline", baseline=first, did_you_mean=did_you_mean(first, systems), known=known
         )
     pairs = [(system, None if system == first else first) for system in systems]
     return pairs + [(systems[-1], other) for other in systems[:-1] if first not in (other, systems[-1])]
@@ -119,14 +119,14 @@ def values_per_query(metrics: Mapping[T, pa.Table], what: str, stage: str = "") 
             if not ids.equals(wanted):
                 example = min({*wanted.to_pylist()} ^ {*ids.to_pylist()})
                 raise DataError(
-                    "evaluation.scored_queries_not_same",
+                    "evaluation.different_queries",
                     stage=stage,
-                    where=where[1],
-                    where_2=where[0],
+                    measure=where[1],
+                    split=where[0],
                     first=first,
-                    n_wanted=len(wanted),
-                    name=name,
-                    n_ids=len(ids),
+                    first_queries=len(wanted),
+                    other=name,
+                    other_queries=len(ids),
                     example=example,
                     what=what,
                 )

@@ -116,7 +116,7 @@ def hold_out(job: Job[HoldOutFoldParams]) -> None:
     start, end = (round(fold * job.params.share * len(texts)) for fold in (job.params.fold, job.params.fold + 1))
     count = min(end - start, job.params.most)
     if count < 2 or count == len(texts):
-        raise DataError("methods.auto_chooses_held_out", share=job.params.share, n_texts=len(texts))
+        raise DataError("methods.too_few_held_out", share=job.params.share, texts=len(texts))
     drawn = texts.take(np.sort(job.rng("queries").permutation(len(texts))[start : start + count]))
     kept = training.filter(pc.is_in(training["text"], value_set=drawn))["query_id"]
     held = pairs.filter(pc.is_in(pairs["query_id"], value_set=kept)).select(["query_id", "doc_id"])

@@ -34,7 +34,7 @@ class Ance(Method):
         """
         refresh, pairs = context.exp.refresh, context.noisy["noisy_pairs"]
         if context.exp.mine.per_query and not refresh.hard_negatives:
-            raise ConfigError("methods.refresh_hard_negatives_uses")
+            raise ConfigError("methods.ance_ignores_negatives")
         start = context.exp.train.model_copy(update={"hard_negatives": 0, "pool": "batch"})
         trained = context.train(TRAIN_DPR, start, "warm_up", pairs=pairs, negatives=None)
         rate = refresh.learning_rate or start.learning_rate

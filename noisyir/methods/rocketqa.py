@@ -94,16 +94,16 @@ def _refuse(exp: "Experiment") -> None:
     assert isinstance(judge, RankerJudge)
     bound = judge.max_relevance
     if exp.mine.per_query == 0:
-        raise ConfigError("methods.rocketqa_learns_mined_negatives")
+        raise ConfigError("methods.rocketqa_without_negatives")
     if (depth := exp.rocketqa.ranker_rank_to) is not None and depth < exp.mine.rank_from:
-        raise ConfigError("methods.rocketqa_ranker_rank_below", depth=depth, rank_from=exp.mine.rank_from)
+        raise ConfigError("methods.rocketqa_ranks_empty", depth=depth, rank_from=exp.mine.rank_from)
     if exp.ranker.warm_up.loss == "listwise" and "loss" in exp.ranker.warm_up.model_fields_set:
-        raise ConfigError("methods.ranker_warm_up_loss")
+        raise ConfigError("methods.rocketqa_listwise_ranker")
     if exp.ranker.warm_up.ranker_scale != 1.0:
-        raise ConfigError("methods.ranker_warm_up_ranker")
+        raise ConfigError("methods.rocketqa_scaled_ranker")
     if augment is None:
         return
     if augment.queries == "unlabelled" and exp.data.unlabelled == "exclude":
-        raise ConfigError("methods.rocketqa_augment_needs_queries")
+        raise ConfigError("methods.rocketqa_no_unlabelled")
     if augment.min_positive <= bound:
-        raise ConfigError("methods.rocketqa_augment_min_positive", min_positive=augment.min_positive, bound=bound)
+        raise ConfigError("methods.rocketqa_bounds_overlap", min_positive=augment.min_positive, bound=bound)

@@ -41,7 +41,7 @@ def registered_digests(home: Path) -> set[str]:
     try:
         return digests_of_versions(home)
     except ConfigError as error:
-        raise StoreError("registry.nothing_deleted_because_registry", error=error) from error
+        raise StoreError("registry.registry_not_asked", error=error) from error
 
 
 def registered_copies(home: Path) -> "list[RegisteredCopy]":

@@ -85,7 +85,7 @@ def connect(home: Path) -> Backend:
             client.search_experiments(max_results=1)
     except Exception as error:  # MLflow, its database and its server raise what they like; the user needs one line
         what = f"{without_password(uri)}: {one_line(error)}"
-        raise ConfigError("registry.cannot_open_mlflow_check", what=what) from error
+        raise ConfigError("registry.cannot_open_mlflow", fault=what) from error
     return Backend(client, uri, None if served else (home / "mlflow-artifacts").as_uri())
 
 
@@ -134,13 +134,11 @@ def check_database(path: Path) -> None:
     except sqlite3.Error as error:
         if error.sqlite_errorcode in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return  # another process is writing to it
-        raise ConfigError(
-            "registry.tracking_database_damaged_2", path=path, one_line=one_line(error), remedy=remedy
-        ) from error
+        raise ConfigError("registry.damaged_database", path=path, fault=one_line(error), remedy=remedy) from error
     if fault != "ok":
-        raise ConfigError("registry.tracking_database_damaged", path=path, split=" ".join(fault.split()), remedy=remedy)
+        raise ConfigError("registry.damaged_database", path=path, fault=" ".join(fault.split()), remedy=remedy)
     if "alembic_version" not in tables:
-        raise ConfigError("registry.tracking_database_empty_none", path=path, remedy=remedy)
+        raise ConfigError("registry.empty_database", path=path, remedy=remedy)
 
 
 def make_database(path: Path) -> None:

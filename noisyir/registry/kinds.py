@@ -92,5 +92,5 @@ def kind_of(name: str) -> Kind:
         return found[0]
     names = [kind.name for kind in kinds()]
     raise ConfigError(
-        "registry.no_registered_model_called", name=name, did_you_mean=did_you_mean(name, names), names=", ".join(names)
+        "registry.unknown_kind", name=name, did_you_mean=did_you_mean(name, names), names=", ".join(names)
     )

@@ -124,9 +124,9 @@ def roll_back(name: str, *, store: Store, flow_run: str | None = None) -> Decisi
     with _registry(store) as backend:
         champion = champion_of(backend, kind.name)
         if champion is None:
-            raise StoreError("registry.no_champion_roll_back", kind=kind.name)
+            raise StoreError("registry.no_champion", kind=kind.name)
         if (earlier := champion.tags.get(_BEFORE)) is None:
-            raise StoreError("registry.mlflow_knows_no_champion", kind=kind.name, version=champion.version)
+            raise StoreError("registry.no_earlier_champion", kind=kind.name, version=champion.version)
         restored = find_version(backend, f"models:/{kind.name}/{earlier}")
         decision = Decision(
             verdict="rolled back",
@@ -155,9 +155,7 @@ def _registry(store: Store) -> Iterator[Backend]:
     except Exception as error:
         if isinstance(error, NoisyirError) or not is_from_outside(error):
             raise
-        raise StoreError(
-            "registry.mlflow", without_password=without_password(backend.uri), one_line=one_line(error)
-        ) from error
+        raise StoreError("registry.mlflow_failed", uri=without_password(backend.uri), fault=one_line(error)) from error
 
 
 def _line(kind: Kind, about: Version, champion: Version | None, flow_run: str | None) -> dict[str, Any]:
@@ -299,7 +297,7 @@ def _per_query(backend: Backend, tags: Mapping[str, str]) -> pa.Table:
         try:
             return pq.read_table(backend.client.download_artifacts(run, PER_QUERY, temporary))
         except (OSError, pa.ArrowInvalid) as error:
-            raise StoreError("registry.cannot_read_mlflow_run", per_query=PER_QUERY, run=run, error=error) from error
+            raise StoreError("registry.unreadable_run", file=PER_QUERY, run=run, error=error) from error
 
 
 def _of_system(table: pa.Table, system: str | None) -> pa.Table:

@@ -150,10 +150,10 @@ def find_version(backend: Backend, uri: str) -> "ModelVersion":
         if any(f"Registered Model with name={kind.name} not found" in str(error) for kind in kinds()):
             cure = "nothing has that name yet: noisyir run EXPERIMENT registers a model worth using, with --force any"
         raise StoreError(
-            "registry.no_registered_model", uri=uri, without_password=without_password(backend.uri), cure=cure
+            "registry.unknown_version", uri=uri, registry=without_password(backend.uri), cure=cure
         ) from error
     if "artifact_digest" not in found.tags:
-        raise StoreError("registry.no_tag_artifact_digest", uri=uri)
+        raise StoreError("registry.foreign_version", uri=uri)
     return found
 
 

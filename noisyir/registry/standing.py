@@ -34,6 +34,4 @@ def _version(backend: Backend, name: str, alias: str) -> Version | None:
     except Exception as error:
         if not is_from_outside(error):
             raise
-        raise ConfigError(
-            "registry.mlflow", without_password=without_password(backend.uri), one_line=one_line(error)
-        ) from error
+        raise ConfigError("registry.mlflow_failed", uri=without_password(backend.uri), fault=one_line(error)) from error

@@ -37,7 +37,7 @@ def noise_table(job: Job[NoiseTableParams]) -> None:
     mining, losses, curves = (by_cell(job.tables(name)) for name in ("mining", "losses", "sieve_curves"))
     cells = {*metrics, *mining}
     if not cells:
-        raise DataError("evaluation.noise_table_bench_no")
+        raise DataError("evaluation.empty_bench")
     summary = summarise(
         read_blocks(metrics), baseline=params.baseline, reference=params.reference, confidence=params.confidence
     )

@@ -41,7 +41,7 @@ def score(job: Job[ScoreParams]) -> None:
             found = [per_query(rows, judgements, params.measures)] if judgements else []
             found += _answer_match(job, rows, query_ids)
             if not found:
-                raise DataError("evaluation.score_splits_no_query_2", split=split)
+                raise DataError("evaluation.no_judgement_to_score", split=split)
             groups = query_groups(judgements)
             measured = [with_means(values, split, groups) for values in found]
             for values in measured:
@@ -60,7 +60,7 @@ def _answer_match(job: Job[ScoreParams], run: pa.Table, query_ids: list[str]) ->
     answers = job.table("answers") if job.has("answers") else ANSWERS.schema.empty_table()
     answers = answers.filter(pa.compute.is_in(answers["query_id"], pa.array(query_ids, pa.string())))
     if not answers.num_rows or not job.has("corpus"):
-        raise ConfigError("evaluation.score_answer_ranks_needs")
+        raise ConfigError("evaluation.no_answers")
     retrieved = run.filter(pa.compute.less_equal(run["rank"], max(job.params.answer_ranks)))["doc_id"].unique()
     texts: dict[str, str] = {}
     for batch in job.batches("corpus"):
@@ -83,7 +83,7 @@ def splits_are_there(params: ScoreParams, data: SplitCounts) -> None:
         instead = [split for split in HELD_OUT if split in there]
         remedy = f"score.splits=[{','.join(instead)}], or give" if instead else "give"
         raise DataError(
-            "evaluation.score_splits_no_query",
+            "evaluation.no_query_to_score",
             lacking=lacking[0],
             there=", ".join(sorted(there)) or "no split",
             remedy=remedy,

@@ -31,10 +31,7 @@ def score_detection(job: Job[ScoreDetectionParams]) -> None:
             known = flags.join(truth, _PAIR, join_type="inner")
             if not known.num_rows:
                 raise DataError(
-                    "evaluation.score_detection_none_pairs",
-                    num_rows=flags.num_rows,
-                    system=system,
-                    num_rows_2=truth.num_rows,
+                    "evaluation.no_pair_with_truth", flagged=flags.num_rows, system=system, known=truth.num_rows
                 )
             job.note(system, {"pairs": flags.num_rows, "without_truth": flags.num_rows - known.num_rows})
             for epoch in sorted(known["epoch"].unique().to_pylist()):

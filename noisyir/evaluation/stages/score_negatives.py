@@ -97,11 +97,11 @@ def _judge(judge: str, verdicts: pa.Table, candidates: pa.Table) -> Quality:
     shown = verdicts.join(candidates.select([*_PAIR, "relevant", "known", "query"]), _PAIR, join_type="inner")
     if len(verdicts) and not len(shown):
         raise DataError(
-            "evaluation.score_negatives_none_verdicts",
-            n_verdicts=len(verdicts),
+            "evaluation.no_verdict_on_candidates",
+            verdicts=len(verdicts),
             judge=judge,
-            n_candidates=len(candidates),
-            to_pylist=verdicts.select(_PAIR).slice(0, 1).to_pylist()[0],
+            candidates=len(candidates),
+            example=verdicts.select(_PAIR).slice(0, 1).to_pylist()[0],
         )
     shown = shown.filter(shown["known"])
     relevant, query = shown["relevant"].to_numpy(), shown["query"].to_numpy()
@@ -181,7 +181,7 @@ def _asked(job: Job[ScoreLossGroupsParams], pairs: pa.Table) -> pa.Array:
     asked = pairs["query_id"].unique()
     asked = asked.filter(pc.is_in(asked, value_set=candidates)).sort()
     if not len(asked):
-        raise DataError("evaluation.score_loss_groups_none", n_candidates=len(candidates))
+        raise DataError("evaluation.no_candidate_with_pair", queries=len(candidates))
     if len(asked) <= job.params.queries:
         return asked
     chosen = job.rng("queries").choice(len(asked), job.params.queries, replace=False)

@@ -122,7 +122,7 @@ def _negatives(context: "Context", model: Output, label: str, mining: "Experimen
     """The negatives of a round.  ConfigError where the experiment mines none."""
     negatives = context.mined(model, label, exp=mining)
     if negatives is None:
-        raise ConfigError("methods.ar_learns_mined_negatives")
+        raise ConfigError("methods.ar2_without_negatives")
     return negatives
 
 

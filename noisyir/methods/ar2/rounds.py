@@ -144,7 +144,7 @@ def train_round(
         learner.until = learner.done + learner.steps // params.rounds
         if learner.until > learner.steps:
             raise ConfigError(
-                "methods.taken_steps_ar_rounds",
+                "methods.ar2_rounds_over",
                 learner=learner.name,
                 done=learner.done,
                 steps=learner.steps,

@@ -95,14 +95,14 @@ def _with_lists(job: Job[TrainDistillParams], pairs: pa.Table, lists: pa.Table) 
     DataError where a score is no number, or where no pair has a list.
     """
     if bad := int((~np.isfinite(lists["score"].to_numpy())).sum()):
-        raise DataError("methods.scores_teacher_no_finite", bad=bad, n_lists=len(lists))
+        raise DataError("methods.teacher_scores_not_finite", bad=bad, scores=len(lists))
     kept = pairs.filter(pc.is_in(pairs["query_id"], value_set=lists["query_id"].combine_chunks()))
     lists = lists.filter(pc.is_in(lists["query_id"], value_set=kept["query_id"].combine_chunks()))
     without = len(kept) - int(semi_join(kept, lists.select(["query_id", "doc_id"])).sum())
     found = {"pairs": len(kept), "documents": len(lists), "no_list": len(pairs) - len(kept), "not_in_list": without}
     job.note("lists", found)
     if len(pairs) and not len(kept):
-        raise DataError("methods.none_training_pairs_query", n_pairs=len(pairs))
+        raise DataError("methods.no_pair_with_list", pairs=len(pairs))
     if found["no_list"] or without:
         log.warning(
             "%(no_list)d training pairs have no scored list, and are left out; of %(not_in_list)d the own document is "

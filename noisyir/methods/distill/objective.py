@@ -121,7 +121,7 @@ def list_spreads(pairs: ListedPairs) -> Float[Array, " list"]:
     sizes = np.diff(pairs.negatives.offsets)
     starts = pairs.negatives.offsets[:-1][sizes >= 2]
     if not len(starts):
-        raise DataError("methods.no_training_query_list")
+        raise DataError("methods.lists_too_short")
     filled = pairs.negatives.offsets[:-1][sizes > 0]
     most, least = (of.reduceat(pairs.score, filled) for of in (np.maximum, np.minimum))
     return np.asarray((most - least)[sizes[sizes > 0] >= 2], np.float64)
@@ -130,5 +130,5 @@ def list_spreads(pairs: ListedPairs) -> Float[Array, " list"]:
 def temperature_of(spreads: Float[Array, " list"]) -> float:
     """A quarter of the median spread of the lists in which scores differ.  DataError where there is none."""
     if not (spreads > 0).any():
-        raise DataError("methods.teachers_scores_all_equal")
+        raise DataError("methods.teacher_scores_equal")
     return float(np.median(spreads[spreads > 0])) / _SPREADS

@@ -68,7 +68,7 @@ def with_seeds(suite: Suite, count: int | None) -> Suite:
     if count is None:
         return suite
     if count < 1:
-        raise ConfigError("methods.seeds_wants_number_seeds")
+        raise ConfigError("methods.bad_seed_count")
     return suite.model_copy(update={"seeds": tuple(range(count))})
 
 
@@ -110,25 +110,23 @@ def _read(name_or_path: str, folder: str = "") -> dict[str, Any]:
         text = files(__name__).joinpath(folder, f"{name_or_path}.yaml").read_text()
     elif path.suffix in ENDINGS:
         if path.exists() and not path.is_file():
-            raise ConfigError("methods.no_file_name_yaml", path=path)
+            raise ConfigError("methods.not_a_file", path=path)
         try:
             with path.open(encoding="utf-8") as handle:
                 text = handle.read(SETTINGS.most + 1)
         except (OSError, ValueError) as error:
-            raise ConfigError("methods.cannot_read_experiment_name", path=path, one_line=one_line(error)) from error
+            raise ConfigError("methods.unreadable_experiment", path=path, fault=one_line(error)) from error
     elif path.is_file() and not folder:
-        raise ConfigError("methods.data_no_experiment_noisyir", path=path)
+        raise ConfigError("methods.data_not_experiment", path=path)
     else:
         what, known = (folder.removesuffix("s") or "experiment"), names(folder)
         if here := file_here(name_or_path):
-            raise ConfigError("methods.no_ships_noisyir_lies", what=what, name_or_path=name_or_path, here=here)
+            raise ConfigError("methods.file_not_shipped", what=what, name_or_path=name_or_path, here=here)
         hint = did_you_mean(name_or_path, known) or f"; there are {', '.join(known)}"
-        raise ConfigError("methods.no_give_yaml_file", what=what, name_or_path=name_or_path, hint=hint)
+        raise ConfigError("methods.unknown_name", what=what, name_or_path=name_or_path, hint=hint)
     settings = parse_yaml(text, name_or_path)
     if not isinstance(settings, dict):
-        raise ConfigError(
-            "methods.must_hold_settings_name", name_or_path=name_or_path, settings_type=type(settings).__name__
-        )
+        raise ConfigError("methods.not_settings", name_or_path=name_or_path, found=type(settings).__name__)
     return {"name": path.stem, **_placed(settings, path.parent)}
 
 
@@ -163,9 +161,9 @@ def _with(settings: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     for override in overrides:
         path, equals, value = override.partition("=")
         if not equals:
-            raise ConfigError("methods.write_override_key_value", override=override)
+            raise ConfigError("methods.override_without_value", override=override)
         if not all(path.split(".")):
-            raise ConfigError("methods.name_setting_before_such", override=override)
+            raise ConfigError("methods.override_without_name", override=override)
         _set(settings, path.split("."), parse_yaml(value, f"the value of {override!r:.80}"), override)
     return settings
 
@@ -181,7 +179,7 @@ def _set(settings: dict[str, Any], path: list[str], value: Any, override: str) -
     for name in path[:-1]:
         group = as_group(settings.setdefault(name, {}))
         if group is None:
-            raise ConfigError("methods.value_not_group_settings", override=override, name=name)
+            raise ConfigError("methods.override_of_value", override=override, name=name)
         settings[name] = settings = group
     settings[path[-1]] = value
 
@@ -198,7 +196,7 @@ def parse_yaml(text: str, source: str) -> Any:
     What an alias names is a copy, so that to change one of two places changes that one alone.
     """
     if len(text) > (most := SETTINGS.most):
-        raise ConfigError("methods.more_characters_file_settings", source=source, most=most, remedy=SETTINGS.remedy)
+        raise ConfigError("methods.yaml_too_long", source=source, most=most, remedy=SETTINGS.remedy)
     try:
         loader = yaml.SafeLoader(text)
         try:
@@ -211,11 +209,11 @@ def parse_yaml(text: str, source: str) -> Any:
             loader.dispose()
     except yaml.YAMLError as error:
         said = " ".join(str(error).replace('"<unicode string>", ', "").split())
-        raise ConfigError("methods.not_yaml_mend", source=source, said=said) from error
+        raise ConfigError("methods.bad_yaml", source=source, fault=said) from error
     except ValueError as error:  # what a tag such as !!int calls a number and is none
-        raise ConfigError("methods.write_another_put_quotes", source=source, said_of=said_of(error)) from error
+        raise ConfigError("methods.yaml_bad_value", source=source, fault=said_of(error)) from error
     except RecursionError as error:
-        raise ConfigError("methods.nested_too_deeply_write", source=source) from error
+        raise ConfigError("methods.yaml_too_deep", source=source) from error
 
 
 def _refuse_bombs(node: yaml.Node, source: str) -> None:
@@ -225,7 +223,7 @@ def _refuse_bombs(node: yaml.Node, source: str) -> None:
 
     def size(inner: yaml.Node) -> int:
         if id(inner) in open_:
-            raise ConfigError("methods.alias_contains_itself_write", place=_place(inner, source))
+            raise ConfigError("methods.yaml_alias_in_itself", place=_place(inner, source))
         if id(inner) not in sizes:
             open_.add(id(inner))
             sizes[id(inner)] = 1 + sum(map(size, _children(inner)))
@@ -233,7 +231,7 @@ def _refuse_bombs(node: yaml.Node, source: str) -> None:
         return sizes[id(inner)]
 
     if (nodes := size(node)) > _MOST_NODES:
-        raise ConfigError("methods.aliases_mean_values_more", source=source, nodes=nodes, most_nodes=_MOST_NODES)
+        raise ConfigError("methods.yaml_too_many_values", source=source, values=nodes, most=_MOST_NODES)
 
 
 def _children(node: yaml.Node) -> list[yaml.Node]:
@@ -254,7 +252,7 @@ def _written_out(node: yaml.Node, source: str) -> yaml.Node:
     for key, _ in node.value:
         if (earlier := seen.setdefault(str(key.value), key)) is not key:
             line = earlier.start_mark.line + 1
-            raise ConfigError("methods.stands_line_already_keep", place=_place(key, source), value=key.value, line=line)
+            raise ConfigError("methods.yaml_repeated_key", place=_place(key, source), key=key.value, line=line)
     pairs = [(_written_out(key, source), _written_out(value, source)) for key, value in node.value]
     return yaml.MappingNode(node.tag, pairs, node.start_mark, node.end_mark)
 
@@ -266,15 +264,11 @@ def _refuse_odd_value(node: yaml.ScalarNode, source: str) -> None:
     try:
         meant = yaml.safe_load(node.value)
     except ValueError as error:
-        raise ConfigError(
-            "methods.write_another_put_quotes_2", place=_place(node, source), said_of=said_of(error)
-        ) from error
+        raise ConfigError("methods.yaml_bad_value", source=_place(node, source), fault=said_of(error)) from error
     if _OTHER_BASES.fullmatch(node.value):
-        raise ConfigError("methods.yaml_write_text", place=_place(node, source), value=node.value, meant=meant)
+        raise ConfigError("methods.yaml_ambiguous_number", place=_place(node, source), value=node.value, meant=meant)
     if _SEXAGESIMAL.fullmatch(node.value):
-        raise ConfigError(
-            "methods.yaml_reads_minutes_seconds", place=_place(node, source), value=node.value, meant=meant
-        )
+        raise ConfigError("methods.yaml_ambiguous_time", place=_place(node, source), value=node.value, meant=meant)
 
 
 def _place(node: yaml.Node, source: str) -> str:
@@ -288,5 +282,5 @@ def overrides_of(settings: Mapping[str, Any] | None) -> list[str]:
         try:
             found.append(f"{name}={json.dumps(value)}")
         except (TypeError, ValueError) as error:
-            raise ConfigError("methods.settings_must_number_text", name=name, error=error) from error
+            raise ConfigError("methods.unwritable_setting", name=name, error=error) from error
     return found

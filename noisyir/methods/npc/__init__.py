@@ -87,15 +87,13 @@ def train_npc(job: Job[TrainNpcParams]) -> None:
 
     settings = job.params.npc
     if (settings.detect == "given") != job.has("flags"):
-        raise ConfigError("methods.npc_detect_given_needs")
+        raise ConfigError("methods.npc_flags_mismatch")
     if settings.warmup_epochs is not None and settings.warmup_epochs >= job.params.epochs:
-        raise ConfigError(
-            "methods.npc_warmup_epochs_leaves", warmup_epochs=settings.warmup_epochs, epochs=job.params.epochs
-        )
+        raise ConfigError("methods.npc_warmup_too_long", warmup_epochs=settings.warmup_epochs, epochs=job.params.epochs)
     if settings.hard_negatives and not job.params.hard_negatives:
-        raise ConfigError("methods.npc_hard_negatives_draws", hard_negatives=settings.hard_negatives)
+        raise ConfigError("methods.npc_without_negatives", hard_negatives=settings.hard_negatives)
     if settings.final == "teacher" and job.params.patience is not None:
-        raise ConfigError("methods.npc_final_teacher_train")
+        raise ConfigError("methods.npc_teacher_or_patience")
     encoder, pairs = start_model(job), training_pairs(job)
     is_clean, p_clean = (
         pairs[name].to_numpy(zero_copy_only=False) if job.has("flags") else None for name in ("is_clean", "p_clean")

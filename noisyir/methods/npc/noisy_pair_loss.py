@@ -133,7 +133,7 @@ class NoisyPairLoss(nn.Module):
     def _plain(self, scores: Float[Tensor, "query passage"]) -> Float[Tensor, ""]:
         """The contrastive loss of pairs that are not among those trained on: of an evaluation."""
         if self.model.training:
-            raise DataError("methods.batch_no_numbers_pairs")
+            raise DataError("methods.loss_batch_without_numbers")
         own = torch.arange(len(scores), device=scores.device)
         return pair_nll(scores, own, torch.zeros_like(scores, dtype=torch.bool)).mean()
 
@@ -182,9 +182,9 @@ class _Callback(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """ConfigError where the Trainer does what this loss cannot."""
         if args.world_size > 1 or args.n_gpu > 1:
-            raise ConfigError("methods.noisypairloss_trains_process_device")
+            raise ConfigError("methods.loss_one_device")
         if state.global_step:
-            raise ConfigError("methods.noisypairloss_cannot_resume_checkpoint")
+            raise ConfigError("methods.loss_cannot_resume")
         self.loss.start_training(math.ceil(state.num_train_epochs), args.per_device_train_batch_size)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -259,7 +259,7 @@ def _params(settings: Mapping[str, Any] | None, scale: float, beta: float) -> Tr
     """The settings of training that count here.  ConfigError for others, as of an experiment."""
     given = dict(settings or {})
     if strangers := [name for name in given if name.split(".")[0] not in ("npc", "npc_detect") and "ccr" not in name]:
-        raise ConfigError("methods.noisypairloss_no_setting_npc", strangers=strangers[0])
+        raise ConfigError("methods.loss_unknown_setting", setting=strangers[0])
     given = {"train.scale": scale, "train.ccr.beta": beta, **given}
     return from_settings({"name": "loss"}, overrides_of(given), "NoisyPairLoss").correction()
 
@@ -268,20 +268,20 @@ def _columns_of(pairs: Any) -> tuple[dict[str, list[Any]], list[float]]:
     """The columns of texts, or of lists of them, and the weight of each row.  DataError for other columns."""
     names = getattr(pairs, "column_names", None)
     if not isinstance(names, list) or not hasattr(pairs, "from_dict"):
-        raise DataError("methods.noisypairloss_takes_datasets_dataset", pairs_type=type(pairs).__name__)
+        raise DataError("methods.loss_not_dataset", found=type(pairs).__name__)
     texts = [name for name in names if name != _WEIGHT]
     if _LABEL in names or len(texts) < 2:
-        raise DataError("methods.noisypairloss_takes_columns_texts", label=_LABEL, names=", ".join(names))
+        raise DataError("methods.loss_bad_columns", label=_LABEL, names=", ".join(names))
     columns = {name: list(pairs[name]) for name in texts}
     for place, (name, column) in enumerate(columns.items()):
         for value in column:
             if bad := [
                 one for one in (value if place and isinstance(value, list) else [value]) if type(one) is not str
             ]:
-                raise DataError("methods.noisypairloss_column_holds_no", name=name, bad=bad[0])
+                raise DataError("methods.loss_not_text", name=name, found=bad[0])
     weights = list(pairs[_WEIGHT]) if _WEIGHT in names else [1.0] * len(pairs)
     if wrong := [one for one in weights if not isinstance(one, int | float) or not 0 <= one < math.inf]:
-        raise DataError("methods.noisypairloss_column_holds_give", weight=_WEIGHT, wrong=wrong[0])
+        raise DataError("methods.loss_bad_weight", weight=_WEIGHT, found=wrong[0])
     return columns, weights
 
 
@@ -301,7 +301,7 @@ def _pairs_of(
         if weight > 0
     ]
     if not places:
-        raise DataError("methods.noisypairloss_no_row_passage", weight=_WEIGHT)
+        raise DataError("methods.loss_no_pairs", weight=_WEIGHT)
     made = {names[0]: [columns[names[0]][row] for row, _ in places], names[1]: [text for _, text in places]}
     for name in names[2:]:
         for place in range(most := max(map(len, listed[name]), default=0)):

@@ -30,7 +30,7 @@ def _held_out_context(plan: Plan, exp: Experiment) -> Context:
         ConfigError: If the experiment cuts documents, because people judged whole ones.
     """
     if exp.chunk.words is not None:
-        raise ConfigError("methods.audit_judges_whole_documents", audited=exp.audited)
+        raise ConfigError("methods.audit_of_passages", audited=exp.audited)
     data = plan.add(INGEST, exp.data)
     params = JudgedPairsParams(split=exp.audited, min_relevance=exp.data.min_relevance)
     held = plan.add(JUDGED_PAIRS, params, **pick(data, "qrels", "queries", "pairs", "given_negatives"))

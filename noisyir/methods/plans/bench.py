@@ -105,13 +105,15 @@ def files_of_others(suite: Suite) -> dict[str, dict[str, Path]]:
         for place, files in found.items():
             here = [Path(folder, place, file) for file in (*_WEIGHTS, _RUN) if Path(folder, place, file).is_file()]
             if len(here) > 1:
-                raise ConfigError("methods.keep", parent=here[0].parent, name=here[0].name, name_2=here[1].name)
+                raise ConfigError(
+                    "methods.two_files_of_others", folder=here[0].parent, first=here[0].name, second=here[1].name
+                )
             if here:
                 files[name] = here[0]
         if not any(name in files for files in found.values()):
             wanted = Path(folder, next(iter(found)))
             raise ConfigError(
-                "methods.nothing_put_into",
+                "methods.no_files_of_others",
                 folder=folder,
                 suite=suite.name,
                 weights=_WEIGHTS[0],
@@ -123,7 +125,7 @@ def files_of_others(suite: Suite) -> dict[str, dict[str, Path]]:
             lacking = [place for place in places if name not in found[place]]
             if lacking and len(lacking) < len(places):
                 missing = Path(folder, lacking[0])
-                raise ConfigError("methods.no_give_every_seed", here_not=missing, weights=_WEIGHTS[0], run=_RUN)
+                raise ConfigError("methods.seed_of_others_missing", folder=missing, weights=_WEIGHTS[0], run=_RUN)
     return found
 
 

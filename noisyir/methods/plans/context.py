@@ -130,7 +130,7 @@ class Context:
     def refuse_weights(self, method: str) -> None:
         """ConfigError where the data gives its pairs weights, for methods that cannot count them."""
         if self._weighs:
-            raise ConfigError("methods.reads_no_weights_data", method=method)
+            raise ConfigError("methods.weights_not_read", method=method)
 
     @cached_property
     def _weighs(self) -> bool:

@@ -193,7 +193,7 @@ def _judged(
     stage, offered = stage_of(judge), {"model": model, "pairs": pairs, "candidates": found, "qrels": data["qrels"]}
     offered |= {name: data[name] for name in ("queries", "corpus")}
     if missing := [name for name, read in stage.reads.items() if not read.optional and name not in offered]:
-        raise ConfigError("methods.mine_judges_reads_needs", judge=judge.kind, missing=missing[0])
+        raise ConfigError("methods.judge_lacks_input", judge=judge.kind, missing=missing[0])
     return plan.add(stage, judge, label, **{name: offered[name] for name in stage.reads if name in offered})
 
 

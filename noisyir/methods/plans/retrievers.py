@@ -43,7 +43,7 @@ def train_retriever(exp: Experiment) -> Plan:
     compare_and_report(context, systems | trained_systems, curves=curves)
     plan.keep(corpus=data["corpus"], **pick(kept, *(name for name in ("model", "index", "ranker") if name in kept)))
     if exp.audited != "train":
-        raise ConfigError("methods.audit_split_run_audits", audited=exp.audited)
+        raise ConfigError("methods.run_audits_training_pairs", audited=exp.audited)
     if context.lists is not None:
         plan.keep(teacher_scores=context.lists)
     if exp.hybrid is not None:
@@ -71,7 +71,7 @@ def mine_pairs(exp: Experiment) -> Plan:
     context = context_of(plan, exp, data_of(plan, exp))
     negatives = context.mined(context.start)
     if negatives is None:
-        raise ConfigError("methods.mine_per_query_mines")
+        raise ConfigError("methods.nothing_to_mine")
     plan.keep(
         negatives=negatives,
         candidates=context.mines[""].candidates,

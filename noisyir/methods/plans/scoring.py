@@ -68,7 +68,7 @@ def score_losses(context: Context, params: ScoreLossGroupsParams, model: Output,
         ConfigError: If the method mined none.
     """
     if not context.mines:
-        raise ConfigError("methods.loss_groups_mines_no", label=label)
+        raise ConfigError("methods.loss_groups_without_negatives", method=label)
     *_, mined = context.mines.values()
     return context.plan.add(
         SCORE_LOSS_GROUPS,

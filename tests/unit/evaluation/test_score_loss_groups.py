@@ -99,5 +99,5 @@ def test_few_queries_are_drawn_by_the_seed_and_not_by_the_order_of_the_rows(loss
 def test_candidates_of_queries_without_pairs_are_refused(losses):
     given = world()
     given["pairs"] = table(NOISY_PAIRS, [("dev", "d3", "dev", None)])
-    with refuses(DataError, "evaluation.score_loss_groups_none", n_candidates=20):
+    with refuses(DataError, "evaluation.no_candidate_with_pair", queries=20):
         losses(given)
