@@ -1,7 +1,7 @@
-"""Noisy pair correction (Zhang et al., Findings of EMNLP 2023): its methods and its stage; the equation is in losses.
+"""Noisy pair correction (Zhang et al., Findings of EMNLP 2023).
 
-The paper's ablations (its Tables 3 and 5) are settings: `npc.consistency=0`, `npc.detect=never`, `npc.detect=once`,
-`npc.hard_negatives=1`.  Nothing that other methods use lives here.
+The paper's ablations (Tables 3 and 5) are settings: `npc.consistency=0`, `npc.detect=never`, `npc.detect=once`,
+`npc.hard_negatives=1`.
 """
 
 import logging
@@ -37,9 +37,15 @@ if TYPE_CHECKING:
     from noisyir.methods.npc.objective import Detected
     from noisyir.methods.plans.context import Context
 
+PLAIN = (
+    "Noisy pair correction found no evidence of wrong pairs in time, and training stayed plain. npc.warmup_epochs "
+    "makes it begin without evidence."
+)
+log = logging.getLogger("noisyir")
+
 
 class Npc(Method):
-    """As in the paper: it flags the pairs by its own loss before each epoch."""
+    """The paper's method: pairs are flagged by the model's own loss before each epoch."""
 
     kind: Literal["npc"] = "npc"
 
@@ -49,7 +55,7 @@ class Npc(Method):
 
 
 class NpcFlags(Method):
-    """With the verdicts of the experiment's detectors instead of its own."""
+    """Correction by the flags of the experiment's detectors."""
 
     kind: Literal["npc_flags"] = "npc_flags"
 
@@ -60,7 +66,7 @@ class NpcFlags(Method):
 
 
 class NpcRelabel(Method):
-    """Relabelled pairs count as clean, those still flagged keep the consistency loss alone."""
+    """Correction after relabelling: relabelled pairs count as clean, flagged ones keep the consistency loss alone."""
 
     kind: Literal["npc_relabel"] = "npc_relabel"
 
@@ -69,14 +75,6 @@ class NpcRelabel(Method):
         params, repaired = context.exp.correction(detect="given"), context.repaired()
         pairs, flags = repaired["repaired_pairs"], repaired["repaired_flags"]
         return context.train(TRAIN_NPC, params, "npc_relabel", pairs=pairs, flags=flags)
-
-
-PLAIN = (
-    "Noisy pair correction found no evidence of wrong pairs in time, and training stayed plain. npc.warmup_epochs "
-    "makes it begin without evidence."
-)
-
-log = logging.getLogger("noisyir")
 
 
 @in_processes
@@ -114,7 +112,7 @@ def train_npc(job: Job[TrainNpcParams]) -> None:
 
 
 def _detection(ids: pa.Table, found: "Detected") -> pa.Table:
-    """The columns of both tables; those that only other detectors fill are null."""
+    """The columns of both tables; columns of other detectors are null."""
     columns = {name: pa.nulls(ids.num_rows) for name in (*NULL_SCORES, "best_other", "replacement")}
     columns |= {name: pa.array(getattr(found, name)) for name in ("score", "p_clean", "is_clean")}
     columns["random_scores"] = listed(found.null_score[:, None])
@@ -123,7 +121,7 @@ def _detection(ids: pa.Table, found: "Detected") -> pa.Table:
 
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
-    """The last detection, from its flags."""
+    """The last detection's share of flagged pairs."""
     if not meta.notes.get("corrected", True):
         yield PLAIN
         return
