@@ -12,7 +12,8 @@ from noisyir.evaluation.stages.compare import COMPARE, RECOMMEND
 from noisyir.evaluation.stages.report import REPORT
 from noisyir.evaluation.stages.score import SCORE
 from noisyir.evaluation.stages.score_detection import SCORE_DETECTION
-from noisyir.evaluation.stages.score_negatives import SCORE_LOSS_GROUPS, SCORE_NEGATIVES
+from noisyir.evaluation.stages.score_loss_groups import SCORE_LOSS_GROUPS
+from noisyir.evaluation.stages.score_negatives import SCORE_NEGATIVES
 from noisyir.methods.plans.context import Context
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.methods.plans.mining import MiningOutputs

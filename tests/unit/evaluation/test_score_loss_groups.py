@@ -7,7 +7,7 @@ import torch
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import CORPUS, HIDDEN, NOISY_PAIRS, QUERIES
 from noisyir.evaluation.settings import ScoreLossGroupsParams
-from noisyir.evaluation.stages.score_negatives import SCORE_LOSS_GROUPS
+from noisyir.evaluation.stages.score_loss_groups import SCORE_LOSS_GROUPS
 from noisyir.mining.artifacts import CANDIDATES
 from tests.refusals import refuses
 from tests.tiny_models import static_encoder
