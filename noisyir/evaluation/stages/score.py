@@ -27,10 +27,7 @@ from noisyir.retrieval.measures import (
 
 
 def score(job: Job[ScoreParams]) -> None:
-    """Score the run on each split; write the scored rows in TREC form beside the values.
-
-    A split without judgements is scored by answers alone.
-    """
+    """Score the run on each split, by answers alone if it has no judgements; write values and TREC files."""
     params, run, qrels, queries = job.params, job.table("run"), job.table("qrels"), job.table("queries")
     folder, first = job.new_folder("trec"), dict[str, str]()
     with job.writer("metrics") as out:
@@ -71,13 +68,21 @@ def _answer_match(job: Job[ScoreParams], run: pa.Table, query_ids: list[str]) ->
 
 
 def measures_are_known(params: ScoreParams) -> None:
-    """ConfigError for a measure that ir-measures does not have."""
+    """Check the measures.
+
+    Raises:
+        ConfigError: If ir-measures lacks one.
+    """
     for name in params.measures:
         parse(name)
 
 
 def splits_are_there(params: ScoreParams, data: SplitCounts) -> None:
-    """DataError for a split to score that has no query with a judgement or answers."""
+    """Check the splits.
+
+    Raises:
+        DataError: If one has no query with a judgement or answers.
+    """
     there = [split for split, count in data.queries.items() if count]
     if lacking := [split for split in params.splits if split not in there]:
         instead = [split for split in HELD_OUT if split in there]

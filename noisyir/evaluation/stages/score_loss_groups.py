@@ -23,7 +23,7 @@ _PASSAGES_AT_ONCE = 16384
 
 
 def score_loss_groups(job: Job[ScoreLossGroupsParams]) -> None:
-    """Each query's pool is one of its own passages, its candidates, and passages of other queries."""
+    """Describe the losses in pools of a query's own passage, its candidates, and passages of other queries."""
     from noisyir.evaluation.loss_groups import describe
 
     pools = _pools(job)
@@ -58,7 +58,7 @@ def _pools(job: Job[ScoreLossGroupsParams]) -> pa.Table:
 
 
 def _asked(job: Job[ScoreLossGroupsParams], pairs: pa.Table) -> pa.Array:
-    """The queries to look at, drawn from those with both a pair and candidates, by rising id."""
+    """The drawn queries, which have a pair and candidates, by rising id."""
     candidates = job.table("candidates")["query_id"].unique()
     asked = pairs["query_id"].unique()
     asked = asked.filter(pc.is_in(asked, value_set=candidates)).sort()
@@ -71,7 +71,7 @@ def _asked(job: Job[ScoreLossGroupsParams], pairs: pa.Table) -> pa.Array:
 
 
 def _others(job: Job[ScoreLossGroupsParams], asked: pa.Array, pairs: pa.Table) -> pa.Table:
-    """For each query, passages drawn from all pairs', its own perhaps among them."""
+    """Passages drawn from all pairs for each query, perhaps including its own."""
     passages, rng = pairs["doc_id"].unique().sort(), job.rng("in_batch")
     count = min(job.params.in_batch, len(passages))
     drawn = [rng.choice(len(passages), count, replace=False) for _ in range(len(asked))]

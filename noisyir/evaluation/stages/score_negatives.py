@@ -1,4 +1,4 @@
-"""score_negatives: how many candidates and mined negatives are relevant in truth, and how well judges tell which."""
+"""score_negatives: the share of false negatives, and the quality of filters and judges."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ Quality = dict[str, float]
 
 
 def score_negatives(job: Job[ScoreNegativesParams]) -> None:
-    """Measure the candidates, what was drawn of them, and each filter's signal and each judge's verdicts on them."""
+    """Measure candidates, mined negatives, each filter's signal and each judge's verdicts."""
     relevant, known = _truth(job)
     candidates = _with_truth(job.table("candidates"), relevant, known)
     of_known = candidates.filter(candidates["known"])
@@ -41,7 +41,7 @@ def score_negatives(job: Job[ScoreNegativesParams]) -> None:
 
 
 def _truth(job: Job[ScoreNegativesParams]) -> tuple[pa.Table, pa.Table | None]:
-    """The pairs that are relevant, and those of which that is known; None: of all."""
+    """The relevant pairs, and the pairs with a known truth (None: all)."""
     qrels = job.table("qrels")
     relevant = [qrels.filter(pc.greater_equal(qrels["relevance"], job.params.min_relevance or 1)).select(_PAIR)]
     judged = [qrels.select(_PAIR)]
@@ -63,13 +63,13 @@ def _with_truth(pairs: pa.Table, relevant: pa.Table, known: pa.Table | None) -> 
     )
 
 
-def _share(of: pa.Table, called: str) -> Quality:
-    """The share of relevant rows, by the name it has; nothing where there are no rows."""
-    return {called: float(of["relevant"].to_numpy().mean())} if len(of) else {}
+def _share(rows: pa.Table, name: str) -> Quality:
+    """The share of relevant rows under this name; empty without rows."""
+    return {name: float(rows["relevant"].to_numpy().mean())} if len(rows) else {}
 
 
 def _filters(candidates: pa.Table) -> dict[str, Quality]:
-    """Each filter by its name, on the candidates that have scores; nothing where none has."""
+    """Each filter's quality on the candidates with scores."""
     from noisyir.evaluation.negatives import USUAL_MARGIN, ranking_quality, signals, usual_verdict, verdict_quality
     from noisyir.mining.candidates import Candidates
 
@@ -85,7 +85,7 @@ def _filters(candidates: pa.Table) -> dict[str, Quality]:
 
 
 def _judge(judge: str, verdicts: pa.Table, candidates: pa.Table) -> Quality:
-    """A judge on the candidates that it was shown."""
+    """A judge's quality on the candidates that it judged."""
     from noisyir.evaluation.negatives import ranking_quality, verdict_quality
 
     shown = verdicts.join(candidates.select([*_PAIR, "relevant", "known", "query"]), _PAIR, join_type="inner")
