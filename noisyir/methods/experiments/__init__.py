@@ -1,7 +1,4 @@
-"""Experiments that ship with noisyir, one YAML file each, and how they are read; settings alone, no defaults.
-
-What an experiment is made of is imported when one is read, so that a name costs nothing.
-"""
+"""Experiments that ship with noisyir, one YAML file each, and how they are read."""
 
 from __future__ import annotations
 
@@ -30,19 +27,24 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound=Params)
 ENDINGS = (".yaml", ".yml")
-"""Of the files that hold an experiment; any other file is data."""
+"""Endings of experiments' files; any other file is data."""
+_MOST_NODES = 100_000  # nodes of a file with aliases written out: a few lines can stand for billions
+_OTHER_BASES = re.compile(r"[-+]?(0[0-7_]+|0b[01_]+|0x[0-9a-fA-F_]+)")
+_SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
+_CHECKED_TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp"))
 
 
 def names(folder: str = "") -> list[str]:
-    """The experiments that ship with noisyir, or the suites of the bench (`suites`)."""
+    """The experiments that ship with noisyir, or its `suites`."""
     inside = files(__name__).joinpath(folder) if folder else files(__name__)
     return sorted(item.name.removesuffix(".yaml") for item in inside.iterdir() if item.name.endswith(".yaml"))
 
 
 def load(name_or_path: str, overrides: Sequence[str] = ()) -> Experiment:
-    """An experiment by its name or its file's path, `key.path=value` overrides applied, and what is left out chosen.
+    """An experiment by its name or path, with `key.path=value` overrides, and settings that it leaves out chosen.
 
-    ConfigError for an unknown name, a file that is not YAML, an unknown key (with a suggestion) or a bad value.
+    Raises:
+        ConfigError: If the name, a key or a value is not valid, or the file is not YAML.
     """
     from noisyir.methods.plans.left_out import filled_in
 
@@ -50,21 +52,21 @@ def load(name_or_path: str, overrides: Sequence[str] = ()) -> Experiment:
 
 
 def from_settings(settings: dict[str, Any], overrides: Sequence[str], source: str = "settings") -> Experiment:
-    """An experiment that differs from the defaults by `settings` and overrides.  ConfigError as `load`."""
+    """An experiment by `settings` and overrides."""
     from noisyir.methods.plans.experiment import Experiment
 
     return _validated(Experiment, _with(settings, overrides), source)
 
 
 def load_suite(name_or_path: str, overrides: Sequence[str] = ()) -> Suite:
-    """A bench's suite, as `load`; overrides such as `seeds=[0,1]` and `experiment.train.epochs=3`."""
+    """A suite by its name or path, with overrides such as `seeds=[0,1]` and `experiment.train.epochs=3`."""
     from noisyir.methods.plans.suite import Suite
 
     return _validated(Suite, _with(_read(name_or_path, "suites"), overrides), name_or_path)
 
 
 def with_seeds(suite: Suite, count: int | None) -> Suite:
-    """The suite with seeds 0 to `count` - 1 instead of its own; None leaves those."""
+    """The suite with seeds 0 to `count` - 1; None keeps its own."""
     if count is None:
         return suite
     if count < 1:
@@ -73,24 +75,21 @@ def with_seeds(suite: Suite, count: int | None) -> Suite:
 
 
 def load_refresh(settings: dict[str, Any], overrides: Sequence[str]) -> RefreshCorpusParams:
-    """How a corpus is refreshed; overrides such as `data.on_empty=exclude`.  ConfigError as `load`."""
+    """Settings of refreshing a corpus, with overrides such as `data.on_empty=exclude`."""
     from noisyir.methods.plans.settings import RefreshCorpusParams
 
     return _validated(RefreshCorpusParams, _with(settings, overrides), "refresh")
 
 
 def load_asking(settings: dict[str, Any], overrides: Sequence[str]) -> AskParams:
-    """Whom an audit asks, from `settings` and overrides such as `ask.random=0.5`.  ConfigError as `load`."""
+    """Settings of an audit's model judges, with overrides such as `ask.random=0.5`."""
     from noisyir.audits.model_judges.settings import AskParams
 
     return _validated(AskParams, _with({"ask": settings}, overrides)["ask"], "ask")
 
 
 def load_runtime(overrides: Sequence[str]) -> Runtime:
-    """The machine's settings from `runtime.key=value` overrides.  ConfigError as `load`.
-
-    Under torchrun as many processes train as it began, unless an override says otherwise.
-    """
+    """The machine's settings from `runtime.key=value` overrides; under torchrun, its number of processes."""
     from noisyir.engine.remote.nodes import launched
     from noisyir.engine.runtime import Runtime
 
@@ -131,7 +130,7 @@ def _read(name_or_path: str, folder: str = "") -> dict[str, Any]:
 
 
 def _placed(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Settings whose data is what lies beside the experiment's file under its name, where that is anything."""
+    """Settings with paths of data relative to the experiment's file, if they exist there."""
     data = as_group(settings.get("data")) or {}
     moved = {
         name: str(folder / data[name])
@@ -142,12 +141,12 @@ def _placed(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def file_here(name: str) -> str | None:
-    """The experiment's file that is called so but for its ending; None without one, and for a name that ships."""
+    """The file `name` with an experiment's ending, unless the name ships."""
     return next((name + end for end in ENDINGS if name not in names() and Path(name + end).is_file()), None)
 
 
 def name_of(name_or_path: str) -> str:
-    """The name of an experiment's runs: by its file, or the file of data that it was made for, or by its name."""
+    """The name of an experiment's runs, by its name, its file, or its file of data."""
     path = Path(name_or_path)
     if name_or_path in names() or not path.is_file():
         return name_or_path
@@ -157,7 +156,7 @@ def name_of(name_or_path: str) -> str:
 def _with(settings: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     kinds = [override.removeprefix("data.kind=") for override in overrides if override.startswith("data.kind=")]
     if kinds and (as_group(settings.get("data")) or {}).get("kind", kinds[-1]) != kinds[-1]:
-        settings["data"] = {}  # the sizes and columns of other data are none of these
+        settings["data"] = {}  # another kind has other settings
     for override in overrides:
         path, equals, value = override.partition("=")
         if not equals:
@@ -184,16 +183,11 @@ def _set(settings: dict[str, Any], path: list[str], value: Any, override: str) -
     settings[path[-1]] = value
 
 
-_MOST_NODES = 100_000  # of a file, aliases written out: a few lines can stand for billions
-_OTHER_BASES = re.compile(r"[-+]?(0[0-7_]+|0b[01_]+|0x[0-9a-fA-F_]+)")
-_SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
-_READ = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp"))
-
-
 def parse_yaml(text: str, source: str) -> Any:
-    """The value of a YAML document; ConfigError, with place and remedy, for what is none or is ambiguous.
+    """The value of a YAML document; aliases are copied, so that overrides change one place alone.
 
-    What an alias names is a copy, so that to change one of two places changes that one alone.
+    Raises:
+        ConfigError: If it is not YAML, too large, or ambiguous.
     """
     if len(text) > (most := SETTINGS.most):
         raise ConfigError("methods.yaml_too_long", source=source, most=most, remedy=SETTINGS.remedy)
@@ -210,14 +204,14 @@ def parse_yaml(text: str, source: str) -> Any:
     except yaml.YAMLError as error:
         said = " ".join(str(error).replace('"<unicode string>", ', "").split())
         raise ConfigError("methods.bad_yaml", source=source, fault=said) from error
-    except ValueError as error:  # what a tag such as !!int calls a number and is none
+    except ValueError as error:  # a tag such as !!int on another value
         raise ConfigError("methods.yaml_bad_value", source=source, fault=said_of(error)) from error
     except RecursionError as error:
         raise ConfigError("methods.yaml_too_deep", source=source) from error
 
 
 def _refuse_bombs(node: yaml.Node, source: str) -> None:
-    """ConfigError where aliases stand for more than a file of settings can hold, or for themselves."""
+    """Refuse aliases that stand for too many values, or for themselves."""
     sizes: dict[int, int] = {}
     open_: set[int] = set()
 
@@ -241,7 +235,7 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
 
 
 def _written_out(node: yaml.Node, source: str) -> yaml.Node:
-    """The same document without aliases.  ConfigError for a key that stands twice, and for odd numbers."""
+    """The document without aliases; repeated keys and ambiguous numbers are refused."""
     if isinstance(node, yaml.ScalarNode):
         _refuse_odd_value(node, source)
         return yaml.ScalarNode(node.tag, node.value, node.start_mark, node.end_mark, node.style)
@@ -258,8 +252,8 @@ def _written_out(node: yaml.Node, source: str) -> yaml.Node:
 
 
 def _refuse_odd_value(node: yaml.ScalarNode, source: str) -> None:
-    """ConfigError for a number that YAML takes for another, and for a number or date that is none."""
-    if node.tag not in _READ or node.style is not None:
+    """Refuse numbers that YAML reads as others, and invalid numbers and dates."""
+    if node.tag not in _CHECKED_TAGS or node.style is not None:
         return
     try:
         meant = yaml.safe_load(node.value)
@@ -276,7 +270,7 @@ def _place(node: yaml.Node, source: str) -> str:
 
 
 def overrides_of(settings: Mapping[str, Any] | None) -> list[str]:
-    """`KEY=VALUE` of each setting, which is what experiments take.  ConfigError for a value that no file could hold."""
+    """The settings as `KEY=VALUE` overrides; ConfigError refuses values that no file could hold."""
     found = []
     for name, value in (settings or {}).items():
         try:
