@@ -35,7 +35,7 @@ from noisyir.engine.stage import Observer
 from noisyir.engine.store import Store
 from noisyir.evaluation.bench import CellBlock, by_cell, read_blocks
 from noisyir.evaluation.significance import crossed_t_test, holm
-from noisyir.methods.plans.retrievers import noise_bench
+from noisyir.methods.plans.bench import noise_bench
 from noisyir.methods.plans.suite import Suite
 from noisyir.registry import open_tracker
 

@@ -39,8 +39,8 @@ try:
     from noisyir.engine.stage import Observer, Step
     from noisyir.engine.store import Store
     from noisyir.evaluation.significance import crossed_t_test, holm
+    from noisyir.methods.plans.bench import noise_bench
     from noisyir.methods.plans.method import Method
-    from noisyir.methods.plans.retrievers import noise_bench
     from noisyir.methods.plans.suite import Suite
 except ModuleNotFoundError as error:
     raise SystemExit(f"the package {error.name} is missing; and PYTHONPATH must name the checkout") from error

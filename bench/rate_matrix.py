@@ -37,7 +37,7 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.evaluation.detection import detection_quality
 from noisyir.methods import experiments
-from noisyir.methods.plans.retrievers import audit_pairs
+from noisyir.methods.plans.audit import audit_pairs
 from noisyir.registry import open_tracker
 from noisyir.training.flags import last_estimate
 

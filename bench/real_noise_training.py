@@ -39,7 +39,7 @@ from noisyir.engine.store import Store
 from noisyir.engine.tables import pair_ids
 from noisyir.evaluation.bench import Cell, CellBlock, by_cell, read_blocks
 from noisyir.evaluation.significance import Difference, crossed_t_test, holm
-from noisyir.methods.plans.retrievers import noise_bench
+from noisyir.methods.plans.bench import noise_bench
 from noisyir.methods.plans.suite import Suite
 from noisyir.registry import open_tracker
 

@@ -26,7 +26,7 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.engine.tables import aligned, matrix, pair_ids
 from noisyir.methods import experiments
-from noisyir.methods.plans.retrievers import audit_pairs
+from noisyir.methods.plans.audit import audit_pairs
 from noisyir.registry import open_tracker
 
 RATE, MOST = 0.3, 2000

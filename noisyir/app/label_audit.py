@@ -42,8 +42,8 @@ from noisyir.engine.remote.fetched import here, located
 from noisyir.engine.store import Store
 from noisyir.engine.tables import aligned
 from noisyir.methods import experiments
+from noisyir.methods.plans.audit import audit_pairs
 from noisyir.methods.plans.experiment import Experiment
-from noisyir.methods.plans.retrievers import audit_pairs
 from noisyir.training.flags import last_estimate
 
 _TOLD = 2  # pairs that the terminal shows

@@ -14,7 +14,7 @@ from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.formats.beir import Beir
 from noisyir.data.settings import HeldOutParams
 from noisyir.engine.plan import Choice, Plan
-from noisyir.methods.plans.retrievers import context_of, data_of
+from noisyir.methods.plans.data import context_of, data_of
 from noisyir.methods.plans.suite import BenchSet, Suite
 
 TASK_FILES = ("corpus.jsonl", "queries.jsonl", "qrels/train.tsv")

@@ -3,8 +3,8 @@
 import ctypes
 import shutil
 import time
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,12 @@ def run_stage(
         observer.started(step)
         try:
             with own_device(runtime, store.home) if at_gpu else nullcontext(runtime) as machine:
-                meta = _build(step, inputs, store, machine, observer, spread)
+                _check_raw(step, inputs)
+                began = time.monotonic()
+                with _staging(step, inputs, store) as folders, _errors_of(step):
+                    job = Job(step, step.params, inputs, store, machine, observer, *folders, spread)
+                    step.stage.run(job)
+                    meta = _publish(job, began)
         except BaseException as error:
             if isinstance(error, LeaseLostError) and (result := reuse(step, inputs, store, observer)):
                 return result  # of who took over and was faster
@@ -86,34 +91,33 @@ def reuse(step: Step, inputs: Inputs, store: Store, observer: Observer) -> Resul
     return None
 
 
-def _build(
-    step: Step, inputs: Inputs, store: Store, runtime: Runtime, observer: Observer, spread: Spread | None
-) -> Meta:
-    _check_raw(step, inputs)
-    began = time.monotonic()
-    stage, from_inputs = step.stage, recorded(inputs)
-    staging = store.work.staging(stage.name, step.key)
-    work = store.work.folder(stage.name, step.key, from_inputs)
-    job = Job(step, step.params, inputs, store, runtime, observer, staging, work, spread)
+def _publish(job: Job[Any], began: float) -> Meta:
+    """Make a build of the files that the stage wrote."""
+    step, stage = job.step, job.step.stage
+    _share(job.staging)
+    return job.store.builds.publish(
+        job.staging,
+        stage=stage.name,
+        version=stage.version,
+        key=step.key,
+        params=step.params.model_dump(mode="json"),
+        in_key=step.params.key_values(),
+        seed=step.seed,
+        inputs=recorded(job.inputs),
+        artifacts=job.outputs,
+        seconds=round(time.monotonic() - began, 3),
+        notes=job.notes,
+        git_commit=git_commit(),
+        packages=package_versions(),
+        checked=True,
+    )
+
+
+@contextmanager
+def _errors_of(step: Step) -> Iterator[None]:
+    """Turn errors of packages, files and networks into ours, with the step's name."""
     try:
-        stage.run(job)
-        _share(staging)
-        meta = store.builds.publish(
-            staging,
-            stage=stage.name,
-            version=stage.version,
-            key=step.key,
-            params=step.params.model_dump(mode="json"),
-            in_key=step.params.key_values(),
-            seed=step.seed,
-            inputs=from_inputs,
-            artifacts=job.outputs,
-            seconds=round(time.monotonic() - began, 3),
-            notes=job.notes,
-            git_commit=git_commit(),
-            packages=package_versions(),
-            checked=True,
-        )
+        yield
     except ModuleNotFoundError as error:
         raise MissingPackageError(
             "engine.stage_needs_package", step=step.name, error=error.name, install_hint=install_hint("all")
@@ -123,10 +127,18 @@ def _build(
             raise
         ours = in_our_words(error)
         raise type(ours)(f"stage {step.name}: {ours}") from error
+
+
+@contextmanager
+def _staging(step: Step, inputs: Inputs, store: Store) -> Iterator[tuple[Path, Path]]:
+    """The folders that a stage writes to and works in; the latter stays after a failure, for a retry."""
+    staging = store.work.staging(step.stage.name, step.key)
+    work = store.work.folder(step.stage.name, step.key, recorded(inputs))
+    try:
+        yield staging, work
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     store.work.remove(work)
-    return meta
 
 
 def _share(folder: Path) -> None:

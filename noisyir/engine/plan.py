@@ -175,12 +175,14 @@ def execute(
         while waiting or at_work:
             for step in _ready(waiting, selected, done)[: at_once - len(at_work)]:
                 waiting.remove(step)
-                inputs, rest = resolve(step, plan, store, done), partial(_ahead, tuple(waiting), dict(done), refreshed)
-                call = partial(_run_named, step, inputs, step.name in refreshed, run_step, then, rest)
-                if at_once == 1:
-                    done[step.name] = call()
-                else:
-                    at_work[_in_a_thread(call)] = step.name
+                inputs, refresh = resolve(step, plan, store, done), step.name in refreshed
+                ahead.set(partial(_ahead, tuple(waiting), dict(done), refreshed))
+                if at_once > 1:
+                    at_work[_in_a_thread(step, partial(run_step, step, inputs, refresh), then)] = step.name
+                    continue
+                with _in_step(step):
+                    done[step.name] = run_step(step, inputs, refresh)
+                    then(step, done[step.name])
             _collect(at_work, done, FIRST_COMPLETED)
     except Exception:  # an interrupt does not wait
         with suppress(Exception):
@@ -217,20 +219,11 @@ def resolved(inputs: PlannedInputs, done: Mapping[str, Result]) -> Inputs:
     return {name: _map_outputs(value, ref) for name, value in inputs.items()}
 
 
-def _run_named(
-    step: Step,
-    inputs: Inputs,
-    refresh: bool,
-    run_step: RunStep,
-    then: Callable[[Step, Result], None],
-    rest: Callable[[], list[Ahead]],
-) -> Result:
-    """Run the step; an error notes its step."""
-    ahead.set(rest)
+@contextmanager
+def _in_step(step: Step) -> Iterator[None]:
+    """Note in an error the step that it came up in."""
     try:
-        result = run_step(step, inputs, refresh)
-        then(step, result)
-        return result
+        yield
     except BaseException as error:
         error.add_note(f"{_IN_STEP}{step.name}")
         raise
@@ -254,12 +247,15 @@ def _collect(at_work: dict[Future[Result], str], done: dict[str, Result], when: 
         future.result()
 
 
-def _in_a_thread(call: Callable[[], Result]) -> Future[Result]:
+def _in_a_thread(step: Step, call: Callable[[], Result], then: Callable[[Step, Result], None]) -> Future[Result]:
     future: Future[Result] = Future()
 
     def work() -> None:
         try:
-            future.set_result(call())
+            with _in_step(step):
+                result = call()
+                then(step, result)
+            future.set_result(result)
         except BaseException as error:
             future.set_exception(error)
 

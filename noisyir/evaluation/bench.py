@@ -1,4 +1,4 @@
-"""The noise bench's numbers: methods side by side under every kind and rate of noise, over seeds and queries."""
+"""The noise bench's numbers: methods compared under every kind and rate of noise, over seeds and queries."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ _NAMED = 4  # missing cells that an error names
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of the bench.  Its text, `uniform:0.5:npc:1`, labels the run's results among a stage's inputs.
+    """One run of the bench; its text, such as `uniform:0.5:npc:1`, labels its results among a stage's inputs.
 
-    method: what was trained or, where detection is scored, who looked for wrong pairs.
+    `method` is a detector if detection is scored.
     """
 
     mechanism: str
@@ -32,26 +32,30 @@ class Cell:
 
     def __post_init__(self) -> None:
         if ":" in self.mechanism + self.method:
-            raise ConfigError("evaluation.names_bench_may_not", mechanism=self.mechanism, method=self.method)
+            raise ConfigError("evaluation.colon_in_name", mechanism=self.mechanism, method=self.method)
 
     def __str__(self) -> str:
         return f"{self.mechanism}:{self.rate!r}:{self.method}:{self.seed}"
 
     @classmethod
     def parse(cls, label: str) -> "Cell":
-        """Inverse of `str`; ConfigError when the label is of another form."""
+        """Inverse of `str`.
+
+        Raises:
+            ConfigError: If the label has another form.
+        """
         try:
             mechanism, rate, method, seed = label.split(":")
             return cls(mechanism, float(rate), method, int(seed))
         except ValueError as error:
-            raise ConfigError("evaluation.labels_no_cell_bench", label=label) from error
+            raise ConfigError("evaluation.bad_cell_label", label=label) from error
 
 
 @dataclass(frozen=True)
 class CellBlock:
-    """One measure of every method under one kind and rate of noise: the same queries and seeds for all of them.
+    """One measure of every method under one kind and rate of noise, on the same queries and seeds.
 
-    groups: equal numbers mark queries of one document; None: each stands for itself.
+    Equal numbers in `groups` mark queries of one document.
     """
 
     mechanism: str
@@ -65,31 +69,28 @@ class CellBlock:
 
 
 def by_cell(labelled: Mapping[str, T], given: Collection[str] = ()) -> dict[Cell, T]:
-    """Conditions in order: the labels as they come first, then by mechanism and rate; the rest stays as given.
+    """Values by cell, ordered by mechanism and rate; methods in `given` may lack a whole condition.
 
-    given: methods that may lack a condition as a whole.
-
-    DataError when two labels mean one cell, or when a method lacks a seed that another has under the same noise: that
-    bench was run only in part.
+    Raises:
+        DataError: If two labels mean one cell, or a method lacks a seed that another has under the same noise.
     """
     cells = {Cell.parse(label): value for label, value in labelled.items()}
     if len(cells) < len(labelled):
-        raise DataError("evaluation.noise_table_labels_mean", n_labelled=len(labelled), n_cells=len(cells))
+        raise DataError("evaluation.repeated_cells", labels=len(labelled), cells=len(cells))
     if missing := _missing(cells, given):
         named = ", ".join(map(str, missing[:_NAMED])) + (", ..." if len(missing) > _NAMED else "")
-        raise DataError(
-            "evaluation.noise_table_benchs_cells",
-            n_missing=len(missing),
-            n_cells=len(cells) + len(missing),
-            named=named,
-        )
+        raise DataError("evaluation.missing_cells", missing=len(missing), cells=len(cells) + len(missing), named=named)
     mechanisms = list(dict.fromkeys(cell.mechanism for cell in cells))
     ordered = sorted(cells, key=lambda cell: (mechanisms.index(cell.mechanism), cell.rate))
     return {cell: cells[cell] for cell in ordered}
 
 
 def read_blocks(metrics: Mapping[Cell, pa.Table]) -> list[CellBlock]:
-    """The cells' values per query, brought together; DataError when two have not the same measures and queries."""
+    """The cells' values per query, stacked.
+
+    Raises:
+        DataError: If cells have different measures or queries.
+    """
     blocks = []
     for mechanism, rate in dict.fromkeys((cell.mechanism, cell.rate) for cell in metrics):
         of_noise = [cell for cell in metrics if (cell.mechanism, cell.rate) == (mechanism, rate)]
@@ -107,10 +108,12 @@ def read_blocks(metrics: Mapping[Cell, pa.Table]) -> list[CellBlock]:
 def summarise(
     blocks: Sequence[CellBlock], *, baseline: str, reference: str | None = None, confidence: float = 0.95
 ) -> pa.Table:
-    """Every method's mean and spread, and its difference to the baseline and to the reference, as BENCH_SUMMARY.
+    """Every method's mean and spread, and its differences to the baseline and the reference, as BENCH_SUMMARY.
 
-    Tests and intervals are over queries and seeds.  Holm's family is all tests of the table.  ConfigError for a
-    baseline or a reference that is not among the methods.
+    Tests and intervals are over queries and seeds; Holm's family is all tests of the table.
+
+    Raises:
+        ConfigError: If the baseline or the reference is not among the methods.
     """
     rows: list[dict[str, Any]] = []
     for block in blocks:
@@ -120,12 +123,12 @@ def summarise(
 
 
 def compared(methods: Sequence[str], baseline: str, reference: str | None) -> list[tuple[str, str | None]]:
-    """(method, what it is compared with), each pair once: all with the baseline, then the others with the reference."""
+    """Compared pairs (method, against): all with the baseline, then the others with the reference."""
     for setting, name in (("baseline", baseline), ("reference", reference)):
         if name is not None and name not in methods:
             hint = "; where there is none, set it to null" if setting == "reference" else ""
             known = f"{did_you_mean(name, methods)}; there are {', '.join(methods)}"
-            raise ConfigError("evaluation.table_no_method", setting=setting, name=name, known=known, hint=hint)
+            raise ConfigError("evaluation.unknown_method", setting=setting, name=name, known=known, hint=hint)
     pairs: list[tuple[str, str | None]] = [(method, None if method == baseline else baseline) for method in methods]
     if reference is None:
         return pairs
@@ -133,7 +136,7 @@ def compared(methods: Sequence[str], baseline: str, reference: str | None) -> li
 
 
 def _missing(cells: Collection[Cell], given: Collection[str]) -> list[Cell]:
-    """Cells that a method lacks although another has that seed under that noise."""
+    """Cells that a method lacks although another has their seed and noise."""
     methods = dict.fromkeys(cell.method for cell in cells)
     runs = dict.fromkeys((cell.mechanism, cell.rate, cell.seed) for cell in cells)
     wanted = (Cell(mechanism, rate, method, seed) for mechanism, rate, seed in runs for method in methods)
@@ -164,5 +167,5 @@ def _rows(block: CellBlock, pairs: Sequence[tuple[str, str | None]], confidence:
 
 
 def _spread(of_seeds: Float[Array, " seed"]) -> float | None:
-    """Standard deviation over seeds with one degree of freedom taken; None of one seed."""
+    """Unbiased standard deviation over seeds; None with one seed."""
     return float(of_seeds.std(ddof=1)) if len(of_seeds) > 1 else None

@@ -1,4 +1,4 @@
-"""How well the noise bench's detectors find wrong pairs, and its filters and judges false negatives, over the seeds."""
+"""Quality of the noise bench's detectors, filters and judges, over seeds."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,8 +18,10 @@ _Key = tuple[str, float, str, When]
 class Quality:
     """One detector under one kind and rate of noise.
 
-    epochs: of the model that scored the pairs, by seed.  means: of each measure over the seeds in which it is defined.
-    covered: in how many of the `intervals` of the noise rate, one a seed, the true rate lies.
+    Attributes:
+        epochs: The scoring model's epoch in each seed.
+        means: Mean of each measure over the seeds that define it.
+        covered: Number of the `intervals` of the noise rate, one per seed, that hold the true rate.
     """
 
     mechanism: str
@@ -33,10 +35,9 @@ class Quality:
 
 
 def detection_quality(detection: Mapping[Cell, pa.Table]) -> list[Quality]:
-    """Each detector's first and last verdicts, averaged over seeds; of a detector that judged once, those.
+    """Each detector's first and last verdicts, averaged over seeds.
 
-    A detector is named by its cell's label; where all cells have one label, it stands for all who looked, and the
-    tables' systems are the names.
+    Detectors are named by their cells' labels; by the tables' systems if all cells have one label.
     """
     labelled = len({cell.method for cell in detection}) > 1
     found: dict[_Key, list[tuple[int, Mapping[str, float]]]] = {}
@@ -48,7 +49,7 @@ def detection_quality(detection: Mapping[Cell, pa.Table]) -> list[Quality]:
 
 
 def covers(values: Mapping[str, float]) -> bool | None:
-    """Whether the interval of the noise rate holds the true rate, its ends included; None where one is not known."""
+    """Whether the interval of the noise rate holds the true rate; None if one is unknown."""
     if not {"rate_low", "rate_high", "true_rate"} <= values.keys():
         return None
     return values["rate_low"] <= values["true_rate"] <= values["rate_high"]
@@ -60,7 +61,7 @@ def _name(label: str, system: str, table: pa.Table) -> str:
 
 
 def _verdicts(table: pa.Table) -> Iterator[tuple[str, When, int, Mapping[str, float]]]:
-    """(system, when, epoch, measures) of the first and the last epoch of each system in one cell's table."""
+    """(system, when, epoch, measures) of each system's first and last epoch in one cell's table."""
     systems: dict[str, dict[int, dict[str, float]]] = {}
     for row in table.to_pylist():
         systems.setdefault(row["system"], {}).setdefault(row["epoch"], {})[row["measure"]] = row["value"]
@@ -85,10 +86,7 @@ def _over_seeds(key: _Key, of_seeds: list[tuple[int, Mapping[str, float]]]) -> Q
 
 @dataclass(frozen=True)
 class MiningQuality:
-    """One system of MINING_QUALITY under one kind and rate of noise: its measures, by seed.
-
-    arms: of whom they are; several where they are equal to the bit.
-    """
+    """Measures by seed of one system of MINING_QUALITY under one kind and rate of noise; equal arms share one."""
 
     mechanism: str
     rate: float
@@ -97,12 +95,12 @@ class MiningQuality:
     by_seed: Mapping[int, Mapping[str, float]]
 
     def mean(self, measure: str) -> float | None:
-        """Over the seeds in which the measure is defined; None where it is in none."""
+        """The mean over the seeds that define the measure, if any."""
         values = self._values(measure)
         return float(np.mean(values)) if values else None
 
     def std(self, measure: str) -> float | None:
-        """Over these seeds, one degree of freedom taken; None of fewer than two."""
+        """The unbiased standard deviation over these seeds; None with fewer than two."""
         values = self._values(measure)
         return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
@@ -124,10 +122,7 @@ def mining_quality(mining: Mapping[Cell, pa.Table]) -> list[MiningQuality]:
 
 
 def equal_arms_together(qualities: Sequence[MiningQuality]) -> list[MiningQuality]:
-    """Arms that share candidates and judges have equal numbers, which then stand once.
-
-    Those of arms with candidates or judges of their own are not averaged: they answer different questions.
-    """
+    """Qualities with equal arms merged; different ones measure other data and are not averaged."""
     together: list[MiningQuality] = []
     for quality in qualities:
         for number, other in enumerate(together):

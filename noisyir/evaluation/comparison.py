@@ -1,4 +1,4 @@
-"""Systems side by side on the same queries: means, differences, intervals and corrected p-values as one table."""
+"""Systems compared on the same queries: means, differences, intervals and corrected p-values as one table."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -13,11 +13,12 @@ from noisyir.base.settings import PROMOTION
 from noisyir.evaluation.artifacts import COMPARISON
 from noisyir.evaluation.significance import Difference, Groups, crossed_t_test, holm, nested_t_test
 
+Array = np.ndarray
 T = TypeVar("T")
 
 
 class Values(NamedTuple):
-    """One measure of a split: query ids, sorted, with numbers that mark queries of one document, and their values."""
+    """One measure on a split: sorted query ids, numbers that mark queries of one document, and values."""
 
     query_ids: pa.Array
     groups: Groups | None
@@ -28,11 +29,14 @@ OfMeasures = dict[tuple[str, str], Values]  # by split and measure
 
 
 def compare(metrics: Mapping[str, pa.Table], *, baseline: str | None = None, confidence: float = 0.95) -> pa.Table:
-    """The comparison of systems, given in order with their per-query metrics, one seed of each.
+    """The comparison of systems by their per-query metrics, in order, one seed each.
 
-    Each system is compared with the baseline (the first, unless named), and the last, the one on trial, with every
-    other too.  Holm's family is all tests of the table.  The promotion split is left out: the gate alone looks at it.
-    DataError when two systems were scored on different queries, ConfigError for a baseline that is not among them.
+    Each is compared with the baseline, by default the first, and the last with every other.  Holm's family is all tests
+    of the table.  The promotion split is left out, because only the gate may read it.
+
+    Raises:
+        DataError: If two systems were scored on different queries.
+        ConfigError: If the baseline is not among the systems.
     """
     pairs = compared_pairs(list(metrics), baseline)
     found = values_per_query({system: without_promotion(table) for system, table in metrics.items()}, "systems")
@@ -48,17 +52,17 @@ def compare(metrics: Mapping[str, pa.Table], *, baseline: str | None = None, con
 
 
 def without_promotion(metrics: pa.Table) -> pa.Table:
-    """The rows of all other splits."""
+    """The rows of all splits but promotion."""
     return metrics.filter(pc.not_equal(metrics["split"], PROMOTION))
 
 
 def compared_pairs(systems: Sequence[str], baseline: str | None) -> list[tuple[str, str | None]]:
-    """(system, what it is compared with) of every row of a comparison; the baseline itself stands alone."""
+    """Compared pairs (system, against); the baseline's own is None."""
     first = systems[0] if baseline is None else baseline
     if first not in systems:
         known = ", ".join(systems)
         raise ConfigError(
-            "evaluation.compare_baseline_no_system", first=first, did_you_mean=did_you_mean(first, systems), known=known
+            "evaluation.unknown_baseline", baseline=first, did_you_mean=did_you_mean(first, systems), known=known
         )
     pairs = [(system, None if system == first else first) for system in systems]
     return pairs + [(systems[-1], other) for other in systems[:-1] if first not in (other, systems[-1])]
@@ -78,10 +82,7 @@ def _row(found: Values, other: Values | None, confidence: float) -> dict[str, An
 
 
 def level(values: np.ndarray, groups: Groups | None, confidence: float) -> Difference:
-    """A system's mean measure and its interval, which ends where the measure does if all values lie in [0, 1].
-
-    values: by query and seed.
-    """
+    """The mean of values by query and seed, and its interval, clipped to [0, 1] if all values are in it."""
     found = crossed_t_test(values, groups, confidence)
     if values.min() < 0 or values.max() > 1:
         return found
@@ -89,44 +90,42 @@ def level(values: np.ndarray, groups: Groups | None, confidence: float) -> Diffe
 
 
 def difference(differences: np.ndarray, groups: Groups | None, confidence: float) -> dict[str, float]:
-    """The mean difference, its interval and its p-value, before correction, of one comparison.
-
-    differences: by query and seed.
-    """
+    """The mean of differences by query and seed, its interval, and its uncorrected p-value."""
     found = crossed_t_test(differences, groups, confidence)
     ends = {"difference_low": found.low, "difference_high": found.high}
     return {"difference": found.mean, **ends, "p_value": found.p_value}
 
 
 def correct(rows: Sequence[dict[str, Any]]) -> None:
-    """Put Holm's p-values into those of the rows that hold a test."""
+    """Add Holm's p-values to the rows with a test."""
     tested = [row for row in rows if "p_value" in row]
     for row, p_holm in zip(tested, holm(np.array([row["p_value"] for row in tested])), strict=True):
         row["p_holm"] = p_holm
 
 
 def values_per_query(metrics: Mapping[T, pa.Table], what: str, stage: str = "") -> dict[T, OfMeasures]:
-    """The values of each system, or whatever else has metrics, by split and measure in the order of its table.
+    """Each system's values by split and measure, in the order of its table.
 
-    DataError, which calls them `what`, when two were not scored on the same queries.
+    Raises:
+        DataError: If two were scored on different queries; it calls them `what`.
     """
     found = {name: dict(_values(table)) for name, table in metrics.items()}
     first, expected = next(iter(found.items()))
-    nobody = pa.array([], pa.string())
+    no_ids = pa.array([], pa.string())
     for name, values in found.items():
         for where in {**expected, **values}:
-            wanted, ids = (of[where].query_ids if where in of else nobody for of in (expected, values))
+            wanted, ids = (of[where].query_ids if where in of else no_ids for of in (expected, values))
             if not ids.equals(wanted):
                 example = min({*wanted.to_pylist()} ^ {*ids.to_pylist()})
                 raise DataError(
-                    "evaluation.scored_queries_not_same",
+                    "evaluation.different_queries",
                     stage=stage,
-                    where=where[1],
-                    where_2=where[0],
+                    measure=where[1],
+                    split=where[0],
                     first=first,
-                    n_wanted=len(wanted),
-                    name=name,
-                    n_ids=len(ids),
+                    first_queries=len(wanted),
+                    other=name,
+                    other_queries=len(ids),
                     example=example,
                     what=what,
                 )
@@ -134,7 +133,7 @@ def values_per_query(metrics: Mapping[T, pa.Table], what: str, stage: str = "") 
 
 
 def _values(table: pa.Table) -> Iterator[tuple[tuple[str, str], Values]]:
-    """(split, measure) in the table's order, with the values of its queries; means are passed by."""
+    """Values of queries by (split, measure), in the table's order; means are skipped."""
     table = table.filter(pc.is_valid(table["query_id"]))
     for group in table.group_by(["split", "measure"], use_threads=False).aggregate([]).to_pylist():
         split, measure = group["split"], group["measure"]
@@ -146,24 +145,19 @@ def _values(table: pa.Table) -> Iterator[tuple[tuple[str, str], Values]]:
         yield (split, measure), Values(rows["query_id"].combine_chunks(), groups, rows["value"].to_numpy())
 
 
-Array = np.ndarray
-
-
 def choose(
     values: Mapping[str, Sequence[Float[Array, " query"]]], plain: str, alpha: float, *, same_queries: bool
 ) -> list[dict[str, Any]]:
     """A row for each method as TRIALS: its mean, its difference to plain training, and whether it is chosen.
 
-    values: what each method is worth on every held-out query, under every seed; the greater, the better.
-    same_queries: whether all seeds have the same queries, or each its own.
-    Chosen is the method of the greatest mean among those better than plain at a Holm-corrected p below `alpha`, else
-    plain training: a tie changes nothing.  Only what is better can be chosen, so the p that is corrected is one-sided:
-    where no method is better, another than plain is chosen with a chance of `alpha` at most.
+    Chosen is the method with the greatest mean among those better than plain at a one-sided, Holm-corrected p below
+    `alpha`, else plain training.  If no method is better, one other than plain is chosen with probability `alpha` at
+    most.  `values` are by query and seed; `same_queries` says whether all seeds have the same queries.
 
-    What is at stake is a loss, not a claim.  Of one method whose difference has the standard error s, and with
-    z = Phi^-1(1 - alpha), the choice costs on average, at the worst true difference,
-    harm = s max_x x Phi(-z - x) where the method is worse than plain, missed = s max_x x Phi(z - x) where it is better:
-    .008 s and .84 s at an alpha of .05, .045 s and .44 s at .2, .12 s and .23 s at .4, .17 s and .17 s at .5.
+    With s the standard error of a method's difference and z = Phi^-1(1 - alpha), the expected regret at the worst true
+    difference is s max_x x Phi(-z - x) if the method is worse than plain, and s max_x x Phi(z - x) if it is better:
+    .008 s and .84 s at alpha .05, .045 s and .44 s at .2, .12 s and .23 s at .4, .17 s and .17 s at .5.
+
     Source: Tetenov, Journal of Econometrics 2012 (tests as treatment choices, by asymmetric minimax regret).
     """
     others = [method for method in values if method != plain]
@@ -187,10 +181,10 @@ def choose(
 def _test(
     values: Sequence[Float[Array, " query"]], plain: Sequence[Float[Array, " query"]], same_queries: bool
 ) -> Difference:
-    differences = [these - those for these, those in zip(values, plain, strict=True)]
+    differences = [of_method - of_plain for of_method, of_plain in zip(values, plain, strict=True)]
     return crossed_t_test(np.stack(differences, axis=1)) if same_queries else nested_t_test(differences)
 
 
 def _one_sided(test: Difference) -> float:
-    """The chance of a difference at least as great where there is none."""
+    """The one-sided p-value of the method being better."""
     return test.p_value / 2 if test.mean > 0 else 1 - test.p_value / 2

@@ -1,4 +1,4 @@
-"""How well wrong pairs were found, and how well confidences tell rightly labelled instances, given what is right."""
+"""Measures of detection, and of confidences in labels, against the truth."""
 
 from typing import NamedTuple
 
@@ -16,11 +16,12 @@ Questions = Int[Array, " instance"]
 def detection_quality(
     scores: Float[Array, " pair"], is_clean: Bool[Array, " pair"], is_wrong: Bool[Array, " pair"]
 ) -> dict[str, float]:
-    """Measures of verdicts and of the ranking by score; wrong pairs are to be found.  Undefined ones are absent.
+    """Measures of finding wrong pairs by score and by verdict; undefined ones are absent.
 
-    auroc: probability that a wrong pair scores higher than a clean one, ties half.  average_precision: of the ranking,
-    highest score first.  precision, recall, f1, accuracy: of the verdicts.  flagged, true_rate: the shares of pairs
-    called wrong and of wrong pairs.  Source: Manning, Raghavan and Schütze, 2008, chapter 8; Fawcett, 2006 (AUROC).
+    auroc and average_precision are of the ranking, highest score first; precision, recall, f1 and accuracy of the
+    verdicts; flagged and true_rate are the shares of pairs called wrong and of wrong pairs.
+
+    Source: Manning, Raghavan and Schütze, 2008, chapter 8; Fawcett, 2006 (AUROC).
     """
     from sklearn.metrics import average_precision_score, roc_auc_score
 
@@ -44,10 +45,11 @@ def detection_quality(
 
 
 class Within(NamedTuple):
-    """Of the questions that have right and wrong instances, in the order of their numbers.
+    """Measures of each question with right and wrong instances.
 
-    auroc: the chance that a right one is above a wrong one, ties half; right_first: the share of right ones among those
-    with the highest confidence.
+    Attributes:
+        auroc: Probability that a right instance is above a wrong one, ties half.
+        right_first: Share of right instances among those with the highest confidence.
     """
 
     auroc: Float[Array, " question"]
@@ -66,27 +68,25 @@ def within_questions(values: Values, is_right: Rights, question: Questions) -> W
 
 
 def confidence_quality(values: Values, start: Values, is_right: Rights, question: Questions) -> dict[str, float]:
-    """Measures of one update's confidences, beside those at the start; undefined ones are absent.
+    """Measures of one update's confidences; undefined ones are absent.
 
-    auroc: probability that a right instance is above a wrong one, ties half, of all questions together.
-    auroc_within, right_first: means over the questions that have right and wrong ones: a question's confidences add up
-    to 1, so that those of questions with many instances are low, right or wrong.
-    p_value: of a paired t-test over these questions, of auroc_within against that of the start.
-    true_rate: the share of right instances; contested: the number of questions with both kinds.
+    auroc pools all questions.  auroc_within and right_first are means over the contested questions, which have right
+    and wrong instances, because a question's confidences sum to 1 and are low if it has many instances.  p_value is of
+    a paired t-test of auroc_within against the start; true_rate is the share of right instances.
     """
     from sklearn.metrics import roc_auc_score
 
     quality = {"true_rate": float(is_right.mean())} if len(is_right) else {}
     if len(np.unique(is_right)) == 2:
         quality["auroc"] = float(roc_auc_score(is_right, values))
-    now, before = (within_questions(some, is_right, question) for some in (values, start))
-    if len(now.auroc):
-        quality |= {"auroc_within": float(now.auroc.mean()), "right_first": float(now.right_first.mean())}
-        quality["p_value"] = crossed_t_test((now.auroc - before.auroc)[:, None]).p_value
-    return {**quality, "contested": float(len(now.auroc))}
+    within, before = (within_questions(each, is_right, question) for each in (values, start))
+    if len(within.auroc):
+        quality |= {"auroc_within": float(within.auroc.mean()), "right_first": float(within.right_first.mean())}
+        quality["p_value"] = crossed_t_test((within.auroc - before.auroc)[:, None]).p_value
+    return {**quality, "contested": float(len(within.auroc))}
 
 
 def _chance_above(right: Float[Array, " one"], wrong: Float[Array, " other"]) -> float:
-    """The chance that one of `right` is above one of `wrong`, ties half."""
+    """The probability that a right one is above a wrong one, ties half."""
     above, level = right[:, None] > wrong[None, :], right[:, None] == wrong[None, :]
     return float((above + 0.5 * level).mean())

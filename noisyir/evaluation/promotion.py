@@ -1,9 +1,8 @@
-"""The gate of promotion: better than the champion by more than chance, queries, seeds and earlier tries explain.
+"""The gate of promotion: a challenger must beat the champion by more than queries, seeds and earlier tries explain.
 
-Stated error rate: of all challengers ever judged by the same promotion queries whose recipes are no better than the
-champion's, the chance that any is promoted is `error_rate` at most, 2.5 % by default.  The i-th comparison spends
-6 / (pi i)^2 of it, which sums to all of it: who tries often must gain more.  The interval counts queries, those of one
-document together, and seeds of training; other conditions can only lower the rate.
+Among all challengers ever judged by the same promotion queries, the chance that one is promoted whose recipe is no
+better is at most `error_rate`, 2.5 % by default.  The i-th comparison spends 6 / (pi i)^2 of it, so frequent tries must
+gain more.  The interval counts queries, by document, and seeds of training.
 """
 
 import math
@@ -19,10 +18,12 @@ from noisyir.evaluation.significance import Difference, guarded_interval
 
 @dataclass(frozen=True)
 class VersionMetrics:
-    """A registered version, and what its recipe was measured to be; no values: not measured.
+    """A registered version, and its recipe's measurements.
 
-    experiment: whose run made it; values: one measure's value by seed and query id; groups: the document by which a
-    query is one draw with others; floors: the measure's mean of systems that every model should pass.
+    Attributes:
+        values: One measure's values by seed and query id; empty if it was not measured.
+        groups: The document of each query, if several queries share one.
+        floors: The measure's means of systems that every model should beat.
     """
 
     version: str
@@ -36,11 +37,14 @@ class VersionMetrics:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Values that the gate looked at, in the measure's own unit; means are over the seeds that both recipes have.
+    """The gate's numbers in the measure's own unit, over the seeds that both recipes have.
 
-    gain: challenger minus champion, between `low` and `high`; spread: the standard deviation of the gains of the
-    `seeds`, None of one; p_value: two-sided; look: the how-manieth comparison by these queries this is, and
-    error_rate: what of the error rate it spends.  The champion's and the gain's are None where there was no champion.
+    Attributes:
+        gain: Challenger minus champion, between `low` and `high`; None without a champion.
+        spread: Standard deviation of the gains over seeds; None with one seed.
+        p_value: Two-sided.
+        look: Number of this comparison among those by the same queries, from 1.
+        error_rate: The part of the error rate that it spends.
     """
 
     queries: int
@@ -58,7 +62,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Ruling:
-    """Whether the challenger becomes champion, and why: every condition that failed, or what was not known."""
+    """Whether the challenger becomes champion, and every condition that failed, or every caveat."""
 
     promoted: bool
     reasons: tuple[str, ...]
@@ -73,10 +77,9 @@ def rule(
     look: int = 1,
     forced: bool = False,
 ) -> Ruling:
-    """Apply the gate: seeds enough, gain > min_gain, its interval at this look's error rate above 0, floors passed.
+    """Apply the gate: enough seeds, gain > min_gain, its interval at this look's error rate above 0, floors passed.
 
-    look: one more than the comparisons by these queries before this one; with too few seeds none is made.  forced: a
-    floor that is not passed is a warning.  A first champion needs to have been measured and to pass the floors.
+    A first champion only needs measurements and to pass the floors; `forced` turns a floor into a warning.
     """
     if not challenger.values:
         return Ruling(False, (_not_measured(challenger, params),), None)
@@ -94,7 +97,7 @@ def rule(
 
 
 def compared(challenger: VersionMetrics, champion: VersionMetrics, params: PromoteParams, look: int) -> Numbers:
-    """Means, gain and its interval over queries and the seeds that both have."""
+    """The numbers over the seeds that both have."""
     seeds = shared_seeds(challenger, champion)
     values, before = _stacked(challenger, seeds), _stacked(champion, seeds)
     names = [challenger.groups.get(query_id, query_id) for query_id in _query_ids(challenger)]
@@ -108,9 +111,9 @@ def compared(challenger: VersionMetrics, champion: VersionMetrics, params: Promo
 
 
 def spending(error_rate: float, look: int) -> float:
-    """The part of the error rate that the comparison of this number spends, from 1 on; all of them spend all of it.
+    """The part of the error rate that a comparison spends, by its number from 1: sum over i of 6 / (pi i)^2 = 1.
 
-    sum over i of 6 / (pi i)^2 = 1.  Source of the idea: Lan and DeMets, Biometrika 1983; Foster and Stine, JRSS B 2008.
+    Source: Lan and DeMets, Biometrika 1983; Foster and Stine, JRSS B 2008 (the idea).
     """
     return error_rate * 6 / (math.pi * look) ** 2
 
@@ -121,9 +124,10 @@ def shared_seeds(challenger: VersionMetrics, champion: VersionMetrics) -> list[s
 
 
 def chosen_measure(names: Sequence[str], wanted: str | None, preferred: str) -> str:
-    """The measure to promote by: `wanted`, else the first that begins with `preferred`, else the first of `names`.
+    """The measure to promote by: `wanted`, else the first that begins with `preferred`, else the first.
 
-    ConfigError, with a suggestion, where `wanted` was not measured.
+    Raises:
+        ConfigError: If `wanted` was not measured.
     """
     if wanted is None:
         return next((name for name in names if name.startswith(preferred)), names[0])
@@ -138,7 +142,7 @@ def _query_ids(one: VersionMetrics) -> list[str]:
 
 
 def _stacked(one: VersionMetrics, seeds: Sequence[str]) -> np.ndarray:
-    """(query, seed): the values, queries in the order of their ids."""
+    """The values by (query, seed), in the order of query ids."""
     query_ids = _query_ids(one)
     return np.array([[one.values[seed][query_id] for seed in seeds] for query_id in query_ids], float)
 
@@ -184,7 +188,7 @@ def _too_few_seeds(challenger: VersionMetrics, champion: VersionMetrics, params:
 
 
 def _floors(challenger: VersionMetrics) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The floors that the challenger does not pass, and a word where one was not measured."""
+    """Sentences on floors that the challenger does not pass, and on floors that were not measured."""
     mean = float(_stacked(challenger, sorted(challenger.values)).mean())
     below = tuple(
         f"it is no better than {name}: {mean:.4f} and {floor:.4f} (--force promotes it nevertheless)"
@@ -198,7 +202,7 @@ def _floors(challenger: VersionMetrics) -> tuple[tuple[str, ...], tuple[str, ...
 
 
 def _failed(found: Numbers, params: PromoteParams) -> tuple[str, ...]:
-    """The conditions that do not hold; a NaN holds none."""
+    """Sentences on conditions that do not hold; NaN meets none."""
     assert found.gain is not None and found.low is not None and found.error_rate is not None
     reasons = []
     if not found.gain > params.min_gain:
@@ -213,7 +217,7 @@ def _failed(found: Numbers, params: PromoteParams) -> tuple[str, ...]:
 
 
 def _caveats(found: Numbers) -> tuple[str, ...]:
-    """Points at which a promotion rests on less than it should."""
+    """Sentences on what a promotion lacks."""
     if found.seeds > 1:
         return ()
     return ("one seed: how much the gain varies with the seed of training is unknown, and the error rate is not kept",)

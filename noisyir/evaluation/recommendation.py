@@ -1,10 +1,9 @@
-"""The best of a run's systems, and whether a trained model is worth using: chosen on dev queries, told by test queries.
+"""The best of a run's systems, and whether a trained model is worth using: chosen on dev queries, reported on test.
 
-A trained model must earn its place against what needs no training.  It is worth using alone if its gain over BM25 and
-its gain over the untrained model lie above 0 with their whole intervals over the dev queries; in a hybrid, if those of
-its hybrid over BM25 and over the untrained model's hybrid do.  What is recommended is the system with the greatest mean
-on the dev queries, among those that need no training and those that are worth using.
-No choice reads the test queries, so that what is told by them is as good as it will be.
+A trained model is worth using alone if the intervals of its gains over BM25 and over the untrained model, on the dev
+queries, lie above 0; in a hybrid, if those of its hybrid over BM25 and over the untrained model's hybrid do.
+The best system has the greatest dev mean among those worth using and those without training.  No choice reads the test
+queries, so their means are unbiased.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,18 +24,18 @@ _SUFFIX = f"_{HYBRID}"
 
 
 def hybrid_of(model: str) -> str:
-    """The name of the system that is BM25 and this one."""
+    """The name of the hybrid of BM25 and a system."""
     return f"{model}{_SUFFIX}"
 
 
 def model_of(system: str) -> str:
-    """The name of the system whose vectors a hybrid takes; of any other its own."""
+    """The name of a hybrid's dense system; any other system's own name."""
     return system.removesuffix(_SUFFIX)
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A system's values on the queries that are chosen by, and on those that it is told by, each by query and seed."""
+    """A system's values by query and seed, on the queries that choose and on those that report."""
 
     system: str
     chosen: Float[Array, "query seed"]
@@ -44,16 +43,17 @@ class Standing:
 
     @property
     def needs_training(self) -> bool:
-        """Whether a model behind it was trained."""
+        """Whether it has a trained model."""
         return model_of(self.system) not in (LEXICAL, START)
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Standings of systems, in the order of their run's tables, on one measure.
+    """Standings of systems on one measure, in the order of their run's tables.
 
-    chosen_on, told_on: splits; the same one where no dev query is judged, so that the best is told a little too well.
-    chosen_groups, groups: equal numbers mark queries that are one draw, those of one document; `groups` of the told.
+    Attributes:
+        chosen_on, told_on: Splits; one and the same if no dev query is judged, and then the best is a little overrated.
+        chosen_groups, groups: Equal numbers mark queries of one document, which are one draw.
     """
 
     measure: str
@@ -75,7 +75,7 @@ class Recommendation:
         return not self.short_of(system) or (system != model_of(system) and not self.short_of(model_of(system)))
 
     def short_of(self, system: str) -> list[str]:
-        """The systems without training that this one is not better than, by the interval of its margin."""
+        """The systems without training that this one is not significantly better than."""
         start = START if system == model_of(system) else hybrid_of(START)
         floors = [floor for floor in (LEXICAL, start) if {floor, system} <= self.standings.keys()]
         margins = {floor: self.margin(system, floor) for floor in floors}
@@ -86,22 +86,22 @@ class Recommendation:
         return any(name in self.standings and self.is_worth(name) for name in (model, hybrid_of(model)))
 
     def margin(self, system: str, other: str) -> Difference:
-        """The mean of what a system is better by than another on the queries that are chosen by, and its interval."""
+        """A system's mean gain over another on the queries that choose."""
         differences = self.standings[system].chosen - self.standings[other].chosen
         return crossed_t_test(differences, self.chosen_groups, self.confidence)
 
     def level(self, system: str) -> Difference:
-        """A system's mean on the told queries, and its interval."""
+        """A system's mean on the reported queries."""
         return crossed_t_test(self.standings[system].told, self.groups, self.confidence)
 
     def gain(self, system: str, other: str) -> Difference:
-        """The mean of what a system is better by than another on the told queries, and its interval."""
+        """A system's mean gain over another on the reported queries."""
         differences = self.standings[system].told - self.standings[other].told
         return crossed_t_test(differences, self.groups, self.confidence)
 
 
 def recommendation(tables: Sequence[pa.Table], confidence: float = 0.95) -> Recommendation:
-    """The recommendation by the STANDINGS of one run, or of several of the same settings under different seeds."""
+    """The recommendation by the STANDINGS of one run, or of several that differ by their seed."""
     first = tables[0]
     splits = first["split"].unique().to_pylist()
     told_on = splits[0]
@@ -124,7 +124,7 @@ def _groups(table: pa.Table, split: str) -> Int[Array, " query"]:
 
 
 def _values(table: pa.Table) -> Iterator[tuple[tuple[str, str], Float[Array, " query"]]]:
-    """(system, split), and its values in the order of query ids."""
+    """Values by (system, split), in the order of query ids."""
     for split in table["split"].unique().to_pylist():
         of_split = table.filter(pc.equal(table["split"], split))
         for system in of_split["system"].unique().to_pylist():

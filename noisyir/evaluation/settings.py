@@ -7,6 +7,9 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 
 from noisyir.base.settings import Fraction, Params, Split
 
+OWN = "own"
+"""The kind of noise of a set into which none is put."""
+
 
 class ScoreParams(Params):
     """Measures of one run."""
@@ -18,7 +21,7 @@ class ScoreParams(Params):
 
     @model_validator(mode="after")
     def _something_can_be_measured(self) -> Self:
-        """Also no cut-off below 1, at which trec_eval ends the process."""
+        """Refuse no measures, and cut-offs below 1, at which trec_eval exits the process."""
         if not self.measures and not self.answer_ranks:
             raise ValueError("score.measures: name at least one, such as nDCG@10, or set score.answer_ranks")
         for name in self.measures:
@@ -28,7 +31,7 @@ class ScoreParams(Params):
 
 
 class CompareParams(Params):
-    """Systems side by side."""
+    """Comparison of systems."""
 
     confidence: Fraction = Field(0.95, description="of the intervals")
     baseline: str | None = Field(None, description="the system that every other is compared with; null: the first")
@@ -59,10 +62,6 @@ class PromoteParams(Params):
     )
 
 
-OWN = "own"
-"""The noise of a set into which none is put: that which it came with."""
-
-
 class NoiseTableParams(Params):
     """The noise bench's table."""
 
@@ -83,7 +82,7 @@ class NoiseTableParams(Params):
 
 
 class ScoreNegativesParams(Params):
-    """How many of the candidates and of the mined negatives are relevant in truth."""
+    """Shares of false negatives among candidates and mined negatives."""
 
     min_relevance: PositiveInt | None = Field(
         None, description="least judgement that counts as relevant; null: data.min_relevance"
@@ -94,7 +93,7 @@ class ScoreNegativesParams(Params):
 
 
 class ScoreLossGroupsParams(Params):
-    """The losses of false, hard and in-batch negatives under one model."""
+    """Losses of false, hard and in-batch negatives under one model."""
 
     queries: PositiveInt = Field(2000, description="training queries looked at, drawn at random, at most")
     in_batch: NonNegativeInt = Field(64, description="passages of other queries in each query's pool, at most")
@@ -102,4 +101,4 @@ class ScoreLossGroupsParams(Params):
 
 
 class ScoreDetectionParams(Params):
-    """How well wrong pairs were found: nothing to set."""
+    """Scoring of detection: nothing to set."""

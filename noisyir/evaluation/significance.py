@@ -1,9 +1,8 @@
-"""Is one way better than another?  The one place of inference: over queries and seeds of training at once.
+"""Inference on differences, over queries and seeds of training at once.
 
-A comparison is a table of differences, a row for each query and a column for each seed.  Both vary: with other queries
-the mean would be another, and with other seeds too.  A test over queries alone takes the seeds for granted: it calls
-equal methods different in 12 % of the comparisons at 500 queries and in half of them at 6,980 (3 seeds whose means vary
-by 0.005); `tests/unit/eval/test_type_one.py` measures how often these tests err.
+A comparison is a table of differences by query and seed.  A test over queries alone ignores that other seeds would give
+another mean: it calls equal methods different in 12 % of comparisons at 500 queries and in half of them at 6,980, with
+3 seeds that vary by 0.005.  `tests/unit/evaluation/test_type_one.py` measures the error rates of these tests.
 """
 
 import math
@@ -17,7 +16,7 @@ Array = np.ndarray
 Groups = Int[Array, " query"]
 Verdict = Literal["better", "worse", "suggests better", "suggests worse", "unclear", "equal"]
 SEEDS_OF_A_CLAIM = 5
-"""How many seeds a sentence about methods rests on; with fewer, a result suggests."""
+"""The least number of seeds for a claim about methods; with fewer, a result suggests."""
 
 
 class Difference(NamedTuple):
@@ -30,11 +29,9 @@ class Difference(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """The mean of a table of differences and the variance of that mean, by what it comes from.
+    """The mean of a table of differences, and the variance of that mean by source.
 
-    of_queries: the share of the queries alone, with `query_degrees` degrees of freedom; of_seeds: that of the seeds,
-    and of what varies with query and seed together, with `seed_degrees`; 0 where there is one seed, whose draw cannot
-    be seen.
+    `of_queries` comes from queries alone, `of_seeds` from seeds and from the interaction; it is 0 with one seed.
     """
 
     mean: float
@@ -49,8 +46,9 @@ def variance_parts(differences: Float[Array, "query seed"], groups: Groups | Non
 
     With query means q, seed means s, and rests r = d - q - s + mean of Q queries and S seeds:
     of_seeds = var(s) / S; of_queries = var(q) / Q - var(r) / (Q S), at least 0.
-    groups: equal numbers mark queries that are one draw, such as those of one document; their sums take the place of
-    single queries.  Source: Cameron, Gelbach and Miller, JBES 2011 (two-way clustering).
+    Equal numbers in `groups` mark queries that are one draw; their sums replace single queries.
+
+    Source: Cameron, Gelbach and Miller, JBES 2011 (two-way clustering).
     """
     queries, seeds = differences.shape
     mean = float(differences.mean())
@@ -74,13 +72,12 @@ def variance_parts(differences: Float[Array, "query seed"], groups: Groups | Non
 def crossed_t_test(
     differences: Float[Array, "query seed"], groups: Groups | None = None, confidence: float = 0.95
 ) -> Difference:
-    """The mean of differences that vary with the query and with the seed of training, each seed on every query.
+    """A t-test of differences that vary with query and seed of training, each seed on every query.
 
     t = mean / sqrt(of_queries + of_seeds), with degrees of freedom 1 / (w_q / query_degrees + w_s / seed_degrees), w
-    being each part's share of the variance: Satterthwaite's formula with shares in place of their squares, which keep
-    the level in between (with squares, 3 seeds and a nominal 5 % err in up to 8 %).  Of one seed, the paired t-test
-    over queries, which says nothing of other seeds.  p is 1 where nothing differs, or of one query; 0 where all differ
-    by the same amount.
+    being each part's share of the variance: Satterthwaite's formula with shares, because their squares err in up to
+    8 % at 3 seeds and a nominal 5 %.  With one seed it is the paired t-test over queries.  p is 1 if nothing differs or
+    there is one query, and 0 if all differ by the same amount.
     """
     mean, of_queries, of_seeds, query_degrees, seed_degrees = variance_parts(differences, groups)
     if not query_degrees or not differences.any():
@@ -92,10 +89,9 @@ def crossed_t_test(
 
 
 def nested_t_test(differences: Sequence[Float[Array, " query"]], confidence: float = 0.95) -> Difference:
-    """The mean of differences of which every seed of training has its own queries, as the folds of cross-validation.
+    """A t-test of differences for seeds with their own queries, as the folds of cross-validation.
 
-    variance = var(seed means) / S, which holds what queries do, or var(all) / Q where that is greater; degrees of
-    freedom as in `crossed_t_test`, whose variance this is where no query comes twice.  p is 1 of one query.
+    variance = max(var(seed means) / S, var(all) / Q); degrees of freedom as in `crossed_t_test`.
     """
     every = np.concatenate(differences)
     queries, seeds, mean = len(every), len(differences), float(every.mean())
@@ -103,7 +99,7 @@ def nested_t_test(differences: Sequence[Float[Array, " query"]], confidence: flo
         return Difference(mean, mean, mean, 1.0)
     by_query, by_seed, degrees = float(every.var(ddof=1)) / queries, 0.0, queries - 1.0
     if seeds > 1:
-        by_seed = float(np.var([some.mean() for some in differences], ddof=1)) / seeds
+        by_seed = float(np.var([fold.mean() for fold in differences], ddof=1)) / seeds
         if by_query + by_seed > 0:
             share = by_seed / (by_query + by_seed)
             degrees = 1 / ((1 - share) / (queries - 1) + share / (seeds - 1))
@@ -111,7 +107,7 @@ def nested_t_test(differences: Sequence[Float[Array, " query"]], confidence: flo
 
 
 def _by_t(mean: float, variance: float, degrees: float, confidence: float) -> Difference:
-    """The interval and the p-value of a mean with this variance; rounding alone counts as none."""
+    """The interval and the p-value of a mean with this variance; rounding error counts as no variance."""
     from scipy import special
 
     error = math.sqrt(variance)
@@ -125,11 +121,11 @@ def _by_t(mean: float, variance: float, degrees: float, confidence: float) -> Di
 def guarded_interval(
     differences: Float[Array, "query seed"], error_rate: float, groups: Groups | None = None
 ) -> Difference:
-    """The mean, and an interval whose ends are passed in no more than `error_rate` of all cases each, at any seeds.
+    """The mean, and an interval that is missed at each end in at most `error_rate` of cases, with any number of seeds.
 
-    reach^2 = t_q^2 of_queries + t_s^2 of_seeds, t being Student's quantiles at 1 - error_rate of either's degrees of
-    freedom.  It is longer than that of `crossed_t_test`, which errs more often than it says at small error rates.
-    p_value: twice the least error rate at which the interval leaves out 0.
+    reach^2 = t_q^2 of_queries + t_s^2 of_seeds, t being Student's quantiles at 1 - error_rate.  It is longer than
+    that of `crossed_t_test`, which is too short at small error rates.  p is twice the least error rate that excludes 0.
+
     Source: Howe, JASA 1974 (sums of two variances by the squares of their intervals).
     """
     from scipy import optimize, special
@@ -153,9 +149,10 @@ def guarded_interval(
 
 
 def holm(p_values: Float[Array, " test"]) -> Float[Array, " test"]:
-    """p-values corrected so that the chance of one false claim among all the tests stays below the level.
+    """p-values corrected for the family-wise error rate.
 
     The i-th smallest of m becomes max over j <= i of (m - j + 1) p_(j), at most 1.
+
     Source: Holm, Scandinavian Journal of Statistics, 1979.
     """
     order = np.argsort(p_values, kind="stable")
@@ -168,16 +165,16 @@ def holm(p_values: Float[Array, " test"]) -> Float[Array, " test"]:
 def verdict(
     low: float, high: float, p_holm: float, *, seeds: int, alpha: float = 0.05, min_gain: float = 0.0
 ) -> Verdict:
-    """The verdict on a difference: better or worse where the corrected p is below alpha and the interval agrees.
+    """The verdict on a difference: better or worse if the corrected p is below alpha and the interval agrees.
 
-    Below `SEEDS_OF_A_CLAIM` seeds it suggests no more.  better also asks for a mean of at least min_gain, worse for no
-    size.  equal: the same value on every query, as when nothing was there to correct.
+    With fewer than `SEEDS_OF_A_CLAIM` seeds it only suggests.  better also needs a mean of at least `min_gain`; equal
+    means the same value on every query.
     """
     if low == high == 0:
         return "equal"
-    beyond_doubt = p_holm < alpha
-    if beyond_doubt and low > 0 and (low + high) / 2 >= min_gain:
+    significant = p_holm < alpha
+    if significant and low > 0 and (low + high) / 2 >= min_gain:
         return "better" if seeds >= SEEDS_OF_A_CLAIM else "suggests better"
-    if beyond_doubt and high < 0:
+    if significant and high < 0:
         return "worse" if seeds >= SEEDS_OF_A_CLAIM else "suggests worse"
     return "unclear"

@@ -43,9 +43,21 @@ _EXAMPLE = "\n\nexample: "  # begins the last paragraph of each verb's docstring
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.  Exit code 0; 1: failed; 2: usage (SystemExit); 3: a gate is not passed; 130: interrupted."""
-    debug: set[str] = set()
+    from noisyir.base.command_line import typed_words
+
+    debug: set[str] = set()  # filled where --debug is given, before the verb begins
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    typed = typed_words.set(tuple(arguments))
     try:
-        return _call(list(sys.argv[1:] if argv is None else argv), debug)
+        group = _group()
+        if "_NOISYIR_COMPLETE" in os.environ:
+            group.main(prog_name="noisyir")  # a shell asks for completions: prints them and exits
+        with group.make_context("noisyir", arguments or ["--help"], obj={"debug": debug}) as context:
+            code = group.invoke(context)
+            sys.stdout.flush()  # here, so that a reader who left is noticed here
+        return int(code or 0)
+    except typer.Exit as ended:  # --help, --version
+        return ended.exit_code
     except typer.TyperException as error:
         _refuse(error)
     except KeyboardInterrupt:
@@ -59,6 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         _say(_in_one_line(error))
         return 1
+    finally:
+        typed_words.reset(typed)
 
 
 def _say(text: str) -> None:
@@ -71,26 +85,6 @@ def _say(text: str) -> None:
     from noisyir.app.console import print_text
 
     print_text(Console(stderr=True, highlight=False, soft_wrap=True), f"noisyir: {text}")
-
-
-def _call(arguments: list[str], debug: set[str]) -> int:
-    """The verb's exit code; `debug` is filled where --debug is given, before the verb begins."""
-    from noisyir.base.command_line import typed_words
-
-    typed = typed_words.set(tuple(arguments))
-    arguments = arguments or ["--help"]
-    group = _group()
-    if "_NOISYIR_COMPLETE" in os.environ:
-        group.main(prog_name="noisyir")  # a shell asks for completions: prints them and exits
-    try:
-        with group.make_context("noisyir", arguments, obj={"debug": debug}) as context:
-            code = group.invoke(context)
-            sys.stdout.flush()  # here, so that a reader who left is noticed here
-    except typer.Exit as ended:  # --help, --version
-        return ended.exit_code
-    finally:
-        typed_words.reset(typed)
-    return int(code or 0)
 
 
 def _in_one_line(error: Exception) -> str:

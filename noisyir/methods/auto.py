@@ -1,4 +1,4 @@
-"""Plain, weighted and repaired training side by side: held-out pairs choose, by the stage choose_model."""
+"""auto: methods tried side by side, of which held-out pairs choose one (stages hold_out and choose_model)."""
 
 import shutil
 from collections.abc import Iterator
@@ -28,11 +28,15 @@ if TYPE_CHECKING:
 
 
 PLAIN = "dpr"
-"""The way that is taken unless another is better, and that each is compared with."""
+"""The method chosen unless another is better; all are compared with it."""
+Candidate = Literal[
+    "reweight", "drop", "relabel", "reweight_relabel", "npc", "npc_flags", "npc_relabel",
+    "distill", "distill_contrast",
+]  # fmt: skip
 
 
 def choose_model(job: Job[ChooseModelParams]) -> None:
-    """Rank the held-out queries by every trial's model; pass on the chosen way's model and curves, and the trials."""
+    """Rank the held-out queries by every trial's model; write the trials, and the chosen method's model and curves."""
     trials: dict[str, list[np.ndarray]] = {}
     for label, values in _gains(job).items():
         trials.setdefault(label.partition(":")[0], []).append(values)
@@ -45,12 +49,12 @@ def choose_model(job: Job[ChooseModelParams]) -> None:
 
 
 def _same_queries(job: Job[ChooseModelParams]) -> bool:
-    """Whether every trial ranks the same queries, those of dev, or each its own."""
+    """Whether every trial ranks the dev queries, rather than its own."""
     return not any(trial.num_rows for trial in job.tables("held").values())
 
 
 def _gains(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":
-    """nDCG@10 of each held-out query by each trial's model: what experiments are measured by."""
+    """nDCG@10 of each held-out query under each trial's model."""
     import torch
 
     from noisyir.models.bi_encoder import load_bi_encoder
@@ -74,7 +78,7 @@ def _gains(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":
 
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
-    """The ways that were tried, how much each differs from plain training, and the choice."""
+    """The methods tried, their differences to plain training, and the choice."""
     yield from told_trials(store.builds.table(meta.ref("trials")))
 
 
@@ -100,9 +104,9 @@ CHOOSE_MODEL = Stage(
 
 
 def hold_out(job: Job[HoldOutFoldParams]) -> None:
-    """Write the pairs of a share of the training queries, equal texts together; every fold has others.
+    """Write the pairs of a share of the training queries, equal texts together; folds are disjoint.
 
-    None where dev queries are judged and `by_dev` is set.
+    It writes none if dev queries are judged and `by_dev` is set.
     """
     queries, qrels, pairs = job.table("queries"), job.table("qrels"), job.table("pairs")
     qrels = qrels.filter(pc.greater(qrels["relevance"], 0))
@@ -116,7 +120,7 @@ def hold_out(job: Job[HoldOutFoldParams]) -> None:
     start, end = (round(fold * job.params.share * len(texts)) for fold in (job.params.fold, job.params.fold + 1))
     count = min(end - start, job.params.most)
     if count < 2 or count == len(texts):
-        raise DataError("methods.auto_chooses_held_out", share=job.params.share, n_texts=len(texts))
+        raise DataError("methods.too_few_held_out", share=job.params.share, texts=len(texts))
     drawn = texts.take(np.sort(job.rng("queries").permutation(len(texts))[start : start + count]))
     kept = training.filter(pc.is_in(training["text"], value_set=drawn))["query_id"]
     held = pairs.filter(pc.is_in(pairs["query_id"], value_set=kept)).select(["query_id", "doc_id"])
@@ -139,18 +143,11 @@ HOLD_OUT = Stage(
 )
 
 
-Candidate = Literal[
-    "reweight", "drop", "relabel", "reweight_relabel", "npc", "npc_flags", "npc_relabel",
-    "distill", "distill_contrast",
-]  # fmt: skip
-
-
 class Auto(Method):
-    """The method that held-out pairs prefer, by a test, else plain training: a correction that cannot hurt much.
+    """The method that held-out queries prefer significantly, else plain training, trained on all pairs.
 
-    Each is trained under several seeds and judged on the data's own dev queries or, where it has none, or where they
-    were drawn from the same pairs, on training queries that these trainings do without, other ones under each seed;
-    what is chosen is then trained on all pairs.
+    Each is trained under several seeds and judged on the data's own dev queries; if there are none, or they were drawn
+    from the same pairs, on training queries that are held out, other ones under each seed.
     """
 
     version: ClassVar[int] = 4
@@ -173,15 +170,12 @@ class Auto(Method):
         return HoldOutFoldParams(**self.hold_out.model_dump(exclude_unset=True), fold=number, **more)
 
     def train(self, context: "Context") -> Outputs:
-        """Train every candidate on all pairs, and under each seed without the held-out queries; choose.
-
-        Chances that nothing warrants are tried, too: held-out queries decide.
-        """
+        """Train every candidate on all pairs, and under each seed without the held-out queries; choose."""
         plan, names, trusting = context.plan, (PLAIN, *self.candidates), _trusting(context)
         final = {name: Method.parse(name).train(trusting) for name in names}
         texts, pairs = {name: context.data[name] for name in ("queries", "qrels")}, context.noisy["noisy_pairs"]
         drawn = context.exp.data.hold_out
-        by_dev = {"by_dev": False} if drawn and drawn.dev else {}  # all training queries tell more than a tenth of them
+        by_dev = {"by_dev": False} if drawn and drawn.dev else {}  # all training queries say more than a tenth of them
         trials: dict[str, Output] = {}
         held: dict[str, Output] = {}
         for number in range(self.seeds):
@@ -205,9 +199,9 @@ class Auto(Method):
 
 
 def _trusting(context: "Context") -> "Context":
-    """The context with detections that take the kind of made-up pairs that fits best for wrong ones.
+    """The context with detections that assume the best-fitting null pairs, because held-out queries decide.
 
-    Its steps have labels of their own, for other methods take nothing for granted.
+    Its steps have labels of their own, because other methods assume nothing.
     """
     detect = context.exp.detect
     if detect.assume:

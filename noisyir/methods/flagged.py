@@ -1,4 +1,4 @@
-"""Training on what detectors flagged: pairs dropped, weighted or relabelled; nothing is detected here."""
+"""Training on detectors' flags: pairs dropped, weighted or relabelled."""
 
 from typing import TYPE_CHECKING, Literal
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class Drop(Method):
-    """On the pairs that the detectors call clean.
+    """Train on the pairs that the detectors call clean.
 
-    It loses where wrong pairs are near-misses, which teach more than their absence does, and where flags hit right
-    pairs: on real noise it was below plain training even with people's own labels (benchmarks/noise.md).
+    It loses if wrong pairs are near-misses, which teach something, or if flags hit right pairs: on real noise it was
+    below plain training even with people's own labels (benchmarks/noise.md).
     """
 
     kind: Literal["drop"] = "drop"
@@ -26,7 +26,7 @@ class Drop(Method):
 
 
 class Relabel(Method):
-    """The control of `npc_relabel`: the same pairs without a teacher."""
+    """Relabel the surest wrong pairs and drop the rest: the control of `npc_relabel`."""
 
     kind: Literal["relabel"] = "relabel"
 
@@ -38,7 +38,7 @@ class Relabel(Method):
 
 
 class Reweight(Method):
-    """On all pairs, the loss of each times its probability of being clean."""
+    """Train on all pairs, each loss times the pair's probability of being clean."""
 
     kind: Literal["reweight"] = "reweight"
 
@@ -50,7 +50,7 @@ class Reweight(Method):
 
 
 class ReweightRelabel(Method):
-    """The surest wrong pairs relabelled; every other counts by its chance to be clean."""
+    """Relabel the surest wrong pairs; weigh the others by their probability of being clean."""
 
     kind: Literal["reweight_relabel"] = "reweight_relabel"
 

@@ -1,4 +1,4 @@
-"""Training on all pairs, with drawn or with mined negatives, and on the right ones alone; no detector has a say."""
+"""Training without a detector: on all pairs, with refreshed negatives, or on the truly right pairs."""
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -12,29 +12,29 @@ if TYPE_CHECKING:
 
 
 class Dpr(Method):
-    """All pairs alike, unless the data gives them weights: what popular trainers do."""
+    """Plain contrastive training on all pairs, weighted if the data has weights."""
 
     kind: Literal["dpr"] = "dpr"
 
     def train(self, context: "Context") -> Outputs:
-        """Without hard negatives it is the warm-up of ANCE and AR2."""
+        """One training; without hard negatives it is the warm-up of ANCE and AR2."""
         mined = {} if context.exp.train.hard_negatives else {"negatives": None}
         return context.train(TRAIN_DPR, context.exp.train, "dpr", pairs=context.noisy["noisy_pairs"], **mined)
 
 
 class Ance(Method):
-    """Rounds of mining with the model as it is, each followed by training on what it mined."""
+    """Rounds of mining with the current model, each followed by training."""
 
     kind: Literal["ance"] = "ance"
 
     def train(self, context: "Context") -> Outputs:
-        """DPR with in-batch negatives; then `refresh.rounds` rounds by any sampler, each starting where the last ended.
+        """DPR with in-batch negatives, then `refresh.rounds` rounds that each continue the last.
 
-        With `mine.per_query: 0` the rounds go on with in-batch negatives: the control of what mining brings.
+        With `mine.per_query: 0` the rounds keep to in-batch negatives: the control for mining.
         """
         refresh, pairs = context.exp.refresh, context.noisy["noisy_pairs"]
         if context.exp.mine.per_query and not refresh.hard_negatives:
-            raise ConfigError("methods.refresh_hard_negatives_uses")
+            raise ConfigError("methods.ance_ignores_negatives")
         start = context.exp.train.model_copy(update={"hard_negatives": 0, "pool": "batch"})
         trained = context.train(TRAIN_DPR, start, "warm_up", pairs=pairs, negatives=None)
         rate = refresh.learning_rate or start.learning_rate
@@ -50,13 +50,13 @@ class Ance(Method):
 
 
 class Oracle(Method):
-    """Nobody has this outside an experiment; it sees fewer queries, so that a method may beat it."""
+    """Training on the right pairs alone; a method may beat it, because it sees fewer queries."""
 
     kind: Literal["oracle"] = "oracle"
     sees_truth: ClassVar[bool] = True
 
     def train(self, context: "Context") -> Outputs:
-        """Without injected noise it is DPR."""
+        """One training; DPR if no noise was put in."""
         if context.exp.noise.rate == 0:
             return Dpr().train(context)
         return context.train(TRAIN_DPR, context.exp.train, "oracle", pairs=context.noisy["clean_pairs"])

@@ -1,4 +1,4 @@
-"""RocketQA (Qu et al., NAACL 2021): a cross-encoder takes false negatives out, and perhaps makes further pairs.
+"""RocketQA (Qu et al., NAACL 2021): a cross-encoder removes false negatives, and perhaps makes further pairs.
 
 Cross-batch negatives are in-batch negatives of a large `train.batch_size`.  Every retriever starts from the untrained
 model, as in the official code.
@@ -24,15 +24,12 @@ if TYPE_CHECKING:
 
 
 class Rocketqa(Method):
-    """Denoised hard negatives, and perhaps further pairs."""
+    """Denoised hard negatives, and perhaps pseudo-labelled pairs."""
 
     kind: Literal["rocketqa"] = "rocketqa"
 
     def train(self, context: "Context") -> Outputs:
-        """Retriever 0; a ranker on what it finds; retriever 1 without what it calls relevant; perhaps retriever 2.
-
-        The outputs are those of the last retriever, and the ranker.
-        """
+        """Retriever 0; a ranker on its hits; retriever 1 without hits that the ranker keeps; perhaps retriever 2."""
         exp, pairs = context.exp, context.noisy["noisy_pairs"]
         _refuse(exp)
         context.refuse_weights("rocketqa")
@@ -43,14 +40,14 @@ class Rocketqa(Method):
         if exp.rocketqa.augment is not None:
             judged = {"rocketqa@1": context.mines["rocketqa@1"].verdicts["ranker"]}
             judge = TrainedJudge(judge.ranker, judged)
-            made, said = _pseudo_pairs(context, exp.rocketqa.augment, trained["model"], judge)
-            judge = TrainedJudge(judge.ranker, {**judged, "augment": said})
+            made, verdicts = _pseudo_pairs(context, exp.rocketqa.augment, trained["model"], judge)
+            judge = TrainedJudge(judge.ranker, {**judged, "augment": verdicts})
             trained = _trained(context, "rocketqa@2", made, trained["model"], judge)
         return {**trained, "ranker": judge.ranker}
 
 
 def _trained(context: "Context", label: str, pairs: Output, model: Output, judge: TrainedJudge) -> Outputs:
-    """A retriever trained anew on these pairs, with negatives that another finds and the ranker finds irrelevant."""
+    """A new retriever trained on these pairs, with negatives of `model` that the ranker calls irrelevant."""
     settings = context.exp.rocketqa
     epochs = settings.epochs or context.exp.train.epochs
     params = context.exp.train.model_copy(update={"hard_negatives": settings.hard_negatives, "epochs": epochs})
@@ -59,7 +56,7 @@ def _trained(context: "Context", label: str, pairs: Output, model: Output, judge
 
 
 def _ranker(context: "Context", model: Output) -> Output:
-    """The ranker, taught log odds on negatives drawn uniformly from what the first retriever finds."""
+    """The ranker, trained to give log odds on negatives drawn uniformly from the first retriever's hits."""
     params = context.exp.ranker.warm_up.model_copy(update={"loss": "pointwise"})
     mine = context.exp.mine
     depth = context.exp.rocketqa.ranker_rank_to or mine.rank_to
@@ -74,36 +71,40 @@ def _ranker(context: "Context", model: Output) -> Output:
 def _pseudo_pairs(
     context: "Context", augment: AugmentParams, model: Output, judge: TrainedJudge
 ) -> tuple[Output, Output]:
-    """All pairs, those made by the ranker included, and what it said of what the model finds for the queries.
+    """All pairs, pseudo-labelled ones included, and the ranker's verdicts on the model's hits.
 
-    Ranks that are skipped for negatives are looked at, and so are documents that hold an answer.
+    Ranks that are skipped for negatives are included, and so are documents that hold an answer.
     """
     plan, exp, data, pairs = context.plan, context.exp, context.data, context.noisy["noisy_pairs"]
     label = context.name("rocketqa@augment")
-    looked_at = {"queries": augment.queries, "rank_from": 1, "answering": "keep"}
-    which = exp.mine.candidates().model_copy(update=looked_at)
+    changes = {"queries": augment.queries, "rank_from": 1, "answering": "keep"}
+    which = exp.mine.candidates().model_copy(update=changes)
     found = retrieved(plan, exp, which, data, model, pairs, label)
-    said = judge.verdicts(plan, exp, data, found, label)
-    given = {"verdicts": said, "pairs": pairs, "queries": data["queries"]}
-    return plan.add(PSEUDO_LABEL, augment.pairing(), label, **given)["pseudo_pairs"], said
+    verdicts = judge.verdicts(plan, exp, data, found, label)
+    given = {"verdicts": verdicts, "pairs": pairs, "queries": data["queries"]}
+    return plan.add(PSEUDO_LABEL, augment.pairing(), label, **given)["pseudo_pairs"], verdicts
 
 
 def _refuse(exp: "Experiment") -> None:
-    """ConfigError for settings that leave the method nothing to learn from, or no probabilities."""
+    """Check the settings.
+
+    Raises:
+        ConfigError: If they leave the method nothing to learn from, or the ranker gives no probabilities.
+    """
     augment, judge = exp.rocketqa.augment, exp.judge("ranker")
     assert isinstance(judge, RankerJudge)
     bound = judge.max_relevance
     if exp.mine.per_query == 0:
-        raise ConfigError("methods.rocketqa_learns_mined_negatives")
+        raise ConfigError("methods.rocketqa_without_negatives")
     if (depth := exp.rocketqa.ranker_rank_to) is not None and depth < exp.mine.rank_from:
-        raise ConfigError("methods.rocketqa_ranker_rank_below", depth=depth, rank_from=exp.mine.rank_from)
+        raise ConfigError("methods.rocketqa_ranks_empty", depth=depth, rank_from=exp.mine.rank_from)
     if exp.ranker.warm_up.loss == "listwise" and "loss" in exp.ranker.warm_up.model_fields_set:
-        raise ConfigError("methods.ranker_warm_up_loss")
+        raise ConfigError("methods.rocketqa_listwise_ranker")
     if exp.ranker.warm_up.ranker_scale != 1.0:
-        raise ConfigError("methods.ranker_warm_up_ranker")
+        raise ConfigError("methods.rocketqa_scaled_ranker")
     if augment is None:
         return
     if augment.queries == "unlabelled" and exp.data.unlabelled == "exclude":
-        raise ConfigError("methods.rocketqa_augment_needs_queries")
+        raise ConfigError("methods.rocketqa_no_unlabelled")
     if augment.min_positive <= bound:
-        raise ConfigError("methods.rocketqa_augment_min_positive", min_positive=augment.min_positive, bound=bound)
+        raise ConfigError("methods.rocketqa_bounds_overlap", min_positive=augment.min_positive, bound=bound)

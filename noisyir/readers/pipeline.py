@@ -10,8 +10,10 @@ from noisyir.engine.stage import Output, Outputs
 from noisyir.evaluation.bench import Cell
 from noisyir.evaluation.stages.compare import COMPARE
 from noisyir.evaluation.stages.noise_table import NOISE_TABLE
+from noisyir.methods.plans.bench import table_of
+from noisyir.methods.plans.data import context_of, data_of
 from noisyir.methods.plans.experiment import Experiment
-from noisyir.methods.plans.retrievers import context_of, data_of, report_of, table_of
+from noisyir.methods.plans.scoring import report_of
 from noisyir.methods.plans.searching import encoded, searched
 from noisyir.methods.plans.suite import Suite
 from noisyir.readers.settings import (

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def open_tracker(*, experiment: Experiment, home: Path, enabled: bool = True, patience: float | None = None) -> Tracker:
-    """MLflow where it is installed and wanted, else a tracker that keeps nothing.
+    """MLflow's tracker if it is installed and enabled, else one that keeps nothing.
 
-    patience: seconds that a server is waited for which does not answer; None: as $NOISYIR_WAIT says, else none.
+    `patience` is the time to wait for a server in seconds, by default $NOISYIR_WAIT, else none.
     """
     given = os.environ.get(WAIT)
     patience = patience if patience is not None else seconds_of(given) if given else 0.0
@@ -30,9 +30,10 @@ def open_tracker(*, experiment: Experiment, home: Path, enabled: bool = True, pa
 
 
 def registered_digests(home: Path) -> set[str]:
-    """Digests of the artifacts that the registry's models were made from; StoreError where it cannot be asked.
+    """Digests of the artifacts behind the registry's models; none if nothing was ever tracked.
 
-    Empty where nothing was ever tracked.
+    Raises:
+        StoreError: If the registry cannot be read.
     """
     tracked = "MLFLOW_TRACKING_URI" in os.environ or (home / "mlflow.db").exists()
     if not tracked or find_spec("mlflow") is None:
@@ -42,13 +43,14 @@ def registered_digests(home: Path) -> set[str]:
     try:
         return digests_of_versions(home)
     except ConfigError as error:
-        raise StoreError("registry.nothing_deleted_because_registry", error=error) from error
+        raise StoreError("registry.registry_not_asked", error=error) from error
 
 
 def registered_copies(home: Path) -> "list[RegisteredCopy]":
-    """MLflow's copies of registered models, of the database in `home`; none where nothing was tracked there.
+    """MLflow's copies of models registered in the database in `home`.
 
-    ConfigError where the database is damaged.
+    Raises:
+        ConfigError: If the database is damaged.
     """
     if not (home / "mlflow.db").exists() or find_spec("mlflow") is None or "MLFLOW_TRACKING_URI" in os.environ:
         return []
@@ -58,7 +60,7 @@ def registered_copies(home: Path) -> "list[RegisteredCopy]":
 
 
 def join_tracker(run_id: str | None, *, home: Path) -> Tracker:
-    """A tracker for stages that go under a run of another process's tracker; None: that one keeps nothing."""
+    """A tracker of stages under another process's run; one that keeps nothing without a run."""
     if run_id is None or find_spec("mlflow") is None:
         return Tracker()
     from noisyir.registry.stage_runs import JoinedRun

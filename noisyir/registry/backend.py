@@ -1,4 +1,4 @@
-"""MLflow's tracking store and registry: where they are, opened without noise."""
+"""MLflow's tracking store and registry, opened quietly."""
 
 import os
 import shlex
@@ -18,26 +18,32 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 
-# mlflow reads these while it is imported: whoever imports mlflow here imports this module first.
+_SCHEME = "sqlite:///"
+_REMEDY = (
+    "put a backup of it back, or begin an empty registry (trained models stay in the store) with: mv {0} {0}.damaged; "
+    "--no-track runs without it"
+)
+
+# mlflow reads these on import, so this module is imported first
 for _name, _value in {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",  # its default waits four minutes for a server that is not there
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",  # the default waits four minutes for an absent server
 }.items():
     os.environ.setdefault(_name, _value)
 
 
 @dataclass(frozen=True)
 class Backend:
-    """An open tracking store.  `artifacts`: where a new experiment keeps its files; None when a server decides."""
+    """An open tracking store; `artifacts` is the place of a new experiment's files, None if a server decides."""
 
     client: "MlflowClient"
     uri: str
     artifacts: str | None
 
     def experiment_id(self, name: str) -> str:
-        """The id of the MLflow experiment `name`, which is made when it is not there."""
+        """The id of the MLflow experiment `name`, created if it is missing."""
         from mlflow.exceptions import MlflowException
 
         if found := self.client.get_experiment_by_name(name):
@@ -50,7 +56,7 @@ class Backend:
             raise
 
     def page(self, experiment_id: str, run_id: str) -> str | None:
-        """Where a browser finds a run, without a password that the address may hold; None without a server."""
+        """A run's web address without password; None without a server."""
         parts = urlsplit(without_password(self.uri))
         if parts.scheme not in ("http", "https"):
             return None
@@ -59,7 +65,7 @@ class Backend:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make this the store of mlflow's own code too, which takes its address from the process's environment."""
+        """Make this the store of mlflow's own code, by the process's environment."""
         before = os.environ.get("MLFLOW_TRACKING_URI")
         os.environ["MLFLOW_TRACKING_URI"] = self.uri
         try:
@@ -71,7 +77,11 @@ class Backend:
 
 
 def connect(home: Path) -> Backend:
-    """The store at `MLFLOW_TRACKING_URI`, or the SQLite one in `home`.  ConfigError when it cannot be opened."""
+    """The store at `MLFLOW_TRACKING_URI`, or the SQLite one in `home`.
+
+    Raises:
+        ConfigError: If it cannot be opened.
+    """
     uri, database = check_embedded(home)
     served = uri.startswith(("http://", "https://", "databricks"))
     from mlflow import MlflowClient
@@ -83,16 +93,17 @@ def connect(home: Path) -> Backend:
                 make_database(database)
             client = MlflowClient(uri, os.environ.get("MLFLOW_REGISTRY_URI") or uri)
             client.search_experiments(max_results=1)
-    except Exception as error:  # MLflow, its database and its server raise what they like; the user needs one line
-        what = f"{without_password(uri)}: {one_line(error)}"
-        raise ConfigError("registry.cannot_open_mlflow_check", what=what) from error
+    except Exception as error:  # MLflow, its database and its server raise anything
+        fault = f"{without_password(uri)}: {one_line(error)}"
+        raise ConfigError("registry.cannot_open_mlflow", fault=fault) from error
     return Backend(client, uri, None if served else (home / "mlflow-artifacts").as_uri())
 
 
 def check_embedded(home: Path) -> tuple[str, Path | None]:
-    """The tracking store's address, and its file where it is one.  ConfigError where that is there and not sound.
+    """The tracking store's address, and its file if it is one; MLflow is not loaded.
 
-    Cheap: MLflow is not loaded.
+    Raises:
+        ConfigError: If the file is damaged.
     """
     uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home / 'mlflow.db'}"
     if (database := database_of(uri)) is not None:
@@ -101,50 +112,43 @@ def check_embedded(home: Path) -> tuple[str, Path | None]:
 
 
 def exclusive(home: Path) -> AbstractContextManager[bool]:
-    """Hold the embedded store and the registry against other processes of this machine; freed by any death."""
+    """Lock the embedded store and the registry against other processes of this machine."""
     return held(home / ".mlflow.lock")
 
 
-_SCHEME = "sqlite:///"
-_REMEDY = (
-    "put a backup of it back, or begin an empty registry (trained models stay in the store) with: mv {0} {0}.damaged; "
-    "--no-track runs without it"
-)
-
-
 def database_of(uri: str) -> Path | None:
-    """The file of an address such as sqlite:////home/mlflow.db; None for other kinds of databases and for servers."""
+    """The file of an address such as sqlite:////home/mlflow.db; None for other databases and servers."""
     return Path(uri.removeprefix(_SCHEME).partition("?")[0]) if uri.startswith(_SCHEME) else None
 
 
 def check_database(path: Path) -> None:
-    """ConfigError where a database is there that is empty, damaged or none, with what to do.
+    """Check a database, if it exists.
 
-    A file without tables is no new database: those come into being whole.  So it was emptied, and an MLflow that
-    fills it again would show a blank registry as if nothing had been registered.
+    A file without tables was emptied, because new databases are created whole; MLflow would show a blank registry.
+
+    Raises:
+        ConfigError: If it is empty, damaged or no database.
     """
     if not path.exists():
         return
     remedy = _REMEDY.format(shlex.quote(str(path)))
     try:
-        # rw, for a reader, too, has to take back what a killed writer left half done
+        # rw, because a reader, too, must roll back what a killed writer left
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as database:
             [(fault,)] = database.execute("PRAGMA quick_check(1)").fetchall()
             tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     except sqlite3.Error as error:
         if error.sqlite_errorcode in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return  # another process is writing to it
-        raise ConfigError(
-            "registry.tracking_database_damaged_2", path=path, one_line=one_line(error), remedy=remedy
-        ) from error
+        raise ConfigError("registry.damaged_database", path=path, fault=one_line(error), remedy=remedy) from error
     if fault != "ok":
-        raise ConfigError("registry.tracking_database_damaged", path=path, split=" ".join(fault.split()), remedy=remedy)
+        raise ConfigError("registry.damaged_database", path=path, fault=" ".join(fault.split()), remedy=remedy)
     if "alembic_version" not in tables:
-        raise ConfigError("registry.tracking_database_empty_none", path=path, remedy=remedy)
+        raise ConfigError("registry.empty_database", path=path, remedy=remedy)
 
 
 def make_database(path: Path) -> None:
-    """Make MLflow's tables in a file beside `path` and move it there, so that a kill leaves no half of it."""
+    """Make MLflow's tables in a temporary file and move it to `path`, so that a kill leaves no half."""
     from mlflow import MlflowClient
 
     arriving = path.with_name(f"{path.name}.arriving")

@@ -1,4 +1,4 @@
-"""The card of a trained model, as a page for a person: data, noise, measures, how to use it, and its limits."""
+"""A trained model's card: data, noise, measures, usage and limits."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,10 +29,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Card:
-    """A model of a run: its own measures, the facts that become tags, and the text for a person.
-
-    hybrid: how it is combined with BM25, None where the run did not; against: what speaks against registering it.
-    """
+    """A model's own measures, tags and text; its combination with BM25; and the case against registering it."""
 
     own: Mapping[str, float]
     tags: Mapping[str, str]
@@ -50,10 +47,7 @@ def write_card(
     champion: Version | None,
     stages: Mapping[str, Stage],
 ) -> Card:
-    """The card of the model of this kind that the run kept; its measures are missing where the run was not scored.
-
-    stages: by name, of the builds behind the run's results.
-    """
+    """The card of the model of this kind that the run kept, without measures if the run was not scored."""
     model = results[kind.kept]
     system = system_of(store, evaluation, model)
     rows = evaluation.own(system)
@@ -83,7 +77,7 @@ def write_card(
 
 
 def combination(exp: Experiment, store: Store, results: Mapping[str, Ref]) -> dict[str, Any] | None:
-    """How the run's model is combined with BM25, and BM25's settings; None where the run did not combine them."""
+    """The run's combination of its model with BM25, and BM25's settings, if any."""
     if "fusion" not in results:
         return None
     (row,) = store.builds.table(results["fusion"]).to_pylist()
@@ -92,7 +86,7 @@ def combination(exp: Experiment, store: Store, results: Mapping[str, Ref]) -> di
 
 
 def combination_lines(hybrid: Mapping[str, Any]) -> list[str]:
-    """The same in words."""
+    """The combination in words."""
     found = "Take the best {bm25} documents of BM25 and the best {vectors} by vectors.".format_map(hybrid["candidates"])
     bm25 = "BM25: k1 {k1:g}, b {b:g}, {analyser} analyser, over title and text.".format_map(hybrid["bm25"])
     if hybrid["by"] == "ranks":
@@ -113,13 +107,13 @@ def run_note(exp: Experiment, evaluation: Evaluation) -> str:
 
 
 def metric_name(row: Row) -> str:
-    """A comparison row's measure under MLflow's rule for names, which lacks @; the test split goes without saying."""
+    """A row's measure as an MLflow name, without @; the split is added unless it is test."""
     name = str(row["measure"]).replace("@", "_")
     return name if row["split"] == "test" else f"{name}.{row['split']}"
 
 
 def usage(kind: Kind, uri: str) -> str:
-    """How to load and call the registered model, and what to expect of it."""
+    """How to load and call the registered model, and its limits."""
     return f"""### Use
 
 After `pip install` of the version's requirements (noisyir itself is not needed):
@@ -143,7 +137,7 @@ def _heading(exp: Experiment) -> str:
 def _tags(
     exp: Experiment, store: Store, model: Ref, system: str | None, rows: Sequence[Row], digest: str | None
 ) -> dict[str, str]:
-    """The facts of a version that do not depend on who ran it."""
+    """A version's tags that do not depend on its run."""
     measures = {metric_name(row): row for row in rows}
     return {
         "artifact_key": model.key,
@@ -169,10 +163,7 @@ def _data(exp: Experiment, store: Store, model: Ref) -> str:
 def noise_story(
     exp: Experiment, store: Store, model: Ref, results: Sequence[Ref], stages: Mapping[str, Stage]
 ) -> list[str]:
-    """One sentence a fact: noise put in, noise found, noise handled; found by the run, or behind the model itself.
-
-    stages: by name; what a build of one did is told by its `story`.
-    """
+    """Sentences on noise put in, found and handled, from the `story` of each build's stage."""
 
     def sentences(meta: Meta) -> Iterable[str]:
         stage = stages.get(meta.stage)
@@ -204,7 +195,7 @@ def _training(exp: Experiment, kind: Kind, model: Ref, system: str | None) -> st
 
 
 def _absent(champion: Version | None, beside: Version | None) -> list[str]:
-    """Why the champion has no row, where there is one that has none."""
+    """The reason why the champion has no row, if it has none."""
     if champion is None or beside is not None:
         return []
     return ["", f"The champion when this was registered, v{champion.version}, was measured by other data."]
@@ -213,7 +204,7 @@ def _absent(champion: Version | None, beside: Version | None) -> list[str]:
 def measures_table(
     evaluation: Evaluation, system: str | None, confidence: float, champion: Version | None = None
 ) -> list[str]:
-    """The comparison in Markdown, the champion's own measures below: a row for a system and split."""
+    """The comparison in Markdown, a row for each system and split, and the champion's own measures."""
     rows = evaluation.rows
     if not rows:
         return []

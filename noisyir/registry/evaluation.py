@@ -1,4 +1,4 @@
-"""How a run measured a model that it kept: under which name, by what, and with which values query by query."""
+"""A run's measurements of the models that it kept."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,26 +17,26 @@ from noisyir.methods.plans.experiment import Experiment
 
 PER_QUERY = "evaluation/per_query.parquet"  # among the files of an MLflow run
 _COLUMNS = ("measure", "split", "query_id", "group", "value")
-_MEASURED = ("run", "readings")  # what of a scoring's inputs is the system's and not the yardstick
-_TELLS_ONLY = {"name", "description", "seed", "expected", "published", "audit", "compare", "report"}
-_TELLS_ONLY |= {"register_if", "hybrid"}
+_MEASURED = ("run", "readings")  # inputs of a scoring that are the system's own
+_NO_PART = {"name", "description", "seed", "expected", "published", "audit", "compare", "report"}  # of a recipe
+_NO_PART |= {"register_if", "hybrid"}
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A run's comparison: its rows, and the scoring behind each system."""
+    """A run's comparison, and the scoring of each system."""
 
     rows: list[dict[str, Any]]
     scored: Mapping[str, Ref]
 
     def own(self, system: str | None) -> list[dict[str, Any]]:
-        """The rows of one system that tell its own mean and interval, each measure and split once."""
+        """One system's rows, each measure and split once."""
         of_system = [row for row in self.rows if row["system"] == system]
         return list({(row["measure"], row["split"]): row for row in of_system}.values())
 
 
 def read_evaluation(store: Store, comparison: Ref | None) -> Evaluation:
-    """The comparison's values; nothing where the run has none."""
+    """The comparison's values, if any."""
     if comparison is None:
         return Evaluation([], {})
     scored = {name.removeprefix("metrics."): ref for name, ref in store.builds.meta(comparison).input_refs()}
@@ -44,16 +44,16 @@ def read_evaluation(store: Store, comparison: Ref | None) -> Evaluation:
 
 
 def read_recommendation(store: Store, exp: Experiment, results: Mapping[str, Ref]) -> Recommendation | None:
-    """The best of the run's systems, and which models are worth using; None where the run did not say."""
+    """The run's recommendation, if any."""
     if "standings" not in results:
         return None
     return recommendation([store.builds.table(results["standings"])], exp.compare.confidence)
 
 
 def system_of(store: Store, evaluation: Evaluation, model: Ref) -> str | None:
-    """The system that was scored with this very model: the one with the fewest builds between; None where none was.
+    """The system that was scored with this model, by the fewest builds in between.
 
-    A ranker may judge what another system is trained on, and a retriever finds what a ranker ranks: neither is theirs.
+    Other systems may depend on it: a ranker judges training data, and a retriever finds a ranker's input.
     """
     steps = {system: _steps_between(store, scored, model) for system, scored in evaluation.scored.items()}
     reached = {system: count for system, count in steps.items() if count is not None}
@@ -61,7 +61,7 @@ def system_of(store: Store, evaluation: Evaluation, model: Ref) -> str | None:
 
 
 def _steps_between(store: Store, scored: Ref, model: Ref) -> int | None:
-    """How many builds lie between a scoring and the model that it was made from; None where it was not."""
+    """The number of builds between a scoring and the model; None if it does not depend on it."""
     layer, seen, count = [scored], set[tuple[str, str]](), 0
     while layer:
         metas = [store.builds.meta(ref) for ref in layer if (ref.key, ref.build) not in seen]
@@ -74,13 +74,13 @@ def _steps_between(store: Store, scored: Ref, model: Ref) -> int | None:
 
 
 def eval_digest(scored: Meta) -> str:
-    """A digest of the yardstick: equal where judgements, queries and scoring of two models are equal."""
+    """A digest of judgements, queries and scoring."""
     judged_by = {name: value for name, value in input_digests(scored.inputs).items() if name not in _MEASURED}
     return _digest({"inputs": judged_by, "params": scored.params, "version": scored.version})
 
 
 def per_query(store: Store, evaluation: Evaluation) -> pa.Table:
-    """The values of every system: system, measure, split, query_id, group, value; without the rows of means."""
+    """Every system's values per query."""
     tables = []
     for system, scored in evaluation.scored.items():
         table = store.builds.table(scored, _COLUMNS)
@@ -90,21 +90,18 @@ def per_query(store: Store, evaluation: Evaluation) -> pa.Table:
 
 
 def recipe(exp: Experiment, store: Store, model: Ref) -> str:
-    """A digest of all that decides the model but the seed: settings, raw data, and the versions of the stages.
-
-    Settings that only name, show or compare are left out; so is where data lies, for its content is in it.
-    """
+    """A digest of all that decides the model but the seed: settings, raw data, and versions of stages."""
     sources = sorted(
         [meta.stage, meta.version, {name: value for name, value in meta.inputs.items() if isinstance(value, str)}]
         for meta in lineage(store, [model])
     )
-    settings = {name: value for name, value in _settings(exp).items() if name not in _TELLS_ONLY}
+    settings = {name: value for name, value in _settings(exp).items() if name not in _NO_PART}
     unique = [source for number, source in enumerate(sources) if source not in sources[:number]]
     return _digest({"settings": settings, "sources": unique})
 
 
 def _settings(value: Any) -> Any:
-    """Settings as JSON has them, at any depth without the places of raw input."""
+    """Settings as JSON, without places of raw input."""
     if isinstance(value, Params):
         left_out = set(value.locations())
         return {name: _settings(inner) for name, inner in value if name not in left_out}

@@ -1,4 +1,4 @@
-"""Kinds of registered models: a name for each that a run keeps, and how that kind is loaded and called."""
+"""Kinds of registered models: their names, and how they are loaded and called."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,15 +10,23 @@ from noisyir.base.errors import ConfigError, did_you_mean
 from noisyir.base.variants import entries
 from noisyir.methods.plans.experiment import Experiment
 
+GROUP = "noisyir.registered"
+OF_TRANSFORMERS = ("numpy", "pydantic", "safetensors", "tokenizers", "torch", "transformers")
+_PAIR = {"query": "how to parse a date", "passage": "strptime turns a text into a date and time"}
+
 
 @dataclass(frozen=True, eq=False)
 class Kind:
     """A kind of model.
 
-    kept: what the run's results call it; folder: what the code calls the model's folder; example: an input, and the
-    parameters of `predict` with their defaults; measure: how the names of what it is promoted by begin;
-    start: what it was trained from, in words; home: the file beside which its code lies; floors: systems of its run
-    that a champion should be better than.
+    Attributes:
+        kept: Its name among a run's results.
+        folder: The code's name for the model's folder.
+        example: An input, and the parameters of `predict` with their defaults.
+        measure: Beginning of the names of measures that it is promoted by.
+        start: The model that it was trained from, in words.
+        home: A file in the folder of its code.
+        floors: Systems of its run that a champion should beat.
     """
 
     name: str
@@ -36,18 +44,14 @@ class Kind:
 
     @property
     def code(self) -> Path:
-        """The file that MLflow stores with the weights."""
+        """The file of code that MLflow stores with the weights."""
         return Path(self.home).with_name(f"pyfunc_{self.noun}.py")
 
     @property
     def noun(self) -> str:
-        """Such as retriever or ranker."""
+        """The name without prefix, such as retriever."""
         return self.name.removeprefix("noisyir-")
 
-
-OF_TRANSFORMERS = ("numpy", "pydantic", "safetensors", "tokenizers", "torch", "transformers")
-
-_PAIR = {"query": "how to parse a date", "passage": "strptime turns a text into a date and time"}
 
 RETRIEVER = Kind(
     name="noisyir-retriever",
@@ -77,20 +81,23 @@ RANKER = Kind(
     start=lambda exp: f"a cross-encoder from {exp.ranker.init.weights}",
     floors=("bm25",),
 )
-GROUP = "noisyir.registered"
 
 
 @cache
 def kinds() -> tuple[Kind, ...]:
-    """Every kind: the two of retrieval, and those that packages bring."""
+    """Every kind, other packages' included."""
     return (RETRIEVER, RANKER, *entries(GROUP))
 
 
 def kind_of(name: str) -> Kind:
-    """The kind that is registered under `name`, which may lack its `noisyir-`.  ConfigError where there is none."""
+    """The kind registered under `name`, with or without `noisyir-`.
+
+    Raises:
+        ConfigError: If there is none.
+    """
     if found := [kind for kind in kinds() if name in (kind.name, kind.noun)]:
         return found[0]
     names = [kind.name for kind in kinds()]
     raise ConfigError(
-        "registry.no_registered_model_called", name=name, did_you_mean=did_you_mean(name, names), names=", ".join(names)
+        "registry.unknown_kind", name=name, did_you_mean=did_you_mean(name, names), names=", ".join(names)
     )

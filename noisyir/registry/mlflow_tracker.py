@@ -1,4 +1,4 @@
-"""A pipeline run in MLflow: the parent of its stages' runs, with the measures, the report and the models."""
+"""A pipeline run in MLflow: the parent of its stages' runs, with measures, report and models."""
 
 import logging
 import tempfile
@@ -29,7 +29,7 @@ _ASK_AGAIN_SECONDS = 2.0
 
 
 class MlflowTracker(StageRuns):
-    """Tracks one pipeline run.  ConfigError when MLflow cannot be opened."""
+    """Tracks one pipeline run in MLflow."""
 
     opens = True
 
@@ -37,15 +37,16 @@ class MlflowTracker(StageRuns):
         super().__init__(home)
         self.experiment = experiment
         self._patience = patience
-        self._seen: dict[str, Stage] = {}  # stages of this run, which need not be noisyir's own
+        self._seen: dict[str, Stage] = {}  # this run's stages, other packages' included
 
     def ready(self, new: bool) -> None:
-        """ConfigError where MLflow's database is damaged, or, if anything would be tracked, cannot be reached.
+        """Check the database, and wait for a server that may be starting, if anything is new.
 
-        A server is waited for as long as the tracker's patience lasts, for it may be starting.
+        Raises:
+            ConfigError: If the database is damaged, or MLflow cannot be reached in time.
         """
         _, database = check_embedded(self.home)
-        until, told = time.monotonic() + (0.0 if database else self._patience), False
+        until, warned = time.monotonic() + (0.0 if database else self._patience), False
         while new:
             try:
                 assert self._backend
@@ -53,40 +54,40 @@ class MlflowTracker(StageRuns):
             except ConfigError as error:
                 if time.monotonic() >= until:
                     raise
-                if not told:
+                if not warned:
                     log.warning("waiting for MLflow, for %.0f s at most: %s", self._patience, error)
-                told = True
+                warned = True
                 time.sleep(_ASK_AGAIN_SECONDS)
 
     @unless_lost
     def run_id(self, begin: bool = True) -> str | None:
-        """The parent run's id; None where it was not made and is not to be."""
+        """The parent run's id, created if `begin`."""
         return self.parent if begin or "parent" in vars(self) else None
 
     @cached_property
     def parent(self) -> str:
-        """The run, which is made when it is first asked for."""
+        """The run's id; reading it creates the run."""
         run = self._client.create_run(self.experiment_id, run_name=self.experiment.name, tags=self._common_tags)
         self._log_params(run.info.run_id, self.experiment.model_dump(mode="json"))
         return str(run.info.run_id)
 
     @cached_property
     def experiment_id(self) -> str:
-        """That of `noisyir-NAME`, which is made when it is not there."""
+        """The id of the MLflow experiment `noisyir-NAME`."""
         return self._backend.experiment_id(f"noisyir-{self.experiment.name}")
 
     def finished(self, step: Step, meta: Meta, cached: bool) -> None:
-        """As for every tracker; and remember the stage, whose story the registry tells."""
+        """Close the stage's run; and remember the stage for the card's story."""
         self._seen[step.stage.name] = step.stage
         super().finished(step, meta, cached)
 
     def abort(self, error: BaseException) -> None:
-        """Close the parent run as failed; nothing when no stage executed."""
+        """Close the parent run as failed, if a stage executed."""
         if "parent" in vars(self):
             self._fail(self.parent, error)
 
     def finish(self, store: Store, results: Mapping[str, Ref]) -> dict[str, str]:
-        """Keep measures and report in the parent run, register the models; what it returns names them."""
+        """Keep measures and report in the parent run, and register the models."""
         return self._conclude(store, results) or {}
 
     @unless_lost
@@ -121,7 +122,7 @@ class MlflowTracker(StageRuns):
         return facts
 
     def _keep_files(self, store: Store, results: Mapping[str, Ref], evaluation: "Evaluation") -> None:
-        """The report, and every system's values query by query, so that models can be compared without the store."""
+        """Log the report, and every system's values per query, so that models compare without the store."""
         import pyarrow.parquet as pq
 
         from noisyir.registry.evaluation import PER_QUERY, per_query

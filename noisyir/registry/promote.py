@@ -1,4 +1,4 @@
-"""Challengers become champions, or do not; champions step back.  Every decision is logged before it takes effect."""
+"""Promotion of challengers and roll-back of champions; every decision is logged before it takes effect."""
 
 import getpass
 import hashlib
@@ -25,18 +25,17 @@ from noisyir.registry.evaluation import PER_QUERY
 from noisyir.registry.kinds import Kind, kind_of
 from noisyir.registry.registry import CHALLENGER, CHAMPION, champion_of, find_version
 
-_BEFORE = "promoted_over"  # the tag of a champion that names the version that was champion before it
-_ROLLED_BACK = "promotion_rolled_back_at"  # the tag of a version that was rolled back, until it is promoted again
+_BEFORE = "promoted_over"  # a champion's tag with the number of the champion before it
+_ROLLED_BACK = "promotion_rolled_back_at"  # a rolled-back version's tag, until it is promoted again
 Verdict = Literal["promoted", "refused", "already champion", "rolled back"]
 
 
 @dataclass(frozen=True)
 class Decision:
-    """A decision on a registered model, with all that it rests on: a line of the log.
+    """A decision on a registered model's version, with its grounds: a line of the log.
 
-    version: what it is about; champion_before, champion_after: version numbers, None where there is no champion.
-    versions: artifact key, digest, evaluation digest, experiment and seed of each version that was looked at.
-    comparison: what makes it the same when it is asked for again; yard: what it was measured by.
+    `versions` are tags of the compared versions; the digest `comparison` recurs if a decision is repeated, and `yard`
+    identifies the queries.
     """
 
     model: str
@@ -86,11 +85,13 @@ def promote(
     flow_run: str | None = None,
     forced: bool = False,
 ) -> Decision:
-    """Decide whether a version, the challenger unless one is named, becomes champion, and do it.
+    """Decide whether a version, by default the challenger, becomes champion, and do it; the store keeps the log.
 
-    forced: also one that is no better than BM25 or than the untrained model.
-    Nothing but MLflow is needed of the models; the store keeps the log.  StoreError or ConfigError where there is
-    nothing to decide: no such version, or a measure that was not taken.
+    `forced` promotes a model that is no better than BM25 or than the untrained model, too.
+
+    Raises:
+        StoreError: If there is no such version.
+        ConfigError: If the measure was not taken.
     """
     kind = kind_of(name)
     with _registry(store) as backend:
@@ -116,17 +117,18 @@ def promote(
 
 
 def roll_back(name: str, *, store: Store, flow_run: str | None = None) -> Decision:
-    """Make the champion before the present one champion again, which a tag of the present one names.
+    """Make the previous champion champion again.
 
-    StoreError where there is no champion, or it was promoted over none.
+    Raises:
+        StoreError: If there is no champion, or no champion before it.
     """
     kind = kind_of(name)
     with _registry(store) as backend:
         champion = champion_of(backend, kind.name)
         if champion is None:
-            raise StoreError("registry.no_champion_roll_back", kind=kind.name)
+            raise StoreError("registry.no_champion", kind=kind.name)
         if (earlier := champion.tags.get(_BEFORE)) is None:
-            raise StoreError("registry.mlflow_knows_no_champion", kind=kind.name, version=champion.version)
+            raise StoreError("registry.no_earlier_champion", kind=kind.name, version=champion.version)
         restored = find_version(backend, f"models:/{kind.name}/{earlier}")
         decision = Decision(
             verdict="rolled back",
@@ -140,14 +142,18 @@ def roll_back(name: str, *, store: Store, flow_run: str | None = None) -> Decisi
 
 
 def decisions(store: Store, name: str | None = None) -> list[dict[str, Any]]:
-    """The log, newest first: of one registered model, or of all."""
+    """The log, newest first, of one registered model or of all."""
     wanted = kind_of(name).name if name else None
     return [line for line in store.promotions.all() if wanted in (None, line["model"])]
 
 
 @contextmanager
 def _registry(store: Store) -> Iterator[Backend]:
-    """MLflow, held against others of this machine.  StoreError for what it refuses."""
+    """MLflow, locked against other processes of this machine.
+
+    Raises:
+        StoreError: If MLflow fails.
+    """
     backend = connect(store.home)
     try:
         with exclusive(store.home), backend.current():
@@ -155,9 +161,7 @@ def _registry(store: Store) -> Iterator[Backend]:
     except Exception as error:
         if isinstance(error, NoisyirError) or not is_from_outside(error):
             raise
-        raise StoreError(
-            "registry.mlflow", without_password=without_password(backend.uri), one_line=one_line(error)
-        ) from error
+        raise StoreError("registry.mlflow_failed", uri=without_password(backend.uri), fault=one_line(error)) from error
 
 
 def _line(kind: Kind, about: Version, champion: Version | None, flow_run: str | None) -> dict[str, Any]:
@@ -183,7 +187,7 @@ def _judged(
     log: Sequence[Mapping[str, Any]],
     forced: bool,
 ) -> Decision:
-    """The gate's ruling on a version, with what it rests on."""
+    """The gate's ruling on a version."""
     known = measures_of(backend, challenger, params.split)
     by = Yardstick(chosen_measure(known, params.measure, kind.measure) if known else params.measure or "", params.split)
     own = measured(backend, kind, challenger, by)
@@ -208,10 +212,7 @@ def _judged(
 
 
 def _carry_out(backend: Backend, store: Store, decision: Decision) -> None:
-    """Log, then write the version's tags, the alias last: who dies in between has left a line that says what was meant.
-
-    So each champion names the one before it, and a version that was rolled back is told until it is promoted again.
-    """
+    """Log, then write the version's tags, the alias last, so that a kill in between leaves the decision in the log."""
     when = datetime.fromisoformat(decision.when)
     store.promotions.record(f"{when:%Y%m%dT%H%M%S%f}-{decision.model}", asdict(decision))
     tags: dict[str, str | None] = {"promotion": decision.verdict, "promotion_summary": decision.summary}
@@ -230,26 +231,26 @@ def _carry_out(backend: Backend, store: Store, decision: Decision) -> None:
 
 
 def _facts(*versions: Version) -> dict[str, dict[str, str]]:
-    told = ("artifact_key", "artifact_digest", "eval_digest", "evaluation_run", "experiment", "recipe", "seed")
-    return {one.version: {name: one.tags[name] for name in told if name in one.tags} for one in versions}
+    kept = ("artifact_key", "artifact_digest", "eval_digest", "evaluation_run", "experiment", "recipe", "seed")
+    return {each.version: {name: each.tags[name] for name in kept if name in each.tags} for each in versions}
 
 
 @dataclass(frozen=True)
 class Yardstick:
-    """A measure and the split that it is taken on."""
+    """A measure and a split."""
 
     measure: str
     split: str
 
 
 def measures_of(backend: Backend, version: Version, split: str) -> list[str]:
-    """The version's measures on a split, in the order of its table; nothing where it was not measured."""
+    """The version's measures on a split, in the order of its table."""
     table = _of_system(_per_query(backend, version.tags), version.tags.get("system"))
     return list(dict.fromkeys(table.filter(pc.equal(table["split"], split))["measure"].to_pylist()))
 
 
 def measured(backend: Backend, kind: Kind, version: Version, by: Yardstick) -> VersionMetrics:
-    """The version with the values of all seeds of its recipe: of each the newest version, its own among them."""
+    """The version with the values of all seeds of its recipe, each seed's newest version."""
     values: dict[str, Mapping[str, float]] = {}
     groups: dict[str, str] = {}
     for tags in [*_alike(backend, kind, version), dict(version.tags)]:
@@ -270,26 +271,22 @@ def comparison_id(challenger: VersionMetrics, champion: VersionMetrics, by: Yard
 
 
 def look_of(comparison: str, yard: str | None, log: Sequence[Mapping[str, Any]]) -> int:
-    """The how-manieth comparison by the same queries this is: its own number where it was made before.
-
-    yard: the digest of what is measured by; log: lines of decisions, in any order.
-    """
+    """The number of this comparison among those in the log by the same queries, its old one if it is repeated."""
     made = {line["comparison"]: line["numbers"]["look"] for line in log if line.get("yard") == yard and line["numbers"]}
     return int(made.get(comparison) or 1 + max((look for look in made.values() if look), default=0))
 
 
 def _alike(backend: Backend, kind: Kind, version: Version) -> list[Mapping[str, str]]:
-    """The tags of the versions of this recipe and evaluation, oldest first; none where the version does not tell."""
-    told = ("recipe", "eval_digest", "seed")
-    if not {*told} <= set(version.tags):
+    """The tags of versions with this recipe and evaluation, oldest first; none if tags are missing."""
+    if not {"recipe", "eval_digest", "seed"} <= set(version.tags):
         return []
-    wanted = " and ".join(f"tags.{tag} = '{version.tags[tag]}'" for tag in told[:2])
+    wanted = " and ".join(f"tags.{tag} = '{version.tags[tag]}'" for tag in ("recipe", "eval_digest"))
     found = backend.client.search_model_versions(f"name = '{kind.name}' and {wanted}")
     return [dict(one.tags) for one in sorted(found, key=lambda one: int(one.version))]
 
 
 def _per_query(backend: Backend, tags: Mapping[str, str]) -> pa.Table:
-    """The evaluation of a version's run, of all its systems; without rows where it has none."""
+    """The values of all systems of a version's run; no rows if it has no evaluation."""
     import pyarrow.parquet as pq
 
     columns = ("system", "measure", "split", "query_id")
@@ -299,7 +296,7 @@ def _per_query(backend: Backend, tags: Mapping[str, str]) -> pa.Table:
         try:
             return pq.read_table(backend.client.download_artifacts(run, PER_QUERY, temporary))
         except (OSError, pa.ArrowInvalid) as error:
-            raise StoreError("registry.cannot_read_mlflow_run", per_query=PER_QUERY, run=run, error=error) from error
+            raise StoreError("registry.unreadable_run", file=PER_QUERY, run=run, error=error) from error
 
 
 def _of_system(table: pa.Table, system: str | None) -> pa.Table:
@@ -315,6 +312,6 @@ def _columns(table: pa.Table, *names: str) -> "zip[tuple[Any, ...]]":
 
 
 def _floors(table: pa.Table, kind: Kind) -> dict[str, float]:
-    """The mean of each system that a model of this kind should pass; NaN of one that the run did not measure."""
+    """The means of systems that a model of this kind should beat; NaN if one was not measured."""
     means = {name: pc.mean(_of_system(table, name)["value"]).as_py() for name in kind.floors}
     return {name: float("nan") if mean is None else mean for name, mean in means.items()}

@@ -1,8 +1,4 @@
-"""The registered ranker's code, stored by MLflow beside the weights: pairs of texts in, one relevance a pair out.
-
-The model's folder is a sequence classifier as Hugging Face saves it, so whoever loads it needs the pinned requirements
-alone and no noisyir.  Nothing is unpickled: the weights are safetensors.
-"""
+"""The registered ranker's code, which MLflow stores with the weights; it needs no noisyir and unpickles nothing."""
 
 import json
 from pathlib import Path

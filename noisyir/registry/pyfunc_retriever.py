@@ -1,8 +1,4 @@
-"""The registered model's code, stored by MLflow beside the weights: texts in, one vector a text out.
-
-The model's folder has sentence-transformers' layout and that package reads it, so whoever loads the model from a
-registry needs the pinned requirements alone and no noisyir.  Nothing is unpickled: the weights are safetensors.
-"""
+"""The registered retriever's code, which MLflow stores with the weights; it needs no noisyir and unpickles nothing."""
 
 from typing import Any
 

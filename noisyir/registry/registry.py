@@ -1,4 +1,4 @@
-"""The model registry: trained models under one name a kind, found again by the digest of their files."""
+"""The model registry: trained models under one name a kind, identified by the digest of their files."""
 
 import json
 import logging
@@ -34,7 +34,7 @@ _OF_PROMOTION = "promot"  # begins the tags that registering leaves alone
 
 @dataclass(frozen=True)
 class Origin:
-    """The MLflow run that a version comes from, and what is known of it beyond the model: tags of every version."""
+    """The MLflow run of a version, and tags that every version gets."""
 
     run_id: str
     experiment_id: str
@@ -42,10 +42,9 @@ class Origin:
 
 
 def register(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, origin: Origin) -> str:
-    """The registered version of a model artifact, by number; the `challenger` alias points at it afterwards.
+    """The number of a model artifact's version, which becomes the challenger; call it under `backend.exclusive`.
 
-    folder holds the artifact's files.  The same bytes are registered once: another call for them only brings the
-    version's tags and description up to date, if it measured anything.  Call it under `backend.exclusive`.
+    Equal bytes are registered once: another call only updates the version's tags and description, if it has measures.
     """
     client = backend.client
     with backend.current():
@@ -63,12 +62,12 @@ def register(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card,
 
 
 def champion_of(backend: Backend, name: str) -> Version | None:
-    """The version that the alias `champion` names; None where the model has none, or is not registered at all."""
+    """The champion, if there is one."""
     return aliased(backend, name, CHAMPION)
 
 
 def aliased(backend: Backend, name: str, alias: str) -> Version | None:
-    """The version that an alias names; None where the model does not have it, or is not registered at all."""
+    """The version with an alias, if there is one."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -81,7 +80,7 @@ def aliased(backend: Backend, name: str, alias: str) -> Version | None:
 
 
 def digests_of_versions(home: Path) -> set[str]:
-    """Digests of the artifacts behind all registered versions, with an alias or without.  ConfigError as `connect`."""
+    """Digests of the artifacts behind all registered versions."""
     client = connect(home).client
     found: set[str] = set()
     for kind in kinds():
@@ -95,7 +94,7 @@ def digests_of_versions(home: Path) -> set[str]:
 
 @dataclass(frozen=True)
 class RegisteredCopy:
-    """MLflow's own copy of a registered model's files: the version, the folder, and the digest by which it went in."""
+    """MLflow's copy of a registered model's files, and the digest that it was registered with."""
 
     version: str
     folder: Path
@@ -104,12 +103,12 @@ class RegisteredCopy:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the files are as they were registered; all are read."""
+        """Whether the files still have the digest; all are read."""
         return self.folder.is_dir() and contents_of(self.folder, 0, None).digest == self.digest
 
 
 def copies_of_versions(home: Path) -> list[RegisteredCopy]:
-    """Those of all versions whose files lie on this machine and that noisyir registered.  ConfigError as `connect`."""
+    """Copies of noisyir's versions whose files are on this machine."""
     client, found = connect(home).client, []
     for kind in kinds():
         for version in client.search_model_versions(f"name = '{kind.name}'", max_results=_MOST_VERSIONS):
@@ -123,7 +122,7 @@ def copies_of_versions(home: Path) -> list[RegisteredCopy]:
 
 
 def _files_in(logged: Path, kind: Kind) -> Path:
-    """The folder with a model's own files in what MLflow keeps of it; by its usual name where MLmodel is damaged."""
+    """The folder of a model's own files in MLflow's; its usual name if MLmodel is damaged."""
     try:
         about = yaml.safe_load((logged / "MLmodel").read_text("utf-8"))
         return logged / str(about["flavors"]["python_function"]["artifacts"][kind.folder]["path"])
@@ -132,9 +131,10 @@ def _files_in(logged: Path, kind: Kind) -> Path:
 
 
 def find_version(backend: Backend, uri: str) -> "ModelVersion":
-    """The version that `models:/NAME@ALIAS` or `models:/NAME/VERSION` names.
+    """The version at `models:/NAME@ALIAS` or `models:/NAME/VERSION`.
 
-    StoreError when there is none, or when noisyir did not register it.
+    Raises:
+        StoreError: If there is none, or noisyir did not register it.
     """
     from mlflow.exceptions import MlflowException
 
@@ -150,15 +150,15 @@ def find_version(backend: Backend, uri: str) -> "ModelVersion":
         if any(f"Registered Model with name={kind.name} not found" in str(error) for kind in kinds()):
             cure = "nothing has that name yet: noisyir run EXPERIMENT registers a model worth using, with --force any"
         raise StoreError(
-            "registry.no_registered_model", uri=uri, without_password=without_password(backend.uri), cure=cure
+            "registry.unknown_version", uri=uri, registry=without_password(backend.uri), cure=cure
         ) from error
     if "artifact_digest" not in found.tags:
-        raise StoreError("registry.no_tag_artifact_digest", uri=uri)
+        raise StoreError("registry.foreign_version", uri=uri)
     return found
 
 
 def _describe(backend: Backend, kind: Kind, number: str, card: Card, origin: Origin) -> None:
-    """Tags and description of a version; what an earlier evaluation said of it goes."""
+    """Write a version's tags and description, and remove an earlier evaluation's."""
     client, path = backend.client, f"#/experiments/{origin.experiment_id}/runs/{origin.run_id}"
     tags = {**card.tags, **origin.tags, "evaluation_run": origin.run_id}
     if page := backend.page(origin.experiment_id, origin.run_id):
@@ -177,9 +177,9 @@ def _describe(backend: Backend, kind: Kind, number: str, card: Card, origin: Ori
 
 
 def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, origin: Origin) -> str:
-    """Copy the model into MLflow, which must outlive the store's clean-up, and make a version of it.
+    """Copy the model into MLflow, because the store is cleaned up, and make a version of it.
 
-    With explicit ids throughout: mlflow's `log_model` would act on process-wide and thread-local state.
+    Ids are explicit, because mlflow's `log_model` acts on process-wide and thread-local state.
     """
     from mlflow import pyfunc
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus, Metric
@@ -187,7 +187,7 @@ def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, 
 
     from noisyir.models.transformer_tower import quietly
 
-    # an environment without pip is no fault: the version's requirements are listed below
+    # an environment without pip is no fault: requirements are listed below
     logging.getLogger("mlflow.utils.environment").setLevel(logging.ERROR)
     client, run_id = backend.client, origin.run_id
     params = client.get_run(run_id).data.params
@@ -204,7 +204,7 @@ def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, 
             packed,
             python_model=str(kind.code),
             artifacts={kind.folder: str(folder), **({hybrid.stem: str(hybrid)} if card.hybrid else {})},
-            # besides MLflow, as installed here, without local labels such as +cpu
+            # versions as installed, without local labels such as +cpu
             pip_requirements=[f"{name}=={version_installed(name).split('+')[0]}" for name in kind.requirements],
             input_example=rows if settings is None else (rows, dict(settings)),
             mlflow_model=Model(

@@ -1,7 +1,6 @@
-"""The stages of a pipeline in MLflow: one run for every stage that executed, nested in the pipeline's.
+"""Stages in MLflow: one run for every stage that executed, nested in the pipeline's.
 
-Nothing is imported or created until a stage executes, so a cached run costs nothing.  Run ids are passed explicitly:
-MLflow's active run is thread-local, and an engine may call stages in other threads.
+Run ids are passed explicitly: MLflow's active run is thread-local, and an engine may call stages in other threads.
 """
 
 import json
@@ -34,7 +33,8 @@ log = logging.getLogger("noisyir")
 
 _POINTS_A_REQUEST = 1000  # MLflow's limit
 _SEND_SECONDS = 5.0
-_DIGEST_CHARS = 36  # of a dataset, at most: MLflow's limit
+_DIGEST_CHARS = 36  # MLflow's limit
+SWITCH = "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING"  # MLflow's own; unset: on for stages that want a GPU, if there is one
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,7 +42,7 @@ S = TypeVar("S", bound="StageRuns")
 
 
 def unless_lost(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T | None]:
-    """Tracking that fails after hours of training must not take the training with it: warn once, then stay silent."""
+    """Warn once if tracking fails, then stay silent, because hours of training must not be lost with it."""
 
     @wraps(method)
     def guarded(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T | None:
@@ -51,7 +51,7 @@ def unless_lost(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[
         with self._one_at_a_time:
             try:
                 return method(self, *args, **kwargs)
-            except Exception as error:  # MLflow, its database and its server raise what they like
+            except Exception as error:  # MLflow, its database and its server raise anything
                 if isinstance(error, ConfigError) and self.opens:
                     raise  # the run has not begun
                 if not is_from_outside(error) and not isinstance(error, ConfigError):
@@ -64,9 +64,9 @@ def unless_lost(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[
 
 
 class StageRuns(Tracker, ABC):
-    """Tracks stages under a parent run.  When MLflow is lost, the stages go on without it.
+    """Tracks stages under a parent run; if MLflow is lost, the stages go on without it.
 
-    opens: whether this is who first opens MLflow, and so raises ConfigError where that fails.
+    `opens` says whether this tracker opens MLflow first, and raises ConfigError if that fails.
     """
 
     opens = False
@@ -74,7 +74,7 @@ class StageRuns(Tracker, ABC):
     def __init__(self, home: Path) -> None:
         super().__init__()
         self.home = home
-        self._one_at_a_time = RLock()  # an engine may ask for the run's id while a stage tells
+        self._one_at_a_time = RLock()  # an engine may read the run's id while a stage reports
         self._runs: dict[str, str] = {}  # of the stages at work, by step name
         self._monitors: dict[str, Monitor] = {}  # by run
         self._points: list[tuple[str, Metric]] = []  # not yet sent, each with its run
@@ -103,7 +103,7 @@ class StageRuns(Tracker, ABC):
 
     @unless_lost
     def metric(self, step: "Step", name: str, value: float, at: int) -> None:
-        """Keep a point of a curve, and send them off now and then."""
+        """Keep a point of a curve, and send points now and then."""
         if run_id := self._runs.get(step.name):
             self._add(run_id, name, value, at)
             if len(self._points) >= _POINTS_A_REQUEST or time.monotonic() - self._sent > _SEND_SECONDS:
@@ -185,7 +185,7 @@ class StageRuns(Tracker, ABC):
 
 
 class JoinedRun(StageRuns):
-    """Tracks the stages that this process runs under the run of another process's pipeline."""
+    """Tracks this process's stages under another process's run."""
 
     def __init__(self, home: Path, run_id: str) -> None:
         super().__init__(home)
@@ -207,7 +207,7 @@ class JoinedRun(StageRuns):
 
 
 def _datasets(meta: Meta) -> "list[DatasetInput]":
-    """A stage's inputs as MLflow shows them: name, digest, place in the store."""
+    """A stage's inputs as MLflow's datasets."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     raw = [(name, value) for name, value in meta.inputs.items() if isinstance(value, str)]
@@ -218,9 +218,6 @@ def _datasets(meta: Meta) -> "list[DatasetInput]":
     return [DatasetInput(dataset, [InputTag("mlflow.data.context", meta.stage)]) for dataset in found]
 
 
-SWITCH = "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING"  # MLflow's own; unset: where there is a GPU, for stages that want one
-
-
 class Monitor(Protocol):
     """MLflow's monitor, which has no types."""
 
@@ -228,13 +225,13 @@ class Monitor(Protocol):
         """Begin to measure."""
 
     def finish(self) -> None:
-        """Send what was measured, and end."""
+        """Send the measurements, and end."""
 
 
 def begin_monitor(run_id: str, pool: "Pool", tracking_uri: str) -> Monitor | None:
-    """A thread that measures every ten seconds ($MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL), until it is finished.
+    """A started monitor, which samples every ten seconds ($MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL).
 
-    None where that is switched off, or the machine has no GPU that could be asked.
+    None if it is switched off, or the machine has no GPU.
     """
     wanted = os.environ.get(SWITCH, "").lower()
     if wanted in ("false", "0") or (not wanted and not (pool == "gpu" and _has_gpu())):
@@ -248,7 +245,7 @@ def begin_monitor(run_id: str, pool: "Pool", tracking_uri: str) -> Monitor | Non
 
 @cache
 def _has_gpu() -> bool:
-    """Whether NVIDIA's library is there and knows a GPU; it makes no CUDA context, as torch would."""
+    """Whether NVIDIA's library finds a GPU; unlike torch, it makes no CUDA context."""
     try:
         import pynvml
 

@@ -1,4 +1,4 @@
-"""Standing of versions in the registry: which are champion and challenger, and how they were measured."""
+"""Champions and challengers of the registry, with their measures."""
 
 from itertools import product
 from pathlib import Path
@@ -13,9 +13,10 @@ from noisyir.registry.registry import CHALLENGER, CHAMPION, aliased
 
 
 def standing(home: Path) -> list[dict[str, Any]]:
-    """Versions that aliases of the registered models name: name, alias, version, experiment, source of promotion.
+    """Facts of every version with an alias.
 
-    ConfigError where the registry is damaged, or does not answer.
+    Raises:
+        ConfigError: If the registry is damaged or does not answer.
     """
     backend, found = connect(home), []
     for kind, alias in product(kinds(), (CHAMPION, CHALLENGER)):
@@ -34,6 +35,4 @@ def _version(backend: Backend, name: str, alias: str) -> Version | None:
     except Exception as error:
         if not is_from_outside(error):
             raise
-        raise ConfigError(
-            "registry.mlflow", without_password=without_password(backend.uri), one_line=one_line(error)
-        ) from error
+        raise ConfigError("registry.mlflow_failed", uri=without_password(backend.uri), fault=one_line(error)) from error

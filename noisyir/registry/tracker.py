@@ -1,4 +1,4 @@
-"""The tracker that keeps nothing, which the others extend: it follows a run."""
+"""The base of trackers, which keeps nothing."""
 
 from collections.abc import Mapping
 
@@ -8,32 +8,30 @@ from noisyir.engine.store import Store
 
 
 class Tracker(Observer):
-    """Observes a pipeline run and keeps what it saw; this one keeps nothing but `tags`."""
+    """Observes a pipeline run; this one keeps nothing but `tags`."""
 
     def __init__(self) -> None:
         self.tags: dict[str, str] = {}
-        self.lost = False  # whether what it keeps things in went away on the way
+        self.lost = False  # whether its backend went away
 
     def ready(self, new: bool) -> None:
-        """ConfigError where what is to be tracked could not be; new: whether a stage would run."""
+        """Check the backend; `new` says whether a stage would run.
+
+        Raises:
+            ConfigError: If the run could not be tracked.
+        """
 
     def tag(self, name: str, value: str) -> None:
-        """Add a fact about the run that only its engine knows, such as a flow run's id."""
+        """Add an engine's fact about the run, such as a flow run's id."""
         self.tags[name] = value
 
     def run_id(self, begin: bool = True) -> str | None:
-        """An address by which another process puts its stages under this run; None where nothing is tracked.
-
-        begin: make the run if nothing has made it yet.
-        """
+        """The run's id for other processes, created if `begin`; None if nothing is tracked."""
         return None
 
     def abort(self, error: BaseException) -> None:
-        """End the run as failed, or as killed where the user interrupted it."""
+        """End the run as failed, or as killed if the user interrupted it."""
 
     def finish(self, store: Store, results: Mapping[str, Ref]) -> dict[str, str]:
-        """End the run: keep its measures and report, register its models; what to tell the user, by name.
-
-        results are the run's named outputs: model, ranker, reader, comparison, report; none of them need be there.
-        """
+        """End the run: keep measures and report, register models; returns facts for the user by name."""
         return {}

@@ -16,7 +16,7 @@ from noisyir.front.cli import main
 from noisyir.training.losses import dpr
 from tests.tiny import SETTINGS, tiny_data
 
-DEEPEST = 20
+DEEPEST = 15
 LIBRARY = Path(noisyir.__file__).parent
 
 
@@ -41,7 +41,7 @@ def test_the_dpr_loss_lies_few_calls_below_the_command(tiny, monkeypatch):
             monkeypatch.setattr(module, "pair_nll", traced)
     with pytest.raises(SystemExit, match="seen"):
         main(["run", "demo", *tiny, "methods=[dpr]", "--to", "train_dpr"])
-    assert frames[0] == "main" and "train_dpr" in frames and len(frames) < DEEPEST, frames
+    assert frames[0] == "main" and "train_dpr" in frames and len(frames) <= DEEPEST, frames
 
 
 SEARCHED = """

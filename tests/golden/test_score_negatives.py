@@ -6,11 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
+from noisyir.evaluation.loss_groups import BINS, below, describe, pool_losses
 from noisyir.evaluation.negatives import (
-    BINS,
-    below,
-    describe,
-    pool_losses,
     query_average_precision,
     ranking_quality,
     signals,

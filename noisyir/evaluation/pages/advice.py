@@ -1,4 +1,4 @@
-"""The best of a run's systems in words, and what speaks against a model: for the terminal, the pages and the cards."""
+"""Sentences on a run's best system, and against models not worth using, for terminal, pages and cards."""
 
 import shlex
 
@@ -9,17 +9,17 @@ _WORDS = {LEXICAL: "BM25", START: "the untrained model", hybrid_of(START): "the 
 
 
 def named(system: str) -> str:
-    """A system as a person calls it."""
+    """A system's name in prose."""
     return _WORDS.get(system) or (system if system == model_of(system) else f"{model_of(system)} with BM25")
 
 
-def shortly(found: Recommendation) -> str:
-    """The best system and its value, for a line that tells other things, too."""
+def in_short(found: Recommendation) -> str:
+    """The best system and its value."""
     return f"best: {named(found.best)}, {found.measure} {found.level(found.best).mean:.3f}"
 
 
 def best_lines(found: Recommendation) -> list[str]:
-    """The best system, its value and by what it was chosen; then what it gains over those that it should beat."""
+    """The best system, its value and how it was chosen; then its gains over the others."""
     best, queries = found.best, len(found.groups)
     level, chosen = found.level(best), found.standings[best].chosen
     seeds = f", mean of {chosen.shape[1]} seeds" if chosen.shape[1] > 1 else ""
@@ -27,8 +27,8 @@ def best_lines(found: Recommendation) -> list[str]:
         "the same queries, because no dev query is judged: expect a little less"
     )  # fmt: skip
     value = f"{found.measure} {level.mean:.3f} [{level.low:.3f}, {level.high:.3f}]"
-    called = best if named(best) in (best, "BM25") else f"{best} ({named(best)})"
-    lines = [f"{called}: {value} on {queries:,} {found.told_on} queries{seeds}; chosen by {by}"]
+    name = best if named(best) in (best, "BM25") else f"{best} ({named(best)})"
+    lines = [f"{name}: {value} on {queries:,} {found.told_on} queries{seeds}; chosen by {by}"]
     return lines + [
         f"{signed(gain.mean)} [{signed(gain.low)}, {signed(gain.high)}] against {named(other)} ({mean:.3f})"
         for other in found.standings
@@ -38,9 +38,9 @@ def best_lines(found: Recommendation) -> list[str]:
 
 
 def against(found: Recommendation, system: str, experiment: str) -> str | None:
-    """The case against a trained system, with the command that asks the best one; None where nothing does.
+    """The case against a trained system, with the command that searches with the best one; None if it is worth using.
 
-    experiment: what the command line calls the run.
+    `experiment` is the run's name on the command line.
     """
     if system not in found.standings or not found.standings[system].needs_training or found.is_worth(system):
         return None
@@ -54,7 +54,7 @@ def against(found: Recommendation, system: str, experiment: str) -> str | None:
 
 
 def unusable(found: Recommendation, model: str, experiment: str) -> str | None:
-    """The same of a model that is not worth using in a hybrid either; None of one that is."""
+    """The case against a model that is not worth using in a hybrid either; None if it is."""
     return None if found.is_usable(model) else against(found, model, experiment)
 
 
@@ -71,5 +71,5 @@ def _instead(found: Recommendation, experiment: str) -> str:
 
 
 def _chosen(found: Recommendation, system: str) -> float:
-    """A system's mean on the queries by which it is judged."""
+    """A system's mean on the queries that choose."""
     return float(found.standings[system].chosen.mean())

@@ -1,4 +1,4 @@
-"""The noise bench's page and its Markdown: one table a measure for each kind of noise, detection, how it was made."""
+"""The noise bench's page and its Markdown: a table per kind of noise and measure, detection, and settings."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -30,14 +30,12 @@ from noisyir.training.history import environment, facts, settings
 
 Row = Mapping[str, Any]
 _TITLE = "Training on wrong pairs"
+_EQUAL_COST = 1.25  # greatest cost, in the baseline's passes, that counts as equal
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Contents of the page: the summary (BENCH_SUMMARY), detectors, seeds and number of cells, the builds behind.
-
-    The summary is empty where nothing was trained.
-    """
+    """Contents of the page; `summary` is a BENCH_SUMMARY, empty if nothing was trained."""
 
     summary: pa.Table
     detection: Sequence[Quality]
@@ -49,7 +47,7 @@ class Bench:
 
 
 def word(row: Row, alpha: float) -> Verdict | None:
-    """The words that a test allows; None of the row that holds none."""
+    """The verdict of a row's test, if it has one."""
     if row["against"] is None:
         return None
     ends = row["difference_low"], row["difference_high"], row["p_holm"]
@@ -58,7 +56,7 @@ def word(row: Row, alpha: float) -> Verdict | None:
 
 @dataclass(frozen=True)
 class Entry:
-    """A table's cell: the comparison it shows, in a word what came of it, and whether its mean is the best."""
+    """A table's cell: its comparison, the verdict, and whether its mean is the best."""
 
     row: Row
     word: Verdict | None
@@ -67,9 +65,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Table:
-    """One measure under one kind of noise: a row of entries for each method, a column for each rate.
+    """One measure under one kind of noise: a row for each method, an entry for each rate (None: not run).
 
-    rows: against the baseline.  gaps: against the reference.  None where a method was not run at that rate.
+    `rows` compare with the baseline, `gaps` with the reference.
     """
 
     measure: str
@@ -93,7 +91,6 @@ def render(params: NoiseTableParams, bench: Bench) -> str:
         seeds=_seeds,
         badge=badge,
     )
-    first = headlines(params, bench.summary)
     return pages.get_template("bench.html").render(
         tests_note=_tests_note,
         title=params.title or _TITLE,
@@ -102,7 +99,7 @@ def render(params: NoiseTableParams, bench: Bench) -> str:
         seeds=bench.seeds,
         cells=bench.cells,
         queries=dict.fromkeys((row["split"], row["queries"]) for row in rows),
-        headlines=first,
+        headlines=headlines(params, bench.summary),
         conclusion=_conclusion(params, bench),
         sections={name: [(table, _charts(params, table)) for table in found] for name, found in sections.items()},
         in_words=in_words(params, bench.summary),
@@ -161,7 +158,7 @@ def headlines(params: NoiseTableParams, summary: pa.Table) -> list[dict[str, Any
 
 
 def _conclusion(params: NoiseTableParams, bench: Bench) -> str:
-    """The first headline as sentences, and how far so many seeds carry; empty where nothing was compared."""
+    """The first headline as sentences, with a caveat if seeds are few; empty without comparisons."""
     if not (first := headlines(params, bench.summary)):
         return ""
     entry, seeds = first[0]["entry"], len(bench.seeds)
@@ -197,14 +194,8 @@ def _table(params: NoiseTableParams, rows: Sequence[Row]) -> Table:
     return Table(first["measure"], first["split"], first["queries"], rates, main, gaps)
 
 
-_EQUAL_COST = 1.25  # times the baseline's passes
-
-
 def _charts(params: NoiseTableParams, table: Table) -> list[tuple[str, Markup]]:
-    """Means by rate: of methods at the baseline's cost, then of costlier ones, both with baseline and reference.
-
-    One chart where no cost is known.  None of a single rate.
-    """
+    """Charts of means by rate: methods at the baseline's cost, then costlier ones; none for a single rate."""
     if len(table.rates) < 2:
         return []
     lines: dict[bool, list[Line]] = {False: [], True: []}
@@ -220,7 +211,7 @@ def _charts(params: NoiseTableParams, table: Table) -> list[tuple[str, Markup]]:
 
 
 def _cost(params: NoiseTableParams, method: str) -> float | None:
-    """A method's passes, in the baseline's; None where either is not known, as of a run that others computed."""
+    """A method's passes in units of the baseline's; None if either is unknown."""
     plain, own = params.passes.get(params.baseline), params.passes.get(method)
     return own / plain if plain and own else None
 
@@ -249,7 +240,7 @@ def _words_on(params: NoiseTableParams, method: str, rows: Sequence[Row]) -> str
 
 
 def _column(params: NoiseTableParams, rate: float, mechanism: str = "") -> str:
-    """The heading above the means at a rate of noise that was put in; labels and a set's own noise have none."""
+    """The heading of the means at a rate; labels and a set's own noise have no rate."""
     return f"{rate_as_set(rate)} noise" if _is_put_in(params, mechanism) else "mean"
 
 
@@ -306,7 +297,7 @@ def _tests_note(params: NoiseTableParams, tests: int) -> str:
 
 
 def starred(said: Verdict | None) -> str:
-    """The word of a test, with a star where it is a claim about methods."""
+    """A verdict, with a star if it is a claim about methods."""
     return f"{said}*" if said in ("better", "worse") else said or ""
 
 
@@ -315,5 +306,5 @@ def _seeds(seeds: Sequence[int]) -> str:
 
 
 def _spread(value: float) -> str:
-    """A standard deviation to three places, or to four where three would show none."""
+    """A standard deviation with three decimals, or four if three would show 0."""
     return f"{value:.4f}" if 0 < value < 0.0005 else f"{value:.3f}"

@@ -1,4 +1,4 @@
-"""How well wrong pairs were found, as rows of text: for the report of a run, and for the noise bench."""
+"""Quality of detection as rows of text, for a run's report and the noise bench."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,12 +14,12 @@ _MANY, _POINTS = 0.75, 0.05
 
 
 def detection_rows(detection: pa.Table) -> list[list[str]]:
-    """One row a detector of one run (DETECTION), headings first; its first and last verdicts, if it judged often."""
+    """One row a detector of one run (DETECTION), or two, first and last epoch; headings first."""
     return [_QUALITY, *map(_cells, detection_quality({_ONE_RUN: detection}))]
 
 
 def bench_rows(detection: Sequence[Quality]) -> list[list[str]]:
-    """One row a detector and noise, headings first; an undefined measure, such as AUROC of no noise, is a dash."""
+    """One row a detector and noise, headings first; undefined measures are dashes."""
     return [["noise", "rate", *_QUALITY, "covered", "seeds"]] + [
         [
             quality.mechanism,
@@ -33,25 +33,25 @@ def bench_rows(detection: Sequence[Quality]) -> list[list[str]]:
 
 
 def flag_warnings(detection: pa.Table) -> list[str]:
-    """Sentences on systems whose last flags disagree grossly with the noise rate that the detectors estimate.
+    """Warnings of systems that flagged far more or fewer pairs than the estimated noise rate.
 
-    Gross is more than twice the interval's upper end, or less than half its lower end, by five points at least; where
-    nobody estimated a rate, more than three quarters of the pairs.  Where none is flagged there is nothing to rely on.
+    Far is above twice the interval's upper end or below half its lower end, by five points at least; without an
+    estimate, above three quarters of the pairs.  Systems that flag nothing are left out.
     """
     qualities = [each for each in detection_quality({_ONE_RUN: detection}) if each.when != "first"]
     rated = next((each for each in qualities if "rate_high" in each.means), None)
     low, high = (rated.means["rate_low"], rated.means["rate_high"]) if rated else (0.0, _MANY / 2)
-    said = []
+    warnings = []
     for each in qualities:
         flagged = each.means.get("flagged")
         if not flagged or low / 2 - _POINTS <= flagged <= max(2 * high, high + _POINTS):
             continue
         rate = f"{rated.detector} estimate {_of(rated.means)}" if rated else "the rate was not estimated"
-        said.append(
+        warnings.append(
             f"{each.detector} flagged {percent(flagged, 1)} of the pairs in the end, and {rate}: do not rely on these "
             "flags; judge a sample (noisyir audit --sample), and compare with plain training (methods=[auto])."
         )
-    return said
+    return warnings
 
 
 def _cells(quality: Quality) -> list[str]:
@@ -59,7 +59,7 @@ def _cells(quality: Quality) -> list[str]:
         quality.detector,
         _epochs(quality),
         *(number(quality.means.get(name)) for name in ("auroc", "average_precision")),
-        number(quality.means.get("f1") if quality.means.get("true_rate") else None),  # none is there to find
+        number(quality.means.get("f1") if quality.means.get("true_rate") else None),  # there is none to find
         _estimate(quality.means),
         percent(quality.means.get("true_rate"), 1),
     ]
@@ -77,7 +77,7 @@ def _of(means: Mapping[str, float]) -> str:
 
 
 def _estimate(means: Mapping[str, float]) -> str:
-    """By the null that fits best, and what all nulls allow, in words: brackets would look like an interval."""
+    """The rate by the best-fitting null pairs, and the range over all; in words, because brackets mean intervals."""
     if "rate" not in means or "rate_low" not in means:
         return percent(means.get("rate"), 1)
     best, low, high = (percent(means[name], 1) for name in ("rate", "rate_low", "rate_high"))

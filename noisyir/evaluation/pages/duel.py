@@ -1,4 +1,4 @@
-"""Two systems side by side as rows of text and as a page: measures with their tests, then the queries that changed."""
+"""Two systems compared, as rows of text and as a page: measures with tests, then the queries that changed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from noisyir.base.pages.cells import number, p_value, signed, templates
 from noisyir.evaluation.significance import SEEDS_OF_A_CLAIM, Verdict, verdict
 
-_SAID: dict[Verdict, str] = {
+_VERBS: dict[Verdict, str] = {
     "better": "is better than",
     "worse": "is worse than",
     "suggests better": "seems better than",
@@ -43,7 +43,7 @@ class RankedDocument:
 
 @dataclass(frozen=True)
 class Shift:
-    """A query whose value differs: its relevant document with its rank in both (None: not found), and their tops."""
+    """A query with different values: its relevant document, its rank in both (None: not found), and their top hits."""
 
     query_id: str
     query: str
@@ -57,20 +57,18 @@ class Shift:
 
     @property
     def why(self) -> str:
-        """Changes, in words."""
+        """The change in words."""
         if self.relevant is None:
             return "scored by its answers alone"
         ranks = [f"rank {rank}" if rank else "not retrieved" for rank in (self.first_rank, self.second_rank)]
         worse = self.second_top if self.second < self.first else self.first_top
-        instead = (
-            "" if worse is None or worse.doc_id == self.relevant.doc_id else f"; instead {worse.doc_id} stood first"
-        )
-        return f"{self.relevant.doc_id}: {ranks[0]}, then {ranks[1]}{instead}"
+        other = "" if worse is None or worse.doc_id == self.relevant.doc_id else f"; instead {worse.doc_id} stood first"
+        return f"{self.relevant.doc_id}: {ranks[0]}, then {ranks[1]}{other}"
 
 
 @dataclass(frozen=True)
 class Duel:
-    """How the second system compares with the first; `seeds` are those of both, in pairs."""
+    """The second system compared with the first; `seeds` are pairs."""
 
     first: str
     second: str
@@ -83,10 +81,10 @@ class Duel:
     def conclusion(self) -> str:
         """The result by the first measure, in a sentence."""
         test = self.measures[0]
-        said = verdict(test.low, test.high, test.p_holm, seeds=len(self.seeds))
-        few = f"; fewer than {SEEDS_OF_A_CLAIM} suggest and prove nothing" if said.startswith("suggests") else ""
-        both = f"{self.second} {_SAID.get(said)} {self.first}"
-        if said == "unclear":
+        found = verdict(test.low, test.high, test.p_holm, seeds=len(self.seeds))
+        few = f"; fewer than {SEEDS_OF_A_CLAIM} suggest and prove nothing" if found.startswith("suggests") else ""
+        both = f"{self.second} {_VERBS.get(found)} {self.first}"
+        if found == "unclear":
             both = f"No difference was found between {self.second} and {self.first}"
         return (
             f"{both}: {test.measure} {test.second:.3f} against {test.first:.3f} "
@@ -108,11 +106,8 @@ class Duel:
 
     def page(self) -> str:
         """The page as HTML text."""
-        return (
-            templates("noisyir.evaluation.pages", signed=signed)
-            .get_template("duel.html")
-            .render(title=f"{self.second} vs {self.first}", duel=self)
-        )
+        template = templates("noisyir.evaluation.pages", signed=signed).get_template("duel.html")
+        return template.render(title=f"{self.second} vs {self.first}", duel=self)
 
 
 def _count(seeds: Sequence[object]) -> str:

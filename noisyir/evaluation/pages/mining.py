@@ -1,4 +1,4 @@
-"""False negatives on the pages of a run and of the noise bench: tables as rows of text, and the pictures."""
+"""False negatives on the pages of a run and of the noise bench: tables and charts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,11 +28,13 @@ _ARM = ["noise", "rate", "arm"]
 _RATES = ["candidates", "relevant", "drawn", "false negatives"]
 _QUALITY = ["filter or judge", "judged", "AUROC", "AP", "AP by query", "caught", "lost"]
 _Noise = tuple[str, float]
+NAMES = {"positive": "positives", "false": "false negatives", "hard": "hard negatives", "in_batch": "in-batch"}
+_WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM, _ROW, _SHAPE = 340, 104, 12, 4, 36, 44, 36
 
 
 @dataclass(frozen=True)
 class FalseNegatives:
-    """Mining on a page; false where there is nothing to show."""
+    """Mining on a page; false if there is nothing to show."""
 
     rates: TextTable = NO_TABLE
     quality: TextTable = NO_TABLE
@@ -47,7 +49,7 @@ NOTHING = FalseNegatives()
 
 
 def of_run(mining: pa.Table | None, curves: Mapping[str, pa.Table]) -> FalseNegatives:
-    """One run's: MINING_QUALITY, and the CURVES of its sieves by their labels."""
+    """One run's MINING_QUALITY, and its sieves' CURVES by label."""
     found = {
         quality.system: quality for quality in mining_quality({} if mining is None else {Cell("", 0, "", 0): mining})
     }
@@ -64,7 +66,7 @@ def of_run(mining: pa.Table | None, curves: Mapping[str, pa.Table]) -> FalseNega
 def of_bench(
     mining: Mapping[Cell, pa.Table], losses: Mapping[Cell, pa.Table], curves: Mapping[Cell, pa.Table]
 ) -> FalseNegatives:
-    """The arms side by side: MINING_QUALITY, LOSS_GROUPS, and the sieves' CURVES."""
+    """The arms' MINING_QUALITY, LOSS_GROUPS, and sieves' CURVES."""
     qualities = mining_quality(mining)
     rates = TextTable([[*_ARM, *_RATES, "seeds"], *_rate_rows(qualities)], len(_ARM))
     quality = TextTable([[*_ARM, *_QUALITY, "seeds"], *_judge_rows(qualities)], len(_ARM) + 1)
@@ -72,7 +74,7 @@ def of_bench(
 
 
 def mining_markdown(found: FalseNegatives) -> str:
-    """The tables as Markdown; pictures are for the page."""
+    """The tables as Markdown, without charts."""
     return "\n".join(markdown_table(table.rows, left=table.left) for table in (found.rates, found.quality) if table)
 
 
@@ -87,7 +89,7 @@ def _rate_rows(qualities: Sequence[MiningQuality]) -> list[list[str]]:
 
 
 def _judge_rows(qualities: Sequence[MiningQuality]) -> list[list[str]]:
-    """One row for each filter and judge, its arms put together where they agree; "all" where all that have it do."""
+    """One row for each filter and judge; equal arms share one, called "all" if all that have it agree."""
     judges = [quality for quality in qualities if quality.system not in (CANDIDATES, MINED)]
     rows = []
     for quality in equal_arms_together(judges):
@@ -100,7 +102,7 @@ def _judge_rows(qualities: Sequence[MiningQuality]) -> list[list[str]]:
 
 
 def _named(arms: Sequence[str]) -> str:
-    """The arms' names; an arm without a name, the only one, is a dash."""
+    """The arms' names; a dash for the only arm, which has none."""
     return ", ".join(arms) or NONE
 
 
@@ -135,7 +137,7 @@ def _share(quality: MiningQuality | None, measure: str) -> str:
 
 
 def _loss_figures(losses: Mapping[Cell, pa.Table]) -> list[Figure]:
-    """A picture an arm, of its first seed, all over one axis; what is said of it is of all seeds."""
+    """A chart of each arm's first seed, all over one axis; captions are of all seeds."""
     arms: dict[tuple[str, float, str], list[Losses]] = {}
     for cell, table in losses.items():
         arms.setdefault((cell.mechanism, cell.rate, cell.method), []).append(read_losses(table))
@@ -155,7 +157,7 @@ def _loss_figures(losses: Mapping[Cell, pa.Table]) -> list[Figure]:
 
 @dataclass(frozen=True)
 class Histogram:
-    """One group's losses: the share of each bin (low, high, share), how many there are, and their median."""
+    """One group's losses: bins (low, high, share), count and median."""
 
     bins: Sequence[tuple[float, float, float]]
     count: int
@@ -164,7 +166,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Losses:
-    """The groups that have passages, and the chance that a false negative's loss is below a hard one's, if known."""
+    """The groups with passages, and the AUROC of false against hard negatives, if known."""
 
     groups: Mapping[str, Histogram]
     auroc: float | None
@@ -207,10 +209,6 @@ def _sieve_out(curves: pa.Table) -> list[tuple[float, float]]:
     return list(zip(rows["epoch"].to_pylist(), rows["value"].to_pylist(), strict=True))
 
 
-NAMES = {"positive": "positives", "false": "false negatives", "hard": "hard negatives", "in_batch": "in-batch"}
-_WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM, _ROW, _SHAPE = 340, 104, 12, 4, 36, 44, 36
-
-
 def read_losses(table: pa.Table) -> Losses:
     """The rows of LOSS_GROUPS."""
     rows = table.to_pylist()
@@ -230,10 +228,7 @@ def read_losses(table: pa.Table) -> Losses:
 
 
 def loss_chart(losses: Losses, span: tuple[float, float], *, name: str) -> str:
-    """A row for each group: its density, as high as the row whatever its greatest value, and a line at its median.
-
-    span: the losses at the ends of the axis, the same for all pictures that are to be compared.
-    """
+    """A row for each group: its density, scaled to the row, and a line at its median; `span` is the axis of losses."""
     height = _TOP + _ROW * len(losses.groups) + _BOTTOM
     x = Scale(*span, _LEFT, _WIDTH - _RIGHT)
     parts = _axis(x, height)

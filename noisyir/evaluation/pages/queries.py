@@ -1,4 +1,4 @@
-"""Queries that a system wins and loses: the difference behind the mean, query by query."""
+"""Queries that a system wins and loses."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 class Change:
     """A query, one relevant document, its rank in every system (None: not retrieved) and the gain in the measure.
 
-    Of a query that is scored by its answers alone no document is known to be relevant: doc_id is None.
+    doc_id is None if the query is scored by its answers alone.
     """
 
     query_id: str
@@ -46,8 +46,7 @@ def largest_changes(
 ) -> RankChanges:
     """The `count` queries that gain most and lose most from `baseline` to `system`; equal gains by query id.
 
-    values: system to {query id: value of the measure}.  The document shown is the relevant one that any system ranks
-    highest: the one that the change is about.
+    `values` are by system and query id.  The document shown is the relevant one that any system ranks highest.
     """
     query_ids = sorted(values[system])
     gains = np.array([values[system][query_id] - values[baseline][query_id] for query_id in query_ids])
@@ -67,7 +66,7 @@ def largest_changes(
 
 
 def values_of(metrics: pa.Table, measure: str, split: str) -> dict[str, float]:
-    """Query id to value, of one measure on one split."""
+    """One measure's values on one split by query id."""
     wanted = pc.and_(pc.equal(metrics["measure"], measure), pc.equal(metrics["split"], split))
     rows = metrics.filter(pc.and_(wanted, pc.is_valid(metrics["query_id"])))
     return dict(zip(rows["query_id"].to_pylist(), rows["value"].to_pylist(), strict=True))
@@ -76,7 +75,7 @@ def values_of(metrics: pa.Table, measure: str, split: str) -> dict[str, float]:
 def _relevant_ranks(
     query_ids: Sequence[str], runs: Mapping[str, pa.Table], qrels: pa.Table
 ) -> dict[str, dict[str, tuple[int | None, ...]]]:
-    """Query id -> relevant document id -> its rank in each run, in the runs' order."""
+    """Ranks in each run, by query id and relevant document id."""
     wanted = pa.array(query_ids, pa.string())
     places: list[dict[tuple[str, str], int]] = []
     for run in runs.values():

@@ -1,4 +1,4 @@
-"""The report page: tables in, one self-contained HTML file out; no script, no request, every text escaped."""
+"""The report page: one self-contained HTML file, without scripts and requests, every text escaped."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _SHOWN_PACKAGES = 24
 
 @dataclass(frozen=True)
 class Results:
-    """Measurements on the page: the comparison, training, the queries that changed most, and the wrong labels."""
+    """Measurements on the page."""
 
     comparison: pa.Table
     curves: Mapping[str, pa.Table]
@@ -42,7 +42,7 @@ class Results:
 
 @dataclass(frozen=True)
 class Dataset:
-    """The data that was measured on; `corpus` holds the texts of all documents that the page shows."""
+    """The data; `corpus` holds the texts of all shown documents."""
 
     corpus: Corpus
     queries: pa.Table
@@ -91,7 +91,7 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
 
 
 def verdicts(comparison: Sequence[Mapping[str, Any]], params: ReportParams) -> list[dict[str, Any]]:
-    """The last system against each other one but hybrids, on the first measure and split, as far as one seed tells."""
+    """Verdicts on the last system against every other but hybrids, on the first measure and split, by one seed."""
     last, measure, split = comparison[-1]["system"], comparison[0]["measure"], comparison[0]["split"]
     return [
         {**row, "verdict": verdict(*_ends(row), seeds=1, alpha=params.alpha, min_gain=params.min_gain)}
@@ -102,14 +102,11 @@ def verdicts(comparison: Sequence[Mapping[str, Any]], params: ReportParams) -> l
 
 
 def conclusion(best: Recommendation | None, verdicts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The result in two sentences: the system to use, and how the last one differs from the first it is compared with.
-
-    The second is about one seed, and says so.
-    """
-    told = []
+    """The result in two sentences: the system to use, and the last one against the first that it is compared with."""
+    sentences = []
     if best is not None:
         level = best.level(best.best)
-        told.append(
+        sentences.append(
             f"Use {named(best.best)}: {best.measure} {level.mean:.3f} [{level.low:.3f}, {level.high:.3f}] on "
             f"{len(best.groups):,} {best.told_on} queries."
         )
@@ -124,8 +121,8 @@ def conclusion(best: Recommendation | None, verdicts: Sequence[Mapping[str, Any]
             "worse": f"{named(row['system'])} is worse than {other}, {few}",
             "equal": f"{two} are the same on every query",
         }.get(row["verdict"].removeprefix("suggests "), f"No difference was found between {two}")
-        told.append(f"{found[:1].upper()}{found[1:]} ({size} {ends}).")
-    return told
+        sentences.append(f"{found[:1].upper()}{found[1:]} ({size} {ends}).")
+    return sentences
 
 
 def _ends(row: Mapping[str, Any]) -> tuple[float, float, float]:
@@ -133,7 +130,7 @@ def _ends(row: Mapping[str, Any]) -> tuple[float, float, float]:
 
 
 def _result_tables(comparison: Sequence[Mapping[str, Any]], systems: Sequence[str]) -> list[dict[str, Any]]:
-    """For each split: its measures, and a row of estimates for each system, the best of each measure marked."""
+    """A table for each split: measures, and rows of estimates with the best marked."""
     tables = []
     for split in dict.fromkeys(row["split"] for row in comparison):
         estimates: dict[str, dict[str, charts.Estimate]] = {}
@@ -155,7 +152,6 @@ def _curve_charts(curves: pa.Table) -> list[dict[str, Any]]:
     points: dict[str, list[tuple[float, float]]] = {}
     for row in curves.sort_by([("name", "ascending"), ("step", "ascending")]).to_pylist():
         points.setdefault(row["name"], []).append((row["epoch"], row["value"]))
-    # The loss is what training lowers: it comes first; all else follows by name.
     names = sorted(points, key=lambda name: ("loss" not in name, name))
     return [
         {"name": name, "last": points[name][-1][1], "chart": Markup(charts.line_chart(points[name], name=name))}
@@ -201,7 +197,7 @@ def _history(params: ReportParams, builds: Sequence[Build], systems: Sequence[st
 
 
 def _environments(builds: Sequence[Build]) -> list[dict[str, Any]]:
-    """Each code version and set of packages, with the builds it made: several where parts were cached."""
+    """Each code version and set of packages, with its builds."""
     found: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
     for build in builds:
         packages = tuple(sorted(build.meta.packages.items()))[:_SHOWN_PACKAGES]

@@ -8,7 +8,7 @@ from noisyir.base.settings import Fraction, Params, Split
 
 
 class PublishedParams(Params):
-    """A number from a paper, to stand beside ours."""
+    """A paper's number, shown next to ours."""
 
     system: str = Field(description="our system that it is compared with: a method, bm25, or METHOD_reranked")
     split: Split = Field("test", description="the split that it was measured on")
@@ -18,7 +18,7 @@ class PublishedParams(Params):
 
 
 class ReportParams(Params):
-    """The page that shows the result."""
+    """The report page."""
 
     title: str = Field("", description="the page's heading; the experiment's name if empty")
     alpha: Fraction = Field(0.05, description="largest Holm-corrected p-value that better or worse is said of")

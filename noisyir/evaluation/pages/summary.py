@@ -1,4 +1,4 @@
-"""A comparison as rows of text: the one table that the terminal, Markdown and HTML all show."""
+"""A comparison as rows of text, for terminal, Markdown and HTML."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,16 +7,15 @@ import pyarrow as pa
 from noisyir.base.pages.cells import NONE, difference_cells, number, p_value, signed
 from noisyir.evaluation.pages.settings import PublishedParams
 
+_HEADINGS = ["tried on held-out pairs", "nDCG@10", "less plain", "corrected p", "chosen"]
+
 
 def summary_rows(comparison: pa.Table) -> list[list[str]]:
-    """Systems in rows, measures in columns as `mean [low, high]`, headings first.
-
-    A measure's heading names its split when the comparison has several.
-    """
+    """Systems in rows, measures in columns as `mean [low, high]`, headings first; several splits are named."""
     rows = comparison.to_pylist()
     columns = list(dict.fromkeys((row["measure"], row["split"]) for row in rows))
     several = len({split for _, split in columns}) > 1
-    # Some systems have more than one row: one for each system that they were compared with, the mean being the same.
+    # a system has a row for each one that it was compared with, always with the same mean
     cells = {
         (row["system"], row["measure"], row["split"]): f"{row['mean']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
         for row in rows
@@ -28,7 +27,7 @@ def summary_rows(comparison: pa.Table) -> list[list[str]]:
 
 
 def difference_rows(comparison: pa.Table) -> list[list[str]]:
-    """One row a test, headings first: the difference to the other system, its interval, Holm p, wins and losses."""
+    """One row a test, headings first."""
     headings = ["system", "against", "measure", "split", "difference", "interval", "p (Holm)", "wins", "losses"]
     rows = [row for row in comparison.to_pylist() if row["baseline"] is not None]
     return [headings] + [
@@ -46,10 +45,7 @@ def difference_rows(comparison: pa.Table) -> list[list[str]]:
 
 
 def published_rows(comparison: pa.Table, published: Sequence[PublishedParams]) -> list[list[str]]:
-    """A row for each published number, headings first; nothing where there are none.
-
-    comparison: of the run; what it did not measure is a dash.
-    """
+    """A row for each published number, headings first; what the run did not measure is a dash."""
     measured = {(row["system"], row["split"], row["measure"]): row["mean"] for row in comparison.to_pylist()}
     rows = []
     for entry in published:
@@ -58,11 +54,8 @@ def published_rows(comparison: pa.Table, published: Sequence[PublishedParams]) -
     return [["system", "split", "measure", "measured", "published", "source"], *rows] if rows else []
 
 
-_HEADINGS = ["tried on held-out pairs", "nDCG@10", "less plain", "corrected p", "chosen"]
-
-
 def trial_rows(trials: pa.Table) -> list[list[str]]:
-    """One row a way of training (TRIALS), headings first."""
+    """One row a method (TRIALS), headings first."""
     rows = []
     for row in trials.to_pylist():
         less, corrected = NONE, NONE
@@ -74,7 +67,7 @@ def trial_rows(trials: pa.Table) -> list[list[str]]:
 
 
 def told_trials(trials: pa.Table) -> Iterator[str]:
-    """The ways that were tried, how much each differs from plain training, and the choice."""
+    """Sentences on the methods tried and the choice."""
     rows = trials.to_pylist()
     tried = ", ".join(f"{row['method']} {row['mean']:.3f}" for row in rows)
     yield f"Tried on {rows[0]['queries']:,} held-out queries, {rows[0]['seeds']} seeds, nDCG@10: {tried}."

@@ -1,4 +1,4 @@
-"""compare: the systems of a run side by side, with corrected p-values; recommend: by what the best is chosen."""
+"""compare: a run's systems with corrected p-values; recommend: the values that choose the best one."""
 
 import logging
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from noisyir.data.artifacts import QRELS, QUERIES
 from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.evaluation import comparison as systems
 from noisyir.evaluation.artifacts import COMPARISON, METRICS, STANDINGS
-from noisyir.evaluation.pages.advice import shortly
+from noisyir.evaluation.pages.advice import in_short
 from noisyir.evaluation.recommendation import recommendation
 from noisyir.evaluation.settings import CompareParams, RecommendParams
 from noisyir.retrieval.artifacts import DENSE_RUN
@@ -40,7 +40,7 @@ COMPARE = Stage(
 
 
 def recommend(job: Job[RecommendParams]) -> None:
-    """Write the first measure of each system, on the test queries or those that were scored, and on dev."""
+    """Write the first measure of each system, on test or else the first scored split, and on dev."""
     queries = job.table("queries")
     dev = judged(job.table("qrels"), queries.filter(pc.equal(queries["split"], "dev"))["query_id"].to_pylist())
     runs, rows = job.tables("runs"), []
@@ -54,22 +54,18 @@ def recommend(job: Job[RecommendParams]) -> None:
         for system, metrics in job.tables("metrics").items():
             measure, splits = metrics["measure"][0].as_py(), metrics["split"].unique().to_pylist()
             split = "test" if "test" in splits else splits[0]
-            rows.append(_rows(system, metrics.filter(_of(metrics, measure, split))))
+            wanted = pc.and_(pc.equal(metrics["measure"], measure), pc.equal(metrics["split"], split))
+            rows.append(_rows(system, metrics.filter(pc.and_(wanted, pc.is_valid(metrics["query_id"])))))
             if split != "dev" and (values := _on_dev(runs[system], dev, measure)) is not None:
                 rows.append(_rows(system, values))
         for table in rows:
             out.append(table)
     standings = pa.concat_tables(table.cast(STANDINGS.schema) for table in rows)
-    job.note("result", shortly(recommendation([standings], job.params.confidence)))
-
-
-def _of(metrics: pa.Table, measure: str, split: str) -> pa.ChunkedArray:
-    mine = pc.and_(pc.equal(metrics["measure"], measure), pc.equal(metrics["split"], split))
-    return pc.and_(mine, pc.is_valid(metrics["query_id"]))
+    job.note("result", in_short(recommendation([standings], job.params.confidence)))
 
 
 def _on_dev(run: pa.Table, judgements: Mapping[str, Mapping[str, int]], measure: str) -> pa.Table | None:
-    """The measure of each judged dev query; None where there is none, or where it is measured by answers."""
+    """The measure of each judged dev query; None if there are none, or it needs answers."""
     if not judgements:
         return None
     try:

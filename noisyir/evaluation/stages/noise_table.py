@@ -1,4 +1,4 @@
-"""noise_table: all runs of the noise bench in one table, with significance, and the page that shows it."""
+"""noise_table: all runs of the noise bench in one table with tests, and its page."""
 
 from collections.abc import Mapping
 from itertools import chain
@@ -27,9 +27,9 @@ from noisyir.training.artifacts import CURVES
 
 
 def noise_table(job: Job[NoiseTableParams]) -> None:
-    """Compare the methods under every kind and rate of noise; write the values, the summary and the page.
+    """Compare the methods under every kind and rate of noise; write values, summary and page.
 
-    A bench may also train nothing and tell only how good its candidates and its mining are.
+    A bench that trains nothing measures its candidates and mining alone.
     """
     from noisyir.evaluation.pages.bench import Bench, markdown, render
 
@@ -37,7 +37,7 @@ def noise_table(job: Job[NoiseTableParams]) -> None:
     mining, losses, curves = (by_cell(job.tables(name)) for name in ("mining", "losses", "sieve_curves"))
     cells = {*metrics, *mining}
     if not cells:
-        raise DataError("evaluation.noise_table_bench_no")
+        raise DataError("evaluation.empty_bench")
     summary = summarise(
         read_blocks(metrics), baseline=params.baseline, reference=params.reference, confidence=params.confidence
     )
@@ -54,7 +54,7 @@ def noise_table(job: Job[NoiseTableParams]) -> None:
 
 
 def _write_values(job: Job[NoiseTableParams], metrics: Mapping[Cell, pa.Table]) -> None:
-    """Every cell's values per query, one part a cell; the rows of means are left out."""
+    """Write every cell's values per query, without the means."""
     with job.writer("bench_values") as out:
         for done, (cell, table) in enumerate(metrics.items(), 1):
             rows = table.filter(pa.compute.is_valid(table["query_id"]))

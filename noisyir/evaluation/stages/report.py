@@ -1,4 +1,4 @@
-"""report: one page that shows the result, what it was measured on, and how to make it again."""
+"""report: one page with the result, its data, and the way to reproduce it."""
 
 from itertools import chain
 from typing import Any
@@ -50,7 +50,7 @@ def report(job: Job[ReportParams]) -> None:
 
 
 def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> RankChanges | None:
-    """The queries that the last system changes most, against the baseline of the comparison, on its first measure."""
+    """The queries that the last system changes most against its baseline, on the first measure."""
     first = {name: comparison[name][0].as_py() for name in ("measure", "split")}
     metrics = job.tables("metrics")
     system = list(metrics)[-1]

@@ -17,10 +17,7 @@ from noisyir.retrieval.trec import write_qrels, write_run
 
 
 def score(job: Job[ScoreParams]) -> None:
-    """Score the run on each split; write the scored rows in TREC form beside the values.
-
-    A split without judgements is scored by answers alone.
-    """
+    """Score the run on each split, by answers alone if it has no judgements; write values and TREC files."""
     params, run, qrels, queries = job.params, job.table("run"), job.table("qrels"), job.table("queries")
     folder, first = job.new_folder("trec"), dict[str, str]()
     with job.writer("metrics") as out:
@@ -31,7 +28,7 @@ def score(job: Job[ScoreParams]) -> None:
             found = [per_query(rows, judgements, params.measures)] if judgements else []
             found += _answer_match(job, rows, query_ids)
             if not found:
-                raise DataError("evaluation.score_splits_no_query_2", split=split)
+                raise DataError("evaluation.no_judgement_to_score", split=split)
             groups = query_groups(judgements)
             measured = [with_means(values, split, groups) for values in found]
             for values in measured:
@@ -50,7 +47,7 @@ def _answer_match(job: Job[ScoreParams], run: pa.Table, query_ids: list[str]) ->
     answers = job.table("answers") if job.has("answers") else ANSWERS.schema.empty_table()
     answers = answers.filter(pa.compute.is_in(answers["query_id"], pa.array(query_ids, pa.string())))
     if not answers.num_rows or not job.has("corpus"):
-        raise ConfigError("evaluation.score_answer_ranks_needs")
+        raise ConfigError("evaluation.no_answers")
     retrieved = run.filter(pa.compute.less_equal(run["rank"], max(job.params.answer_ranks)))["doc_id"].unique()
     texts: dict[str, str] = {}
     for batch in job.batches("corpus"):
@@ -61,19 +58,27 @@ def _answer_match(job: Job[ScoreParams], run: pa.Table, query_ids: list[str]) ->
 
 
 def measures_are_known(params: ScoreParams) -> None:
-    """ConfigError for a measure that ir-measures does not have."""
+    """Check the measures.
+
+    Raises:
+        ConfigError: If ir-measures lacks one.
+    """
     for name in params.measures:
         parse(name)
 
 
 def splits_are_there(params: ScoreParams, data: SplitCounts) -> None:
-    """DataError for a split to score that has no query with a judgement or answers."""
+    """Check the splits.
+
+    Raises:
+        DataError: If one has no query with a judgement or answers.
+    """
     there = [split for split, count in data.queries.items() if count]
     if lacking := [split for split in params.splits if split not in there]:
         instead = [split for split in HELD_OUT if split in there]
         remedy = f"score.splits=[{','.join(instead)}], or give" if instead else "give"
         raise DataError(
-            "evaluation.score_splits_no_query",
+            "evaluation.no_query_to_score",
             lacking=lacking[0],
             there=", ".join(sorted(there)) or "no split",
             remedy=remedy,

@@ -1,4 +1,4 @@
-"""Score detectors against the truth about added noise: `score_detection`."""
+"""score_detection: detectors against the truth about added noise."""
 
 from collections.abc import Iterator
 
@@ -22,26 +22,23 @@ _ESTIMATES = ("rate", "rate_low", "rate_high")
 
 
 def score_detection(job: Job[ScoreDetectionParams]) -> None:
-    """Score every system's verdicts of every epoch on the pairs whose truth is known, beside its noise rate."""
+    """Score every system's verdicts of every epoch on pairs with a known truth, and its noise rate."""
     truth = job.table("truth")
     with job.writer("detection") as out:
         for system, flags in job.tables("flags").items():
-            if not flags.num_rows:  # a method that was given its flags
+            if not flags.num_rows:  # the method's flags were given
                 continue
             known = flags.join(truth, _PAIR, join_type="inner")
             if not known.num_rows:
                 raise DataError(
-                    "evaluation.score_detection_none_pairs",
-                    num_rows=flags.num_rows,
-                    system=system,
-                    num_rows_2=truth.num_rows,
+                    "evaluation.no_pair_with_truth", flagged=flags.num_rows, system=system, known=truth.num_rows
                 )
             job.note(system, {"pairs": flags.num_rows, "without_truth": flags.num_rows - known.num_rows})
             for epoch in sorted(known["epoch"].unique().to_pylist()):
                 rows = known.filter(pa.compute.equal(known["epoch"], epoch))
                 columns = (rows[name].to_numpy() for name in ("score", "is_clean", "is_noisy"))
                 quality = detection_quality(*columns)
-                if not quality["true_rate"]:  # nothing was put in: how many were wrong before that is not known
+                if not quality["true_rate"]:  # no noise was put in, and the data's own is unknown
                     del quality["true_rate"]
                 out.append(_rows(system, epoch, quality))
         for system, estimate in job.tables("estimate").items():
@@ -63,7 +60,7 @@ def _rows(system: str, epoch: int, values: dict[str, float]) -> pa.Table:
 
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
-    """Where flags disagree grossly with the estimated rate; the rest is told by those who flagged."""
+    """Warnings of flags that disagree with the estimated rate."""
     yield from flag_warnings(store.builds.table(meta.ref("detection")))
 
 

@@ -25,8 +25,8 @@ from noisyir.detection.calibration.sample import draw_sample
 from noisyir.detection.noise_detector import NoiseRate, assumed_rate
 from noisyir.front.api.given import Rows, as_file, documents_file, model_path
 from noisyir.front.api.running import Running, Settings, running
+from noisyir.methods.plans.audit import audit_pairs
 from noisyir.methods.plans.experiment import Experiment
-from noisyir.methods.plans.retrievers import audit_pairs
 
 _SHOWN, _CUT = 5, 200  # pairs, and characters of a text, that a notebook shows
 _PYTHON = CleaningWords(

@@ -56,12 +56,13 @@ def run(
 
     example: noisyir run demo train.epochs=3 --to search
     """
+    from noisyir.app import runs
     from noisyir.app.console import observer_for
     from noisyir.app.dry_run import print_chosen
     from noisyir.app.outcome import print_outcome
-    from noisyir.app.runs import Execution, run_experiment
     from noisyir.engine.plan import Choice
     from noisyir.methods import experiments
+    from noisyir.methods.plans.planning import pipeline_of
     from noisyir.registry import open_tracker
 
     settings, machine = split_settings(overrides)
@@ -76,9 +77,12 @@ def run(
     opened.check_writable()
     print_chosen(exp, sys.stderr)
     tracker = open_tracker(experiment=exp, home=opened.home, enabled=not no_track)
-    call = run_experiment if engine == "local" else prefect_engine(f"train_{exp.task.kind}").run_experiment
     with observer_for(sys.stderr, verbose=verbose) as observer:
-        outcome = call(exp, choice, Execution(store=opened, runtime=runtime, tracker=tracker, observer=observer))
+        execution = runs.Execution(store=opened, runtime=runtime, tracker=tracker, observer=observer)
+        if engine == "local":
+            outcome = runs.run(pipeline_of(exp), choice, execution, name=exp.name, settings=exp)
+        else:
+            outcome = prefect_engine(f"train_{exp.task.kind}").run_experiment(exp, choice, execution)
     if as_json:
         return print_json(describe(outcome, opened))
     with opened.locks.in_use():  # tables are read, which gc would else delete meanwhile

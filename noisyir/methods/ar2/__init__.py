@@ -1,7 +1,4 @@
-"""AR2 (Zhang et al., ICLR 2022): a retriever and a ranker, trained against each other in rounds.
-
-Its methods and its stage are here; its equations are in losses, and nothing that other methods use lives here.
-"""
+"""AR2 (Zhang et al., ICLR 2022): a retriever and a ranker, trained against each other in rounds."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -42,10 +39,7 @@ class Ar2(Method):
     kind: Literal["ar2"] = "ar2"
 
     def train(self, context: "Context") -> Outputs:
-        """DPR with in-batch negatives; a ranker on what that model mines; then `ar2.rounds` rounds by any sampler.
-
-        Every round mines anew, with the model as it then is.
-        """
+        """DPR with in-batch negatives; a ranker on its negatives; then `ar2.rounds` rounds that each mine again."""
         exp = context.exp
         trained = _begun(context, exp.mining_in(0))
         for number in range(exp.ar2.rounds):
@@ -59,10 +53,10 @@ class Ar2Continued(Method):
     kind: Literal["ar2_continued"] = "ar2_continued"
 
     def train(self, context: "Context") -> Outputs:
-        """AR2, and from where it ends `ar2.continued.rounds` further rounds, with what `ar2.continued.mine` changes.
+        """AR2, then `ar2.continued.rounds` rounds that mine with `ar2.continued.mine`.
 
-        Samplers and the sieve were published as such continuations: the fair control has as many rounds, uniformly
-        mined.
+        Samplers and the sieve were published as such continuations; the fair control has as many rounds, mined
+        uniformly.
         """
         continued, finished = context.exp.ar2.continued, Ar2().train(context)
         trained: Outputs = {name: finished[name] for name in ("model", "ranker")}
@@ -93,7 +87,7 @@ def _begun(context: "Context", mining: "Experiment") -> Outputs:
 def _round(
     context: "Context", trained: Outputs, number: str, label: str, mining: "Experiment", params: TrainAr2Params
 ) -> Outputs:
-    """One round: mine with the retriever as it is, then train both."""
+    """One round: mine with the current retriever, then train both models."""
     return context.plan.add(
         TRAIN_AR2,
         params,
@@ -108,7 +102,7 @@ def _round(
 
 
 def _given(context: "Context", flagged: Flagged) -> Outputs:
-    """Inputs of all training on lists, the verdicts on pairs included where they count."""
+    """Inputs of all training on lists; flags unless they are ignored."""
     given = {"pairs": context.noisy["noisy_pairs"], **{name: context.data[name] for name in ("queries", "corpus")}}
     return given if flagged == "keep" else {**given, "flags": context.flags()["noise_flags"]}
 
@@ -119,16 +113,20 @@ def initial_ranker(context: "Context") -> Output:
 
 
 def _negatives(context: "Context", model: Output, label: str, mining: "Experiment") -> Output:
-    """The negatives of a round.  ConfigError where the experiment mines none."""
+    """The negatives of a round.
+
+    Raises:
+        ConfigError: If the experiment mines none.
+    """
     negatives = context.mined(model, label, exp=mining)
     if negatives is None:
-        raise ConfigError("methods.ar_learns_mined_negatives")
+        raise ConfigError("methods.ar2_without_negatives")
     return negatives
 
 
 @in_processes
 def train_ar2(job: Job[TrainAr2Params]) -> None:
-    """Train both models; write them, their optimisers for the next round, and how losses and dev MRR@10 went."""
+    """Train both models; write them, their optimisers for the next round, and the curves."""
     from noisyir.methods.ar2.rounds import train_round
     from noisyir.training.checkpoint import load_checkpoint, save_checkpoint
 
@@ -143,7 +141,7 @@ def train_ar2(job: Job[TrainAr2Params]) -> None:
 
 
 def _material(job: Job[TrainAr2Params], encoder: "BiEncoder") -> "Material":
-    """Lists of texts, the same texts tokenised for the retriever, and the dev queries."""
+    """The lists, their texts tokenised for the retriever, and the dev queries."""
     from noisyir.methods.ar2.rounds import Material
     from noisyir.training.examples import TokenisedDocuments
 

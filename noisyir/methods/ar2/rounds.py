@@ -1,7 +1,7 @@
 """A round of AR2 (Zhang et al., ICLR 2022, Algorithm 1): the ranker learns, then the retriever, on the same negatives.
 
-Either stands still while the other learns: the retriever takes no part in the ranker's steps, and in the retriever's
-the ranker judges in evaluation mode, without a gradient.  Optimisers and schedules go on from round to round.
+The other model is frozen while one learns; in the retriever's steps the ranker scores in evaluation mode.  Optimisers
+and schedules go on from round to round.
 """
 
 from dataclasses import dataclass
@@ -32,10 +32,7 @@ from noisyir.training.validation import Held, dev_mrr
 
 @dataclass(frozen=True)
 class Material:
-    """The data of a round: lists, their texts as the retriever reads them, and perhaps dev queries.
-
-    at_once: tokens of texts that the retriever pads together.
-    """
+    """The data of a round; `at_once` is the number of tokens that the retriever pads together."""
 
     lists: Lists
     queries: Tokens
@@ -45,7 +42,7 @@ class Material:
 
 
 class RetrieverLearner(Learner[ListBatch]):
-    """The retriever, descending on the adversarial loss and on its distance from the ranker."""
+    """The retriever, with the adversarial loss and the distillation from the ranker."""
 
     name = "retriever"
 
@@ -61,7 +58,7 @@ class RetrieverLearner(Learner[ListBatch]):
         self.gradient = BatchGradient(encoder, material.passages, params, texts)
 
     def descend(self, batch: ListBatch, seed: int) -> dict[str, float]:
-        """The loss and its two parts.  Each distinct passage is encoded once, whoever's lists it is in."""
+        """The loss and its two parts; a passage in several lists is encoded once."""
         distinct, place = np.unique(batch.passages, return_inverse=True)
         columns = place.reshape(batch.passages.shape)
         self.ranker.eval()
@@ -87,7 +84,7 @@ class RetrieverLearner(Learner[ListBatch]):
         return {name: float(value.detach()) for name, value in zip(names, found[-1], strict=True)}
 
     def _texts(self, queries: Rows, distinct: Rows, columns: Rows) -> Batch:
-        """The tokenised texts of a batch, with the columns that are a query's own."""
+        """The tokenised texts of a batch, with each query's own columns."""
         ignored = np.ones((len(queries), len(distinct)), bool)
         ignored[np.arange(len(queries))[:, None], columns] = False
         read = self.material.queries.take(queries), self.material.passages.take(distinct)
@@ -102,7 +99,7 @@ class RetrieverLearner(Learner[ListBatch]):
 def _embedded(
     encoder: BiEncoder, queries: Tokens, passages: Tokens, at_once: int
 ) -> tuple[Float[Tensor, "query dim"], Float[Tensor, "passage dim"]]:
-    """Vectors in one graph; where texts are padded, those of like length are padded together."""
+    """Vectors in one graph; texts of like length are padded together."""
     if passages.shares is not None:
         return encoder.embed_both(queries, passages)
     return _by_length(encoder, queries, "query", at_once), _by_length(encoder, passages, "passage", at_once)
@@ -134,9 +131,11 @@ def train_round(
     context: TrainingContext,
     earlier: Checkpoint | None,
 ) -> tuple[list[Point], Checkpoint]:
-    """Train both models in place; returns the learning curves, and what the next round's `earlier` is.
+    """Train both models in place; returns the learning curves, and the next round's `earlier`.
 
-    earlier: None in the first round.  ConfigError when all rounds are over; DataError when a loss is no longer finite.
+    Raises:
+        ConfigError: If all rounds are over.
+        DataError: If a loss is not finite.
     """
     learners = both_learners(encoder, ranker, material, params, context.rng)
     for learner in learners:
@@ -145,7 +144,7 @@ def train_round(
         learner.until = learner.done + learner.steps // params.rounds
         if learner.until > learner.steps:
             raise ConfigError(
-                "methods.taken_steps_ar_rounds",
+                "methods.ar2_rounds_over",
                 learner=learner.name,
                 done=learner.done,
                 steps=learner.steps,

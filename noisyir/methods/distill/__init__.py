@@ -1,7 +1,4 @@
-"""Distillation: a retriever learns a teacher's scored lists; its methods and its stage, the equations are in losses.
-
-Nothing that other methods use lives here.
-"""
+"""Distillation: a retriever learns a teacher's scored lists."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -39,7 +36,7 @@ log = logging.getLogger("noisyir")
 
 
 class Distill(Method):
-    """From the experiment's teacher, by its scores; `distill.contrastive` adds the given pairs."""
+    """Learn the scores of the experiment's teacher; `distill.contrastive` adds the given pairs."""
 
     kind: Literal["distill"] = "distill"
 
@@ -49,7 +46,7 @@ class Distill(Method):
 
 
 class DistillContrast(Method):
-    """The same with a tenth of the contrastive loss of the given pairs, as CADET's code has it."""
+    """Distillation plus a tenth of the contrastive loss of the given pairs, as in CADET's code."""
 
     kind: Literal["distill_contrast"] = "distill_contrast"
 
@@ -59,7 +56,7 @@ class DistillContrast(Method):
 
 
 def distilled(context: "Context", kind: str, params: TrainDistillParams, lists: Output) -> Outputs:
-    """Plan the training on these lists, with the experiment's flags where `distill.flagged` asks for them."""
+    """Plan the training on these lists, with the experiment's flags if `distill.flagged` uses them."""
     inputs, flagged = {"pairs": context.noisy["noisy_pairs"]}, params.distill.flagged
     if flagged == "relabel":
         repaired = context.repaired()
@@ -71,7 +68,7 @@ def distilled(context: "Context", kind: str, params: TrainDistillParams, lists: 
 
 @in_processes
 def train_distill(job: Job[TrainDistillParams]) -> None:
-    """Train the model on the lists; write it, and how its losses and its dev MRR@10 went."""
+    """Train the model on the lists; write it and its curves."""
     from noisyir.methods.distill.objective import Distillation
     from noisyir.training import examples
     from noisyir.training.batches import ListedPairs
@@ -85,24 +82,25 @@ def train_distill(job: Job[TrainDistillParams]) -> None:
     score = lists["score"].to_numpy()[np.argsort(query, kind="stable")]  # as the passages in `negatives`
     listed = ListedPairs(**vars(known), score=score.astype(np.float64))
     objective = Distillation(listed, job.params, product(pairs, _counts(job)))
-    _tell(job, objective)
+    _log_temperatures(job, objective)
     write_model(job, encoder, train(encoder, listed, held, job.params, objective, training_context(job)))
 
 
 def _with_lists(job: Job[TrainDistillParams], pairs: pa.Table, lists: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The pairs whose query has a list, and the lists of their queries; what is left out is noted and told.
+    """The pairs that have a list for their query, and these lists; the rest is noted and logged.
 
-    DataError where a score is no number, or where no pair has a list.
+    Raises:
+        DataError: If a score is not finite, or no pair has a list.
     """
     if bad := int((~np.isfinite(lists["score"].to_numpy())).sum()):
-        raise DataError("methods.scores_teacher_no_finite", bad=bad, n_lists=len(lists))
+        raise DataError("methods.teacher_scores_not_finite", bad=bad, scores=len(lists))
     kept = pairs.filter(pc.is_in(pairs["query_id"], value_set=lists["query_id"].combine_chunks()))
     lists = lists.filter(pc.is_in(lists["query_id"], value_set=kept["query_id"].combine_chunks()))
     without = len(kept) - int(semi_join(kept, lists.select(["query_id", "doc_id"])).sum())
     found = {"pairs": len(kept), "documents": len(lists), "no_list": len(pairs) - len(kept), "not_in_list": without}
     job.note("lists", found)
     if len(pairs) and not len(kept):
-        raise DataError("methods.none_training_pairs_query", n_pairs=len(pairs))
+        raise DataError("methods.no_pair_with_list", pairs=len(pairs))
     if found["no_list"] or without:
         log.warning(
             "%(no_list)d training pairs have no scored list, and are left out; of %(not_in_list)d the own document is "
@@ -112,14 +110,14 @@ def _with_lists(job: Job[TrainDistillParams], pairs: pa.Table, lists: pa.Table) 
 
 
 def _counts(job: Job[TrainDistillParams]) -> list[str]:
-    """The columns that a pair's contrastive loss is multiplied by."""
+    """The columns that multiply a pair's contrastive loss."""
     flagged = job.params.distill.flagged
     verdict = {"drop": ["is_clean"], "weight": ["p_clean"], "relabel": ["p_clean"]}.get(flagged, [])
     return [*verdict, *(["weight"] if job.has("weights") else [])]
 
 
-def _tell(job: Job[TrainDistillParams], objective: "Distillation") -> None:
-    """Note the temperatures, and warn where the teacher's softmax underflows."""
+def _log_temperatures(job: Job[TrainDistillParams], objective: "Distillation") -> None:
+    """Note the temperatures, and warn if the teacher's softmax underflows."""
     from noisyir.methods.distill.objective import list_spreads
     from noisyir.training.losses.distillation import underflowing
 

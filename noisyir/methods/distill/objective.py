@@ -1,6 +1,6 @@
-"""Distillation as an objective of the training loop: a teacher's scored lists, and perhaps the given pairs beside them.
+"""Distillation as an objective of the training loop: a teacher's scored lists, and perhaps the given pairs.
 
-Every pair has a batch's row: its own passage in its first column, then the passages of its query's list.
+Each pair is a row of the batch: its own passage first, then the passages of its query's list.
 """
 
 from collections.abc import Mapping
@@ -19,15 +19,12 @@ from noisyir.training.settings import TrainDistillParams
 
 Array = np.ndarray
 _LOSSES = {"listwise": listwise_kl, "margin": margin_mse}
-_SPREADS = 4.0  # of a list in the teacher's temperature: sentence-transformers' example has scores from 0 to 1 at 0.25
+_SPREADS = 4.0  # temperatures in a list's spread: sentence-transformers' example has scores from 0 to 1 at 0.25
 _EXTREMES = 0.01, 0.99  # quantiles of all scores that stand for 0 and 1 in a mask (CADET's code)
 
 
 class Distillation(Objective):
-    """The mean loss of a batch's lists, and `distill.contrastive` times that of its pairs, each by its weight.
-
-    weights: multiply the contrastive losses alone; the teacher's scores do not depend on labels.
-    """
+    """The mean loss of a batch's lists plus `distill.contrastive` times the weighted mean loss of its pairs."""
 
     def __init__(self, pairs: ListedPairs, params: TrainDistillParams, weights: Float[Tensor, " pair"] | None) -> None:
         self.pairs, self.params, self.weights = pairs, params, weights
@@ -39,7 +36,7 @@ class Distillation(Objective):
         self._width = max(float(most - self._least), float(np.finfo(np.float32).tiny))
 
     def loss(self, batch: Batch, scores: Float[Tensor, "query passage"]) -> Float[Tensor, ""]:
-        """Both parts, which `measured` tells apart, with the share of negatives that a mask takes out."""
+        """The loss; its parts, and the share of masked negatives, are in `measured`."""
         given, own = self.params.distill, own_columns(batch)
         asked = self.pairs.teacher_scores(batch.rows, batch.passage[own])
         listed = torch.from_numpy(~np.isnan(asked) & ~repeated(batch.passage[own])).to(scores.device)
@@ -76,7 +73,7 @@ class Distillation(Objective):
         return losses.mean(), share
 
     def _positives(self, batch: Batch, own: Array) -> Bool[Tensor, "query passage"]:
-        """The columns of each query's list that pairs give to it, each passage once."""
+        """The columns of each query's list that are positives, each passage once."""
         given = np.take_along_axis(batch.ignored, own, axis=1) & ~repeated(batch.passage[own])
         given[:, 0] = True
         found = np.zeros(batch.ignored.shape, bool)
@@ -86,7 +83,7 @@ class Distillation(Objective):
     def _masked(
         self, batch: Batch, scores: Float[Tensor, "query passage"], own: Array, asked: Array
     ) -> Bool[Tensor, "query passage"]:
-        """By the student, from its cosines to all columns; by the teacher, wherever in the batch the passage stands."""
+        """Negatives that the student or the teacher scores too high, in all columns of the passage."""
         given = self.params.distill
         bounds = {"share_of_top": given.share_of_top, "over_positive": given.over_positive}
         if given.mask == "student":
@@ -102,13 +99,13 @@ class Distillation(Objective):
 
 
 def own_columns(batch: Batch) -> Array:
-    """(query, place) the columns of each query's own pair, its passage first."""
+    """The columns of each query's own pair by (query, place), its passage first."""
     width = len(batch.passage) // max(len(batch), 1)
     return np.asarray(batch.positive[:, None] + np.arange(width))
 
 
 def repeated(passages: Array) -> Array:
-    """Of (query, place) passages, those that stand further left in the row already."""
+    """Whether each of the (query, place) passages occurs further left in its row."""
     order = np.argsort(passages, axis=1, kind="stable")
     ordered = np.take_along_axis(passages, order, axis=1)
     found = np.zeros(passages.shape, bool)
@@ -117,18 +114,26 @@ def repeated(passages: Array) -> Array:
 
 
 def list_spreads(pairs: ListedPairs) -> Float[Array, " list"]:
-    """Of each list of at least two, its greatest score less its least.  DataError where there is no such list."""
+    """The range of scores of each list of at least two.
+
+    Raises:
+        DataError: If there is no such list.
+    """
     sizes = np.diff(pairs.negatives.offsets)
     starts = pairs.negatives.offsets[:-1][sizes >= 2]
     if not len(starts):
-        raise DataError("methods.no_training_query_list")
+        raise DataError("methods.lists_too_short")
     filled = pairs.negatives.offsets[:-1][sizes > 0]
     most, least = (of.reduceat(pairs.score, filled) for of in (np.maximum, np.minimum))
     return np.asarray((most - least)[sizes[sizes > 0] >= 2], np.float64)
 
 
 def temperature_of(spreads: Float[Array, " list"]) -> float:
-    """A quarter of the median spread of the lists in which scores differ.  DataError where there is none."""
+    """A quarter of the median spread of the lists with different scores.
+
+    Raises:
+        DataError: If there is no such list.
+    """
     if not (spreads > 0).any():
-        raise DataError("methods.teachers_scores_all_equal")
+        raise DataError("methods.teacher_scores_equal")
     return float(np.median(spreads[spreads > 0])) / _SPREADS

@@ -1,7 +1,4 @@
-"""Experiments that ship with noisyir, one YAML file each, and how they are read; settings alone, no defaults.
-
-What an experiment is made of is imported when one is read, so that a name costs nothing.
-"""
+"""Experiments that ship with noisyir, one YAML file each, and how they are read."""
 
 from __future__ import annotations
 
@@ -30,19 +27,24 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound=Params)
 ENDINGS = (".yaml", ".yml")
-"""Of the files that hold an experiment; any other file is data."""
+"""Endings of experiments' files; any other file is data."""
+_MOST_NODES = 100_000  # nodes of a file with aliases written out: a few lines can stand for billions
+_OTHER_BASES = re.compile(r"[-+]?(0[0-7_]+|0b[01_]+|0x[0-9a-fA-F_]+)")
+_SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
+_CHECKED_TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp"))
 
 
 def names(folder: str = "") -> list[str]:
-    """The experiments that ship with noisyir, or the suites of the bench (`suites`)."""
+    """The experiments that ship with noisyir, or its `suites`."""
     inside = files(__name__).joinpath(folder) if folder else files(__name__)
     return sorted(item.name.removesuffix(".yaml") for item in inside.iterdir() if item.name.endswith(".yaml"))
 
 
 def load(name_or_path: str, overrides: Sequence[str] = ()) -> Experiment:
-    """An experiment by its name or its file's path, `key.path=value` overrides applied, and what is left out chosen.
+    """An experiment by its name or path, with `key.path=value` overrides, and settings that it leaves out chosen.
 
-    ConfigError for an unknown name, a file that is not YAML, an unknown key (with a suggestion) or a bad value.
+    Raises:
+        ConfigError: If the name, a key or a value is not valid, or the file is not YAML.
     """
     from noisyir.methods.plans.left_out import filled_in
 
@@ -50,47 +52,44 @@ def load(name_or_path: str, overrides: Sequence[str] = ()) -> Experiment:
 
 
 def from_settings(settings: dict[str, Any], overrides: Sequence[str], source: str = "settings") -> Experiment:
-    """An experiment that differs from the defaults by `settings` and overrides.  ConfigError as `load`."""
+    """An experiment by `settings` and overrides."""
     from noisyir.methods.plans.experiment import Experiment
 
     return _validated(Experiment, _with(settings, overrides), source)
 
 
 def load_suite(name_or_path: str, overrides: Sequence[str] = ()) -> Suite:
-    """A bench's suite, as `load`; overrides such as `seeds=[0,1]` and `experiment.train.epochs=3`."""
+    """A suite by its name or path, with overrides such as `seeds=[0,1]` and `experiment.train.epochs=3`."""
     from noisyir.methods.plans.suite import Suite
 
     return _validated(Suite, _with(_read(name_or_path, "suites"), overrides), name_or_path)
 
 
 def with_seeds(suite: Suite, count: int | None) -> Suite:
-    """The suite with seeds 0 to `count` - 1 instead of its own; None leaves those."""
+    """The suite with seeds 0 to `count` - 1; None keeps its own."""
     if count is None:
         return suite
     if count < 1:
-        raise ConfigError("methods.seeds_wants_number_seeds")
+        raise ConfigError("methods.bad_seed_count")
     return suite.model_copy(update={"seeds": tuple(range(count))})
 
 
 def load_refresh(settings: dict[str, Any], overrides: Sequence[str]) -> RefreshCorpusParams:
-    """How a corpus is refreshed; overrides such as `data.on_empty=exclude`.  ConfigError as `load`."""
+    """Settings of refreshing a corpus, with overrides such as `data.on_empty=exclude`."""
     from noisyir.methods.plans.settings import RefreshCorpusParams
 
     return _validated(RefreshCorpusParams, _with(settings, overrides), "refresh")
 
 
 def load_asking(settings: dict[str, Any], overrides: Sequence[str]) -> AskParams:
-    """Whom an audit asks, from `settings` and overrides such as `ask.random=0.5`.  ConfigError as `load`."""
+    """Settings of an audit's model judges, with overrides such as `ask.random=0.5`."""
     from noisyir.audits.model_judges.settings import AskParams
 
     return _validated(AskParams, _with({"ask": settings}, overrides)["ask"], "ask")
 
 
 def load_runtime(overrides: Sequence[str]) -> Runtime:
-    """The machine's settings from `runtime.key=value` overrides.  ConfigError as `load`.
-
-    Under torchrun as many processes train as it began, unless an override says otherwise.
-    """
+    """The machine's settings from `runtime.key=value` overrides; under torchrun, its number of processes."""
     from noisyir.engine.remote.torchrun import launched
     from noisyir.engine.runtime import Runtime
 
@@ -110,30 +109,28 @@ def _read(name_or_path: str, folder: str = "") -> dict[str, Any]:
         text = files(__name__).joinpath(folder, f"{name_or_path}.yaml").read_text()
     elif path.suffix in ENDINGS:
         if path.exists() and not path.is_file():
-            raise ConfigError("methods.no_file_name_yaml", path=path)
+            raise ConfigError("methods.not_a_file", path=path)
         try:
             with path.open(encoding="utf-8") as handle:
                 text = handle.read(SETTINGS.most + 1)
         except (OSError, ValueError) as error:
-            raise ConfigError("methods.cannot_read_experiment_name", path=path, one_line=one_line(error)) from error
+            raise ConfigError("methods.unreadable_experiment", path=path, fault=one_line(error)) from error
     elif path.is_file() and not folder:
-        raise ConfigError("methods.data_no_experiment_noisyir", path=path)
+        raise ConfigError("methods.data_not_experiment", path=path)
     else:
         what, known = (folder.removesuffix("s") or "experiment"), names(folder)
         if here := file_here(name_or_path):
-            raise ConfigError("methods.no_ships_noisyir_lies", what=what, name_or_path=name_or_path, here=here)
+            raise ConfigError("methods.file_not_shipped", what=what, name_or_path=name_or_path, here=here)
         hint = did_you_mean(name_or_path, known) or f"; there are {', '.join(known)}"
-        raise ConfigError("methods.no_give_yaml_file", what=what, name_or_path=name_or_path, hint=hint)
+        raise ConfigError("methods.unknown_name", what=what, name_or_path=name_or_path, hint=hint)
     settings = parse_yaml(text, name_or_path)
     if not isinstance(settings, dict):
-        raise ConfigError(
-            "methods.must_hold_settings_name", name_or_path=name_or_path, settings_type=type(settings).__name__
-        )
+        raise ConfigError("methods.not_settings", name_or_path=name_or_path, found=type(settings).__name__)
     return {"name": path.stem, **_placed(settings, path.parent)}
 
 
 def _placed(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Settings whose data is what lies beside the experiment's file under its name, where that is anything."""
+    """Settings with paths of data relative to the experiment's file, if they exist there."""
     data = as_group(settings.get("data")) or {}
     moved = {
         name: str(folder / data[name])
@@ -144,12 +141,12 @@ def _placed(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def file_here(name: str) -> str | None:
-    """The experiment's file that is called so but for its ending; None without one, and for a name that ships."""
+    """The file `name` with an experiment's ending, unless the name ships."""
     return next((name + end for end in ENDINGS if name not in names() and Path(name + end).is_file()), None)
 
 
 def name_of(name_or_path: str) -> str:
-    """The name of an experiment's runs: by its file, or the file of data that it was made for, or by its name."""
+    """The name of an experiment's runs, by its name, its file, or its file of data."""
     path = Path(name_or_path)
     if name_or_path in names() or not path.is_file():
         return name_or_path
@@ -159,13 +156,13 @@ def name_of(name_or_path: str) -> str:
 def _with(settings: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     kinds = [override.removeprefix("data.kind=") for override in overrides if override.startswith("data.kind=")]
     if kinds and (as_group(settings.get("data")) or {}).get("kind", kinds[-1]) != kinds[-1]:
-        settings["data"] = {}  # the sizes and columns of other data are none of these
+        settings["data"] = {}  # another kind has other settings
     for override in overrides:
         path, equals, value = override.partition("=")
         if not equals:
-            raise ConfigError("methods.write_override_key_value", override=override)
+            raise ConfigError("methods.override_without_value", override=override)
         if not all(path.split(".")):
-            raise ConfigError("methods.name_setting_before_such", override=override)
+            raise ConfigError("methods.override_without_name", override=override)
         _set(settings, path.split("."), parse_yaml(value, f"the value of {override!r:.80}"), override)
     return settings
 
@@ -181,24 +178,19 @@ def _set(settings: dict[str, Any], path: list[str], value: Any, override: str) -
     for name in path[:-1]:
         group = as_group(settings.setdefault(name, {}))
         if group is None:
-            raise ConfigError("methods.value_not_group_settings", override=override, name=name)
+            raise ConfigError("methods.override_of_value", override=override, name=name)
         settings[name] = settings = group
     settings[path[-1]] = value
 
 
-_MOST_NODES = 100_000  # of a file, aliases written out: a few lines can stand for billions
-_OTHER_BASES = re.compile(r"[-+]?(0[0-7_]+|0b[01_]+|0x[0-9a-fA-F_]+)")
-_SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
-_READ = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp"))
-
-
 def parse_yaml(text: str, source: str) -> Any:
-    """The value of a YAML document; ConfigError, with place and remedy, for what is none or is ambiguous.
+    """The value of a YAML document; aliases are copied, so that overrides change one place alone.
 
-    What an alias names is a copy, so that to change one of two places changes that one alone.
+    Raises:
+        ConfigError: If it is not YAML, too large, or ambiguous.
     """
     if len(text) > (most := SETTINGS.most):
-        raise ConfigError("methods.more_characters_file_settings", source=source, most=most, remedy=SETTINGS.remedy)
+        raise ConfigError("methods.yaml_too_long", source=source, most=most, remedy=SETTINGS.remedy)
     try:
         loader = yaml.SafeLoader(text)
         try:
@@ -211,21 +203,21 @@ def parse_yaml(text: str, source: str) -> Any:
             loader.dispose()
     except yaml.YAMLError as error:
         said = " ".join(str(error).replace('"<unicode string>", ', "").split())
-        raise ConfigError("methods.not_yaml_mend", source=source, said=said) from error
-    except ValueError as error:  # what a tag such as !!int calls a number and is none
-        raise ConfigError("methods.write_another_put_quotes", source=source, said_of=said_of(error)) from error
+        raise ConfigError("methods.bad_yaml", source=source, fault=said) from error
+    except ValueError as error:  # a tag such as !!int on another value
+        raise ConfigError("methods.yaml_bad_value", source=source, fault=said_of(error)) from error
     except RecursionError as error:
-        raise ConfigError("methods.nested_too_deeply_write", source=source) from error
+        raise ConfigError("methods.yaml_too_deep", source=source) from error
 
 
 def _refuse_bombs(node: yaml.Node, source: str) -> None:
-    """ConfigError where aliases stand for more than a file of settings can hold, or for themselves."""
+    """Refuse aliases that stand for too many values, or for themselves."""
     sizes: dict[int, int] = {}
     open_: set[int] = set()
 
     def size(inner: yaml.Node) -> int:
         if id(inner) in open_:
-            raise ConfigError("methods.alias_contains_itself_write", place=_place(inner, source))
+            raise ConfigError("methods.yaml_alias_in_itself", place=_place(inner, source))
         if id(inner) not in sizes:
             open_.add(id(inner))
             sizes[id(inner)] = 1 + sum(map(size, _children(inner)))
@@ -233,7 +225,7 @@ def _refuse_bombs(node: yaml.Node, source: str) -> None:
         return sizes[id(inner)]
 
     if (nodes := size(node)) > _MOST_NODES:
-        raise ConfigError("methods.aliases_mean_values_more", source=source, nodes=nodes, most_nodes=_MOST_NODES)
+        raise ConfigError("methods.yaml_too_many_values", source=source, values=nodes, most=_MOST_NODES)
 
 
 def _children(node: yaml.Node) -> list[yaml.Node]:
@@ -243,7 +235,7 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
 
 
 def _written_out(node: yaml.Node, source: str) -> yaml.Node:
-    """The same document without aliases.  ConfigError for a key that stands twice, and for odd numbers."""
+    """The document without aliases; repeated keys and ambiguous numbers are refused."""
     if isinstance(node, yaml.ScalarNode):
         _refuse_odd_value(node, source)
         return yaml.ScalarNode(node.tag, node.value, node.start_mark, node.end_mark, node.style)
@@ -254,27 +246,23 @@ def _written_out(node: yaml.Node, source: str) -> yaml.Node:
     for key, _ in node.value:
         if (earlier := seen.setdefault(str(key.value), key)) is not key:
             line = earlier.start_mark.line + 1
-            raise ConfigError("methods.stands_line_already_keep", place=_place(key, source), value=key.value, line=line)
+            raise ConfigError("methods.yaml_repeated_key", place=_place(key, source), key=key.value, line=line)
     pairs = [(_written_out(key, source), _written_out(value, source)) for key, value in node.value]
     return yaml.MappingNode(node.tag, pairs, node.start_mark, node.end_mark)
 
 
 def _refuse_odd_value(node: yaml.ScalarNode, source: str) -> None:
-    """ConfigError for a number that YAML takes for another, and for a number or date that is none."""
-    if node.tag not in _READ or node.style is not None:
+    """Refuse numbers that YAML reads as others, and invalid numbers and dates."""
+    if node.tag not in _CHECKED_TAGS or node.style is not None:
         return
     try:
         meant = yaml.safe_load(node.value)
     except ValueError as error:
-        raise ConfigError(
-            "methods.write_another_put_quotes_2", place=_place(node, source), said_of=said_of(error)
-        ) from error
+        raise ConfigError("methods.yaml_bad_value", source=_place(node, source), fault=said_of(error)) from error
     if _OTHER_BASES.fullmatch(node.value):
-        raise ConfigError("methods.yaml_write_text", place=_place(node, source), value=node.value, meant=meant)
+        raise ConfigError("methods.yaml_ambiguous_number", place=_place(node, source), value=node.value, meant=meant)
     if _SEXAGESIMAL.fullmatch(node.value):
-        raise ConfigError(
-            "methods.yaml_reads_minutes_seconds", place=_place(node, source), value=node.value, meant=meant
-        )
+        raise ConfigError("methods.yaml_ambiguous_time", place=_place(node, source), value=node.value, meant=meant)
 
 
 def _place(node: yaml.Node, source: str) -> str:
@@ -282,11 +270,11 @@ def _place(node: yaml.Node, source: str) -> str:
 
 
 def overrides_of(settings: Mapping[str, Any] | None) -> list[str]:
-    """`KEY=VALUE` of each setting, which is what experiments take.  ConfigError for a value that no file could hold."""
+    """The settings as `KEY=VALUE` overrides; ConfigError refuses values that no file could hold."""
     found = []
     for name, value in (settings or {}).items():
         try:
             found.append(f"{name}={json.dumps(value)}")
         except (TypeError, ValueError) as error:
-            raise ConfigError("methods.settings_must_number_text", name=name, error=error) from error
+            raise ConfigError("methods.unwritable_setting", name=name, error=error) from error
     return found

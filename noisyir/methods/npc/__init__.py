@@ -1,7 +1,7 @@
-"""Noisy pair correction (Zhang et al., Findings of EMNLP 2023): its methods and its stage; the equation is in losses.
+"""Noisy pair correction (Zhang et al., Findings of EMNLP 2023).
 
-The paper's ablations (its Tables 3 and 5) are settings: `npc.consistency=0`, `npc.detect=never`, `npc.detect=once`,
-`npc.hard_negatives=1`.  Nothing that other methods use lives here.
+The paper's ablations (Tables 3 and 5) are settings: `npc.consistency=0`, `npc.detect=never`, `npc.detect=once`,
+`npc.hard_negatives=1`.
 """
 
 import logging
@@ -37,9 +37,15 @@ if TYPE_CHECKING:
     from noisyir.methods.npc.objective import Detected
     from noisyir.methods.plans.context import Context
 
+PLAIN = (
+    "Noisy pair correction found no evidence of wrong pairs in time, and training stayed plain. npc.warmup_epochs "
+    "makes it begin without evidence."
+)
+log = logging.getLogger("noisyir")
+
 
 class Npc(Method):
-    """As in the paper: it flags the pairs by its own loss before each epoch."""
+    """The paper's method: pairs are flagged by the model's own loss before each epoch."""
 
     kind: Literal["npc"] = "npc"
 
@@ -49,7 +55,7 @@ class Npc(Method):
 
 
 class NpcFlags(Method):
-    """With the verdicts of the experiment's detectors instead of its own."""
+    """Correction by the flags of the experiment's detectors."""
 
     kind: Literal["npc_flags"] = "npc_flags"
 
@@ -60,7 +66,7 @@ class NpcFlags(Method):
 
 
 class NpcRelabel(Method):
-    """Relabelled pairs count as clean, those still flagged keep the consistency loss alone."""
+    """Correction after relabelling: relabelled pairs count as clean, flagged ones keep the consistency loss alone."""
 
     kind: Literal["npc_relabel"] = "npc_relabel"
 
@@ -71,14 +77,6 @@ class NpcRelabel(Method):
         return context.train(TRAIN_NPC, params, "npc_relabel", pairs=pairs, flags=flags)
 
 
-PLAIN = (
-    "Noisy pair correction found no evidence of wrong pairs in time, and training stayed plain. npc.warmup_epochs "
-    "makes it begin without evidence."
-)
-
-log = logging.getLogger("noisyir")
-
-
 @in_processes
 def train_npc(job: Job[TrainNpcParams]) -> None:
     """Train, and write the model, its curves, and the scores and flags of each detection."""
@@ -87,15 +85,13 @@ def train_npc(job: Job[TrainNpcParams]) -> None:
 
     settings = job.params.npc
     if (settings.detect == "given") != job.has("flags"):
-        raise ConfigError("methods.npc_detect_given_needs")
+        raise ConfigError("methods.npc_flags_mismatch")
     if settings.warmup_epochs is not None and settings.warmup_epochs >= job.params.epochs:
-        raise ConfigError(
-            "methods.npc_warmup_epochs_leaves", warmup_epochs=settings.warmup_epochs, epochs=job.params.epochs
-        )
+        raise ConfigError("methods.npc_warmup_too_long", warmup_epochs=settings.warmup_epochs, epochs=job.params.epochs)
     if settings.hard_negatives and not job.params.hard_negatives:
-        raise ConfigError("methods.npc_hard_negatives_draws", hard_negatives=settings.hard_negatives)
+        raise ConfigError("methods.npc_without_negatives", hard_negatives=settings.hard_negatives)
     if settings.final == "teacher" and job.params.patience is not None:
-        raise ConfigError("methods.npc_final_teacher_train")
+        raise ConfigError("methods.npc_teacher_or_patience")
     encoder, pairs = start_model(job), training_pairs(job)
     is_clean, p_clean = (
         pairs[name].to_numpy(zero_copy_only=False) if job.has("flags") else None for name in ("is_clean", "p_clean")
@@ -116,7 +112,7 @@ def train_npc(job: Job[TrainNpcParams]) -> None:
 
 
 def _detection(ids: pa.Table, found: "Detected") -> pa.Table:
-    """The columns of both tables; those that only other detectors fill are null."""
+    """The columns of both tables; columns of other detectors are null."""
     columns = {name: pa.nulls(ids.num_rows) for name in (*NULL_SCORES, "best_other", "replacement")}
     columns |= {name: pa.array(getattr(found, name)) for name in ("score", "p_clean", "is_clean")}
     columns["random_scores"] = listed(found.null_score[:, None])
@@ -125,7 +121,7 @@ def _detection(ids: pa.Table, found: "Detected") -> pa.Table:
 
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
-    """The last detection, from its flags."""
+    """The last detection's share of flagged pairs."""
     if not meta.notes.get("corrected", True):
         yield PLAIN
         return

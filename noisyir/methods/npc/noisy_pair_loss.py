@@ -1,4 +1,4 @@
-"""NPC and CCR as a loss for sentence-transformers' own Trainer: the very objectives that noisyir trains by."""
+"""noisyir's NPC and CCR objectives as a loss for sentence-transformers' Trainer."""
 
 import logging
 import math
@@ -31,31 +31,38 @@ Features = Sequence[dict[str, Any]]
 log = logging.getLogger("noisyir")
 
 _WEIGHT = "weight"
-_PADDING = (
-    "\N{REPLACEMENT CHARACTER}"  # a text where a pair has fewer negatives than others: no pair's column counts it
-)
-_LABEL = "label"  # the Trainer hands this column on as numbers, and does not read it as text
+_PADDING = "\N{REPLACEMENT CHARACTER}"  # fills up the negatives of a pair; it never counts
+_LABEL = "label"  # the Trainer passes this column on as numbers, not as text
 
 
 class NoisyPairLoss(nn.Module):
-    """A loss for pairs of which some are wrong: NPC, CCR or both, in sentence-transformers' Trainer.
+    """A loss for noisy pairs: NPC, CCR or both, in sentence-transformers' Trainer.
 
-    model: the SentenceTransformer to train.  pairs: a `datasets.Dataset` of columns: query, its passage, and perhaps
-    hard negatives.  A passage may be a list: each of it makes a pair with the query, and the others are neither for nor
-    against that pair.  Negatives may be lists of any length.  A column `weight` multiplies the loss of a row's pairs;
-    pairs of weight 0 are left out.  Train on `loss.pairs`, which has a row for each pair and its number, and give the
-    Trainer `loss.callback`, which splits the teacher off, flags the pairs before each epoch, and lets it follow:
+    Train on `loss.pairs`, which has a row and a number for each pair, and give the Trainer `loss.callback`, which
+    copies the teacher, flags the pairs before each epoch, and lets the teacher follow:
 
         loss = noisyir.losses.NoisyPairLoss(model, pairs)
         SentenceTransformerTrainer(
             model=model, args=args, train_dataset=loss.pairs, loss=loss, callbacks=[loss.callback]
         ).train()
 
-    correct: noisy pair correction (Zhang et al., Findings of EMNLP 2023); False: every pair is believed.
-    beta: weight of the contrastive confidence regulariser (Wang et al., AAAI 2024); 0: none.
-    scale, similarity: of the scores, as of MultipleNegativesRankingLoss.
-    settings: any of `npc`, `npc_detect` and `train.ccr` by name, such as {"npc.doubt": 0}.  One process, one device.
-    ConfigError for settings that do not exist or do not fit; DataError for what are no pairs of texts.
+    It trains in one process on one device.
+
+    Args:
+        model: The SentenceTransformer to train.
+        pairs: A `datasets.Dataset` of columns: query, its passage, and perhaps hard negatives.  A passage may be a
+            list: each makes a pair with the query, and the others do not count in that pair's loss.  Negatives may be
+            lists.  A column `weight` multiplies the loss of a row's pairs; pairs of weight 0 are left out.
+        correct: Whether to use noisy pair correction (Zhang et al., Findings of EMNLP 2023).
+        beta: Weight of the contrastive confidence regulariser (Wang et al., AAAI 2024).
+        scale: Factor of the scores, as in MultipleNegativesRankingLoss.
+        similarity: Similarity of the vectors.
+        settings: Any of `npc`, `npc_detect` and `train.ccr` by name, such as {"npc.doubt": 0}.
+        seed: Seed of the null pairs.
+
+    Raises:
+        ConfigError: If settings do not exist or do not fit.
+        DataError: If `pairs` are no pairs of texts.
 
     >>> from datasets import Dataset
     >>> from sentence_transformers import SentenceTransformer
@@ -92,7 +99,7 @@ class NoisyPairLoss(nn.Module):
         queries, self._training, self._passages = _numbered(list(texts.values()))
         self._is_padding = np.array([[text == _PADDING for text in column] for column in list(texts.values())[1:]]).T
         encoder = _SentenceEncoder(model, {"query": queries[0], "passage": queries[1]}, similarity)
-        self._encoder, self._epoch, self._losses = [encoder], 0, list[float]()  # in a list: it is no part of this loss
+        self._encoder, self._epoch, self._losses = [encoder], 0, list[float]()  # in a list, to be no submodule
         self._seed = seed
         counts = None if (weights == 1).all() else torch.from_numpy(weights)
         self.objective: Objective = (
@@ -103,7 +110,7 @@ class NoisyPairLoss(nn.Module):
         self.callback = _Callback(self)
 
     def forward(self, sentence_features: Iterable[dict[str, Any]], labels: Tensor | None) -> Float[Tensor, ""]:
-        """The mean of the pair losses of a batch, in nats; labels: the numbers of its pairs, as `pairs` has them."""
+        """The mean pair loss of a batch in nats; `labels` are the pairs' numbers in `pairs`."""
         features = list(sentence_features)
         encoder = self._encoder[0]
         vectors = [encoder.scored(self.model(one)["sentence_embedding"]) for one in features]
@@ -122,23 +129,23 @@ class NoisyPairLoss(nn.Module):
 
     @property
     def detections(self) -> list[Detected]:
-        """Findings on every pair before each epoch so far: scores, the chance to be clean, and the flags."""
+        """The detections before each epoch so far."""
         return self.objective.history if isinstance(self.objective, NoisyPairCorrection) else []
 
     @property
     def is_clean(self) -> Bool[np.ndarray, " pair"]:
-        """Of every pair whether the last detection believes it; all, as long as there was none."""
+        """Whether each pair is clean by the last detection; all before the first one."""
         return self.detections[-1].is_clean if self.detections else np.ones(len(self.pairs), bool)
 
     def _plain(self, scores: Float[Tensor, "query passage"]) -> Float[Tensor, ""]:
-        """The contrastive loss of pairs that are not among those trained on: of an evaluation."""
+        """The contrastive loss of an evaluation's pairs, which have no numbers."""
         if self.model.training:
-            raise DataError("methods.batch_no_numbers_pairs")
+            raise DataError("methods.loss_batch_without_numbers")
         own = torch.arange(len(scores), device=scores.device)
         return pair_nll(scores, own, torch.zeros_like(scores, dtype=torch.bool)).mean()
 
     def _batch(self, rows: Rows) -> Batch:
-        """The pairs numbered `rows`; columns are all their passages, then each column of negatives."""
+        """The pairs numbered `rows`; their columns are all passages, then each column of negatives."""
         pairs, columns = self._training, self._passages[rows].T.ravel()
         own = np.arange(len(rows))
         ignored = known_columns(pairs.known, pairs.text[pairs.query[rows]], columns)
@@ -174,21 +181,25 @@ class NoisyPairLoss(nn.Module):
 
 
 class _Callback(TrainerCallback):
-    """Tells a loss of the Trainer's epochs and steps."""
+    """Tells the loss about the Trainer's epochs and steps."""
 
     def __init__(self, loss: NoisyPairLoss) -> None:
         self.loss = loss
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """ConfigError where the Trainer does what this loss cannot."""
+        """Start the loss.
+
+        Raises:
+            ConfigError: If the Trainer uses several devices or resumes from a checkpoint.
+        """
         if args.world_size > 1 or args.n_gpu > 1:
-            raise ConfigError("methods.noisypairloss_trains_process_device")
+            raise ConfigError("methods.loss_one_device")
         if state.global_step:
-            raise ConfigError("methods.noisypairloss_cannot_resume_checkpoint")
+            raise ConfigError("methods.loss_cannot_resume")
         self.loss.start_training(math.ceil(state.num_train_epochs), args.per_device_train_batch_size)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Detect, and keep what was found beside the Trainer's own log."""
+        """Detect, and add the findings to the Trainer's log."""
         points = self.loss.start_epoch(round(state.epoch or 0))
         if points:
             state.log_history.append({"epoch": state.epoch, "step": state.global_step, **points})
@@ -198,7 +209,7 @@ class _Callback(TrainerCallback):
         self.loss.after_step()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Keep the teacher where that was asked for, and say where there never was one."""
+        """Finish the objective, and warn if correction never began."""
         objective = self.loss.objective
         objective.finish()
         if isinstance(objective, NoisyPairCorrection) and objective.average is None:
@@ -209,7 +220,7 @@ class _Callback(TrainerCallback):
 
 
 class _SentenceEncoder(BiEncoder):
-    """A SentenceTransformer as a bi-encoder.  What passes for a token is the number of a text: the model tokenises."""
+    """A SentenceTransformer as a bi-encoder; tokens are numbers of texts, because the model tokenises itself."""
 
     def __init__(self, model: SentenceTransformer, texts: Mapping[Side, tuple[str, ...]], similarity: str) -> None:
         nn.Module.__init__(self)
@@ -222,7 +233,7 @@ class _SentenceEncoder(BiEncoder):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights lie."""
+        """The device of the weights."""
         return self.model.device
 
     @property
@@ -242,7 +253,7 @@ class _SentenceEncoder(BiEncoder):
 
 
 class _CorrectionInTrainer(NoisyPairCorrection):
-    """The teacher reads a batch as the Trainer tokenised it.  features: of the batch at hand, a group for a column."""
+    """Correction with the Trainer's tokens; `features` are the current batch's, one group per column."""
 
     features: Features = ()
 
@@ -256,41 +267,50 @@ class _CorrectionInTrainer(NoisyPairCorrection):
 
 
 def _params(settings: Mapping[str, Any] | None, scale: float, beta: float) -> TrainNpcParams:
-    """The settings of training that count here.  ConfigError for others, as of an experiment."""
+    """Settings of training.
+
+    Raises:
+        ConfigError: If a setting is of another group, or as an experiment's.
+    """
     given = dict(settings or {})
-    if strangers := [name for name in given if name.split(".")[0] not in ("npc", "npc_detect") and "ccr" not in name]:
-        raise ConfigError("methods.noisypairloss_no_setting_npc", strangers=strangers[0])
+    if others := [name for name in given if name.split(".")[0] not in ("npc", "npc_detect") and "ccr" not in name]:
+        raise ConfigError("methods.loss_unknown_setting", setting=others[0])
     given = {"train.scale": scale, "train.ccr.beta": beta, **given}
     return from_settings({"name": "loss"}, overrides_of(given), "NoisyPairLoss").correction()
 
 
 def _columns_of(pairs: Any) -> tuple[dict[str, list[Any]], list[float]]:
-    """The columns of texts, or of lists of them, and the weight of each row.  DataError for other columns."""
+    """The columns of texts, or of lists of texts, and the weight of each row.
+
+    Raises:
+        DataError: If columns are missing or hold other values.
+    """
     names = getattr(pairs, "column_names", None)
     if not isinstance(names, list) or not hasattr(pairs, "from_dict"):
-        raise DataError("methods.noisypairloss_takes_datasets_dataset", pairs_type=type(pairs).__name__)
+        raise DataError("methods.loss_not_dataset", found=type(pairs).__name__)
     texts = [name for name in names if name != _WEIGHT]
     if _LABEL in names or len(texts) < 2:
-        raise DataError("methods.noisypairloss_takes_columns_texts", label=_LABEL, names=", ".join(names))
+        raise DataError("methods.loss_bad_columns", label=_LABEL, names=", ".join(names))
     columns = {name: list(pairs[name]) for name in texts}
     for place, (name, column) in enumerate(columns.items()):
         for value in column:
             if bad := [
                 one for one in (value if place and isinstance(value, list) else [value]) if type(one) is not str
             ]:
-                raise DataError("methods.noisypairloss_column_holds_no", name=name, bad=bad[0])
+                raise DataError("methods.loss_not_text", name=name, found=bad[0])
     weights = list(pairs[_WEIGHT]) if _WEIGHT in names else [1.0] * len(pairs)
     if wrong := [one for one in weights if not isinstance(one, int | float) or not 0 <= one < math.inf]:
-        raise DataError("methods.noisypairloss_column_holds_give", weight=_WEIGHT, wrong=wrong[0])
+        raise DataError("methods.loss_bad_weight", weight=_WEIGHT, found=wrong[0])
     return columns, weights
 
 
 def _pairs_of(
     columns: Mapping[str, list[Any]], weights: Sequence[float]
 ) -> tuple[dict[str, list[str]], Float[np.ndarray, " pair"]]:
-    """Columns of texts with a row for each pair of weight, and those weights; lists of negatives as columns.
+    """Columns with one text per pair of positive weight, and the weights; lists of negatives become columns.
 
-    DataError where no pair is left.
+    Raises:
+        DataError: If no pair is left.
     """
     names = list(columns)
     listed = {name: [_listed(value) for value in columns[name]] for name in names[1:]}
@@ -301,22 +321,22 @@ def _pairs_of(
         if weight > 0
     ]
     if not places:
-        raise DataError("methods.noisypairloss_no_row_passage", weight=_WEIGHT)
+        raise DataError("methods.loss_no_pairs", weight=_WEIGHT)
     made = {names[0]: [columns[names[0]][row] for row, _ in places], names[1]: [text for _, text in places]}
     for name in names[2:]:
         for place in range(most := max(map(len, listed[name]), default=0)):
-            called = name if most == 1 else f"{name}_{place + 1}"
-            made[called] = [[*listed[name][row], *[_PADDING] * most][place] for row, _ in places]
+            column = name if most == 1 else f"{name}_{place + 1}"
+            made[column] = [[*listed[name][row], *[_PADDING] * most][place] for row, _ in places]
     return made, np.array([weights[row] for row, _ in places], np.float32)
 
 
 def _listed(value: Any) -> list[str]:
-    """A text, or several of them, as a list."""
+    """One text or several as a list."""
     return value if isinstance(value, list) else [value]
 
 
 def _numbered(columns: list[list[str]]) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], TrainingPairs, Rows]:
-    """The distinct queries and passages, the pairs by number, and (pair, column) the numbers of their passages."""
+    """The distinct queries and passages, the pairs by number, and each pair's passages by column."""
     queries, query = _distinct(columns[0])
     passages, numbers = _distinct([text for column in columns[1:] for text in column])
     by_column = numbers.reshape(len(columns) - 1, -1).T
@@ -335,7 +355,7 @@ def _numbered(columns: list[list[str]]) -> tuple[tuple[tuple[str, ...], tuple[st
 
 
 def _distinct(texts: list[str]) -> tuple[tuple[str, ...], Rows]:
-    """Each text once, and which of them every given one is."""
+    """The distinct texts, and the number of each given text."""
     encoded = pa.array(texts, pa.string()).dictionary_encode()
     return tuple(encoded.dictionary.to_pylist()), np.asarray(encoded.indices, np.int64)
 

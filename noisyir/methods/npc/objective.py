@@ -1,11 +1,11 @@
 """Noisy pair correction (Zhang et al., Findings of EMNLP 2023, Algorithm 1) as an objective of the training loop.
 
-Epochs on all pairs alike until there is evidence of wrong ones; then a teacher is split off, and before each epoch
-the pairs are scored, the scores fitted by a mixture, and the pairs flagged.  Flagged pairs keep the consistency loss
-and, by `npc.doubt`, a part of the contrastive one, so that a right pair can win its flag back.
+Training is plain until there is evidence of wrong pairs; then a teacher is copied, and before each epoch the pairs are
+scored, a mixture is fitted to the scores, and pairs are flagged.  Flagged pairs keep the consistency loss and, by
+`npc.doubt`, a part of the contrastive one, so that a right pair can recover.
 
-The warm-up ends by evidence, not after one epoch of whatever size: a model that has taken a dozen steps judges pairs by
-what it was before, and what it then leaves out it never learns.
+The warm-up ends by evidence, not after one epoch: after a dozen steps a model still judges pairs as it did untrained,
+and never learns the pairs that it then leaves out.
 """
 
 import math
@@ -33,7 +33,10 @@ from noisyir.training.losses.npc import npc_loss
 from noisyir.training.optimisers import put_rows
 from noisyir.training.validation import embed_all
 
-_ROWS_AT_ONCE = 512  # of a table, so that what is computed of them stays in the processor's cache
+Array = np.ndarray
+QUICK = 0.1  # relative fall of the loss, from one third of an epoch to the next, above which it still falls quickly
+POWER = 0.8  # share of null pairs that a detector must flag for its flags to be believed
+_ROWS_AT_ONCE = 512  # rows of a table, few enough for the processor's cache
 
 
 class MovingAverage:
@@ -43,19 +46,19 @@ class MovingAverage:
         self.student, self.decay, self.teacher = student, decay, teacher_of(student)
 
     def follow(self) -> None:
-        """Called after a step of the student."""
+        """Move towards the student after its step."""
         follow(self.teacher, self.student, self.decay)
 
     def reader_of(self, batch: Batch) -> BiEncoder:
-        """The teacher, as far as this batch needs it."""
+        """The teacher, up to date for this batch."""
         return self.teacher
 
     def whole(self) -> BiEncoder:
-        """The teacher with all its weights as they are now."""
+        """The teacher, all its weights up to date."""
         return self.teacher
 
     def state(self) -> Tensors:
-        """The tensors that a checkpoint must hold."""
+        """The tensors of a checkpoint."""
         return {"teacher": dict(self.teacher.named_parameters())}
 
     def load(self, tensors: Tensors) -> None:
@@ -64,10 +67,10 @@ class MovingAverage:
 
 
 class RowAverage(MovingAverage):
-    """The same of static towers: a row moves when it is read, by all the steps since it last did.
+    """Moves a static tower's row when it is read, by all the steps since the last time.
 
-    At a step the student moves the rows of the batch's tokens and no others (`RowAdamW`), which the teacher has just
-    read.  While a row of the student rests, k steps of Eq. 6 come to teacher := student + decay^k (teacher - student).
+    A step of the student moves only the rows of the batch's tokens (`RowAdamW`), which the teacher has just read.
+    While a row of the student rests, k steps of Eq. 6 are teacher := student + decay^k (teacher - student).
     """
 
     def __init__(self, student: BiEncoder, decay: float) -> None:
@@ -80,19 +83,19 @@ class RowAverage(MovingAverage):
             behind += 1
 
     def reader_of(self, batch: Batch) -> BiEncoder:
-        """The teacher, up to date in the rows of the batch's tokens.  Called before the student's step."""
+        """The teacher, up to date in the rows of the batch's tokens; call it before the student's step."""
         for name, read in self._read_by(batch).items():
             self._catch_up(name, torch.from_numpy(np.flatnonzero(read)))
         return self.teacher
 
     def whole(self) -> BiEncoder:
-        """The teacher, all its rows up to date."""
+        """The teacher, all its weights up to date."""
         for name, behind in self._behind.items():
             self._catch_up(name, torch.arange(len(behind)))
         return self.teacher
 
     def _read_by(self, batch: Batch) -> Mapping[str, Bool[np.ndarray, " row"]]:
-        """Of each table, whether a token of the batch is in a row."""
+        """Masks of the rows that the batch's tokens read, by table."""
         read = {}
         for name, weight in self.teacher.named_parameters():
             read[name] = np.zeros(len(weight), bool)
@@ -113,7 +116,7 @@ class RowAverage(MovingAverage):
             put_rows(slow, some, slow.index_select(0, some).sub_(target).mul_(share).add_(target))
 
     def state(self) -> Tensors:
-        """Also the steps by which each row is behind."""
+        """The teacher, and the steps by which each row is behind."""
         return {**super().state(), "teacher_behind": self._behind}
 
     def load(self, tensors: Tensors) -> None:
@@ -123,14 +126,14 @@ class RowAverage(MovingAverage):
 
 
 def average_of(student: BiEncoder, decay: float) -> MovingAverage:
-    """By rows of a static model, else of all weights."""
+    """The average by rows for static models, else of all weights."""
     static = any(isinstance(part, StaticTower) for part in student.modules())
     return (RowAverage if static else MovingAverage)(student, decay)
 
 
 @dataclass(frozen=True)
 class Detected:
-    """One detection during training: what was found of every pair after `epoch` epochs."""
+    """One detection on all pairs, after `epoch` epochs."""
 
     epoch: int
     score: Float[np.ndarray, " pair"]
@@ -145,10 +148,8 @@ _FOUND = [field.name for field in fields(Detected) if field.name != "epoch"]
 class NoisyPairCorrection(Objective):
     """trust * L_cont + L_cons after the warm-up, with a teacher in single precision; trust is 1 for a clean pair.
 
-    weights: multiply L_cont throughout, where the data weighs its pairs.
-    given: the flags to use where `npc.detect` is `given`; chance: of each of these pairs to be clean.
-    average: the teacher; None as long as training is plain, which it stays where the evidence of wrong pairs never
-    comes.
+    `weights` multiply L_cont throughout; `given` and `chance` are the flags, and the probabilities of being clean, if
+    `npc.detect` is `given`.  `average` is the teacher, None while training is plain.
     """
 
     def __init__(
@@ -171,11 +172,11 @@ class NoisyPairCorrection(Objective):
 
     @property
     def teacher(self) -> BiEncoder | None:
-        """The teacher with all its weights as they are now."""
+        """The teacher, all its weights up to date."""
         return self.average.whole() if self.average else None
 
     def start_epoch(self, epoch: int) -> dict[str, float]:
-        """Split off the teacher when the warm-up is over; from then on flag the pairs."""
+        """Copy the teacher when the warm-up is over; from then on flag the pairs."""
         npc, first = self.params.npc, self.average is None
         if first and not self._is_warm(epoch):
             return {}
@@ -193,7 +194,7 @@ class NoisyPairCorrection(Objective):
         return points
 
     def correct(self) -> Self:
-        """Split off the teacher: from now on losses are corrected."""
+        """Copy the teacher: from now on losses are corrected."""
         self.average, self._losses = average_of(self.encoder, self.params.npc.teacher_decay), []
         return self
 
@@ -201,16 +202,16 @@ class NoisyPairCorrection(Objective):
         npc = self.params.npc
         if npc.warmup_epochs is not None:
             return epoch >= npc.warmup_epochs
-        if npc.detect in ("given", "never"):  # what is flagged does not depend on this model
+        if npc.detect in ("given", "never"):  # flags do not depend on this model
             return len(self._losses) >= npc.warmup_steps
         return epoch > 0 and is_over(np.array(self._losses), len(self._losses) // epoch, npc.warmup_steps)
 
     def _detect(self, epoch: int) -> Detected:
         params, rng = self.params, self.rng("detect", epoch)
-        how = InBatch(params.batch_size, params.npc.shuffles, params.scale, pair_nll, params.npc.hard_negatives)
+        in_batch = InBatch(params.batch_size, params.npc.shuffles, params.scale, pair_nll, params.npc.hard_negatives)
         random = passages_of_others(self.pairs.passage, rng)
         everyone = np.arange(len(self.pairs))
-        score, null_score = score_in_batch(self.encoder, self.pairs, everyone, how, rng, (random,))
+        score, null_score = score_in_batch(self.encoder, self.pairs, everyone, in_batch, rng, (random,))
         found = detect(Scores(score, {"random": null_score[:, None]}), params.detection)
         assert found.p_clean is not None, "the assumption gives chances"
         self.history.append(Detected(epoch, score, null_score, found.p_clean, found.is_clean))
@@ -218,25 +219,25 @@ class NoisyPairCorrection(Objective):
         return self.history[-1]
 
     def _take_back(self) -> None:
-        """Call all pairs clean, in the last detection as well."""
+        """Call all pairs clean, also in the last detection."""
         found, everyone = self.history[-1], np.ones(len(self.pairs), bool)
         p_clean = np.maximum(found.p_clean, np.float32(self.params.detection.threshold))
         self.history[-1] = replace(found, p_clean=p_clean, is_clean=everyone)
         self._believe(everyone, p_clean)
 
     def _believe(self, is_clean: Bool[np.ndarray, " pair"], chance: Float[np.ndarray, " pair"]) -> None:
-        """Flag the pairs that are not clean; copies, for a checkpoint holds no tensor twice."""
+        """Flag the pairs that are not clean; with copies, because a checkpoint holds no tensor twice."""
         doubt = self.params.npc.doubt
         trust = np.where(is_clean, 1.0, chance if doubt == "p_clean" else doubt)
         self._is_clean, self._trust = torch.from_numpy(is_clean.copy()), torch.from_numpy(trust.astype(np.float32))
 
     def observe(self, loss: float) -> None:
-        """Remember the warm-up's losses where its end is a matter of evidence."""
+        """Keep the warm-up's losses if its end depends on them."""
         if self.average is None and self.params.npc.warmup_epochs is None:
             self._losses.append(loss)
 
     def loss(self, batch: Batch, scores: Float[Tensor, "query passage"]) -> Float[Tensor, ""]:
-        """The mean of the pair losses: plain during the warm-up, corrected afterwards."""
+        """The mean pair loss: plain during the warm-up, corrected afterwards."""
         if self.average is None:
             return self.plain.loss(batch, scores)
         positive, ignored = on_device(batch, scores.device)
@@ -256,7 +257,7 @@ class NoisyPairCorrection(Objective):
         teacher = self.average.reader_of(batch)
         if self.params.chunk_size is None and world().alone:
             queries, passages = teacher.embed_both(batch.queries, batch.passages)
-        else:  # memory is short, or others do a part
+        else:  # memory is short, or other processes do a part
             queries = embed_all(teacher, batch.queries, "query")
             passages = embed_all(teacher, batch.passages, "passage")
         return self.params.scale * queries @ passages.T
@@ -267,14 +268,14 @@ class NoisyPairCorrection(Objective):
             self.average.follow()
 
     def finish(self) -> None:
-        """Keep the teacher's weights where they were asked for."""
+        """Take over the teacher's weights if `npc.final` says so."""
         if self.params.npc.final == "teacher" and self.average is not None:
             load_weights(self.encoder, dict(self.average.whole().named_parameters()))
 
     # Resuming -----------------------------------------------------------------------------------------------
 
     def state(self) -> Tensors:
-        """The warm-up's losses; then the teacher and the present flags; and the detections so far."""
+        """The warm-up's losses, or the teacher and the current flags; and the detections so far."""
         detected = {
             f"{found.epoch}.{name}": torch.from_numpy(getattr(found, name)) for found in self.history for name in _FOUND
         }
@@ -299,20 +300,12 @@ class NoisyPairCorrection(Objective):
             self.average.load(tensors)
 
 
-Array = np.ndarray
-
-QUICK = 0.1  # relative fall of the loss, from one third of an epoch to the next, above which it still falls quickly
-POWER = 0.8  # of made-up pairs, the share that a detector must flag for its flags to be believed
-
-
 def loss_fall(losses: Float[Array, " step"], an_epoch: int, least_steps: int) -> float:
-    """How much the loss falls from the middle third of an epoch to its last, relative to the former.
+    """The relative fall of the loss from the middle third of an epoch to its last; 0 if an epoch has no thirds.
 
     fall = 1 - mean(l_t : t in the last thirds) / mean(l_t : t in the middle thirds), over as many of the last epochs
-    as have `least_steps` steps.  Every pair comes once an epoch, so that these losses are of pairs from which the model
-    has not learnt since the epoch before: within an epoch memory does not lower them, as it does from one to the next.
-
-    losses: of all steps so far, in nats; whole epochs of `an_epoch` steps.  0 where an epoch is too short for thirds.
+    as have `least_steps` steps.  Every pair comes once per epoch, so memory does not lower losses within an epoch, as
+    it does from one epoch to the next.  `losses` are in nats, in whole epochs of `an_epoch` steps.
     """
     third, epochs = an_epoch // 3, min(math.ceil(least_steps / an_epoch), len(losses) // an_epoch)
     if not third or not epochs:
@@ -323,15 +316,15 @@ def loss_fall(losses: Float[Array, " step"], an_epoch: int, least_steps: int) ->
 
 
 def detector_power(
-    score: Float[Array, " pair"], is_clean: Bool[Array, " pair"], made_up: Float[Array, " null"]
+    score: Float[Array, " pair"], is_clean: Bool[Array, " pair"], null_score: Float[Array, " null"]
 ) -> float:
-    """The share of made-up pairs that would be flagged as the observed ones are: those above every clean pair's score.
+    """The share of null pairs that would be flagged: they score above every clean pair.
 
-    0 where nothing is flagged, or everything: then the detector tells nothing apart.
+    0 if nothing or everything is flagged.
     """
     if is_clean.all() or not is_clean.any():
         return 0.0
-    return float((made_up > score[is_clean].max()).mean())
+    return float((null_score > score[is_clean].max()).mean())
 
 
 def is_over(losses: Float[Array, " step"], an_epoch: int, least_steps: int) -> bool:

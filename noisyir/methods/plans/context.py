@@ -1,4 +1,4 @@
-"""The context of a denoising method: a plan to add its steps to, the data, the pairs, and the start model."""
+"""What a method adds its steps to: the plan, the data, the noisy pairs and the start model."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,16 +26,19 @@ if TYPE_CHECKING:
 
 @dataclass
 class Context:
-    """One experiment's noisy pairs under one seed.  Steps that two methods share are one step of the plan.
+    """One experiment's noisy pairs under one seed; it grows with the plan.
 
-    It grows with the plan: it remembers who judged and what was mined.
-
-    data: what ingest wrote, with the collection as the noise leaves it; noisy: what corrupt wrote; start: the
-    untrained model;
-    label: stands in the names of the steps, where a plan has several contexts.
-    judged: the outputs of those who flagged pairs so far; mines: what was mined so far: both for scoring them.
-    trial: training queries held out to try methods on; training_seed: of training, where it is not the plan's.
-    tried: what a method tried before it chose; lists: those that a teacher scored.
+    Attributes:
+        data: Ingest's outputs, with the collection after noise was put in.
+        noisy: Outputs of `corrupt`.
+        start: The untrained model.
+        label: Part of the steps' names, if a plan has several contexts.
+        judged: Outputs of each detector and method that flagged pairs.
+        mines: Each mining so far.
+        trial: Training queries held out to try methods on.
+        training_seed: The seed of training; the plan's if None.
+        tried: The trials that a method chose by.
+        lists: A teacher's scored lists.
     """
 
     plan: Plan
@@ -51,16 +54,12 @@ class Context:
     tried: Output | None = None
     lists: Output | None = None
 
-    def name(self, what: str) -> str:
+    def name(self, part: str) -> str:
         """A step's label."""
-        return f"{self.label}:{what}" if self.label else what
+        return f"{self.label}:{part}" if self.label else part
 
     def train(self, stage: Stage, params: Params, label: str, **inputs: Output | None) -> Outputs:
-        """Train by a stage that reads what DPR's does; `inputs` are the pairs, and perhaps flags.
-
-        Training starts from the untrained model, with the negatives that it mined, unless `inputs` say otherwise, and
-        weighs the pairs as the data does, where it does.
-        """
+        """Train by a stage with DPR's inputs: the untrained model and its negatives, unless `inputs` override them."""
         given = {name: self.data[name] for name in ("queries", "corpus", "qrels")} | {"model": self.start}
         weights = self._given_weights()
         if weights is not None:
@@ -83,9 +82,9 @@ class Context:
         pairs: Output | None = None,
         trained: TrainedJudge | None = None,
     ) -> Output | None:
-        """Hard negatives mined with a model; None where the experiment asks for none.
+        """Hard negatives mined with a model; None if the experiment wants none.
 
-        exp, pairs: the context's unless others are given; trained: a judge beside those of `mine.judges`.
+        `exp` and `pairs` replace the context's own; `trained` is a judge in addition to `mine.judges`.
         """
         exp, pairs = exp or self.exp, pairs or self.noisy["noisy_pairs"]
         if exp.mine.per_query == 0:
@@ -95,20 +94,19 @@ class Context:
         return found.negatives
 
     def teacher_scores(self) -> Output:
-        """The scored lists that the experiment's teacher gives the training queries."""
+        """The training queries' lists, scored by the experiment's teacher."""
         pairs = {"pairs": self.noisy["noisy_pairs"]} | ({} if self.trial is None else {"trial": self.trial})
         self.lists = taught(self.plan, self.exp, self.data, self.start, pairs, self.label)
         return self.lists
 
     def scores(self, name: str, detector: Detector, pairs: Output | None = None) -> Outputs:
-        """The noisy pairs, unless others are given, scored by one detector, starting from the untrained model."""
+        """One detector's scores of the pairs, the noisy ones if none are given."""
         index = None
         detector = detector.resolved(self.exp.model)
         if detector.lexical:
-            engine = Bm25IndexParams(engine="bm25s")
-            index = self.plan.add(BM25_INDEX, engine, self.name("for_pairs"), corpus=self.data["corpus"])[
-                "lexical_index"
-            ]
+            params = Bm25IndexParams(engine="bm25s")
+            lexical = self.plan.add(BM25_INDEX, params, self.name("for_pairs"), corpus=self.data["corpus"])
+            index = lexical["lexical_index"]
         return self.plan.add(
             SCORE_PAIRS,
             detector,
@@ -128,22 +126,26 @@ class Context:
         return flags
 
     def refuse_weights(self, method: str) -> None:
-        """ConfigError where the data gives its pairs weights, for methods that cannot count them."""
-        if self._weighs:
-            raise ConfigError("methods.reads_no_weights_data", method=method)
+        """Refuse data with weights, for a method that cannot read them.
+
+        Raises:
+            ConfigError: If the data gives its pairs weights.
+        """
+        if self._has_weights:
+            raise ConfigError("methods.weights_not_read", method=method)
 
     @cached_property
-    def _weighs(self) -> bool:
+    def _has_weights(self) -> bool:
         return isinstance(self.exp.data, Pairs) and located(self.exp.data).has_weights
 
     def _given_weights(self) -> Output | None:
-        """The weights that the data itself gives the noisy pairs; None where it gives none."""
-        if not self._weighs:
+        """The data's own weights of the noisy pairs, if any."""
+        if not self._has_weights:
             return None
         return self.plan.add(GIVEN, self.exp.data, self.label, pairs=self.noisy["noisy_pairs"])["given_weights"]
 
     def given_negatives(self) -> Outputs | None:
-        """The negatives that the data itself gives, as candidates, and the ensemble's verdicts; None without any."""
+        """The data's own negatives as candidates, with the ensemble's verdicts, if any."""
         split, data = self.exp.audited, self.exp.data
         if not (data.has_negatives if split == "train" else data.calls_wrong(split)):
             return None
@@ -154,20 +156,16 @@ class Context:
         return self.plan.add(JUDGE_NEGATIVES, Params(), self.label, pairs=pairs, given_negatives=given, scores=scores)
 
     def competitors(self) -> Output | None:
-        """Replacements by the first of the experiment's detectors that searches; None where none searches."""
-        for name, detector in self.exp.detectors.items():
-            if detector.searches:
-                return self.scores(name, detector)["competitors"]
-        return None
+        """Replacement documents found by the first detector that searches."""
+        found = (item for item in self.exp.detectors.items() if item[1].searches)
+        return next((self.scores(*item)["competitors"] for item in found), None)
 
     def features(self) -> Output | None:
-        """Features by the first of the experiment's detectors that tells more of pairs than a score."""
-        for name, detector in self.exp.detectors.items():
-            if detector.describes:
-                return self.scores(name, detector)["pair_features"]
-        return None
+        """Features of pairs from the first detector that writes them."""
+        found = (item for item in self.exp.detectors.items() if item[1].describes)
+        return next((self.scores(*item)["pair_features"] for item in found), None)
 
     def repaired(self) -> Outputs:
-        """The noisy pairs with the surest wrong ones relabelled, and flags for what is left."""
+        """The noisy pairs with the surest wrong ones relabelled, and flags for the rest."""
         flags = self.flags()["noise_flags"]
         return self.plan.add(REPAIR, self.exp.repair, self.label, pairs=self.noisy["noisy_pairs"], flags=flags)

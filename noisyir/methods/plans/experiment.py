@@ -38,13 +38,13 @@ from noisyir.retrieval.settings import (
 )
 from noisyir.training.settings import DistillParams, RoundParams, TrainAr2Params, TrainDistillParams, TrainDprParams
 
-# Settings with which a step is left out, by the group that null does so for.
+# The settings that `GROUP: null` means.
 _OFF = {"chunk": {"words": None}, "hide": {"rate": 0.0}, "noise": {"rate": 0.0}, "mine": {"per_query": 0}}
-_LONGEST_NAME = 150  # bytes: file systems take 255, and more is added to it
+_LONGEST_NAME = 150  # bytes: file systems take 255, and times are added
 
 
 def _file_name(name: str) -> str:
-    """ValueError for what cannot be a part of a file's name."""
+    """Refuse with ValueError a name that cannot be part of a file's."""
     if not name.strip(". ") or any(sign in "/\\" or not sign.isprintable() for sign in name):
         raise ValueError(f"name: {name!r} cannot be a part of a file's name: write letters, digits and dashes")
     if len(name.encode()) > _LONGEST_NAME:
@@ -53,7 +53,7 @@ def _file_name(name: str) -> str:
 
 
 class Experiment(Params):
-    """One YAML file: only what differs from the defaults."""
+    """Every setting of a pipeline; its YAML file holds those that differ from the defaults."""
 
     name: Annotated[str, AfterValidator(_file_name)] = Field(description="names the run in reports and in MLflow")
     description: str = Field("", description="one line on the experiment's purpose")
@@ -114,11 +114,15 @@ class Experiment(Params):
     )
 
     def judge(self, kind: str) -> Judge:
-        """The judge of this kind, with the experiment's settings.  ConfigError where there is none."""
+        """The judge of this kind, with the experiment's settings.
+
+        Raises:
+            ConfigError: If there is no such kind.
+        """
         return self.judges.get(kind) or Judge.parse(kind)
 
     def correction(self, **npc: object) -> TrainNpcParams:
-        """The settings of training by noisy pair correction, with some of `npc` changed."""
+        """Settings of training with noisy pair correction; `npc` overrides."""
         return TrainNpcParams(**dict(self.train), npc=self.npc.model_copy(update=npc), detection=self.npc_detect)
 
     def distilling(self, contrastive: float) -> TrainDistillParams:
@@ -136,24 +140,24 @@ class Experiment(Params):
         return TrainDistillParams(**{**dict(self.train), "hard_negatives": self.lists.size - 1}, distill=changed)
 
     def adversarial(self, **changes: Any) -> TrainAr2Params:
-        """The settings of a round of AR2, with some changed.  ValueError for misspelt ones."""
+        """Settings of a round of AR2; `changes` override, and ValueError refuses misspelt ones."""
         shared = {name: getattr(self.ar2, name) for name in RoundParams.model_fields}
         scale = self.train.scale if self.ar2.scale is None else self.ar2.scale
         return TrainAr2Params(**{**shared, "scale": scale, **changes})
 
     def adversarial_further(self) -> TrainAr2Params:
-        """The settings of a round beyond the finished models."""
+        """Settings of a round of `ar2_continued`."""
         return self.adversarial(**{**self.ar2.continued.train, "rounds": self.ar2.continued.rounds})
 
     def mining_in(self, number: int) -> Self:
-        """The experiment as it mines in a round of AR2, by all that changes up to it."""
+        """The experiment with `ar2.mine` applied up to this round."""
         changes: dict[str, Any] = {}
         for earlier in sorted(self.ar2.mine):
             changes = merged(changes, self.ar2.mine[earlier]) if earlier <= number else changes
         return self.mining(changes)
 
     def mining(self, changes: dict[str, Any]) -> Self:
-        """The experiment with some of `mine` changed, as its own settings were given.  ValueError for misspelt ones."""
+        """The experiment with some of `mine` changed; ValueError refuses misspelt ones."""
         mine = MineParams(**merged(self.mine.model_dump(exclude_unset=True), changes))
         return self.model_copy(update={"mine": mine})
 
@@ -164,7 +168,7 @@ class Experiment(Params):
 
     @property
     def audited(self) -> AuditedSplit:
-        """The split with the pairs that an audit judges."""
+        """The split that an audit judges."""
         return self.audit.split if self.audit else "train"
 
     @property
@@ -174,7 +178,7 @@ class Experiment(Params):
     @model_validator(mode="before")
     @classmethod
     def _settings_of_the_task(cls, values: Any) -> Any:
-        """The task's settings may stand in a group of its name; another task's group, as in old records, goes."""
+        """Read the task's settings from a group of its name, and drop another task's group, as old records have it."""
         if not isinstance(values, dict) or (task := as_group(values.get("task", RetrieverTask().kind))) is None:
             return values
         groups = {name: values[name] for name in Task.variants() if isinstance(values.get(name), dict)}
@@ -193,7 +197,7 @@ class Experiment(Params):
     @model_validator(mode="before")
     @classmethod
     def _null_switches_off(cls, values: Any) -> Any:
-        """`hide: null` and the like leave out the step, as `audit: null` does."""
+        """Let `hide: null` and the like leave out the step."""
         off = {name: value for name, value in _OFF.items() if isinstance(values, dict) and values.get(name, 0) is None}
         return {**values, **off} if off else values
 
@@ -251,7 +255,7 @@ class Experiment(Params):
 
 
 def recorded_experiment(settings: Mapping[str, Any]) -> Experiment | None:
-    """The experiment of a run's record; None where an older version recorded settings that there are no more."""
+    """The experiment of a run's record; None if an older version recorded settings that are gone."""
     try:
         return Experiment.model_validate(settings)
     except ValidationError:

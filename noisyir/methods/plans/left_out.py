@@ -1,4 +1,4 @@
-"""Settings that an experiment leaves out and that depend on its model and its data: chosen by rule, and said."""
+"""Rules for settings that an experiment leaves out and that depend on its model and its data."""
 
 from typing import Any, NamedTuple
 
@@ -7,18 +7,18 @@ from noisyir.data.settings import HeldOutParams
 from noisyir.engine.remote.fetched import located
 from noisyir.methods.plans.experiment import Experiment
 
-MANY = COUNTED  # pairs, from which on the first rule for the static backbone holds
-
+MANY = COUNTED  # pairs from which on the first rule for the static backbone holds
 TRIED_FROM, LEAST_RATE = 5_000, 0.05
+_PATIENCE = 2  # epochs without a better dev MRR@10, if dev queries are drawn
 
 
 def trials_pay(backbone: str, pairs: int, most_wrong: float | None = None) -> tuple[bool, str]:
     """Whether the eighteen trainings of `auto` can matter, and why, in words.
 
-    pairs: to train on; most_wrong: the upper end of the share of wrong pairs, where people have judged some.
-    Each trial is judged on every training query once, by the difference of nDCG@10 to plain training.  Of 5,000
-    queries its standard error is about .004, for it varies by .28 from query to query, so that a gain of .01, the least
-    that `noisyir promote` counts, is told in four of five cases at an error of 5 %; of fewer it is mostly chance.
+    A trial is judged by its difference in nDCG@10 to plain training on every training query.  With 5,000 queries the
+    standard error is about .004, because the difference varies by .28 from query to query: a gain of .01, the least
+    that `noisyir promote` counts, is then detected in four of five cases at a level of 5 %.  `most_wrong` is the upper
+    end of the share of wrong pairs, if people have judged some.
     """
     if backbone != "static":
         return False, "auto trains eighteen times, which is long for a transformer"
@@ -30,7 +30,7 @@ def trials_pay(backbone: str, pairs: int, most_wrong: float | None = None) -> tu
 
 
 class Rule(NamedTuple):
-    """Settings of training with at least so many pairs; a rate of None is the one that papers train encoders with."""
+    """Settings of training with at least this many pairs; a rate of None is the default of encoders."""
 
     pairs: int
     epochs: int
@@ -38,36 +38,35 @@ class Rule(NamedTuple):
     learning_rate: float | None
 
 
-# Chosen by dev MRR@10 on SQuAD: of 12,000 pairs after 10 epochs .558 in batches of 128, .555 of 256, .550 of 512; of
-# 1,500 the best of 20 epochs was the second (.715 in batches of 128; .705 of 32), which patience finds.
+# Chosen by dev MRR@10 on SQuAD.  12,000 pairs, 10 epochs: .558 in batches of 128, .555 of 256, .550 of 512; 1,500
+# pairs: the second of 20 epochs was the best (.715 in batches of 128; .705 of 32), which patience finds.
 RULES = {"static": (Rule(MANY, 6, 512, 3e-3), Rule(0, 10, 128, 3e-3)), "transformer": (Rule(0, 3, 64, None),)}
-_PATIENCE = 2  # epochs without a better dev MRR@10, where dev queries are drawn
 
 
 def filled_in(exp: Experiment) -> Experiment:
-    """The experiment with what it leaves out chosen, and noted in `chosen`; what is set stays, whatever it is.
+    """The experiment with settings that it leaves out chosen, and noted in `chosen`.
 
-    Data that was fetched counts as if it lay here.  Data that is nowhere is taken to be large, and to have no splits.
+    Data that is not on this machine is taken to be large and to have no splits.
     """
     if exp.task.trained:
         return exp
     found = located(exp.data).summary()
     held = _held_out(exp, found)
-    said: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     changes: dict[str, Any] = {}
     if held is not None:
         changes["data"] = exp.data.model_copy(update={"hold_out": held})
         shares = " and ".join(f"{share:.0%} for {split}" for split, share in held.shares.items())
-        said["data.hold_out"] = f"the data has no {' and no '.join(held.shares)} queries: {shares} are drawn from it"
+        chosen["data.hold_out"] = f"the data has no {' and no '.join(held.shares)} queries: {shares} are drawn from it"
     training, why = _training(exp, found.pairs, draws_dev=bool(held and held.dev))
     if training:
         changes["train"] = exp.train.model_copy(update=training)
-        said |= {f"train.{name}": f"{value:g}: {why}" for name, value in training.items()}
-    return exp.model_copy(update={**changes, "chosen": {**exp.chosen, **said}}) if changes else exp
+        chosen |= {f"train.{name}": f"{value:g}: {why}" for name, value in training.items()}
+    return exp.model_copy(update={**changes, "chosen": {**exp.chosen, **chosen}}) if changes else exp
 
 
 def _held_out(exp: Experiment, found: Summary) -> HeldOutParams | None:
-    """Shares to hold out; None where the experiment says, or the data has its splits."""
+    """Shares to hold out; None if the experiment sets them or the data has its splits."""
     if "hold_out" in exp.data.model_fields_set:
         return None
     held = HeldOutParams(**{split: 0.0 for split in ("test", "dev") if split in found.splits})
@@ -75,7 +74,7 @@ def _held_out(exp: Experiment, found: Summary) -> HeldOutParams | None:
 
 
 def _training(exp: Experiment, pairs: int, *, draws_dev: bool) -> tuple[dict[str, Any], str]:
-    """The settings of `train` that are left out, and what they are chosen by."""
+    """Values for the settings of `train` that are left out, and the reason."""
     rule = next(rule for rule in RULES[exp.model.backbone] if pairs >= rule.pairs)
     values: dict[str, Any] = {} if rule.learning_rate is None else {"learning_rate": rule.learning_rate}
     values |= {"epochs": rule.epochs, "batch_size": rule.batch_size, **({"patience": _PATIENCE} if draws_dev else {})}

@@ -1,4 +1,4 @@
-"""Bases of what an experiment adds to a plan: ways to train a retriever, and steps of other packages on the data."""
+"""Bases of an experiment's methods, and of other packages' steps on its data."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
@@ -11,14 +11,14 @@ from noisyir.engine.stage import Outputs
 
 
 class Method(Variant):
-    """A way to train a retriever.  Tables tell apart what it trains by its kind."""
+    """A way to train a retriever."""
 
     home: ClassVar[str] = "noisyir.methods"
     group: ClassVar[str | None] = "noisyir.methods"
-    sees_truth: ClassVar[bool] = False  # of noise that was put in: nobody can use what it trains
+    sees_truth: ClassVar[bool] = False  # it knows which noise was put in: no one can use its model
 
     def train(self, context: Any) -> Outputs:
-        """Plan the training on a `Context`; the outputs of the last step: `model`, `curves`, perhaps `ranker`."""
+        """Plan the training on a `Context`; returns at least `model` and `curves`, perhaps `ranker`."""
         raise NotImplementedError
 
 
@@ -29,9 +29,9 @@ class Preparation(Variant):
     group: ClassVar[str | None] = "noisyir.preparations"
 
     def add_to(self, plan: Plan, data: Outputs) -> Outputs:
-        """Add its stage to the plan; returns the tables that stand in the place of `data`'s from now on."""
+        """Add its stage to the plan; returns the tables that replace `data`'s."""
         raise NotImplementedError
 
 
 Preparations = Annotated[Mapping[str, Preparation], BeforeValidator(by_kind)]
-"""Preparations by kind, in the order in which they are made; null in place of settings switches one off."""
+"""Preparations by kind, in order; null in place of settings switches one off."""

@@ -1,4 +1,4 @@
-"""Documents of the training queries, found with one model: ranked, judged, drawn as negatives, or scored as lists."""
+"""Documents found for the training queries: ranked, judged, drawn as negatives, or scored as lists."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MiningOutputs:
-    """Outputs of one mining: all candidates, each judge's verdicts on them, and those drawn.
-
-    sieve_curves: how training the sieve went, where it was among the judges.
-    """
+    """Outputs of one mining: candidates, each judge's verdicts on them, and the negatives drawn."""
 
     candidates: Output
     verdicts: Mapping[str, Output]
@@ -40,13 +37,13 @@ class MiningOutputs:
 
 @dataclass(frozen=True)
 class TrainedJudge:
-    """A ranker that the plan trained to judge, and what it said before, by label."""
+    """A ranker that the plan trained to judge, and its earlier verdicts by label."""
 
     ranker: Output
     judged: Mapping[str, Output] = field(default_factory=dict)
 
     def verdicts(self, plan: Plan, exp: "Experiment", data: Outputs, found: Output, label: str) -> Output:
-        """A judge's verdicts on these candidates."""
+        """Its verdicts on candidates."""
         given = {"ranker": self.ranker, "judged": self.judged or None, **_texts(data)}
         return plan.add(RANKER_JUDGE, exp.judge("ranker"), label, candidates=found, **given)["verdicts"]
 
@@ -60,30 +57,30 @@ def mine(
     label: str,
     trained: TrainedJudge | None = None,
 ) -> MiningOutputs:
-    """Rank the training queries as `mine.run` says, and draw; scores are the model's, whoever ranks.
+    """Rank the training queries as `mine.run` says, judge by `mine.judges` and `trained`, and draw.
 
-    Of BM25's ranking they are computed if drawing needs them.  `trained`, where given, is heard after `mine.judges`.
+    Scores are always the model's.
     """
     params, candidates = at_training_scale(exp), retrieved(plan, exp, exp.mine.candidates(), data, model, pairs, label)
-    said: dict[str, Outputs] = {
+    judged: dict[str, Outputs] = {
         judge: _judged(exp.judge(judge), plan, data, model, pairs, candidates, label) for judge in params.judges
     }
-    verdicts = {judge: outputs["verdicts"] for judge, outputs in said.items()}
+    verdicts = {judge: outputs["verdicts"] for judge, outputs in judged.items()}
     if trained is not None:
         params = params.model_copy(update={"judges": (*params.judges, "ranker")})
         verdicts["ranker"] = trained.verdicts(plan, exp, data, candidates, label)
     drawn = plan.add(MINE, params, label, pairs=pairs, candidates=candidates, verdicts=verdicts)
-    return MiningOutputs(candidates, verdicts, drawn["negatives"], said.get("sieve", {}).get("curves"))
+    return MiningOutputs(candidates, verdicts, drawn["negatives"], judged.get("sieve", {}).get("curves"))
 
 
 def at_training_scale(exp: "Experiment") -> MineParams:
-    """The settings of mining; a sampler that scales scores, and is told no scale, takes the training's for cosines.
+    """The settings of mining, with the training's scale for a sampler of cosines that has none set.
 
-    Cosines differ by 2 at most, so that at SimANS' and TriSampler's own scale all candidates weigh nearly alike.
+    Cosines differ by 2 at most, so at SimANS' and TriSampler's own scale all candidates weigh nearly alike.
     """
     sampler = exp.mine.sampler
-    is_told = "scale" not in type(sampler).model_fields or "scale" in sampler.model_fields_set
-    if is_told or exp.model.similarity != "cosine":
+    has_scale = "scale" not in type(sampler).model_fields or "scale" in sampler.model_fields_set
+    if has_scale or exp.model.similarity != "cosine":
         return exp.mine
     return exp.mine.model_copy(update={"sampler": sampler.model_copy(update={"scale": exp.train.scale})})
 
@@ -91,7 +88,7 @@ def at_training_scale(exp: "Experiment") -> MineParams:
 def retrieved(
     plan: Plan, exp: "Experiment", which: CandidatesParams, data: Outputs, model: Output, pairs: Output, label: str
 ) -> Output:
-    """The candidates of training queries in the ranking that `mine.run` names; of labelled ones with their scores."""
+    """The training queries' candidates in the ranking that `mine.run` names; labelled queries get scores."""
     params, own = exp.mine, f"{label}:train" if label else "train"
     training = exp.encode.model_copy(update={"splits": ("train",)})
     vectors: Outputs = {}
@@ -103,7 +100,7 @@ def retrieved(
         run = _model_free(plan, exp, data, label)
         if params.needs_scores:
             vectors = encoded(plan, training, data, model, own)
-    compared = vectors if which.queries == "labelled" else {}  # the others have no positive
+    compared = vectors if which.queries == "labelled" else {}  # others have no positive
     return plan.add(
         CANDIDATES,
         which,
@@ -120,10 +117,10 @@ def retrieved(
 
 
 def taught(plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: Outputs, label: str) -> Output:
-    """The scored list of each training query with a pair, by the experiment's teacher.
+    """Each training query's list, scored by the experiment's teacher.
 
-    pairs: the pairs, and perhaps a trial, whose queries get none.  Candidates are the hits of BM25 and of `model`, and
-    the given documents; dev queries have theirs, to measure by.
+    Candidates are the hits of BM25 and of `model`, and the given documents; dev queries get lists to measure by.
+    `pairs` may hold a trial, and its queries get no list.
     """
     held_out = exp.encode.splits if "dev" in exp.encode.splits else (*exp.encode.splits, "dev")
     vectors = {
@@ -169,7 +166,7 @@ def _pool(
     pairs: Outputs,
     label: str,
 ) -> Output:
-    """The documents that a teacher is to read."""
+    """The documents that a teacher reads."""
     depth = {"top_k": exp.pool.depth}
     by_words = exp.bm25.model_copy(update={"splits": ("train", "dev"), **depth})
     runs = {"bm25": plan.add(BM25, by_words, _named(label, "taught"), queries=data["queries"], **lexical)["bm25_run"]}
@@ -179,26 +176,27 @@ def _pool(
     return plan.add(POOL_CANDIDATES, exp.pool, label, run=runs, queries=data["queries"], **pairs)["candidate_pool"]
 
 
-def _named(label: str, what: str) -> str:
-    return f"{label}:{what}" if label else what
+def _named(label: str, part: str) -> str:
+    return f"{label}:{part}" if label else part
 
 
 def _judged(
     judge: Judge, plan: Plan, data: Outputs, model: Output, pairs: Output, found: Output, label: str
 ) -> Outputs:
-    """Plan a judge's verdicts on the candidates; its stage gets its inputs, the model being the one that mines.
+    """A judge's verdicts on the candidates; its model is the one that mines.
 
-    ConfigError for one that reads what only a method makes.
+    Raises:
+        ConfigError: If it reads an input that only a method makes.
     """
     stage, offered = stage_of(judge), {"model": model, "pairs": pairs, "candidates": found, "qrels": data["qrels"]}
     offered |= {name: data[name] for name in ("queries", "corpus")}
     if missing := [name for name, read in stage.reads.items() if not read.optional and name not in offered]:
-        raise ConfigError("methods.mine_judges_reads_needs", judge=judge.kind, missing=missing[0])
+        raise ConfigError("methods.judge_lacks_input", judge=judge.kind, missing=missing[0])
     return plan.add(stage, judge, label, **{name: offered[name] for name in stage.reads if name in offered})
 
 
 def _model_free(plan: Plan, exp: "Experiment", data: Outputs, label: str) -> Output:
-    """The training queries' run by BM25, or at random over the whole corpus."""
+    """The training queries' run by BM25, or at random."""
     if exp.mine.run == "random":
         return plan.add(RANDOM_RUN, RandomRunParams(top_k=exp.mine.rank_to), label, **_texts(data))["random_run"]
     lexical = plan.add(BM25_INDEX, exp.bm25_index, label, corpus=data["corpus"])

@@ -1,4 +1,4 @@
-"""The plan of an experiment, and of a suite, by the functions that its task names; no step is added here."""
+"""The plan of an experiment or a suite, by the function that its task names."""
 
 from pkgutil import resolve_name
 
@@ -14,6 +14,6 @@ def pipeline_of(exp: Experiment) -> Plan:
 
 
 def bench_of(suite: Suite) -> Plan:
-    """The plan of a suite of retrievers, or of what else its experiment trains."""
+    """The plan of a suite."""
     plan: Plan = resolve_name(suite.experiment.task.bench)(suite)
     return plan

@@ -1,4 +1,4 @@
-"""Settings that a whole pipeline shares: groups of an experiment that are no single stage's."""
+"""Groups of an experiment that belong to no single stage."""
 
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ class RankerParams(Params):
 
 
 class ContinuedParams(Params):
-    """Further rounds from the finished models, with optimisers and schedules begun anew (method `ar2_continued`)."""
+    """Further rounds from the finished models, with new optimisers and schedules (method `ar2_continued`)."""
 
     rounds: PositiveInt = Field(1, description="further rounds; their schedules span these")
     mine: dict[str, Any] = Field({}, description="what of `mine` differs in them")
@@ -29,7 +29,7 @@ class ContinuedParams(Params):
 
 
 class Ar2Params(RoundParams):
-    """AR2 from its beginning to its end: where it starts, its rounds, and what they mine."""
+    """AR2: its start, its rounds, and what they mine."""
 
     start_from: Literal["warm_up", "weights"] = Field(
         "warm_up", description="train both models first; or take model.weights and ranker.init.weights as they are"
@@ -41,19 +41,19 @@ class Ar2Params(RoundParams):
 
 
 class AugmentParams(PseudoLabelParams):
-    """RocketQA's data augmentation: training queries paired with what retriever and cross-encoder find for them."""
+    """RocketQA's data augmentation: training queries paired with documents that retriever and ranker find."""
 
     queries: Literal["unlabelled", "all"] = Field(
         "unlabelled", description="those without a pair (data.unlabelled keeps them), or those with one, too"
     )
 
     def pairing(self) -> PseudoLabelParams:
-        """The part that decides which candidates are paired."""
+        """The settings of the stage that pairs candidates."""
         return PseudoLabelParams(min_positive=self.min_positive, per_query=self.per_query)
 
 
 class RocketqaParams(Params):
-    """RocketQA (Qu et al., NAACL 2021): denoised hard negatives, and perhaps augmentation."""
+    """RocketQA (Qu et al., NAACL 2021)."""
 
     hard_negatives: PositiveInt = Field(1, description="mined negatives a query in each batch, after the first step")
     epochs: PositiveInt | None = Field(None, description="of each training after the first; null: train.epochs")
@@ -64,7 +64,7 @@ class RocketqaParams(Params):
 
 
 class RefreshParams(Params):
-    """ANCE: rounds of mining with the model as it is, each followed by training on what it mined."""
+    """ANCE: rounds of mining with the current model, each followed by training."""
 
     rounds: PositiveInt = Field(1, description="how often negatives are mined again")
     epochs: PositiveInt = Field(1, description="passes over the training pairs after each mining")

@@ -1,4 +1,4 @@
-"""A suite: one experiment, on one or several sets, under several kinds and rates of noise, methods and seeds."""
+"""A suite: one experiment on one or several sets, under kinds and rates of noise, methods and seeds."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
@@ -16,7 +16,7 @@ from noisyir.methods.plans.method import Method
 
 
 class BenchSet(Params):
-    """A set of a suite that has several: its data, and how far it may differ from the suite's experiment."""
+    """A data set of a suite, and the settings in which it differs from the suite's experiment."""
 
     about: str = Field("", description="its content, and who made its pairs wrong, in one line")
     source: str = Field("", description="the command that makes it or fetches it")
@@ -26,7 +26,7 @@ class BenchSet(Params):
 
 
 class Condition(NamedTuple):
-    """A set (none has the name "") under one kind and rate of noise, and what of the experiment that sets."""
+    """A set (the only one is called "") under one kind and rate of noise, and the settings of that noise."""
 
     set: str
     kind: str
@@ -35,11 +35,11 @@ class Condition(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As the table calls it."""
+        """Its name in the table."""
         return f"{self.set} {self.kind}" if self.set else self.kind
 
     def folder(self, seed: int) -> str:
-        """The folder, within another, of what belongs to it under one seed."""
+        """The relative folder of its files under one seed."""
         return "/".join(part for part in (self.set, f"{self.kind}-{self.rate:g}", f"seed{seed}") if part)
 
 
@@ -74,7 +74,7 @@ class Suite(Params):
         """A name means a method of the experiment's task."""
         if not isinstance(methods, list | tuple):
             return methods
-        if "experiment" not in info.data:  # which has a fault of its own
+        if "experiment" not in info.data:  # it has a fault of its own
             return ()
         family = info.data["experiment"].task.methods_of
         try:
@@ -124,10 +124,7 @@ class Suite(Params):
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """Each kind of noise, then each kind of hiding, of every set.
-
-        Of labels that are wrong by themselves: those, as they are.
-        """
+        """Each kind of noise, then each kind of hiding, of every set."""
         return tuple(found for name in self.sets or [""] for found in self._conditions_of(name))
 
     def _conditions_of(self, name: str) -> Iterator[Condition]:
@@ -143,7 +140,7 @@ class Suite(Params):
             yield Condition(name, hide.kind, hide.rate, {"hide": hide})
 
     def variant(self, name: str, of: str = "") -> Experiment:
-        """The experiment with what this variant changes, on one of the sets."""
+        """The experiment of this variant on one of the sets."""
         changes, place = dict(self.variants[name]), f"variants.{name}"
         if of:
             changes, place = merged(self.sets[of].experiment, changes), f"sets.{of}.experiment"
@@ -153,11 +150,11 @@ class Suite(Params):
             raise ValueError(faults(error, Experiment, place)[0]) from error
 
     def arm(self, method: str, variant: str) -> str:
-        """A method's name with a variant, in the table: by whichever there is more than one of."""
+        """The table's name for a method with a variant."""
         return method if not variant else variant if len(self.methods) <= 1 else f"{method}+{variant}"
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """All that the table compares."""
+        """The rows that the table compares."""
         names = [method.kind for method in self.methods] or [""]
         return tuple(self.arm(name, variant) for variant in self.variants for name in names)

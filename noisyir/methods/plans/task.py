@@ -1,4 +1,4 @@
-"""Families of trained things: what an experiment trains, with its settings, and the functions that plan it."""
+"""Tasks: the kinds of model that an experiment can train, and the functions that plan them."""
 
 from typing import ClassVar, Literal
 
@@ -7,10 +7,12 @@ from noisyir.methods.plans.method import Method
 
 
 class Task(Variant):
-    """A kind of model that an experiment trains, and its settings, which people may write in a group of its name.
+    """A kind of model that an experiment trains; its settings may stand in a group of its name.
 
-    pipeline, bench: the functions that plan an experiment and a suite, as `module:function`; methods_of: the family of
-    a suite's methods; reads_passages: whether documents may be cut into passages beforehand.
+    Attributes:
+        pipeline, bench: Functions that plan an experiment and a suite, as `module:function`.
+        methods_of: Family of a suite's methods.
+        reads_passages: Whether documents may be cut into passages.
     """
 
     home: ClassVar[str] = __name__
@@ -23,17 +25,17 @@ class Task(Variant):
 
     @property
     def trained(self) -> tuple[str, ...]:
-        """The methods that it trains side by side; none: those of the experiment."""
+        """Its own methods; none: the experiment's."""
         return ()
 
     @property
     def own_labels(self) -> str | None:
-        """The name of labels that are wrong by themselves, so that a suite puts in no noise; None: there are none."""
+        """The name of labels that are wrong by themselves, so that a suite puts in no noise."""
         return None
 
     @property
     def label_story(self) -> str | None:
-        """A sentence on such labels for a model's card."""
+        """A sentence on these labels for a model's card."""
         return None
 
 
@@ -42,5 +44,5 @@ class RetrieverTask(Task):
 
     kind: Literal["retriever"] = "retriever"
     pipeline: ClassVar[str] = "noisyir.methods.plans.retrievers:train_retriever"
-    bench: ClassVar[str] = "noisyir.methods.plans.retrievers:noise_bench"
+    bench: ClassVar[str] = "noisyir.methods.plans.bench:noise_bench"
     methods_of: ClassVar[type[Variant]] = Method

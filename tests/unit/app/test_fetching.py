@@ -20,9 +20,9 @@ from noisyir.engine.remote.fetched import here, located
 from noisyir.engine.store import Store
 from noisyir.front import cli
 from noisyir.methods import experiments
+from noisyir.methods.plans.audit import audit_pairs
 from noisyir.methods.plans.left_out import filled_in
 from noisyir.methods.plans.planning import pipeline_of
-from noisyir.methods.plans.retrievers import audit_pairs
 from noisyir.models.settings import InitModelParams
 from tests.refusals import refuses
 

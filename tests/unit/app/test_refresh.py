@@ -25,8 +25,8 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.front.cli import main
 from noisyir.methods import experiments
+from noisyir.methods.plans.data import data_of
 from noisyir.methods.plans.experiment import Experiment
-from noisyir.methods.plans.retrievers import data_of
 from noisyir.methods.plans.settings import RefreshCorpusParams
 from noisyir.models.stages.init_model import INIT_MODEL
 from noisyir.registry.tracker import Tracker

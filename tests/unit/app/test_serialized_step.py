@@ -12,8 +12,8 @@ from noisyir.engine.plan import Plan
 from noisyir.engine.provenance import without_inputs
 from noisyir.engine.stage import Inputs, Output, Step
 from noisyir.methods import experiments
+from noisyir.methods.plans.audit import audit_pairs
 from noisyir.methods.plans.planning import bench_of, pipeline_of
-from noisyir.methods.plans.retrievers import audit_pairs
 from noisyir.training.launch import SerializedStep
 from tests.refusals import refuses
 

@@ -16,7 +16,7 @@ from noisyir.detection.stages.score_pairs import SCORE_PAIRS
 from noisyir.engine import file_memory
 from noisyir.evaluation.detection import detection_quality
 from noisyir.methods import experiments
-from noisyir.methods.plans.retrievers import audit_pairs
+from noisyir.methods.plans.audit import audit_pairs
 from noisyir.models.cross_encoder import TextPairs, load_cross_encoder
 from noisyir.models.layout import write_json
 from noisyir.models.ranker import load_ranker

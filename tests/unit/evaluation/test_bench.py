@@ -31,9 +31,9 @@ def test_the_form_of_a_label_is_fixed():
     "label", ["npc", "uniform:0.5:npc", "uniform:half:npc:1", "uniform:0.5:npc:first", "a:1:b:2:c"]
 )
 def test_other_labels_are_refused(label):
-    with refuses(ConfigError, "evaluation.labels_no_cell_bench"):
+    with refuses(ConfigError, "evaluation.bad_cell_label"):
         Cell.parse(label)
-    with refuses(ConfigError, "evaluation.names_bench_may_not"):
+    with refuses(ConfigError, "evaluation.colon_in_name"):
         Cell("uniform", 0.5, "npc:late", 1)
 
 
@@ -66,7 +66,7 @@ def test_cells_come_by_mechanism_and_rising_rate():
 
 def test_a_half_run_bench_is_refused_with_the_missing_cells():
     labels = ["uniform:0.2:dpr:0", "uniform:0.2:dpr:1", "uniform:0.2:npc:1", "uniform:0.5:dpr:0"]
-    with refuses(DataError, "evaluation.noise_table_benchs_cells", n_missing=2, n_cells=6):
+    with refuses(DataError, "evaluation.missing_cells", missing=2, cells=6):
         by_cell(dict.fromkeys(labels))
 
 
@@ -76,7 +76,7 @@ def test_other_rates_may_have_other_seeds():
 
 
 def test_one_cell_under_two_labels_is_refused():
-    with refuses(DataError, "evaluation.noise_table_labels_mean", n_labelled=2, n_cells=1):
+    with refuses(DataError, "evaluation.repeated_cells", labels=2, cells=1):
         by_cell(dict.fromkeys(["uniform:0.5:dpr:0", "uniform:0.50:dpr:0"]))
 
 
@@ -88,7 +88,7 @@ def test_cells_scored_on_different_queries_are_refused():
 
 def test_a_measure_that_one_cell_lacks_is_refused():
     cells = {"uniform:0.5:dpr:0": metrics([0.5]), "uniform:0.5:npc:0": metrics([0.5], ("RR@10", "AP"))}
-    with refuses(DataError, "evaluation.scored_queries_not_same", where="AP", where_2="dev"):
+    with refuses(DataError, "evaluation.different_queries", measure="AP", split="dev"):
         read_blocks(by_cell(cells))
 
 
@@ -165,9 +165,9 @@ def test_every_pair_is_tested_once():
 
 
 def test_an_unknown_baseline_or_reference_is_named():
-    with refuses(ConfigError, "evaluation.table_no_method", setting="baseline", name="drp"):
+    with refuses(ConfigError, "evaluation.unknown_method", setting="baseline", name="drp"):
         compared(["dpr", "npc"], "drp", None)
-    with refuses(ConfigError, "evaluation.table_no_method", setting="reference", name="oracle"):
+    with refuses(ConfigError, "evaluation.unknown_method", setting="reference", name="oracle"):
         compared(["dpr", "npc"], "dpr", "oracle")
 
 

@@ -84,7 +84,7 @@ def test_values_summary_and_page_are_written(run_stage_on):
 
 def test_there_may_be_no_detection_and_no_reference(run_stage_on):
     given = {label: table for label, table in runs(rates=(0.5,), seeds=(3,)).items() if "oracle" not in label}
-    with refuses(ConfigError, "evaluation.table_no_method", setting="reference"):
+    with refuses(ConfigError, "evaluation.unknown_method", setting="reference"):
         run_stage_on(NOISE_TABLE, PARAMS, {"metrics": given, "detection": {}})
     params = PARAMS.model_copy(update={"reference": None})
     out = run_stage_on(NOISE_TABLE, params, {"metrics": given, "detection": {}})
@@ -108,11 +108,11 @@ def test_equal_values_give_equal_bytes(run_stage_on):
 
 
 def test_a_bench_without_cells_or_with_missing_ones_is_refused(run_stage_on):
-    with refuses(DataError, "evaluation.noise_table_bench_no"):
+    with refuses(DataError, "evaluation.empty_bench"):
         run_stage_on(NOISE_TABLE, PARAMS, {"metrics": {}, "detection": {}})
     given = runs()
     del given["uniform:0.5:npc:1"]
-    with refuses(DataError, "evaluation.noise_table_benchs_cells", n_missing=1, n_cells=12):
+    with refuses(DataError, "evaluation.missing_cells", missing=1, cells=12):
         run_stage_on(NOISE_TABLE, PARAMS, {"metrics": given, "detection": {}})
 
 
@@ -137,7 +137,7 @@ def test_the_inputs_that_a_bench_lacks_may_be_left_out(run_stage_on):
         "| hidden | 50 % | \N{EN DASH} | 10,000 | 8.00 % | 500 | 10.00 % | 1 |"
         in (out["bench_page"] / "bench.md").read_text()
     )
-    with refuses(DataError, "evaluation.noise_table_bench_no"):
+    with refuses(DataError, "evaluation.empty_bench"):
         run_stage_on(NOISE_TABLE, PARAMS, {})
 
 
@@ -160,5 +160,5 @@ def test_false_negatives_stand_beside_what_was_trained(run_stage_on):
 def test_a_mining_that_lacks_a_seed_is_refused(run_stage_on):
     given = {f"hidden:0.5:{arm}:{seed}": mined(0.1) for arm in ("uniform", "simans") for seed in (0, 1)}
     del given["hidden:0.5:simans:1"]
-    with refuses(DataError, "evaluation.noise_table_benchs_cells", n_missing=1, n_cells=4):
+    with refuses(DataError, "evaluation.missing_cells", missing=1, cells=4):
         run_stage_on(NOISE_TABLE, PARAMS, {"mining": given})

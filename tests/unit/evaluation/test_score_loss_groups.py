@@ -7,7 +7,7 @@ import torch
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import HIDDEN, NOISY_PAIRS
 from noisyir.evaluation.settings import ScoreLossGroupsParams
-from noisyir.evaluation.stages.score_negatives import SCORE_LOSS_GROUPS
+from noisyir.evaluation.stages.score_loss_groups import SCORE_LOSS_GROUPS
 from noisyir.mining.artifacts import CANDIDATES
 from tests.refusals import refuses
 from tests.tiny_models import static_encoder
@@ -98,5 +98,5 @@ def test_few_queries_are_drawn_by_the_seed_and_not_by_the_order_of_the_rows(loss
 def test_candidates_of_queries_without_pairs_are_refused(losses):
     given = world()
     given["pairs"] = table(NOISY_PAIRS, [("dev", "d3", "dev", None)])
-    with refuses(DataError, "evaluation.score_loss_groups_none", n_candidates=20):
+    with refuses(DataError, "evaluation.no_candidate_with_pair", queries=20):
         losses(given)

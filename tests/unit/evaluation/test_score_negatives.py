@@ -167,5 +167,5 @@ def test_no_candidates_and_none_relevant_leave_measures_out(score):
 
 def test_verdicts_on_other_candidates_are_refused(score):
     strange = table(VERDICTS, [("x", "y", 0.0, 0.0, True, "")])
-    with refuses(DataError, "evaluation.score_negatives_none_verdicts", n_verdicts=1, judge="sieve"):
+    with refuses(DataError, "evaluation.no_verdict_on_candidates", verdicts=1, judge="sieve"):
         score({"candidates": candidates(), "verdicts": {"sieve": strange}})

@@ -128,7 +128,7 @@ def test_errors_are_the_packages_own_lines(pairs, found):
         noisyir.audit([{"a": 1, "document": "b"}])
     with pytest.raises(ConfigError, match="did you mean"):
         noisyir.audit(pairs, settings={"detect.treshold": 0.5})
-    with refuses(ConfigError, "methods.settings_must_number_text", name="detect.threshold"):
+    with refuses(ConfigError, "methods.unwritable_setting", name="detect.threshold"):
         noisyir.audit(pairs, settings={"detect.threshold": {1}})
     with refuses(DataError, "audits.verdict_must_empty_found"):
         found.judged([("a", "b", "perhaps")])

@@ -176,7 +176,7 @@ def test_other_pairs_are_evaluated_by_the_plain_loss_and_not_trained_on(folder):
     loss.model.eval()
     assert torch.isfinite(loss(features(loss, ROWS), None))
     loss.model.train()
-    with refuses(DataError, "methods.batch_no_numbers_pairs"):
+    with refuses(DataError, "methods.loss_batch_without_numbers"):
         loss(features(loss, ROWS), None)
 
 
@@ -279,11 +279,11 @@ def test_the_snippet_of_the_documentation_runs_as_it_stands(folder, tmp_path, mo
 
 def test_what_cannot_be_is_refused_in_a_line(folder):
     model = SentenceTransformer(str(folder), device="cpu")
-    with refuses(DataError, "methods.noisypairloss_takes_datasets_dataset"):
+    with refuses(DataError, "methods.loss_not_dataset"):
         noisyir.losses.NoisyPairLoss(model, [("a", "b")])
-    with refuses(DataError, "methods.noisypairloss_takes_columns_texts", label="label"):
+    with refuses(DataError, "methods.loss_bad_columns", label="label"):
         noisyir.losses.NoisyPairLoss(model, Dataset.from_dict({"a": ["x"], "b": ["y"], "label": [1]}))
-    with refuses(DataError, "methods.noisypairloss_column_holds_no", name="b", bad=3):
+    with refuses(DataError, "methods.loss_not_text", name="b", found=3):
         noisyir.losses.NoisyPairLoss(model, Dataset.from_dict({"a": ["x"], "b": [3]}))
     pair = {"a": ["x"], "b": [["y", "z"]]}
     for wrong, said in {
@@ -296,7 +296,7 @@ def test_what_cannot_be_is_refused_in_a_line(folder):
             noisyir.losses.NoisyPairLoss(model, Dataset.from_dict(said))
     with pytest.raises(ConfigError, match="doubts"):
         theirs(folder, settings={"npc.doubts": 0})
-    with refuses(ConfigError, "methods.noisypairloss_no_setting_npc", strangers="train.epochs"):
+    with refuses(ConfigError, "methods.loss_unknown_setting", setting="train.epochs"):
         theirs(folder, settings={"train.epochs": 2})
     with refuses(ConfigError, "training.ccr_unbounded"):
         theirs(folder, beta=0.5, similarity="dot")

@@ -102,5 +102,5 @@ def test_a_filter_drops_candidates(split):
     assert 0 < fewer.num_rows < every.num_rows
     with pytest.raises(ConfigError, match="max_positive_cosin"):
         noisyir.mine(split, filters={"max_positive_cosin": 0.7})
-    with refuses(ConfigError, "methods.mine_per_query_mines"):
+    with refuses(ConfigError, "methods.nothing_to_mine"):
         noisyir.mine(split, per_query=0)

@@ -156,7 +156,7 @@ def test_the_retrievers_scale_is_that_of_its_warm_up_unless_it_is_set(experiment
 
 
 def test_what_cannot_be_planned_is_refused(experiment):
-    with refuses(ConfigError, "methods.ar_learns_mined_negatives"):
+    with refuses(ConfigError, "methods.ar2_without_negatives"):
         train_retriever(experiment("mine.per_query=0"))
     with refuses(DataError, "models.no_such_model", setting="ranker.init.weights"):
         train_retriever(experiment("ranker.init.weights=/nowhere"))

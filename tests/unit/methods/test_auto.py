@@ -6,7 +6,8 @@ import pytest
 
 from noisyir.base.errors import ConfigError
 from noisyir.methods import experiments
-from noisyir.methods.plans.retrievers import noise_bench, train_retriever
+from noisyir.methods.plans.bench import noise_bench
+from noisyir.methods.plans.retrievers import train_retriever
 from noisyir.methods.plans.suite import Suite
 from tests.tiny import write_beir
 

@@ -73,7 +73,7 @@ def test_where_dev_queries_are_judged_none_is_held_out(run_stage_on):
 
 def test_too_few_queries_are_refused_with_what_to_do(run_stage_on):
     few = {name: rows.slice(0, 4) for name, rows in TABLES.items()}
-    with refuses(DataError, "methods.auto_chooses_held_out", share=0.2, n_texts=2):
+    with refuses(DataError, "methods.too_few_held_out", share=0.2, texts=2):
         held(run_stage_on, tables=few)
 
 

@@ -11,8 +11,9 @@ from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Observer
 from noisyir.methods import experiments
+from noisyir.methods.plans.audit import audit_pairs
 from noisyir.methods.plans.method import Method
-from noisyir.methods.plans.retrievers import audit_pairs, train_retriever
+from noisyir.methods.plans.retrievers import train_retriever
 from noisyir.registry.tracker import Tracker
 from tests.tiny import write_beir
 

@@ -7,7 +7,9 @@ from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.methods import experiments
-from noisyir.methods.plans.retrievers import audit_pairs, mine_pairs, noise_bench, train_retriever
+from noisyir.methods.plans.audit import audit_pairs
+from noisyir.methods.plans.bench import noise_bench
+from noisyir.methods.plans.retrievers import mine_pairs, train_retriever
 from tests.tiny import SETTINGS, write_beir
 
 MINED = ("mine.per_query=3", "mine.rank_to=20")

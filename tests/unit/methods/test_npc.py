@@ -93,15 +93,15 @@ def test_hard_negatives_in_the_pair_loss_are_the_mined_ones(train):
 
 
 def test_settings_that_contradict_are_refused(train):
-    with refuses(ConfigError, "methods.npc_hard_negatives_draws", hard_negatives=1):
+    with refuses(ConfigError, "methods.npc_without_negatives", hard_negatives=1):
         train({"hard_negatives": 1})
-    with refuses(ConfigError, "methods.npc_warmup_epochs_leaves", warmup_epochs=4, epochs=4):
+    with refuses(ConfigError, "methods.npc_warmup_too_long", warmup_epochs=4, epochs=4):
         train({"warmup_epochs": 4})
-    with refuses(ConfigError, "methods.npc_final_teacher_train"):
+    with refuses(ConfigError, "methods.npc_teacher_or_patience"):
         train({"final": "teacher"}, settings={"patience": 1})
-    with refuses(ConfigError, "methods.npc_detect_given_needs"):
+    with refuses(ConfigError, "methods.npc_flags_mismatch"):
         train({"detect": "given"})
-    with refuses(ConfigError, "methods.npc_detect_given_needs"):
+    with refuses(ConfigError, "methods.npc_flags_mismatch"):
         train({"detect": "once"}, flags=flags_table(~WRONG))
     with refuses(DataError, "training.unflagged_pairs", missing=20):
         train({"detect": "given"}, flags=flags_table(~WRONG).slice(0, 40))

@@ -7,7 +7,7 @@ import pytest
 from noisyir.base.errors import ConfigError
 from noisyir.evaluation.bench import Cell
 from noisyir.methods import experiments
-from noisyir.methods.plans.retrievers import noise_bench
+from noisyir.methods.plans.bench import noise_bench
 from tests.refusals import refuses
 from tests.tiny import write_beir
 
@@ -94,7 +94,7 @@ def test_what_cannot_be_benched_is_refused_before_anything_runs(suite_of, settin
 
 
 def test_an_unknown_suite_is_refused_with_a_suggestion():
-    with refuses(ConfigError, "methods.no_give_yaml_file", what="suite", name_or_path="squat"):
+    with refuses(ConfigError, "methods.unknown_name", what="suite", name_or_path="squat"):
         experiments.load_suite("squat")
 
 
@@ -152,6 +152,6 @@ def test_losses_of_negatives_are_scored_at_the_scale_of_training_where_something
 
 def test_losses_of_negatives_want_a_method_that_mines_some(suite_of):
     text = f"{HIDE}\n{VARIANTS}\nloss_groups: {{}}"
-    with refuses(ConfigError, "methods.loss_groups_mines_no", label="dpr"):
+    with refuses(ConfigError, "methods.loss_groups_without_negatives", method="dpr"):
         noise_bench(suite_of("methods=[dpr]", "table.baseline=plain", text=text))
     assert noise_bench(suite_of("methods=[ance]", "table.baseline=plain", text=text)).named("score_loss_groups")

@@ -213,7 +213,7 @@ def test_optimisers_and_schedules_go_on_from_round_to_round(bert, tmp_path):
 def test_no_round_is_left_after_the_last(bert, tmp_path):
     _, _, _, state, _ = play(bert, tmp_path, rounds=1)
     (tmp_path / "again").mkdir()
-    with refuses(ConfigError, "methods.taken_steps_ar_rounds", learner="ranker", done=5):
+    with refuses(ConfigError, "methods.ar2_rounds_over", learner="ranker", done=5):
         play(bert, tmp_path / "again", rounds=1, earlier=state)
 
 

@@ -168,12 +168,12 @@ def test_scores_in_another_unit_give_the_same_loss(encoder):
 
 
 def test_a_spread_without_order_and_lists_of_one_are_refused(encoder):
-    with refuses(DataError, "methods.teachers_scores_all_equal"):
+    with refuses(DataError, "methods.teacher_scores_equal"):
         temperature_of(np.zeros(3))
     pairs = listed_pairs(encoder)
     one = Ragged.grouped(np.arange(SIZE), np.arange(SIZE), SIZE)
     object.__setattr__(pairs, "negatives", one)
-    with refuses(DataError, "methods.no_training_query_list"):
+    with refuses(DataError, "methods.lists_too_short"):
         list_spreads(pairs)
 
 

@@ -1,0 +1,130 @@
+"""Measuring in a plan: runs scored and compared, detectors and miners held against the truth, one report."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from noisyir.base.errors import ConfigError
+from noisyir.engine.plan import Plan
+from noisyir.engine.stage import Output, Outputs
+from noisyir.evaluation.recommendation import hybrid_of
+from noisyir.evaluation.settings import RecommendParams, ScoreDetectionParams, ScoreLossGroupsParams
+from noisyir.evaluation.stages.compare import COMPARE, RECOMMEND
+from noisyir.evaluation.stages.report import REPORT
+from noisyir.evaluation.stages.score import SCORE
+from noisyir.evaluation.stages.score_detection import SCORE_DETECTION
+from noisyir.evaluation.stages.score_loss_groups import SCORE_LOSS_GROUPS
+from noisyir.evaluation.stages.score_negatives import SCORE_NEGATIVES
+from noisyir.methods.plans.context import Context
+from noisyir.methods.plans.experiment import Experiment
+from noisyir.methods.plans.mining import MiningOutputs
+from noisyir.methods.plans.searching import by_best_passage, of_documents, pick
+
+
+class ScoredRun(NamedTuple):
+    """A system's run of whole documents, and its measures."""
+
+    run: Output
+    metrics: Output
+
+
+def scored(context: Context, run: Output, label: str) -> ScoredRun:
+    """A run in whole documents, with its measures."""
+    plan, exp, data = context.plan, context.exp, context.data
+    run = by_best_passage(plan, exp, data, run, label)
+    truth = pick(of_documents(data), "qrels", "queries", "answers", "corpus")
+    return ScoredRun(run, plan.add(SCORE, exp.score, label, run=run, **truth)["metrics"])
+
+
+def score_detection(context: Context) -> Output | None:
+    """The quality of the context's noise flags; None if no detector ran."""
+    if not context.judged:
+        return None
+    flags = {name: outputs["noise_flags"] for name, outputs in context.judged.items()}
+    estimates = {name: out["noise_estimate"] for name, out in context.judged.items() if "noise_estimate" in out}
+    params, truth = ScoreDetectionParams(), context.noisy["noise_truth"]
+    outputs = context.plan.add(SCORE_DETECTION, params, context.label, truth=truth, flags=flags, estimate=estimates)
+    return outputs["detection"]
+
+
+def score_negatives(context: Context, mined: MiningOutputs, label: str) -> Output:
+    """The share of false negatives among the candidates, and among the negatives mined from them."""
+    params = context.exp.score_negatives
+    least = params.min_relevance or context.exp.data.min_relevance
+    return context.plan.add(
+        SCORE_NEGATIVES,
+        params.model_copy(update={"min_relevance": least}),
+        context.name(label or "start"),
+        candidates=mined.candidates,
+        negatives=mined.negatives,
+        verdicts=mined.verdicts,
+        hidden=context.data.get("hidden"),
+        qrels=context.data["qrels"],
+    )["mining_quality"]
+
+
+def score_losses(context: Context, params: ScoreLossGroupsParams, model: Output, label: str) -> Output:
+    """The losses of false and hard negatives, among the last candidates mined, under a trained model.
+
+    Raises:
+        ConfigError: If the method mined none.
+    """
+    if not context.mines:
+        raise ConfigError("methods.loss_groups_without_negatives", method=label)
+    *_, mined = context.mines.values()
+    return context.plan.add(
+        SCORE_LOSS_GROUPS,
+        params.model_copy(update={"scale": context.exp.train.scale}),
+        context.name(label),
+        model=model,
+        candidates=mined.candidates,
+        pairs=context.noisy["noisy_pairs"],
+        hidden=context.data.get("hidden"),
+        **pick(context.data, "queries", "corpus"),
+    )["loss_groups"]
+
+
+def compare_and_report(context: Context, systems: Mapping[str, ScoredRun], *, curves: Outputs) -> None:
+    """Compare the systems and write the page; `curves` begin with the kept method's."""
+    plan, exp, data = context.plan, context.exp, context.data
+    runs = {label: system.run for label, system in systems.items()}
+    metrics = {label: system.metrics for label, system in systems.items()}
+    comparison = plan.add(COMPARE, exp.compare, metrics=metrics)["comparison"]
+    usable = _usable(exp, runs)
+    read = {
+        "metrics": pick(metrics, *usable),
+        "runs": pick(runs, *usable),
+        **pick(of_documents(data), "queries", "qrels"),
+    }
+    standings = plan.add(RECOMMEND, RecommendParams(confidence=exp.compare.confidence), **read)["standings"]
+    detection, mines = score_detection(context), context.mines.items()
+    mining = [score_negatives(context, mined, name) for name, mined in mines if "hidden" in data]
+    sieves = {name or "start": mined.sieve_curves for name, mined in mines if mined.sieve_curves}
+    extras = {"detection": detection, "curves": curves, "mining": mining[-1] if mining else None}
+    extras |= {"sieve_curves": sieves, "trials": context.tried, "standings": standings}
+    report = report_of(plan, exp, data, comparison, metrics, runs, **extras)
+    plan.keep(comparison=comparison, standings=standings, report=report)
+    plan.keep(**({"detection": detection} if detection else {}), **({"trials": context.tried} if context.tried else {}))
+
+
+def _usable(exp: Experiment, runs: Outputs) -> list[str]:
+    """The systems that a user could search with."""
+    oracles = [method.kind for method in exp.methods if method.sees_truth]
+    left_out = {*oracles, *map(hybrid_of, oracles), *(f"{method.kind}_reranked" for method in exp.methods)}
+    return [name for name in runs if name not in left_out]
+
+
+def report_of(
+    plan: Plan,
+    exp: Experiment,
+    data: Outputs,
+    comparison: Output,
+    metrics: Outputs,
+    runs: Outputs,
+    **extras: Output | Outputs | None,
+) -> Output:
+    """The page; `extras` are its optional inputs."""
+    settings = exp.model_dump(mode="json", exclude_defaults=True)
+    filled = {"title": exp.report.title or exp.name, "settings": settings, "published": exp.published}
+    params = exp.report.model_copy(update=filled)
+    tables = pick(of_documents(data), "corpus", "queries", "pairs", "qrels", "excluded")
+    return plan.add(REPORT, params, comparison=comparison, metrics=metrics, runs=runs, **extras, **tables)["report"]
