@@ -53,7 +53,7 @@ class Collection:
         try:
             tables = {name: pq.read_table(folder / f"{name}.parquet", memory_map=True) for name in SCHEMAS}
         except (OSError, pa.ArrowInvalid) as error:
-            raise DataError("data.holds_no_import_damaged", folder=folder, error=error) from error
+            raise DataError("data.damaged_import", folder=folder, error=error) from error
         return cls(**{name: table.select(SCHEMAS[name].names) for name, table in tables.items()})
 
     @property

@@ -56,11 +56,9 @@ def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], name
     chosen = {column: name for column, name in mapping.items() if name is not None}
     if unknown := {column: name for column, name in chosen.items() if name not in file.columns}:
         column, name = next(iter(unknown.items()))
-        raise DataError(
-            "data.no_column_data_columns", file=file.path, name=name, column=column, found_in=found_in(file)
-        )
+        raise DataError("data.missing_mapped_column", file=file.path, name=name, column=column, found_in=found_in(file))
     if (both := chosen.get("query")) is not None and both == chosen.get("document"):
-        raise DataError("data.mapped_query_document_name", both=both, found_in=found_in(file))
+        raise DataError("data.column_mapped_twice", name=both, found_in=found_in(file))
     free = {plain_name(name): name for name in file.columns if name not in chosen.values()}
     for column, usual in names.items():
         if column not in mapping and (fits := [name for name in usual if name in free]):
@@ -79,7 +77,7 @@ def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[Pair
         if column not in columns:
             how = f"; map one with data.columns='{{{column}: NAME}}'" if names is NAMES else ""
             raise DataError(
-                "data.no_column",
+                "data.unmapped_column",
                 file=file.path,
                 column=column,
                 names=", ".join(names[column]),
@@ -131,7 +129,9 @@ class Cells(NamedTuple):
         if value is None:
             return ""
         if not isinstance(value, str):
-            raise DataError("data.must_text_found", where=self.where, columns=self.columns[column], value=value)
+            raise DataError(
+                "data.wrong_value", expected="text", where=self.where, name=self.columns[column], value=value
+            )
         return value
 
     def weight(self) -> float | None:
@@ -144,7 +144,7 @@ class Cells(NamedTuple):
         except (TypeError, ValueError):
             weight = math.nan
         if not 0 <= weight <= 1:
-            raise DataError("data.must_weight_found_data", where=self.where, weight=self.columns["weight"], value=value)
+            raise DataError("data.wrong_mapped_weight", where=self.where, column=self.columns["weight"], value=value)
         return weight
 
     def name(self, column: PairColumn) -> str:
@@ -182,10 +182,10 @@ class Cells(NamedTuple):
             numbers = [math.nan]
         if not all(map(math.isfinite, numbers)):
             raise DataError(
-                "data.must_hold_numbers_found",
+                "data.wrong_mapped_numbers",
                 where=self.where,
-                columns=self.columns[column],
-                values=self.values[column],
+                name=self.columns[column],
+                value=self.values[column],
                 column=column,
             )
         return numbers
@@ -202,5 +202,5 @@ class Cells(NamedTuple):
             return int(said)
         except ValueError:
             raise DataError(
-                "data.must_yes_no_whole", where=self.where, label=self.columns["label"], value=value
+                "data.wrong_mapped_label", where=self.where, column=self.columns["label"], value=value
             ) from None

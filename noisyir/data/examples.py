@@ -167,7 +167,7 @@ class ShapedRows(ExampleSource):
         for number, values in self.file.rows(names):
             yield Placed(place, number, values)
         if not number:
-            raise DataError("data.holds_no_rows_give", file=self.file.path)
+            raise DataError("data.no_rows", file=self.file.path)
 
     def example(self, found: Placed) -> Example:
         """The example by the shape, of the split that the row says."""
@@ -179,7 +179,7 @@ def split_of(value: Any, where: str) -> Split:
     """The split that a cell names; train where it is empty.  DataError for what is none."""
     split = SPLITS.get(value or "") if isinstance(value or "", str) else None
     if split is None:
-        raise DataError("data.split_must_train_dev", where=where, value=value)
+        raise DataError("data.wrong_value", name="split", expected="train, dev or test", where=where, value=value)
     return split
 
 
@@ -204,5 +204,5 @@ class _Met:
             return True
         first, at = self._first[name]
         if first != hash(content):
-            raise DataError("data.another_text_mend_let", where=found.where, column=self.column, name=name, at=at)
+            raise DataError("data.changed_text", where=found.where, column=self.column, name=name, first=at)
         return False

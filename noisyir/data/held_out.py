@@ -42,8 +42,8 @@ def hold_out(
             del wanted["dev"]
     if len(names) <= sum(wanted.values()) or not all(wanted.values()):
         raise DataError(
-            "data.data_hold_out_training",
-            n_names=len(names),
+            "data.too_few_to_hold_out",
+            n_queries=len(names),
             dev=params.dev,
             test=params.test,
             promotion=f", with {promotion:g} of dev for the gate" if promotion else "",
@@ -56,7 +56,7 @@ def hold_out(
         by_documents, drawn = False, _drawn(names, _groups(len(names), alike), wanted, params.seed)
     counts = Counter(drawn.values())
     if missing := [split for split in wanted if not counts[split]]:
-        raise DataError("data.data_hold_out_no", missing=missing[0])
+        raise DataError("data.no_small_group", missing=missing[0])
     return {**tables, **_moved(tables, drawn)}, _facts(counts, params, by_documents=by_documents)
 
 

@@ -33,11 +33,11 @@ class IdTexts:
         """DataError, naming `setting`, when there is no such file, or it is neither."""
         file = Path(path)
         if not file.is_file():
-            raise DataError("data.not_file_set_file", file=file, setting=setting)
+            raise DataError("data.not_an_id_text_file", file=file, setting=setting)
         with glance():
             found = _named(file, setting)
             if found is None and len(next((line for _, line in utf8_lines(file)), "").split("\t")) < 2:
-                raise DataError("data.expected_id_tab_text_2", file=file)
+                raise DataError("data.no_id_tab_text_header", file=file)
         return cls(file, found)
 
     def documents(self) -> Iterator[Document]:
@@ -48,7 +48,9 @@ class IdTexts:
         for number, cells in self._lines():
             with row(f"{self.path} line", number):
                 if len(cells) not in (2, 3):
-                    raise DataError("data.line_expected_id_tab", path=self.path, number=number, n_cells=len(cells))
+                    raise DataError(
+                        "data.not_id_tab_text", place=f"{self.path} line", number=number, n_cells=len(cells)
+                    )
                 yield Document(cells[0], cells[2] if len(cells) == 3 else "", cells[1], f"{self.path} line", number)
 
     def texts(self) -> Iterator[tuple[int, str, str]]:
@@ -57,7 +59,7 @@ class IdTexts:
         if self.rows is None:
             for number, cells in self._lines():
                 if len(cells) < 2:
-                    raise DataError("data.expected_id_tab_text_3", place=place, number=number, n_cells=len(cells))
+                    raise DataError("data.not_id_tab_text", place=place, number=number, n_cells=len(cells))
                 yield number, cells[0], cells[1]
             return
         columns = _columns(self.rows)

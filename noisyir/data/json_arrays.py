@@ -24,7 +24,7 @@ def json_array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     text = _Buffer(path)
     if (found := text.peek()) != "[":
-        raise DataError("data.expected_json_array_starts", path=path, found=found)
+        raise DataError("data.json_not_array", path=path, found=found)
     text.skip(1)
     number = 0
     while text.peek() != "]":
@@ -34,14 +34,14 @@ def json_array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             case ",":
                 text.skip(1)
                 if text.peek() == "]":
-                    raise DataError("data.item_invalid_json_comma", path=path, number=number + 1)
+                    raise DataError("data.json_comma_before_end", path=path, number=number + 1)
             case "]":
                 pass
             case found:
-                raise DataError("data.expected_comma_after_item", path=path, number=number, found=found)
+                raise DataError("data.json_no_comma", path=path, number=number, found=found)
     text.skip(1)
     if found := text.peek():
-        raise DataError("data.expected_nothing_after_closing", path=path, found=found)
+        raise DataError("data.json_after_end", path=path, found=found)
 
 
 def _objects(text: "_Buffer", path: Path, number: int) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -52,7 +52,7 @@ def _objects(text: "_Buffer", path: Path, number: int) -> Iterator[tuple[int, di
         if may_be_cut:
             refuse_half_surrogates(value, where)
         if not isinstance(value, dict):
-            raise DataError("data.expected_json_object_found", where=where, value_type=type(value).__name__)
+            raise DataError("data.not_json_object", where=where, kind=type(value).__name__)
     except DataError as error:
         bad_row(f"{path} item", number, error)
     else:
@@ -95,9 +95,9 @@ class _Buffer:
                 self._grow()
                 continue
             except RecursionError as error:
-                raise DataError("data.invalid_json_mend_nested", where=where) from error
+                raise DataError("data.invalid_json", fault="nested too deeply", where=where) from error
             except ValueError as error:  # a key that stands twice, or an integer of more digits than Python reads
-                raise DataError("data.invalid_json_mend_2", where=where, said_of=said_of(error)) from error
+                raise DataError("data.invalid_json", where=where, fault=said_of(error)) from error
             if end == len(self._text) and not self._ended and not isinstance(value, dict | list | str):
                 self._grow()  # a number may go on
                 continue
@@ -109,13 +109,12 @@ class _Buffer:
         """Raise DataError unless more text could mend the fault: the buffer may end within the item."""
         may_go_on = error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _CUT_WORD
         if self._ended and may_go_on:
-            raise DataError("data.file_ends_within_get", where=where, msg=error.msg) from error
+            raise DataError("data.json_cut_off", where=where, fault=error.msg) from error
         if not may_go_on:
-            at = f"at its character {error.pos - self._at}"
-            raise DataError("data.invalid_json_mend", where=where, msg=error.msg.removesuffix(" at"), at=at) from error
+            fault = f"{error.msg.removesuffix(' at')} at its character {error.pos - self._at}"
+            raise DataError("data.invalid_json", where=where, fault=fault) from error
         if len(self._text) - self._at > self._longest:
-            said = f"{where}: invalid JSON: it does not end within {self._longest:,} characters"
-            raise DataError("data.refused", said=said, remedy=LINE.remedy) from error
+            raise DataError("data.json_item_too_long", where=where, most=self._longest, remedy=LINE.remedy) from error
 
     def _grow(self) -> None:
         """Drop what was used, and read on, the more the longer the item is: each is decoded a few times at most."""
@@ -138,8 +137,6 @@ def _chunks(path: Path) -> Iterator[str]:
                 offset += len(raw)
             yield decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
-        raise DataError("data.not_utf_near_byte", path=path, offset=offset + error.start) from error
+        raise DataError("data.not_utf8_near", path=path, byte=offset + error.start) from error
     except DAMAGED as error:
-        raise DataError(
-            "data.damaged_after_byte_content", path=path, offset=offset, one_line=one_line(error)
-        ) from error
+        raise DataError("data.damaged_after_byte", path=path, offset=offset, reason=one_line(error)) from error

@@ -24,7 +24,7 @@ class Limit:
         if not given:
             return self.usual
         if not (given.isdecimal() and len(given) < 16 and int(given)):
-            raise ConfigError("data.must_whole_number_above", name=self.name, usual=self.usual, given=given)
+            raise ConfigError("data.wrong_limit", name=self.name, usual=self.usual, given=given)
         return int(given)
 
     @property
@@ -47,4 +47,4 @@ def said_of(error: ValueError) -> str:
 def refuse_special(path: Path) -> None:
     """DataError for a folder, a pipe or a device, which may never end; what is not there is left to who opens it."""
     if path.exists() and not path.is_file():
-        raise DataError("data.folder_pipe_device_name", path=path)
+        raise DataError("data.special_file", path=path)

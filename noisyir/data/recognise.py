@@ -47,7 +47,7 @@ def recognise(source: str, **given: str | None) -> dict[str, Any]:
         return {"kind": "ir_datasets", "id": source.partition(":")[2]}
     path = Path(downloaded(source) if is_on_hub(source) else source)
     if not path.exists():
-        raise DataError("data.no_file_no_folder", source=source)
+        raise DataError("data.no_such_source", source=source)
     files = {name: file for name, file in given.items() if file is not None}
     with lenient():  # a faulty row among the first says nothing of the format
         found = _folder(path) if path.is_dir() else _file(path, files)
@@ -55,11 +55,7 @@ def recognise(source: str, **given: str | None) -> dict[str, Any]:
     known = Format.of_kind(settings["kind"]).model_fields
     if unread := [name for name in files if name not in known]:
         raise DataError(
-            "data.format_takes_no_drop",
-            source=source,
-            kind=settings["kind"],
-            unread=unread[0],
-            quote=shlex.quote(source),
+            "data.unread_setting", source=source, kind=settings["kind"], setting=unread[0], quote=shlex.quote(source)
         )
     return settings
 
@@ -80,7 +76,7 @@ def _folder(path: Path) -> dict[str, Any]:
         return {"kind": "so_ds", "path": str(path)}
     if len(pairs := [(file, other) for file in path.iterdir() if (other := partner(file))]) == 1:
         return {"kind": "line_pairs", "path": str(pairs[0][0]), "corpus": str(pairs[0][1])}
-    raise DataError("data.folder_no_known_format", path=path)
+    raise DataError("data.unknown_folder_format", path=path)
 
 
 def one_of_any(root: Path, names: tuple[str, ...]) -> Path | None:
@@ -95,7 +91,7 @@ def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
         return {"kind": "squad", "path": str(path)}
     rows, why = None, ""
     if not path.stat().st_size:
-        raise DataError("data.empty_pair_needs_query", path=path)
+        raise DataError("data.empty_pairs_file", path=path)
     try:
         rows = RowFile.open(str(path), "data.path")
     except DataError as error:
@@ -105,11 +101,11 @@ def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
     if kind := _headerless(path):
         return {"kind": kind, "path": str(path)}
     if rows is not None:
-        raise DataError("data.refused_2", path=path, unclear=_unclear(rows))
+        raise DataError("data.unclear_columns", path=path, unclear=_unclear(rows))
     raise DataError(
-        "data.no_known_format_name",
+        "data.unknown_format",
         path=path,
-        why=why,
+        reason=why,
         quote=shlex.quote(str(path)),
         variants=", ".join(Format.variants()),
     )
@@ -183,5 +179,5 @@ def _headerless(path: Path) -> str | None:
     if all(len(row) == 2 and _LITERAL.match(row[1]) for row in cells):
         return "topics"
     if all(len(row) == 2 and row[0].isdecimal() for row in cells):
-        raise DataError("data.ids_texts_may_queries", path=path, quote=shlex.quote(str(path)))
+        raise DataError("data.queries_or_documents", path=path, quote=shlex.quote(str(path)))
     return None

@@ -79,7 +79,7 @@ Record = Document | Documents | Query | Judgement | Negative
 def relevance_of(text: str, where: str) -> int:
     """The relevance that a line of qrels states.  DataError, starting with `where`, when it is not an integer."""
     if not _INTEGER.fullmatch(text):
-        raise DataError("data.relevance_must_integer_found", where=where, text=text)
+        raise DataError("data.wrong_relevance", where=where, value=text)
     return int(text)
 
 

@@ -29,27 +29,23 @@ class RowFile:
         """Read the names of the columns.  DataError, naming `setting`, when there is no such file or it has no rows."""
         file = Path(path)
         if not file.is_file() and not is_split_folder(file):
-            raise DataError("data.not_file_set_file_2", file=file, setting=setting, suffixes=", ".join(SUFFIXES))
+            raise DataError("data.not_a_row_file", file=file, setting=setting, suffixes=", ".join(SUFFIXES))
         suffix = suffix_of(file) if file.is_file() else FOLDER
         if suffix is None:
             raise DataError(
-                "data.reads_also_gz_zst",
-                file=file,
-                setting=setting,
-                suffixes=", ".join(SUFFIXES),
-                plain=", ".join(PLAIN),
+                "data.unknown_suffix", file=file, setting=setting, suffixes=", ".join(SUFFIXES), plain=", ".join(PLAIN)
             )
         with glance():
             columns = container(suffix).columns(file)
         if len(columns) > COLUMNS.most:
             said = f"{file} has {len(columns):,} columns, more than {COLUMNS.most:,}: is it a file of pairs?"
-            raise DataError("data.if", said=said, remedy=COLUMNS.remedy)
+            raise DataError("data.suspicious_size", said=said, remedy=COLUMNS.remedy)
         if repeated := [name for name, count in Counter(columns).items() if count > 1]:
-            raise DataError("data.two_columns_called_rename", file=file, repeated=repeated[0])
+            raise DataError("data.column_name_twice", file=file, repeated=repeated[0])
         if not columns:
             with strict():
                 container(suffix).columns(file)
-            raise DataError("data.empty_must_name_file", file=file, setting=setting)
+            raise DataError("data.empty_row_file", file=file, setting=setting)
         return cls(file, suffix, columns)
 
     @property
@@ -83,9 +79,7 @@ class RowFile:
 
     def _refuse_late(self, number: int, late: Collection[str], meaningful: Collection[str]) -> None:
         if found := sorted(name for name in late if plain_name(name) in meaningful):
-            raise DataError(
-                "data.first_rows_tell_columns", place=self.place, number=number, first_rows=FIRST_ROWS, found=found[0]
-            )
+            raise DataError("data.late_column", place=self.place, number=number, first_rows=FIRST_ROWS, found=found[0])
 
 
 def plain_name(column: str) -> str:

@@ -73,14 +73,14 @@ def write_scored_lists(shape: str, lists: Iterable[ScoredList], target: Path) ->
 def _refuse_broken(path: Path, lists: Sequence[ScoredList]) -> None:
     bad = Counter(not isfinite(score) for one in lists for score in one.scores)
     if bad[True]:
-        raise DataError("data.scores_missing_nan_infinite", path=path, bad=bad[True], total=bad.total())
+        raise DataError("data.broken_scores", path=path, n_bad=bad[True], n_scores=bad.total())
     if not lists:
-        raise DataError("data.holds_no_list", path=path)
+        raise DataError("data.no_lists", path=path)
 
 
 def _is_run(path: Path) -> bool:
     if not path.is_file():
-        raise DataError("data.not_file_set_teacher", path=path)
+        raise DataError("data.not_a_teacher_file", path=path)
     return path.suffix not in (".parquet", ".arrow", ".feather", ".xlsx") and trec_role(path) == "run"
 
 
@@ -90,7 +90,7 @@ def _of_rows(path: Path) -> Iterator[ScoredList]:
     shape = next((one for one in SHAPES.values() if {*one.columns} <= there), None)
     if shape is None:
         known = "; ".join(f"{name}: {', '.join(one.columns)}" for name, one in SHAPES.items())
-        raise DataError("data.columns_no_known_shape", path=path, columns=", ".join(rows.columns), known=known)
+        raise DataError("data.unknown_list_columns", path=path, columns=", ".join(rows.columns), known=known)
     for row_number, row in rows.rows(rows.columns):
         yield shape.read(row, f"{rows.place} {row_number}")
 
@@ -103,7 +103,7 @@ def _numbers(row: Mapping[str, Any], name: str, where: str, count: int) -> list[
     values = row.get(name)
     if not isinstance(values, list) or len(values) != count:
         found = f"{len(values):,} scores" if isinstance(values, list) else f"{values!r:.60}"
-        raise DataError("data.must_score_each_documents", where=where, name=name, count=count, found=found)
+        raise DataError("data.wrong_score_count", where=where, name=name, count=count, found=found)
     return [None if _is_nan(value) else number({name: value}, name, where) for value in values]
 
 
@@ -114,7 +114,7 @@ def _is_nan(value: Any) -> bool:
 def _listed(row: Mapping[str, Any], name: str, where: str) -> list[Any]:
     values = row.get(name) or []
     if not isinstance(values, list) or any(isinstance(one, bool) or not isinstance(one, str | int) for one in values):
-        raise DataError("data.must_list_texts_found", where=where, name=name, values=values)
+        raise DataError("data.wrong_value", expected="a list of texts", where=where, name=name, value=values)
     return [str(one) for one in values]
 
 
@@ -221,7 +221,7 @@ def _trec(path: Path) -> Iterator[ScoredList]:
 
 def _hit(fields: list[str], where: str) -> Passage:
     if len(fields) != 6:
-        raise DataError("data.scored_run_six_columns", where=where, n_fields=len(fields))
+        raise DataError("data.not_scored_run_line", where=where, n_fields=len(fields))
     score = None if fields[4].lower() in ("nan", "inf", "-inf") else number({"score": fields[4]}, "score", where)
     return Passage("", "", fields[2], score)
 

@@ -12,11 +12,11 @@ from noisyir.data.row_files import RowFile
 def open_rows(kind: str, path: str | None, needed: Sequence[str]) -> RowFile:
     """The rows of a format.  DataError when there is no file, or it lacks a column that the format needs."""
     if path is None:
-        raise DataError("data.format_needs_file_data", kind=kind)
+        raise DataError("data.format_file_missing", kind=kind)
     rows = RowFile.open(path, "data.path")
     if missing := [name for name in needed if name not in rows.columns]:
         raise DataError(
-            "data.not_format_lacks_leave", path=path, kind=kind, missing=", ".join(missing), found_in=found_in(rows)
+            "data.format_columns_missing", path=path, kind=kind, missing=", ".join(missing), found_in=found_in(rows)
         )
     return rows
 
@@ -24,7 +24,7 @@ def open_rows(kind: str, path: str | None, needed: Sequence[str]) -> RowFile:
 def corpus_of(kind: str, path: str | None) -> RowFile:
     """The documents' file, which these rows name by id.  DataError where none is given."""
     if path is None:
-        raise DataError("data.format_names_documents_id", kind=kind)
+        raise DataError("data.corpus_file_missing", kind=kind)
     return open_corpus(path, "data.corpus")
 
 
@@ -34,7 +34,7 @@ def text(row: Mapping[str, Any], name: str, where: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise DataError("data.must_text_found_2", where=where, name=name, value=value)
+        raise DataError("data.wrong_value", expected="text", where=where, name=name, value=value)
     return value
 
 
@@ -44,7 +44,7 @@ def identity(row: Mapping[str, Any], name: str, where: str) -> str | None:
     if value is None or value == "":
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise DataError("data.must_id_found", where=where, name=name, value=value)
+        raise DataError("data.wrong_value", expected="an id", where=where, name=name, value=value)
     return str(value)
 
 
@@ -58,7 +58,7 @@ def number(row: Mapping[str, Any], name: str, where: str) -> float | None:
     except (TypeError, ValueError):
         found = float("nan")
     if not abs(found) < float("inf"):
-        raise DataError("data.must_number_found", where=where, name=name, value=value)
+        raise DataError("data.wrong_value", expected="a number", where=where, name=name, value=value)
     return found
 
 
@@ -84,7 +84,11 @@ def _list(row: Mapping[str, Any], name: str, where: str, of: Any) -> list[Any]:
         return []
     if not isinstance(value, list) or not all(isinstance(one, of) for one in value):
         raise DataError(
-            "data.must_list_found", where=where, name=name, ending="objects" if of is dict else "texts", value=value
+            "data.wrong_value",
+            where=where,
+            name=name,
+            expected=f"a list of {'objects' if of is dict else 'texts'}",
+            value=value,
         )
     return value
 

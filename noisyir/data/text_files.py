@@ -28,12 +28,12 @@ def folder_with(path: str | None, kind: str, files: tuple[str, ...], *, holds: s
     """
     holds = holds or ", ".join(files)
     if path is None:
-        raise DataError("data.format_needs_folder_data", kind=kind, holds=holds)
+        raise DataError("data.format_folder_missing", kind=kind, holds=holds)
     root = Path(path)
     if not root.is_dir():
-        raise DataError("data.not_folder_set_data", root=root, holds=holds)
+        raise DataError("data.not_a_folder", root=root, holds=holds)
     if missing := [name for name in files if not (root / name).is_file()]:
-        raise DataError("data.lacks_format_needs", root=root, missing=", ".join(missing), kind=kind)
+        raise DataError("data.files_missing", root=root, missing=", ".join(missing), kind=kind)
     return root
 
 
@@ -44,7 +44,7 @@ def one_of(root: Path, names: Iterable[str]) -> Path | None:
         refuse_special(path)
     if len(found) > 1:
         both = " and ".join(path.relative_to(root).as_posix() for path in found[:2])
-        raise DataError("data.keep_read", root=root, both=both)
+        raise DataError("data.two_files", root=root, both=both)
     return found[0] if found else None
 
 
@@ -92,7 +92,7 @@ def first_bytes(path: Path, count: int = 1 << 16) -> bytes:
         with open_bytes(path) as handle:
             return handle.read(count)
     except DAMAGED as error:
-        raise DataError("data.damaged_beginning", path=path, error=error) from error
+        raise DataError("data.damaged_start", path=path, error=error) from error
 
 
 @contextmanager
@@ -149,18 +149,18 @@ def utf8_lines(path: Path, part: FilePart = WHOLE) -> Iterator[tuple[int, str]]:
                     yield number, line
                 offset += len(raw)
     except DAMAGED as error:
-        raise DataError("data.damaged_after_line_get", path=path, number=number, one_line=one_line(error)) from error
+        raise DataError("data.damaged_after", unit="line", path=path, number=number, reason=one_line(error)) from error
 
 
 def _decoded(raw: bytes, place: str, number: int, offset: int) -> str:
     """A line's text, without its end; of the first one without a byte order mark."""
     if b"\0" in raw:
-        raise DataError("data.holds_zero_bytes_utf", place=place, number=number, convert=_CONVERT)
+        raise DataError("data.zero_bytes", place=place, number=number, convert=_CONVERT)
     try:
         return raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
-        said = f"{place} {number}: not UTF-8 (byte {offset + error.start} of the file): {_CONVERT}"
-        raise DataError(said) from error
+        byte = offset + error.start
+        raise DataError("data.not_utf8_line", place=place, number=number, byte=byte, convert=_CONVERT) from error
 
 
 def _bounded_lines(handle: IO[bytes], path: Path, number: int) -> Iterator[bytes]:
@@ -168,7 +168,7 @@ def _bounded_lines(handle: IO[bytes], path: Path, number: int) -> Iterator[bytes
     while raw := handle.readline(longest + 1):
         if len(raw) > longest:
             said = f"{path} line {number}: longer than {longest:,} bytes: is it a file of lines?"
-            raise DataError("data.if", said=said, remedy=LINE.remedy)
+            raise DataError("data.suspicious_size", said=said, remedy=LINE.remedy)
         yield raw
         number += 1
 
@@ -193,15 +193,14 @@ def parse_object(text: str, where: str) -> dict[str, Any]:
         if "\\ud" in text or "\\uD" in text:
             refuse_half_surrogates(value, where)
     except json.JSONDecodeError as error:
-        raise DataError(
-            "data.invalid_json_mend_3", where=where, msg=error.msg.removesuffix(" at"), position=_position(error)
-        ) from error
+        fault = f"{error.msg.removesuffix(' at')} at {_position(error)}"
+        raise DataError("data.invalid_json", where=where, fault=fault) from error
     except RecursionError as error:
-        raise DataError("data.invalid_json_mend_nested", where=where) from error
+        raise DataError("data.invalid_json", fault="nested too deeply", where=where) from error
     except ValueError as error:  # a key that stands twice, or an integer of more digits than Python reads
-        raise DataError("data.invalid_json_mend_2", where=where, said_of=said_of(error)) from error
+        raise DataError("data.invalid_json", where=where, fault=said_of(error)) from error
     if not isinstance(value, dict):
-        raise DataError("data.expected_json_object_found", where=where, value_type=type(value).__name__)
+        raise DataError("data.not_json_object", where=where, kind=type(value).__name__)
     return value
 
 
@@ -219,7 +218,7 @@ def refuse_half_surrogates(value: Any, where: str) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise DataError("data.ud_escape_without_other", where=where) from error
+        raise DataError("data.half_surrogate", where=where) from error
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -228,11 +227,11 @@ def read_object(path: Path) -> dict[str, Any]:
     with open_bytes(path) as handle:
         raw = handle.read(most + 1)
     if len(raw) > most:
-        raise DataError("data.more_bytes_loaded_whole", path=path, most=most, remedy=DOCUMENT.remedy)
+        raise DataError("data.json_too_large", path=path, most=most, remedy=DOCUMENT.remedy)
     try:
         return parse_object(raw.decode("utf-8-sig"), str(path))
     except UnicodeDecodeError as error:
-        raise DataError("data.not_utf_byte_file", path=path, start=error.start, convert=_CONVERT) from error
+        raise DataError("data.not_utf8", path=path, byte=error.start, convert=_CONVERT) from error
 
 
 def text_of(value: dict[str, Any], name: str, where: str) -> str:
@@ -245,15 +244,15 @@ def list_of(value: dict[str, Any], name: str, where: str) -> list[dict[str, Any]
     """The list of objects `value[name]`.  DataError when it is missing or something else."""
     items: list[dict[str, Any]] = _typed(value, name, list, "a list", where)
     if not all(isinstance(item, dict) for item in items):
-        raise DataError("data.must_hold_json_objects", where=where, name=name)
+        raise DataError("data.not_json_objects", where=where, name=name)
     return items
 
 
 def _typed(value: dict[str, Any], name: str, kind: type, called: str, where: str) -> Any:
     if name not in value:
-        raise DataError("data.lacks_give", where=where, name=name, value=", ".join(value) or "no fields")
+        raise DataError("data.missing_field", where=where, name=name, fields=", ".join(value) or "no fields")
     if not isinstance(value[name], kind):
-        raise DataError("data.must_found", where=where, name=name, called=called, value=value[name])
+        raise DataError("data.wrong_value", where=where, name=name, expected=called, value=value[name])
     return value[name]
 
 

@@ -63,7 +63,7 @@ class Validator:
     def _keeps_document(self, record: Document) -> bool:
         first = self._documents.setdefault(record.doc_id, record.number)
         if first != record.number:
-            raise DataError("data.document_id_occurs_again", place=_place(record), doc_id=record.doc_id, first=first)
+            raise DataError("data.repeated_document_id", place=_place(record), doc_id=record.doc_id, first=first)
         kept = self._keeps("document", record.doc_id, f"{record.title}{record.text}", record)
         self.kept_documents += kept
         return kept
@@ -71,7 +71,7 @@ class Validator:
     def _query(self, record: Query) -> None:
         if first := self._queries.get(record.query_id):
             raise DataError(
-                "data.query_id_occurs_again", place=_place(record), query_id=record.query_id, place_2=_place(first)
+                "data.repeated_query_id", place=_place(record), query_id=record.query_id, first=_place(first)
             )
         self._queries[record.query_id] = record
         self._keeps("query", record.query_id, record.text, record)
@@ -84,27 +84,31 @@ class Validator:
         self._check_known(record, rest)
         if first.number != record.number:
             raise DataError(
-                "data.query_document_judged_again",
+                "data.repeated_judgement",
                 place=_place(record),
                 query_id=record.query_id,
                 doc_id=record.doc_id,
-                number=first.number,
+                first=first.number,
             )
         self._keep_judgement(record)
 
     def _negative(self, record: Negative) -> None:
         pair, unknown = (record.query_id, record.doc_id), "of a negative: give its text, or leave it out"
         if record.query_id not in self._queries:
-            raise DataError("data.unknown_query", place=_place(record), query_id=record.query_id, unknown=unknown)
+            raise DataError(
+                "data.unknown_query_of_negative", place=_place(record), query_id=record.query_id, unknown=unknown
+            )
         if record.doc_id not in self._documents:
-            raise DataError("data.unknown_document", place=_place(record), doc_id=record.doc_id, unknown=unknown)
+            raise DataError(
+                "data.unknown_document_of_negative", place=_place(record), doc_id=record.doc_id, unknown=unknown
+            )
         if ("query", pair[0]) not in self._left_out and ("document", pair[1]) not in self._left_out:
             self._negatives.setdefault(pair, record)
 
     def tables(self) -> dict[str, pa.Table]:
         """Every artifact but the corpus, by name.  DataError when there is nothing to train on or to score."""
         if not self._judged and not any(map(self._is_answered, self._queries.values())):
-            raise DataError("data.no_judgement_joins_kept", name=self.name)
+            raise DataError("data.no_joined_judgement", name=self.name)
         self._left_out = dict(sorted(self._left_out.items(), key=lambda of: _KINDS.index(of[0][0])))
         splits = self._splits()
         judged = [record for record in self._judged.values() if record.query_id in splits]
@@ -168,10 +172,10 @@ class Validator:
 
     def _fault(self, kind: str, text: str, record: Document | Query) -> str | None:
         if not record[0].strip():
-            raise DataError("data.id_empty_give", place=_place(record), kind=kind)
+            raise DataError("data.empty_id", place=_place(record), kind=kind)
         if not text.strip():
             if self.params.on_empty == "error":
-                raise DataError("data.no_text_mend_leave", place=_place(record), kind=kind, record=record[0])
+                raise DataError("data.empty_text", place=_place(record), kind=kind, record_id=record[0])
             return "no text"
         if len(text) > MAX_CHARACTERS:
             return f"longer than {MAX_CHARACTERS:,} characters"
@@ -188,31 +192,28 @@ class Validator:
 
     def _check_known(self, record: Judgement, rest: Iterator[Record]) -> None:
         if record.query_id not in self._queries:
-            raise DataError("data.unknown_query_give_text", place=_place(record), query_id=record.query_id)
+            raise DataError("data.unknown_query", place=_place(record), query_id=record.query_id)
         if record.doc_id not in self._documents and self.params.on_unknown == "error":
             self._refuse_empty(len(self._documents))
             named = (other.doc_id for other in rest if isinstance(other, Judgement))
             unknown = {record.doc_id, *(name for name in named if name not in self._documents)}
             raise DataError(
-                "data.unknown_document_documents_named",
-                place=_place(record),
-                doc_id=record.doc_id,
-                n_unknown=len(unknown),
+                "data.unknown_documents", place=_place(record), doc_id=record.doc_id, n_unknown=len(unknown)
             )
         first = self._split_from.setdefault(record.query_id, record)
         if first.split != record.split:
             raise DataError(
-                "data.query_split_keep_query",
+                "data.two_splits",
                 place=_place(record),
                 query_id=record.query_id,
                 split=record.split,
-                split_2=first.split,
-                place_2=_place(first),
+                first_split=first.split,
+                first=_place(first),
             )
 
     def _refuse_empty(self, documents: int) -> None:
         if not documents:
-            raise DataError("data.corpus_empty_needs_least", name=self.name)
+            raise DataError("data.empty_corpus", name=self.name)
 
     def _keep_judgement(self, record: Judgement) -> None:
         pair = record.query_id, record.doc_id

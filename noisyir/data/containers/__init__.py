@@ -92,11 +92,11 @@ def write_rows(path: Path, rows: Iterator[Mapping[str, Any]], *, nested: bool = 
     suffix, packed = _named(path)
     fits = [known for known in SUFFIXES if not (nested and known in FLAT)]
     if suffix not in fits or (packed and suffix not in PLAIN):
-        raise DataError("data.end_name_says_how", path=path, fits=", ".join(fits))
+        raise DataError("data.unwritable_suffix", path=path, suffixes=", ".join(fits))
     try:
         container(suffix).write(path, rows)
     except OSError as error:
-        raise DataError("data.cannot_write", path=path, error=error) from error
+        raise DataError("data.unwritable_file", path=path, error=error) from error
 
 
 def _by_first_bytes(path: Path) -> str | None:

@@ -62,7 +62,7 @@ def _opened(path: Path) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
                 stream = pa.ipc.open_stream(source)
                 yield stream.schema, iter(stream)
     except (pa.ArrowException, OSError) as error:
-        raise DataError("data.not_arrow_damaged_get", path=path, one_line=one_line(error)) from error
+        raise DataError("data.wrong_container", kind="Arrow", path=path, reason=one_line(error)) from error
 
 
 @dataclass(frozen=True)
@@ -88,12 +88,12 @@ def _parquet_opened(path: Path) -> pq.ParquetFile:
     try:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
-        raise DataError("data.not_parquet_damaged_get", path=path, one_line=one_line(error)) from error
+        raise DataError("data.wrong_container", kind="Parquet", path=path, reason=one_line(error)) from error
     for number in range(file.num_row_groups):
         group = file.metadata.row_group(number)
         largest = max((group.column(place).total_uncompressed_size for place in range(group.num_columns)), default=0)
         if largest > LINE.most * max(1, group.num_rows):
-            raise DataError("data.values_more_bytes", path=path, most=LINE.most, remedy=LINE.remedy)
+            raise DataError("data.values_too_long", path=path, most=LINE.most, remedy=LINE.remedy)
     return file
 
 
@@ -105,7 +105,7 @@ def _numbered(path: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
             yield from _decoded(batch, path, number + 1)
             number += batch.num_rows
     except (pa.ArrowException, OSError) as error:
-        raise DataError("data.damaged_after_row_get", path=path, number=number, one_line=one_line(error)) from error
+        raise DataError("data.damaged_after", unit="row", path=path, number=number, reason=one_line(error)) from error
 
 
 def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[Row]:
@@ -116,7 +116,7 @@ def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[Row]:
         if isinstance(error, pa.ArrowInvalid) and _NO_TEXT not in str(error):
             raise
         if batch.num_rows == 1:
-            bad_row(f"{path} row", first, DataError("data.row_not_utf_convert", path=path, first=first))
+            bad_row(f"{path} row", first, DataError("data.not_utf8_row", path=path, number=first))
             return
         for row in range(batch.num_rows):  # which of them it is
             yield from _decoded(batch.slice(row, 1), path, first + row)

@@ -40,7 +40,7 @@ class Separated:
                 wanted = [(name, places[name]) for name in columns]
             elif len(cells) != len(header):
                 said = f"expected {len(header)} columns as in the header, found {len(cells)}"
-                bad_row(f"{path} line", number, DataError("data.line", path=path, number=number, said=said))
+                bad_row(f"{path} line", number, DataError("data.bad_line", path=path, number=number, fault=said))
             else:
                 yield number, {name: cells[position] for name, position in wanted}
 
@@ -113,7 +113,7 @@ def records(path: Path, delimiter: str, *, quoted: bool) -> Iterator[tuple[int, 
             bad_row(
                 f"{path} line",
                 line + 1,
-                DataError("data.line_not_mend", path=path, line=line + 1, kind=kind, error=error),
+                DataError("data.bad_csv_line", path=path, line=line + 1, kind=kind, error=error),
             )
         else:
             if cells:

@@ -58,7 +58,7 @@ class Sheet:
         try:
             book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         except (*_DAMAGED, openpyxl.utils.exceptions.InvalidFileException) as error:
-            raise DataError("data.not_xlsx_damaged_get", path=path, error=error) from error
+            raise DataError("data.wrong_container", kind=".xlsx", path=path, reason=error) from error
         try:
             width, sheet = 0, book.worksheets[0]
             sheet.reset_dimensions()  # else each row is as wide as the furthest cell, and there are as many as it says
@@ -72,7 +72,7 @@ class Sheet:
                 else:
                     yield number, tuple(map(_plain, values[:width]))
         except _DAMAGED as error:
-            raise DataError("data.damaged_get_again", path=path, error=error) from error
+            raise DataError("data.damaged", path=path, error=error) from error
         finally:
             book.close()
 
@@ -91,7 +91,7 @@ def _refuse_bombs(path: Path) -> None:
                     continue
                 if part.file_size > _DENSEST * part.compress_size:
                     raise DataError(
-                        "data.unpacks_bytes_times_size",
+                        "data.unpacks_too_large",
                         path=path,
                         filename=part.filename,
                         file_size=part.file_size,
@@ -102,9 +102,9 @@ def _refuse_bombs(path: Path) -> None:
                     while piece := file.read(_PIECE):
                         since = 0 if _END_OF_CELL.search(piece) else since + len(piece)
                         if since > most:
-                            raise DataError("data.cell_longer_bytes", path=path, most=most, remedy=LINE.remedy)
+                            raise DataError("data.cell_too_long", path=path, most=most, remedy=LINE.remedy)
     except _DAMAGED as error:
-        raise DataError("data.not_xlsx_damaged_get", path=path, error=error) from error
+        raise DataError("data.wrong_container", kind=".xlsx", path=path, reason=error) from error
 
 
 def container(suffix: str) -> Sheet:
@@ -127,7 +127,7 @@ def _writable(sheet: Any, value: Any, where: str) -> Any:
         return value
     cells = _openpyxl().cell.cell
     if len(value) > _LONGEST_CELL or cells.ILLEGAL_CHARACTERS_RE.search(value) or {"\ufffe", "\uffff"} & {*value}:
-        raise DataError("data.text_longer_characters_control", where=where, longest_cell=_LONGEST_CELL)
+        raise DataError("data.text_too_long_for_cell", where=where, longest_cell=_LONGEST_CELL)
     cell = cells.WriteOnlyCell(sheet, value=value)
     cell.data_type = "s"
     return cell
@@ -137,5 +137,5 @@ def _openpyxl() -> Any:
     try:
         import openpyxl
     except ImportError as error:
-        raise MissingPackageError("data.xlsx_needs_openpyxl", install_hint=install_hint("formats")) from error
+        raise MissingPackageError("data.missing_openpyxl", install_hint=install_hint("formats")) from error
     return openpyxl

@@ -56,7 +56,7 @@ class SplitFolder:
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
         """DataError: a folder is written file by file."""
-        raise DataError("data.rows_written_file_not", path=path)
+        raise DataError("data.folder_not_written", path=path)
 
 
 def parts_of(folder: Path) -> list[SplitFile]:
@@ -64,7 +64,7 @@ def parts_of(folder: Path) -> list[SplitFile]:
     if (folder / _DICT).is_file():
         splits = _json(folder / _DICT).get("splits")
         if not isinstance(splits, list) or not all(isinstance(name, str) for name in splits):
-            raise DataError("data.must_list_splits_found", folder=folder / _DICT, splits=splits)
+            raise DataError("data.saved_splits_unlisted", folder=folder / _DICT, splits=splits)
         return [part for name in splits for part in _saved(folder / name, SPLIT_WORDS.get(name.lower(), name))]
     if (folder / _STATE).is_file():
         return _saved(folder, None)
@@ -82,7 +82,7 @@ def _saved(folder: Path, split: str | None) -> list[SplitFile]:
     named = [file.get("filename") for file in files if isinstance(file, dict)] if isinstance(files, list) else []
     names = [name for name in named if isinstance(name, str) and Path(name).name == name]
     if not names or len(names) < len(named):
-        raise DataError("data.must_list_data_files", folder=folder / _STATE)
+        raise DataError("data.saved_files_unlisted", folder=folder / _STATE)
     return [SplitFile(folder / name, ".arrow", split) for name in names]
 
 
@@ -102,9 +102,9 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise DataError("data.cannot_read", path=path, error=error) from error
+        raise DataError("data.unreadable_file", path=path, error=error) from error
     if not isinstance(value, dict):
-        raise DataError("data.must_hold_json_object", path=path, value_type=type(value).__name__)
+        raise DataError("data.not_one_json_object", path=path, kind=type(value).__name__)
     return value
 
 

@@ -95,7 +95,7 @@ class Format(Variant, RecordParams):
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
         """A file or folder of this format that says what the collection says.  DataError where that cannot be."""
-        raise DataError("data.format_can_read_not", default=cls.model_fields["kind"].default)
+        raise DataError("data.format_not_written", kind=cls.model_fields["kind"].default)
 
     def open(self, workers: int | None = None) -> Source:
         """The raw data that the settings name; nothing is read yet.  DataError when a folder or file is missing.

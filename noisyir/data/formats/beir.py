@@ -44,7 +44,7 @@ class Beir(Format):
         root = folder_with(self.path, "beir", ("corpus.jsonl", "queries.jsonl"))
         qrels = {split: path for split in get_args(Split) if (path := root / f"qrels/{split}.tsv").is_file()}
         if not qrels:
-            raise DataError("data.lacks_qrels_put_train", root=root, root_2=root / "qrels")
+            raise DataError("data.beir_qrels_missing", root=root, folder=root / "qrels")
         return BeirFolder(root.name, root, qrels)
 
 
@@ -137,7 +137,7 @@ def _answers(given: object, where: str) -> tuple[str, ...]:
     if given is None:
         return ()
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-        raise DataError("data.answers_must_list_texts", where=where, given=given)
+        raise DataError("data.answers_not_texts", where=where, value=given)
     return tuple(dict.fromkeys(one for one in given if one.strip()))
 
 
@@ -145,15 +145,13 @@ def _judgements(path: Path, split: Split, sources: Mapping[str, str]) -> Iterato
     lines, place = utf8_lines(path), f"{path} line"
     header = next(lines, (1, ""))[1].split("\t")
     if header != _HEADER:
-        raise DataError(
-            "data.line_header_must_found", path=path, header="<TAB>".join(_HEADER), header_2="<TAB>".join(header)
-        )
+        raise DataError("data.wrong_header", path=path, expected="<TAB>".join(_HEADER), found="<TAB>".join(header))
     for number, line in lines:
         if not line:
             continue
         with leniency.row(place, number):
             fields = line.split("\t")
             if len(fields) != 3:
-                raise DataError("data.expected_tab_separated_columns", place=place, number=number, n_fields=len(fields))
+                raise DataError("data.not_three_columns", place=place, number=number, n_fields=len(fields))
             relevance = relevance_of(fields[2], f"{place} {number}")
             yield Judgement(fields[0], fields[1], relevance, split, sources.get(fields[1]), place, number)

@@ -68,7 +68,7 @@ class DprData(Format):
         root = folder_with(self.path, "dpr", (), holds=_COLLECTION[0])
         collection = _found(root, _COLLECTION)
         if collection is None:
-            raise DataError("data.lacks_gz_format_dpr", root=root, collection=_COLLECTION[0])
+            raise DataError("data.dpr_passages_missing", root=root, collection=_COLLECTION[0])
 
         def of(names: tuple[str, ...], *splits: Split) -> dict[Split, Path]:
             called = {split: [name.format(subset=self.subset, split=split) for name in names] for split in splits}
@@ -76,7 +76,7 @@ class DprData(Format):
 
         contexts, questions = of(_CONTEXTS, "train", "dev"), of(_QUESTIONS, "dev", "test")
         if not contexts and not questions:
-            raise DataError("data.lacks_questions_put_biencoder", root=root, subset=self.subset)
+            raise DataError("data.dpr_questions_missing", root=root, subset=self.subset)
         return DprFolder(f"dpr {self.subset}", root, collection, contexts, questions, self.positives)
 
 
@@ -113,10 +113,7 @@ class DprFolder:
         _, header = next(rows, (1, []))
         if header != _HEADER:
             raise DataError(
-                "data.line_header_must_found_2",
-                collection=self.collection,
-                header="<TAB>".join(_HEADER),
-                header_2="<TAB>".join(header),
+                "data.wrong_header", path=self.collection, expected="<TAB>".join(_HEADER), found="<TAB>".join(header)
             )
         place = f"{self.collection} line"
         for number, (doc_id, text, title) in rows:
@@ -195,13 +192,14 @@ def _rows(path: Path, columns: int, expected: str) -> Iterator[tuple[int, list[s
         try:
             cells = next(csv.reader([line], delimiter="\t"))
         except csv.Error as error:
-            bad_row(f"{path} line", number, DataError("data.line_2", path=path, number=number, error=error))
+            bad_row(f"{path} line", number, DataError("data.bad_line", path=path, number=number, fault=error))
             continue
         if len(cells) == columns:
             yield number, cells
         else:
-            said = f"{path} line {number}: expected {expected}, found {len(cells)} tab-separated columns"
-            bad_row(f"{path} line", number, DataError(said))
+            place, n_cells = f"{path} line", len(cells)
+            error = DataError("data.wrong_cells", place=place, number=number, expected=expected, n_cells=n_cells)
+            bad_row(place, number, error)
 
 
 def _questions(path: Path, split: Split) -> Iterator[Query]:
@@ -211,27 +209,26 @@ def _questions(path: Path, split: Split) -> Iterator[Query]:
         try:
             answers = _answers(ast.literal_eval(literal), where)  # a Python literal; nothing is executed
         except (ValueError, SyntaxError, MemoryError, RecursionError):
-            said = f"{where}: the answers must be a list such as ['one', 'two'], found {literal!r:.60}"
-            bad_row(f"{path} line", number, DataError(said))
+            bad_row(f"{path} line", number, DataError("data.answers_not_a_list", where=where, value=literal))
             continue
         except DataError as error:
             bad_row(f"{path} line", number, error)
             continue
         yield Query(f"{split}-{count}", _plain(text), answers, f"{path} line", number, split)
     if not count:
-        raise DataError("data.empty_remove_get_again", path=path)
+        raise DataError("data.empty_file", path=path)
 
 
 def _answers(value: object, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(answer, str) for answer in value):
-        raise DataError("data.answers_must_list_texts_2", where=where, value=value)
+        raise DataError("data.answers_not_texts", where=where, value=value)
     return tuple(dict.fromkeys(answer for answer in value if answer.strip()))
 
 
 def _passage_id(context: dict[str, Any], where: str) -> str:
     found = context.get("passage_id", context.get("psg_id"))
     if isinstance(found, bool) or not isinstance(found, str | int):
-        raise DataError("data.context_needs_passage_id", where=where, found=found)
+        raise DataError("data.missing_passage_id", where=where, found=found)
     return str(found)
 
 

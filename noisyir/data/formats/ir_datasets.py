@@ -26,13 +26,13 @@ class IrDatasets(Format):
         try:
             import ir_datasets
         except ImportError as error:
-            raise MissingPackageError("data.ir_datasets_ids_need", install_hint=install_hint("irds")) from error
+            raise MissingPackageError("data.ir_datasets_missing", install_hint=install_hint("irds")) from error
         try:
             found = ir_datasets.load(self.id)
         except (KeyError, AttributeError) as error:
-            raise DataError("data.ir_datasets_knows_no", id=self.id) from error
+            raise DataError("data.ir_datasets_unknown_id", id=self.id) from error
         if not found.has_docs() or not found.has_queries():
-            raise DataError("data.ir_datasets_no_documents", id=self.id)
+            raise DataError("data.ir_datasets_incomplete", id=self.id)
         last = {"train": "train", "dev": "dev", "test": "test", "validation": "dev", "valid": "dev"}.get(
             self.id.split("/")[-1]
         )
@@ -79,7 +79,9 @@ class IrDataset:
         try:
             yield from getattr(self.given, f"{what}_iter")()
         except OSError as error:  # of requests, too
-            raise DataError("data.ir_datasets_no_cannot", name=self.name, what=what, error=str(error)[:80]) from error
+            raise DataError(
+                "data.ir_datasets_no_download", name=self.name, records=what, error=str(error)[:80]
+            ) from error
 
     def records(self) -> Iterator[Record]:
         """Documents, then queries, then judgements."""

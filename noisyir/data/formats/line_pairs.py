@@ -32,7 +32,7 @@ class LinePairs(FormatOfRows):
         """DataError when a file is missing."""
         for setting, path in (("data.path", self.path), ("data.corpus (--corpus)", self.corpus)):
             if path is None or not Path(path).is_file():
-                raise DataError("data.format_line_pairs_needs", setting=setting, path=path or "not given")
+                raise DataError("data.line_pairs_files", setting=setting, path=path or "not given")
         assert self.path and self.corpus
         return LinePairsFiles(Path(self.path).name.split(".")[0], Path(self.path), Path(self.corpus))
 
@@ -61,7 +61,7 @@ def partner_to_write(path: Path) -> Path:
     """Where the documents of these queries go.  DataError for a name that does not say it."""
     suffixes = dict(_SUFFIXES)
     if path.suffix not in suffixes:
-        raise DataError("data.end_name_queries_file", path=path, suffixes=" or ".join(suffixes))
+        raise DataError("data.queries_suffix", path=path, suffixes=" or ".join(suffixes))
     return path.with_suffix(suffixes[path.suffix])
 
 
@@ -94,7 +94,7 @@ class LinePairsFiles(ExampleSource):
         if one or two:
             longer, number = (self.path, one[0]) if one else (self.documents_path, two[0] if two else 0)
             raise DataError(
-                "data.line_belongs_nothing_different",
+                "data.line_without_partner",
                 longer=longer,
                 number=number,
                 path=self.path,

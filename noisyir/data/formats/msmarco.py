@@ -57,12 +57,12 @@ class Msmarco(Format):
         there = [(layout, file) for layout in _LAYOUTS if (file := one_of(root, [layout.collection]))]
         if len(there) != 1:
             said = f"has {' and '.join(file.name for _, file in there)}" if there else f"lacks {_COLLECTIONS}"
-            raise DataError("data.format_msmarco_needs", root=root, said=said)
+            raise DataError("data.msmarco_files", root=root, fault=said)
         [(layout, collection)] = there
         files = {split: found for split in get_args(Split) if (found := _of_split(root, layout, split))}
         if not files:
             names = " or ".join(layout.qrels[0].format(split=split) for split in get_args(Split))
-            raise DataError("data.lacks_qrels_put", root=root, names=names)
+            raise DataError("data.qrels_missing", root=root, names=names)
         titles, addition = (one_of(root, [name]) if name else None for name in (layout.titles, layout.addition))
         queries, qrels = ({split: both[place] for split, both in files.items()} for place in (0, 1))
         return MsmarcoFolder(root.name, root, layout, collection, queries, qrels, titles, addition)
@@ -152,10 +152,14 @@ class MsmarcoFolder:
             if len(fields) == count:
                 yield number, fields
             else:
-                said = f"{path} line {number}: expected {count} columns, {expected}, found {len(fields)}: {line!r:.60}"
-                bad_row(f"{path} line", number, DataError(said))
+                place, n_cells = f"{path} line", len(fields)
+                error = DataError(
+                    "data.wrong_columns", place=place, number=number, n_columns=count, expected=expected,
+                    n_cells=n_cells, line=line,
+                )  # fmt: skip
+                bad_row(place, number, error)
         if not number:
-            raise DataError("data.empty_remove_get_again", path=path)
+            raise DataError("data.empty_file", path=path)
 
     def _files(self) -> list[Path]:
         files = self.collection, self.titles, *self.queries_of.values(), *self.qrels.values(), self.addition
@@ -171,7 +175,7 @@ def _of_split(root: Path, layout: _Layout, split: Split) -> tuple[Path, Path] | 
     part = "dev.small" if "dev.small" in qrels.name else split
     queries = one_of(root, [layout.queries.format(split=part)])
     if queries is None:
-        raise DataError("data.lacks_each_split_qrels", root=root, format=layout.queries.format(split=part))
+        raise DataError("data.split_queries_missing", root=root, name=layout.queries.format(split=part))
     return queries, qrels
 
 
@@ -184,8 +188,9 @@ def _columns(path: Path, count: int, expected: str) -> Iterator[tuple[int, list[
         if len(fields) == count:
             yield number, fields
         else:
-            said = f"{path} line {number}: expected {expected}, found {len(fields)} tab-separated columns"
-            bad_row(f"{path} line", number, DataError(said))
+            place, n_cells = f"{path} line", len(fields)
+            error = DataError("data.wrong_cells", place=place, number=number, expected=expected, n_cells=n_cells)
+            bad_row(place, number, error)
 
 
 def _passages(path: Path, titles: Path | None) -> Iterator[Document]:

@@ -74,7 +74,7 @@ class Pairs(FormatOfRows):
     def open(self, workers: int | None = None) -> "PairsFile":
         """DataError when a file is missing or of another format, or a column that is needed is not there."""
         if self.path is None:
-            raise DataError("data.format_pairs_needs_file")
+            raise DataError("data.pairs_file_missing")
         pairs = RowFile.open(self.path, "data.path")
         name = pairs.path.name.split(".")[0]
         if self.corpus is None:
@@ -84,7 +84,7 @@ class Pairs(FormatOfRows):
             numbered = numbered_negatives(pairs, list(columns.values())) if wanted else ()
             return PairsFile(name, pairs, columns, None, names_that_mean(self.columns, NAMES), numbered)
         if texts := [column for column in _OF_CORPUS if self.columns.get(column)]:
-            raise DataError("data.data_columns_maps_data", texts=", ".join(texts))
+            raise DataError("data.texts_mapped_with_corpus", texts=", ".join(texts))
         names = {column: known for column, known in NAMES.items() if column not in _OF_CORPUS}
         columns = choose_columns(pairs, self.columns, names)
         need(pairs, columns, ("query", "doc_id"), NAMES)
@@ -158,7 +158,7 @@ class PairsFile(ExampleSource):
         if not number:
             with strict():
                 next(self.pairs.rows(wanted), None)
-            raise DataError("data.holds_no_pairs_give", pairs=self.pairs.path)
+            raise DataError("data.no_pairs", pairs=self.pairs.path)
 
     def example(self, found: Placed) -> Example:
         """The columns as what they were taken for."""
@@ -168,7 +168,7 @@ class PairsFile(ExampleSource):
         named = cell.text("split")
         split = SPLITS.get(named)
         if split is None:
-            raise DataError("data.must_train_dev_test", where=cell.where, split=self.columns["split"], named=named)
+            raise DataError("data.wrong_mapped_split", where=cell.where, column=self.columns["split"], value=named)
         rows_of = (Cells(one, self.columns, place, number) for one in _documents_of(values, place, number))
         return Example(
             cell.text("query"),
@@ -192,14 +192,14 @@ class PairsFile(ExampleSource):
             ids = cell.names("negative_id") if "negative_id" in self.columns else []
             given = [Passage("", text) for text in cell.texts("negative")]
             if ids and len(ids) != len(given):
-                raise DataError("data.negative_id_negative_list", where=cell.where)
+                raise DataError("data.unequal_negatives", other="negative_id", name="negative", where=cell.where)
             given = [one._replace(doc_id=name) for one, name in zip(given, ids, strict=True)] if ids else given
             for name in self.numbered:
                 one = Cells({"negative": row[name]}, {"negative": name}, cell.place, cell.number)
                 given += [Passage("", text) for text in one.texts("negative")]
         scores = cell.numbers("negative_score")
         if scores and len(scores) != len(given):
-            raise DataError("data.negative_negative_score_list", where=cell.where)
+            raise DataError("data.unequal_negatives", other="negative", name="negative_score", where=cell.where)
         return [one._replace(score=score) for one, score in zip(given, scores, strict=True)] if scores else given
 
 
@@ -232,16 +232,16 @@ def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str]) -> None:
     need(pairs, columns, ("query",), NAMES)
     if "document" not in columns:
         named = f"names documents ({columns['doc_id']!r})" if "doc_id" in columns else "has no column for document"
-        raise DataError("data.pairs_without_corpus_holds", pairs=pairs.path, named=named, found_in=found_in(pairs))
+        raise DataError("data.pairs_without_texts", pairs=pairs.path, named=named, found_in=found_in(pairs))
 
 
 def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Iterator[dict[PairColumn, Any]]:
     """One pair for each document, where a row lists several (`pos: [.., ..]`)."""
     lists = {column: values[column] or [None] for column in _OF_DOCUMENT if isinstance(values.get(column), list)}
     if lists.keys() == {"weight"} and len(lists["weight"]) > 1:
-        raise DataError("data.weight_lists_numbers_document", place=place, number=number, n_weight=len(lists["weight"]))
+        raise DataError("data.several_weights", place=place, number=number, n_weight=len(lists["weight"]))
     if len({len(items) for items in lists.values()}) > 1:
-        raise DataError("data.list_different_numbers_documents", place=place, number=number, lists=" and ".join(lists))
+        raise DataError("data.unequal_lists", place=place, number=number, lists=" and ".join(lists))
     if not lists:
         yield values
     for items in zip(*lists.values(), strict=True):

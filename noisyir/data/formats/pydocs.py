@@ -151,7 +151,7 @@ def hold_out(positives: dict[str, list[str]], *, dev: int, test: int) -> dict[st
     askers = Counter(doc_id for doc_ids in positives.values() for doc_id in doc_ids)
     alone = [text for text, doc_ids in positives.items() if all(askers[doc_id] == 1 for doc_id in doc_ids)]
     if dev + test > len(positives) // 2 or dev + test > len(alone):
-        raise DataError("data.pydocs_queries_holding_out", n_positives=len(positives), dev=dev, test=test)
+        raise DataError("data.too_few_docstrings", n_queries=len(positives), dev=dev, test=test)
     order = sorted(alone, key=query_id)
     return {text: "test" if rank < test else "dev" for rank, text in enumerate(order[: dev + test])}
 

@@ -47,7 +47,7 @@ class Squad(Format):
         DataError where there are several splits.  Ids of documents, negatives, weights and grades are not kept.
         """
         if len(collection.splits) > 1:
-            raise DataError("data.squad_file_holds_split", target=target, splits=", ".join(collection.splits))
+            raise DataError("data.squad_several_splits", target=target, splits=", ".join(collection.splits))
         articles: dict[str, dict[str, list[dict[str, Any]]]] = {}
         for example in collection.examples():
             answers = [{"text": answer, "answer_start": -1} for answer in example.answers]

@@ -37,7 +37,7 @@ class SoDs(Format):
         """DataError when the folder or its snippets are missing."""
         root = Path(self.path or "")
         if self.path is None or not root.is_dir() or not (files := so_ds_files(root)):
-            raise DataError("data.format_ds_needs_folder", path=self.path)
+            raise DataError("data.so_ds_files", path=self.path)
         return SoDsFolder(root.name, root, *files)
 
     @classmethod
@@ -51,7 +51,7 @@ class SoDs(Format):
         held: dict[str, dict[str, list[str]]] = {}
         for example, passage in collection.pairs():
             if example.split == "train" and asked.setdefault(str(passage.doc_id), example.query) != example.query:
-                raise DataError("data.document_answers_two_queries", doc_id=passage.doc_id)
+                raise DataError("data.so_ds_two_queries", doc_id=passage.doc_id)
             if example.split != "train":
                 held.setdefault(example.split, {}).setdefault(example.query, []).append(str(passage.doc_id))
         rows = zip(*(collection.documents[name].to_pylist() for name in ("doc_id", "title", "text")), strict=True)
@@ -109,7 +109,7 @@ class SoDsFolder:
         where = f"{place} {number}"
         doc_id, query = identity(values, "id", where), text(values, "description", where)
         if doc_id is None:
-            raise DataError("data.lacks_id_give", where=where)
+            raise DataError("data.missing_id", name="an id", where=where)
         yield Document(doc_id, "", text(values, "code", where), place, number)
         if query.strip():
             query_id = content_id(number, query)
@@ -177,9 +177,9 @@ def _example(row: Mapping[str, Any], where: str) -> Example:
     """StaQC puts snippets of one question into several splits: there it is a query in each."""
     qid, split, label = identity(row, "qid", where), split_of(row.get("split"), where), number(row, "label", where)
     if qid is None:
-        raise DataError("data.lacks_qid_give", where=where)
+        raise DataError("data.missing_id", name="a qid", where=where)
     if label is not None and not label.is_integer():
-        raise DataError("data.label_must_whole_number", where=where, label=label)
+        raise DataError("data.wrong_label", where=where, label=label)
     judged = None if label is None else int(label)
     snippet = Passage("", text(row, "code", where), identity(row, "id", where), relevance=judged)
     return Example(text(row, "title", where), [snippet], query_id=qid if split == "train" else f"{qid}@{split}")

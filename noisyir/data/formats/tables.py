@@ -36,12 +36,12 @@ class Tables(FormatOfRows):
         """DataError when the folder or a table is missing, or has other columns."""
         root = Path(self.path or "")
         if self.path is None or not is_import(root):
-            raise DataError("data.format_tables_needs_folder", path=self.path)
+            raise DataError("data.import_folder_missing", path=self.path)
         for name, schema in SCHEMAS.items():
             with _reading(root / f"{name}.parquet"):
                 found = pq.read_schema(root / f"{name}.parquet")
             if found.names != schema.names:
-                raise DataError("data.parquet_columns_import_data", root=root / name, names=", ".join(found.names))
+                raise DataError("data.wrong_table_columns", root=root / name, names=", ".join(found.names))
         return TablesFolder(root.name, root)
 
     @classmethod
@@ -124,7 +124,7 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise DataError("data.damaged_import_data_again", path=path, one_line=one_line(error)) from error
+        raise DataError("data.damaged_table", path=path, reason=one_line(error)) from error
 
 
 def _split(name: str) -> Split:

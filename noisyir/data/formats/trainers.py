@@ -103,7 +103,7 @@ class SentenceTransformers(FormatOfRows):
         """DataError when there is no file, or it is of another format."""
         rows = open_rows("sentence_transformers", self.path, ())
         if not self.fits(dict.fromkeys(rows.columns)):
-            raise DataError("data.not_format_sentence_transformers", rows=rows.path, found_in=found_in(rows))
+            raise DataError("data.not_sentence_transformers", rows=rows.path, found_in=found_in(rows))
         names = _TRIPLETS if "anchor" in rows.columns else _LABELLED
         columns = {**columns_there(rows, names)}
         if "negative" not in rows.columns:
@@ -154,7 +154,7 @@ class Tevatron(FormatOfRows):
         if "positive_passages" in rows.columns:
             return ShapedRows(rows.path.stem, rows, _TEXTS, _with_texts)
         if "positive_document_ids" not in rows.columns:
-            raise DataError("data.not_format_tevatron_neither", rows=rows.path)
+            raise DataError("data.not_tevatron", rows=rows.path)
         return ShapedRows(rows.path.stem, rows, _IDS, _with_ids, corpus_of("tevatron", self.corpus))
 
     @classmethod

@@ -44,10 +44,10 @@ class Trec(Format):
         """DataError when a file is missing."""
         given = {"data.path": self.path, "data.queries": self.queries, "data.corpus": self.corpus, "data.run": self.run}
         if self.path is None or self.queries is None or self.corpus is None:
-            raise DataError("data.qrels_runs_hold_ids", path=self.path or "format trec")
+            raise DataError("data.ids_without_texts", path=self.path or "format trec")
         for setting, path in given.items():
             if path is not None and not Path(path).is_file():
-                raise DataError("data.not_file_must_name", path=path, setting=setting)
+                raise DataError("data.setting_names_no_file", path=path, setting=setting)
         qrels, run = Path(self.path), Path(self.run) if self.run else None
         if trec_role(qrels) == "run":
             qrels, run = None, qrels  # type: ignore[assignment]
@@ -147,11 +147,11 @@ class TrecFiles:
                 continue
             with row(place, number):
                 if len(fields) != 4:
-                    raise DataError("data.expected_qid_docid_grade", place=place, number=number, n_fields=len(fields))
+                    raise DataError("data.not_qrels_line", place=place, number=number, n_fields=len(fields))
                 grade = relevance_of(fields[3], f"{place} {number}")
                 yield Judgement(fields[0], fields[2], grade, self.split, None, place, number)
         if self.qrels and not number:
-            raise DataError("data.empty_get_again_give", qrels=self.qrels)
+            raise DataError("data.empty_qrels", qrels=self.qrels)
 
     def records(self) -> Iterator[Record]:
         """All, each file once."""
@@ -179,17 +179,17 @@ class TrecFiles:
             with row(place, number):
                 layout = layout or layout_of_run(fields)
                 if layout is None or len(fields) not in (3, 6):
-                    raise DataError("data.expected_qid_docid_rank", place=place, number=number, line=line)
+                    raise DataError("data.not_run_line", place=place, number=number, line=line)
                 query_id, doc_id, score, grade = layout(fields)
                 if not _is_number(score):
-                    raise DataError("data.score_must_number_found", place=place, number=number, score=score)
+                    raise DataError("data.wrong_score", place=place, number=number, value=score)
                 graded = grade is not None and grade.isdecimal() and int(grade) >= self.min_relevance
                 if graded or (query_id, doc_id) in relevant:
                     not_kept("a hit that is judged relevant, and so no negative")
                 else:
                     yield Negative(query_id, doc_id, float(score), place, number)
         if self.run and layout is None:
-            raise DataError("data.holds_no_hits_get", run=self.run)
+            raise DataError("data.empty_run", run=self.run)
 
 
 def _is_number(value: str) -> bool:
@@ -234,7 +234,7 @@ class Topics(Format):
     def open(self, workers: int | None = None) -> "TopicsFile":
         """DataError when there is no file."""
         if self.path is None or not Path(self.path).is_file():
-            raise DataError("data.format_topics_needs_file", path=self.path)
+            raise DataError("data.topics_file_missing", path=self.path)
         return TopicsFile(Path(self.path).name, Path(self.path), self.split)
 
     @classmethod
@@ -304,7 +304,7 @@ class TopicsFile:
             with row(place, number):
                 first, tab, second = line.partition("\t")
                 if not tab:
-                    raise DataError("data.expected_id_tab_text", place=place, number=number)
+                    raise DataError("data.not_topic_line", place=place, number=number)
                 answers = _literal(second) if _ANSWERS.match(second) else None
                 if answers is None:
                     yield Query(first, second, (), place, number, self.split)
@@ -321,7 +321,7 @@ class TopicsFile:
             elif low.startswith("</top>"):
                 with row(place, start):
                     if not found["num"].strip():
-                        raise DataError("data.topic_without_num", place=place, start=start)
+                        raise DataError("data.topic_without_num", place=place, number=start)
                     title = " ".join(found["title"].split())
                     yield Query(found["num"].strip(), title, (), place, start, self.split)
             elif marked := _TOPIC.match(line.strip()):

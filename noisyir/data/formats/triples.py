@@ -35,13 +35,13 @@ class Triples(FormatOfRows):
     def open(self, workers: int | None = None) -> "TriplesFile":
         """DataError when a file is missing."""
         if self.path is None or not Path(self.path).is_file():
-            raise DataError("data.format_triples_needs_file", not_there=_not_there(self.path))
+            raise DataError("data.triples_file_missing", not_there=_not_there(self.path))
         file = Path(self.path)
         if (self.queries is None) != (self.corpus is None):
-            raise DataError("data.triples_ids_need_both", file=file)
+            raise DataError("data.triples_need_both", file=file)
         if self.queries is None or self.corpus is None:
             if _are_ids(file):
-                raise DataError("data.holds_triples_ids_give", file=file)
+                raise DataError("data.triples_of_ids", file=file)
             return TriplesFile(file.name.split(".")[0], file, None, None)
         return TriplesFile(
             file.name.split(".")[0],
@@ -60,7 +60,7 @@ class Triples(FormatOfRows):
             for example in collection.examples():
                 if not example.negatives or not example.positives:
                     lacks = "negative" if example.positives else "document"
-                    raise DataError("data.query_no_triple_needs", target=target, query_id=example.query_id, lacks=lacks)
+                    raise DataError("data.query_without_triple", target=target, query_id=example.query_id, lacks=lacks)
                 for number in range(max(len(example.positives), len(example.negatives))):
                     right = example.positives[number % len(example.positives)]
                     wrong = example.negatives[number % len(example.negatives)]
@@ -98,8 +98,8 @@ class TriplesFile(ExampleSource):
             if len(cells := line.split("\t")) == _COLUMNS:
                 yield Placed(place, number, cells)
             else:
-                said = f"{place} {number}: expected query<TAB>positive<TAB>negative, found {len(cells)} columns"
-                bad_row(place, number, DataError(said))
+                error = DataError("data.not_triple_line", place=place, number=number, n_cells=len(cells))
+                bad_row(place, number, error)
 
     def example(self, found: Placed) -> Example:
         """The three cells."""
@@ -107,7 +107,7 @@ class TriplesFile(ExampleSource):
         if self.texts is None:
             return Example(query, [Passage("", right)], [Passage("", wrong)])
         if query not in self._asked_by_id:
-            raise DataError("data.query_not_queries_file", where=found.where, query=query)
+            raise DataError("data.unknown_query_of_triple", where=found.where, query=query)
         return Example(self._asked_by_id[query], [Passage("", "", right)], [Passage("", "", wrong)], query)
 
     @cached_property

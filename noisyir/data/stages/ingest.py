@@ -54,7 +54,7 @@ def ingest(job: Job[Format]) -> None:
         tables, held_out = hold_out(tables, texts, job.params.hold_out, job.params.promotion_share)
     splits = {*tables["queries"]["split"].unique().to_pylist()}
     if job.params.promotion_share and not splits & {"dev", PROMOTION}:
-        raise DataError("data.data_promotion_share_takes", promotion_share=job.params.promotion_share)
+        raise DataError("data.no_dev_to_promote", promotion_share=job.params.promotion_share)
     for name, table in tables.items():
         job.write(name, table)
     repeated = {"repeated_pairs": checked.repeated} if may_repeat else {}
@@ -120,7 +120,7 @@ def judged_pairs(job: Job[JudgedPairsParams]) -> None:
     if not relevant.num_rows:
         there = {*pairs["split"].filter(pc.equal(pairs["split"], "train")).to_pylist(), *of.filter(right).to_pylist()}
         named = ", ".join(name for name in get_args(AuditedSplit) if name in there) or "none"
-        raise DataError("data.no_pair_split_judged", split=split, named=named)
+        raise DataError("data.no_judged_pair", split=split, splits=named)
     source = aligned(relevant, pairs, ["query_id", "doc_id"])["source"]
     job.write(
         "noisy_pairs",
@@ -183,7 +183,7 @@ def digest_given(params: GivenFileParams) -> str:
     """A hash of the file's bytes."""
     path = Path(params.path or "")
     if not path.is_file():
-        raise DataError("data.not_file", path=path)
+        raise DataError("data.not_a_file", path=path)
     return files_digest(path.parent, [path])
 
 
@@ -194,16 +194,16 @@ def weights_of_others(job: Job[GivenFileParams]) -> None:
     rows = RowFile.open(str(job.params.path), "weights")
     columns = ("query_id", "doc_id", "weight")
     if lacking := [name for name in columns if name not in rows.columns]:
-        raise DataError("data.no_column_weights_query", rows=rows.path, lacking=lacking[0])
+        raise DataError("data.missing_weight_column", rows=rows.path, lacking=lacking[0])
     given: dict[tuple[str, str], float] = {}
     for number, row in rows.rows(columns):
         given[str(row["query_id"]), str(row["doc_id"])] = _weight(row["weight"], f"{rows.place} {number}")
     ids = list(zip(training["query_id"].to_pylist(), training["doc_id"].to_pylist(), strict=True))
     if lost := [pair for pair in ids if pair not in given]:
-        raise DataError("data.no_weight_training_pairs", rows=rows.path, n_lost=len(lost), n_ids=len(ids), lost=lost[0])
+        raise DataError("data.missing_weights", rows=rows.path, n_missing=len(lost), n_pairs=len(ids), example=lost[0])
     weights = np.array([given[pair] for pair in ids], np.float32)
     if not weights.any():
-        raise DataError("data.leaves_out_every_training", rows=rows.path)
+        raise DataError("data.all_weights_zero", rows=rows.path)
     job.write("given_weights", training.select(["query_id", "doc_id"]).append_column("weight", pa.array(weights)))
 
 
@@ -213,7 +213,7 @@ def _weight(value: object, place: str) -> float:
     except (TypeError, ValueError):
         weight = -1.0
     if not 0 <= weight < np.inf:
-        raise DataError("data.weight_number_not", place=place, value=value)
+        raise DataError("data.wrong_weight", place=place, value=value)
     return weight
 
 

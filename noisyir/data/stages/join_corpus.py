@@ -39,7 +39,7 @@ def join_corpus(job: Job[JoinCorpusParams]) -> None:
     fresh, gone = _checked(job, given.documents), utf8_lines(given.removals) if given.removals else ()
     removals = pa.array(dict.fromkeys(line for _, line in gone if line.strip()), pa.string())
     if both := fresh.filter(pc.is_in(fresh["doc_id"], value_set=removals))["doc_id"].to_pylist():
-        raise DataError("data.documents_both_new_removed", n_both=len(both), both=both[0])
+        raise DataError("data.new_and_removed", n_both=len(both), example=both[0])
     known = pa.concat_arrays([batch["doc_id"] for batch in job.batches("corpus")])
     behind = fresh.filter(pc.invert(pc.is_in(fresh["doc_id"], value_set=known)))
     last = pa.table([*behind.columns, pa.repeat(_NONE, behind.num_rows)], schema=_REVISED)
@@ -55,7 +55,7 @@ def join_corpus(job: Job[JoinCorpusParams]) -> None:
             kept += part.num_rows - part["earlier_row"].null_count
             job.progress(corpus.rows, len(known) - removed + behind.num_rows, "documents")
     if not corpus.rows:
-        raise DataError("data.nothing_left_corpus_when")
+        raise DataError("data.no_document_left")
     replaced, unknown = len(known) - removed - kept, len(removals) - removed
     counts = {"added": behind.num_rows, "replaced": replaced, "removed": removed, "kept": kept}
     job.note("documents", {**counts, "unknown_removals": unknown})
@@ -64,11 +64,11 @@ def join_corpus(job: Job[JoinCorpusParams]) -> None:
 def _opened(params: JoinCorpusParams) -> NewDocuments:
     """ConfigError when there is neither; DataError when a file is missing, or of another format."""
     if params.path is None and params.remove is None:
-        raise ConfigError("data.nothing_refresh_give_new")
+        raise ConfigError("data.empty_refresh")
     documents = None if params.path is None else open_corpus(_file(params.path), "data.path")
     removals = None if params.remove is None else Path(params.remove)
     if removals and not removals.is_file():
-        raise DataError("data.not_file_remove_names", removals=removals)
+        raise DataError("data.not_a_removals_file", removals=removals)
     return NewDocuments(documents, removals)
 
 
@@ -79,7 +79,7 @@ def _file(path: str) -> str:
         return path
     if found := one_of(root, _IN_FOLDER):
         return str(found)
-    raise DataError("data.holds_no_file_documents", root=root, in_folder=", ".join(_IN_FOLDER))
+    raise DataError("data.no_documents_file", root=root, names=", ".join(_IN_FOLDER))
 
 
 def _checked(job: Job[JoinCorpusParams], documents: RowFile | None) -> pa.Table:

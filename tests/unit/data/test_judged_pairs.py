@@ -51,5 +51,5 @@ def test_dev_pairs_keep_their_source(run_stage_on):
 
 def test_a_split_that_is_not_there_names_those_that_are(run_stage_on):
     without_dev = [row for row in given()["qrels"].to_pylist() if row["query_id"] != "q2"]
-    with refuses(DataError, "data.no_pair_split_judged", split="dev", named="train, test"):
+    with refuses(DataError, "data.no_judged_pair", split="dev", splits="train, test"):
         run_stage_on(JUDGED_PAIRS, JudgedPairsParams(split="dev"), given(qrels=without_dev))
