@@ -1,1 +1,1 @@
-"""Ground of every room: errors, settings, variants, artifacts' contracts, parts of pages; no subject of its own."""
+"""Ground of every room: errors, settings, variants, contracts of artifacts, parts of pages."""

@@ -1,4 +1,4 @@
-"""Artifacts of ingest, and of the corruptions and the hiding that benches put in."""
+"""Artifacts of ingest, and of corruption and hiding in benches."""
 
 from noisyir.base.artifact import BOOL, F32, I32, PAIR, PAIR_KEY, STRING, STRINGS, Artifact
 

@@ -1,4 +1,4 @@
-"""Columns of a file of rows: as people map them, or by the usual names; and files of documents."""
+"""Columns of a file of rows, as mapped or by their usual names, and files of documents."""
 
 import json
 import math
@@ -44,14 +44,17 @@ _CORPUS_NAMES: Names = {
 
 
 def names_that_mean(mapping: Mapping[PairColumn, str | None], names: Names) -> frozenset[str]:
-    """Names that `choose_columns` would take for something if a column had them."""
+    """Names that `choose_columns` would take if a column had them."""
     return frozenset(name for column, usual in names.items() if column not in mapping for name in usual)
 
 
 def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], names: Names) -> dict[PairColumn, str]:
-    """The file's column for each thing of a pair: as mapped (None: no column), else the first of its usual names.
+    """The file's column for each part of a pair: as mapped (None: no column), else the first of its usual names.
 
-    Case does not matter, and `-` is `_`.  DataError for a mapped column that is not there.
+    Case does not matter, and `-` is `_`.
+
+    Raises:
+        DataError: If a mapped column is missing.
     """
     chosen = {column: name for column, name in mapping.items() if name is not None}
     if unknown := {column: name for column, name in chosen.items() if name not in file.columns}:
@@ -72,7 +75,7 @@ def numbered_negatives(file: RowFile, taken: Sequence[str]) -> tuple[str, ...]:
 
 
 def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[PairColumn], names: Names) -> None:
-    """DataError, with its usual names, for a column that is needed and was not found."""
+    """Raise DataError, with the usual names, for the first needed column that was not found."""
     for column in needed:
         if column not in columns:
             how = f"; map one with data.columns='{{{column}: NAME}}'" if names is NAMES else ""
@@ -87,14 +90,14 @@ def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[Pair
 
 
 def found_in(file: RowFile) -> str:
-    """The columns of a file, in a line of a message; of many the first ones."""
+    """The first columns of a file, for a message."""
     shown = [name if name.isprintable() else repr(name) for name in file.columns[:_SHOWN]]
     more = f" and {len(file.columns) - _SHOWN:,} more" if len(file.columns) > _SHOWN else ""
     return f"it has {', '.join(shown)}{more}"
 
 
 def open_corpus(path: str, setting: str) -> RowFile:
-    """A file of documents.  DataError, naming `setting`, when it is missing, or lacks their ids or texts."""
+    """Open a file of documents; DataError names `setting` if ids or texts are missing."""
     file = RowFile.open(path, setting)
     need(file, choose_columns(file, {}, _CORPUS_NAMES), ("doc_id", "document"), _CORPUS_NAMES)
     return file
@@ -111,7 +114,7 @@ def corpus_documents(file: RowFile) -> Iterator[Document]:
 
 
 class Cells(NamedTuple):
-    """The values of a row, each as what it must be."""
+    """The values of a row, each checked for its type."""
 
     values: Mapping[PairColumn, Any]
     columns: Mapping[PairColumn, str]
@@ -124,7 +127,7 @@ class Cells(NamedTuple):
         return f"{self.place} {self.number}"
 
     def text(self, column: PairColumn) -> str:
-        """A text; nothing is the empty text.  DataError for anything else."""
+        """A text, empty if missing."""
         value = self.values.get(column)
         if value is None:
             return ""
@@ -135,7 +138,7 @@ class Cells(NamedTuple):
         return value
 
     def weight(self) -> float | None:
-        """The weight of a pair in training; None where its cell is empty.  DataError for what is no share of 1."""
+        """The weight of a pair in training, from 0 to 1; None if empty."""
         value = self.values.get("weight")
         if value is None or (isinstance(value, str) and not value.strip()):
             return None
@@ -148,14 +151,14 @@ class Cells(NamedTuple):
         return weight
 
     def name(self, column: PairColumn) -> str:
-        """An id, a source: a text or a whole number."""
+        """An id or a source: a text or a whole number."""
         value = self.values[column]
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
         return self.text(column)
 
     def several(self, column: PairColumn) -> list[Any]:
-        """The values of a list, perhaps written as JSON in a cell; one value is a list of one, nothing an empty one."""
+        """The values of a list, perhaps as JSON in a cell; one value is a list of one."""
         value = self.values.get(column)
         if isinstance(value, str) and value.startswith("["):
             try:
@@ -167,7 +170,7 @@ class Cells(NamedTuple):
         return list(value) if isinstance(value, list | tuple) else [value]
 
     def texts(self, column: PairColumn) -> list[str]:
-        """The texts of a list.  DataError where something else is in it."""
+        """The texts of a list."""
         return [self._replace(values={column: value}).text(column) for value in self.several(column)]
 
     def names(self, column: PairColumn) -> list[str]:
@@ -175,7 +178,7 @@ class Cells(NamedTuple):
         return [self._replace(values={column: value}).name(column) for value in self.several(column)]
 
     def numbers(self, column: PairColumn) -> list[float]:
-        """The numbers of a list.  DataError for what is none."""
+        """The finite numbers of a list."""
         try:
             numbers = [math.nan if isinstance(value, bool) else float(value) for value in self.several(column)]
         except (TypeError, ValueError):
@@ -191,7 +194,7 @@ class Cells(NamedTuple):
         return numbers
 
     def label(self) -> int | None:
-        """The grade that a person gave, or yes (1) and no (0); None where the cell is empty."""
+        """A person's grade, or yes (1) and no (0); None if the cell is empty."""
         value = self.values.get("label")
         said = "" if value is None else str(value).strip().lower()
         if not said:

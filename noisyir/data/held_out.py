@@ -1,4 +1,4 @@
-"""Dev and test queries drawn from data that comes without any, so that nothing of them is met in training."""
+"""Dev and test queries drawn from data without any, so that training has nothing of them."""
 
 import re
 from collections import Counter
@@ -25,11 +25,13 @@ _ENOUGH = 0.5  # of the queries wanted: if groups that share documents fill less
 def hold_out(
     tables: Tables, documents: Mapping[str, Hashable], params: HeldOutParams, promotion: float = 0.0
 ) -> tuple[Tables, dict[str, Any]]:
-    """The tables with some training queries in dev and test, and what was done, for the build's notes.
+    """Move some training queries to dev and test, as judged relevant; return the tables and notes for the build.
 
-    tables: queries, pairs and qrels as ingest writes them.  documents: what stands for a document's text, by id.
-    promotion: share of the dev queries that only the gate of promotion looks at.
-    The pairs of a query that is held out count as judged relevant.  DataError where there are too few queries.
+    Args:
+        tables: Queries, pairs and qrels as ingest writes them.
+        documents: A key of each document's text, by id.
+        params: Shares and rules.
+        promotion: Share of the dev queries for the gate of promotion alone.
     """
     queries, pairs = tables["queries"], tables["pairs"].filter(pc.equal(tables["pairs"]["split"], "train"))
     training = queries.filter(pc.is_in(queries["query_id"], value_set=pairs["query_id"].combine_chunks()))
@@ -61,17 +63,16 @@ def hold_out(
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The different words of a text; the text itself where it has none."""
+    """The distinct words of a text, or the text itself if it has none."""
     return frozenset(_WORD.findall(text.casefold())) or frozenset({text})
 
 
 def near_duplicates(texts: Sequence[str], near: float, known: int | None = None) -> Iterator[tuple[int, int]]:
-    """Pairs of rows that link all texts of which each shares at least `near` of its words with another.
+    """Pairs of rows that link all texts with a Jaccard similarity of words of at least `near`.
 
-    The measure is Jaccard's: words in both by words in either; of texts without words, equality.  Two sets can only be
-    so similar if they share some of their rarest words, and those are looked up: Chaudhuri, Ganti and Kaushik, ICDE
-    2006 (prefix filter).  Of texts with equal words each is linked to the first alone.
-    known: only texts from there on are compared, and with those before alone; None: all with all.
+    Texts with equal words are linked to the first of them alone.  With `known`, only rows from there on are compared,
+    and only with earlier ones.
+    Source: prefix filter, Chaudhuri, Ganti and Kaushik, ICDE 2006: sets so similar share some of their rarest words.
     """
     first: dict[frozenset[str], int] = {}
     for row, text in enumerate(texts):
@@ -85,11 +86,7 @@ def near_duplicates(texts: Sequence[str], near: float, known: int | None = None)
 
 
 def _near_sets(sets: Sequence[frozenset[str]], near: float, known: int | None) -> Iterator[tuple[int, int]]:
-    """The numbers of different sets that are so similar.
-
-    Two sets share the rare words that both look up, and of the others no more than one of them has: that is enough
-    to rule most pairs out before all words are compared.
-    """
+    """Number pairs of similar sets; an upper bound on common words rules most out before all words are compared."""
     from scipy.sparse import csr_array
 
     often = Counter(word for words in sets for word in words)
@@ -140,7 +137,7 @@ def _groups(count: int, links: Iterable[tuple[int, int]]) -> Groups:
 
 
 def _drawn(names: Sequence[str], groups: Groups, wanted: Mapping[Split, int], seed: int) -> dict[str, Split]:
-    """The queries held out, by id: groups in the order of their hashes, each into the first split with room for it."""
+    """The held-out queries by id: groups in the order of their hashes, each into the first split with room."""
     room, found = dict(wanted), dict[str, Split]()
 
     def place(group: Sequence[int]) -> bytes:
@@ -154,7 +151,7 @@ def _drawn(names: Sequence[str], groups: Groups, wanted: Mapping[Split, int], se
 
 
 def _moved(tables: Tables, drawn: Mapping[str, Split]) -> dict[str, pa.Table]:
-    """Queries, pairs and qrels in their new splits; pairs of test and promotion are judgements alone."""
+    """Queries, pairs and qrels in their new splits; pairs of test and promotion become judgements alone."""
     queries, pairs, qrels = tables["queries"], tables["pairs"], tables["qrels"]
     held = pairs.filter(pc.is_in(pairs["query_id"], value_set=pa.array(list(drawn), pa.string())))
     judged = {*zip(qrels["query_id"].to_pylist(), qrels["doc_id"].to_pylist(), strict=True)}
@@ -176,7 +173,7 @@ def _with_splits(table: pa.Table, drawn: Mapping[str, Split]) -> pa.Table:
 
 
 def _facts(counts: Mapping[Split, int], params: HeldOutParams, *, by_documents: bool) -> dict[str, Any]:
-    """A build's facts on the split, a sentence each."""
+    """Facts on the split for the build's notes."""
     held = " and ".join(f"{counts[split]:,} {split}" for split in HELD_OUT if counts.get(split))
     shared = "share a document or" if by_documents else "share"
     documents = "" if by_documents else ", which documents need not be"

@@ -1,4 +1,4 @@
-"""Take all records of a data set into tables, whatever is wrong with single rows, and keep account of every row."""
+"""All records of a data set as tables, whatever is wrong with single rows, with an account of every row."""
 
 from array import array
 from collections import Counter
@@ -25,10 +25,12 @@ _LOST, _OF_LOST = "\N{REPLACEMENT CHARACTER}", "documents with the mark of a los
 
 @dataclass
 class ImportCounts:
-    """Counts of the tables' rows, taken while they were written.
+    """Counts of the tables' rows.
 
-    lengths: characters of each text.  same_text: documents and queries whose text an earlier one of another id has.
-    odd: what is unusual and was kept, by what it is.
+    Args:
+        lengths: Characters of each text.
+        same_text: Documents and queries with the text of an earlier one under another id.
+        odd: Unusual things that were kept, by description.
     """
 
     account: Exclusions
@@ -47,9 +49,10 @@ class ImportCounts:
 
 
 def take_in(source: Source, folder: Path, progress: Callable[[int], None] = lambda _: None) -> ImportCounts:
-    """Write the tables of SCHEMAS to an existing folder.  DataError for what no reading goes on after.
+    """Write the tables of SCHEMAS to an existing folder; `progress` gets the number of records now and then.
 
-    progress: told now and then how many records were taken.
+    Raises:
+        DataError: If reading cannot go on.
     """
     with lenient() as account, _Writers(folder) as out:
         taken = _Taken(account, out)
@@ -76,14 +79,14 @@ class _Writers:
             self._writers[name].close()
 
     def append(self, name: str, row: tuple[Any, ...]) -> None:
-        """A row of a table."""
+        """Append a row to a table."""
         rows = self._rows[name]
         rows.append(row)
         if len(rows) == _AT_ONCE:
             self._flush(name)
 
     def append_all(self, name: str, table: pa.Table) -> None:
-        """Rows of a table, behind those that were appended before."""
+        """Append a table after the rows that were appended before."""
         self._flush(name)
         self._writers[name].write_table(table.rename_columns(SCHEMAS[name].names))
 
@@ -97,7 +100,7 @@ class _Writers:
 
 @dataclass
 class _ImportedQuery:
-    """A query that was kept; split: of its judgements, else as the data says."""
+    """A query that was kept, with the split of its judgements or else the data's."""
 
     record: Query
     row: int
@@ -106,7 +109,7 @@ class _ImportedQuery:
 
 
 class _Taken:
-    """Ids and queries stay in memory, of documents' texts a hash."""
+    """The records so far: ids, queries, and a hash of each document's text."""
 
     def __init__(self, account: Exclusions, out: _Writers) -> None:
         self.found, self.account, self.out = ImportCounts(account), account, out
@@ -125,13 +128,13 @@ class _Taken:
         }
 
     def take(self, record: Record) -> None:
-        """Keep a record, or say why not."""
+        """Keep a record, or count the reason why not."""
         reason = self._take[type(record)](record)
         if reason is not None:
             self.account.refused(reason)
 
     def _many_documents(self, record: Documents) -> None:
-        """All at once where nothing is wrong with any, else each by itself."""
+        """Keep all at once if none has a fault, else each by itself."""
         table, place, number = record
         ids, titles, texts = (column.to_pylist() for column in table.columns)
         if not self._take_all(table, ids, titles, texts, number):
@@ -244,7 +247,7 @@ class _Taken:
         return self.found
 
     def _shared(self) -> dict[str, int]:
-        """How many held-out queries have a training query's text, or a relevant document that training pairs have."""
+        """Numbers of held-out queries with a training query's text, or with a relevant training document."""
         trained = {asked.key for asked in self._queries.values() if asked.split == "train"}
         in_training = {pair & 0xFFFFFFFF for pair, split in self._judged.items() if split == "train"}
         shared: dict[str, int] = {}
@@ -266,7 +269,7 @@ def _is_blank(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _text_hash(title: str, text: str) -> int:
-    """A hash of a document's text; that of the text alone where there is no title, for its hash is 0."""
+    """A hash of a document's text, equal to the text's own hash if there is no title."""
     return hash(text) ^ hash(title) * 3
 
 

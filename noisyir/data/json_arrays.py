@@ -1,4 +1,4 @@
-"""A JSON file that is one long array, read item by item: memory holds one item, however large the file."""
+"""A JSON file that is one long array, read item by item: memory holds one item."""
 
 import codecs
 import json
@@ -18,9 +18,10 @@ _SPACE = " \t\r\n"
 
 
 def json_array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(number from 1, object) of a file that holds an array of objects, perhaps packed.
+    """Yield (number from 1, object) of a file that holds an array of objects, perhaps packed.
 
-    DataError, with the item and where its fault is, for anything else, and for what is cut off or damaged.
+    Raises:
+        DataError: If it is anything else, cut off or damaged.
     """
     text = _Buffer(path)
     if (found := text.peek()) != "[":
@@ -45,7 +46,7 @@ def json_array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _objects(text: "_Buffer", path: Path, number: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The next item, where it is an object of valid text.  DataError where it does not end."""
+    """Yield the next item if it is an object of valid text."""
     where = f"{path} item {number}"
     value, may_be_cut = text.item(where)
     try:
@@ -60,7 +61,7 @@ def _objects(text: "_Buffer", path: Path, number: int) -> Iterator[tuple[int, di
 
 
 class _Buffer:
-    """The part of a file between what was used and what was read so far."""
+    """The part of a file that was read and not used yet."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._chunks, self._ended = path, _chunks(path), False
@@ -79,14 +80,11 @@ class _Buffer:
             self._grow()
 
     def skip(self, count: int) -> None:
-        """Pass over so many characters."""
+        """Pass over `count` characters."""
         self._at += count
 
     def item(self, where: str) -> tuple[Any, bool]:
-        """The value that starts at the next character, and whether it has escapes that may be half of a pair.
-
-        DataError, starting with `where`, when there is none.
-        """
+        """The value that starts at the next character, and whether an escape in it may be half of a pair."""
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
@@ -106,7 +104,7 @@ class _Buffer:
             return value, may_be_cut
 
     def _refuse_unless_cut(self, error: json.JSONDecodeError, where: str) -> None:
-        """Raise DataError unless more text could mend the fault: the buffer may end within the item."""
+        """Raise DataError unless more text could mend the fault, because the buffer ends within the item."""
         may_go_on = error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _CUT_WORD
         if self._ended and may_go_on:
             raise DataError("data.json_cut_off", where=where, fault=error.msg) from error
@@ -117,7 +115,7 @@ class _Buffer:
             raise DataError("data.json_item_too_long", where=where, most=self._longest, remedy=LINE.remedy) from error
 
     def _grow(self) -> None:
-        """Drop what was used, and read on, the more the longer the item is: each is decoded a few times at most."""
+        """Drop what was used and read on, more for a longer item: each is decoded a few times at most."""
         rest, wanted = [self._text[self._at :]], max(_READ_AT_ONCE, len(self._text) - self._at)
         while wanted > 0 and not self._ended:
             chunk = next(self._chunks, None)
@@ -128,7 +126,7 @@ class _Buffer:
 
 
 def _chunks(path: Path) -> Iterator[str]:
-    """The file's text in pieces; a byte order mark is dropped."""
+    """The file's text in pieces, without a byte order mark."""
     decoder, offset = codecs.getincrementaldecoder("utf-8-sig")(), 0
     try:
         with open_bytes(path) as handle:

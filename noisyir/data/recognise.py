@@ -1,4 +1,4 @@
-"""The format of a file or folder, by its contents.  Nothing is read but its first rows."""
+"""The format of a file or folder, by its contents; only its first rows are read."""
 
 import json
 import re
@@ -37,11 +37,14 @@ _LITERAL = re.compile(r"^\[.*\]$")
 
 
 def recognise(source: str, **given: str | None) -> dict[str, Any]:
-    """Settings of `data` that read `source`: kind, path and, where the format takes them, the files given beside it.
+    """Settings of `data` that read `source`: kind, path and, if the format takes them, the other files.
 
-    source: a file, a folder, ir_datasets:ID (or irds:ID), or hf://ORG/NAME; the last two are fetched.
-    given: by the names of settings: corpus, queries, run.
-    DataError, with what to type, where nothing tells the format.
+    Args:
+        source: A file, a folder, ir_datasets:ID (or irds:ID), or hf://ORG/NAME; the last two are downloaded.
+        given: Files by the names of settings: corpus, queries, run.
+
+    Raises:
+        DataError: If the format is unclear; the message says what to type.
     """
     if source.startswith(IR_DATASETS):
         return {"kind": "ir_datasets", "id": source.partition(":")[2]}
@@ -80,7 +83,7 @@ def _folder(path: Path) -> dict[str, Any]:
 
 
 def one_of_any(root: Path, names: tuple[str, ...]) -> Path | None:
-    """The first of these files that is there, perhaps packed."""
+    """The first of these files that exists, perhaps packed."""
     return next((found for name in names if (found := one_of(root, [name]))), None)
 
 
@@ -112,7 +115,7 @@ def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _of_rows(rows: RowFile) -> dict[str, Any] | None:
-    """The format of rows with named columns, by the first of them; pairs where the names of the columns do."""
+    """The format of rows with named columns, by the first of them, or by the names of the columns."""
     first = next((row for _, row in rows.rows(rows.columns)), {})
     path = str(rows.path)
     for kind, variant in Format.variants().items():
@@ -123,14 +126,14 @@ def _of_rows(rows: RowFile) -> dict[str, Any] | None:
 
 
 def _unclear(rows: RowFile) -> str:
-    """The columns that tell no pair, and the cure."""
+    """Why columns are no pair, and the remedy."""
     if len(rows.columns) == 1:
         return f"has only one column, {rows.columns[0]}: a pair needs a query and a document"
     return f"does not tell the columns of query and document apart; {found_in(rows)}: {_mapping(rows)}"
 
 
 def _mapping(rows: RowFile) -> str:
-    """The command that was typed with columns named: of the first row's texts the longest is taken for the document."""
+    """The command that was typed with columns added; the longest text of the first row is taken for the document."""
     first = next((row for _, row in rows.rows(rows.columns)), {})
     texts = [name for name, value in first.items() if isinstance(value, str) and value.strip()]
     chosen = sorted(texts, key=lambda name: (len(first[name]), texts.index(name)), reverse=True)[:2]

@@ -1,4 +1,4 @@
-"""Files of rows with named columns, whatever container they lie in; faults are named by their place."""
+"""Files of rows with named columns, in any container."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence, Set
@@ -18,7 +18,7 @@ REWRITTEN = (".jsonl", ".csv", ".tsv", ".parquet")  # those whose rows can be ed
 
 @dataclass(frozen=True)
 class RowFile:
-    """One file.  `place` and a row's number say where it is: "pairs.csv line" and 7, "pairs.parquet row" and 7."""
+    """One file; `place` and a row's number say where it is: "pairs.csv line" and 7, "pairs.parquet row" and 7."""
 
     path: Path
     suffix: str
@@ -26,7 +26,11 @@ class RowFile:
 
     @classmethod
     def open(cls, path: str, setting: str) -> "RowFile":
-        """Read the names of the columns.  DataError, naming `setting`, when there is no such file or it has no rows."""
+        """Read the names of the columns.
+
+        Raises:
+            DataError: If there is no such file or it has no rows; the message names `setting`.
+        """
         file = Path(path)
         if not file.is_file() and not is_split_folder(file):
             raise DataError("data.not_a_row_file", file=file, setting=setting, suffixes=", ".join(SUFFIXES))
@@ -55,19 +59,23 @@ class RowFile:
 
     @property
     def is_rewritten(self) -> bool:
-        """Whether single rows can be edited, the others staying byte by byte."""
+        """Whether single rows can be edited while the others stay byte by byte."""
         return self.suffix in REWRITTEN and not self.path.name.lower().endswith(".zst")
 
     @property
     def place(self) -> str:
-        """The unit of a row's number: lines of the file, from 1, or rows or items where there are no lines."""
+        """The unit of a row's number: lines from 1, or rows or items."""
         return f"{self.path} {container(self.suffix).unit}"
 
     def rows(self, columns: Sequence[str], meaningful: Collection[str] = ()) -> Iterator[Row]:
-        """(number, {column: value}) of every row; values are what the format holds, None where it holds nothing.
+        """Yield (number, {column: value}) of every row; empty cells are None.
 
-        meaningful: names, as `plain_name` has them, of columns that would be read if they were there.  DataError where
-        one of these comes up in a file of JSON only behind the rows that tell its columns.
+        Args:
+            columns: Columns to read.
+            meaningful: Plain names of columns that would be read if they existed.
+
+        Raises:
+            DataError: If one of `meaningful` first appears after the rows by which columns are found (JSON only).
         """
         known = frozenset(self.columns)
 
@@ -83,5 +91,5 @@ class RowFile:
 
 
 def plain_name(column: str) -> str:
-    """A column's name as those are compared that mean the same."""
+    """A column's name in the form in which names are compared."""
     return column.strip().lower().replace("-", "_")

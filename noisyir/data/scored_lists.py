@@ -1,8 +1,4 @@
-"""Files of scored lists in five shapes: a query's documents with a teacher's scores, read and written.
-
-The shape of a file is told by its columns, and a TREC run by its first lines.  Whether a file's lists are those of a
-collection is not asked here.
-"""
+"""Files of scored lists in five shapes: a query's documents with a teacher's scores, read and written."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,9 +21,11 @@ _PADDING = (100.0, 0.0)
 
 @dataclass(frozen=True)
 class ScoredList:
-    """The documents of one query with a score each; those that are given to it come first.
+    """The scored documents of one query, its positives first.
 
-    query_id, doc_id: None where the file has texts alone; query, title and text: empty where it has ids alone.
+    Args:
+        query_id: None if the file has texts alone; query, title and text are empty if it has ids alone.
+        given: Number of positives.
     """
 
     query_id: str | None
@@ -37,18 +35,18 @@ class ScoredList:
 
     @property
     def scores(self) -> list[float]:
-        """In the order of the documents; NaN where the file says none."""
+        """Scores in the order of the documents; NaN if missing."""
         return [float("nan") if one.score is None else one.score for one in self.documents]
 
     @property
     def is_padded(self) -> bool:
-        """Whether its scores are 100 and then zeros, which trainers put where no teacher gave any."""
+        """Whether its scores are 100 and then zeros, which trainers write if there is no teacher."""
         first, rest = self.scores[:1], self.scores[1:]
         return len(rest) > 0 and first == [_PADDING[0]] and set(rest) == {_PADDING[1]}
 
 
 class ListLayout(NamedTuple):
-    """One way to lay scored lists out: its columns, and how a row is read and lists are written."""
+    """A layout of scored lists: its columns, a reader of rows and a writer of lists."""
 
     columns: tuple[str, ...]
     read: Callable[[Mapping[str, Any], str], ScoredList]
@@ -56,14 +54,14 @@ class ListLayout(NamedTuple):
 
 
 def read_scored_lists(path: Path) -> list[ScoredList]:
-    """All lists of a file.  DataError for a shape that is not known, and for scores that are missing or not finite."""
+    """All lists of a file; DataError if the shape is unknown, or a score is missing or not finite."""
     lists = list(_trec(path) if _is_run(path) else _of_rows(path))
     _refuse_broken(path, lists)
     return lists
 
 
 def write_scored_lists(shape: str, lists: Iterable[ScoredList], target: Path) -> None:
-    """A new file.  DataError where the name of `target` says no container of rows."""
+    """Write a new file."""
     if shape == "trec":
         _write_run(lists, target)
     else:
@@ -99,7 +97,7 @@ def _of_rows(path: Path) -> Iterator[ScoredList]:
 
 
 def _numbers(row: Mapping[str, Any], name: str, where: str, count: int) -> list[float | None]:
-    """The scores of `count` documents.  DataError for another number of them."""
+    """The scores of `count` documents."""
     values = row.get(name)
     if not isinstance(values, list) or len(values) != count:
         found = f"{len(values):,} scores" if isinstance(values, list) else f"{values!r:.60}"
@@ -168,7 +166,7 @@ def _sentence_transformers(row: Mapping[str, Any], where: str) -> ScoredList:
 
 
 def _sentence_transformers_rows(lists: Iterable[ScoredList]) -> Iterator[dict[str, Any]]:
-    """As many columns in all rows, as its losses want: those of the longest lists; shorter ones are left out."""
+    """The longest lists only, because its losses need equally many columns in all rows."""
     longest: list[ScoredList] = []
     for one in lists:
         if not longest or len(one.documents) > len(longest[0].documents):
@@ -213,7 +211,7 @@ SHAPES: Mapping[str, ListLayout] = {
 
 
 def _trec(path: Path) -> Iterator[ScoredList]:
-    """The lists of a run, whose lines lie together by query; nothing says which documents are given."""
+    """The lists of a run, sorted by query, without positives."""
     lines = ((line_number, line.split()) for line_number, line in utf8_lines(path) if line.strip())
     for query_id, some in groupby(lines, lambda line: line[1][0]):
         yield ScoredList(query_id, "", [_hit(fields, f"{path} line {row}") for row, fields in some], 0)

@@ -1,4 +1,4 @@
-"""Parts that several formats' rows are made of: passages as objects, and lists of them.  No format is decided here."""
+"""Parts of rows that several formats share: passages as objects, and lists of them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from noisyir.data.row_files import RowFile
 
 
 def open_rows(kind: str, path: str | None, needed: Sequence[str]) -> RowFile:
-    """The rows of a format.  DataError when there is no file, or it lacks a column that the format needs."""
+    """The rows of a format, if the file has the columns that it needs."""
     if path is None:
         raise DataError("data.format_file_missing", kind=kind)
     rows = RowFile.open(path, "data.path")
@@ -22,14 +22,14 @@ def open_rows(kind: str, path: str | None, needed: Sequence[str]) -> RowFile:
 
 
 def corpus_of(kind: str, path: str | None) -> RowFile:
-    """The documents' file, which these rows name by id.  DataError where none is given."""
+    """The documents' file, for rows that name documents by id."""
     if path is None:
         raise DataError("data.corpus_file_missing", kind=kind)
     return open_corpus(path, "data.corpus")
 
 
 def text(row: Mapping[str, Any], name: str, where: str) -> str:
-    """A text; nothing is the empty text.  DataError for anything else."""
+    """A text, empty if missing."""
     value = row.get(name)
     if value is None:
         return ""
@@ -39,7 +39,7 @@ def text(row: Mapping[str, Any], name: str, where: str) -> str:
 
 
 def identity(row: Mapping[str, Any], name: str, where: str) -> str | None:
-    """An id: a text or a whole number; None where there is none."""
+    """An id, a text or a whole number; None if missing."""
     value = row.get(name)
     if value is None or value == "":
         return None
@@ -49,7 +49,7 @@ def identity(row: Mapping[str, Any], name: str, where: str) -> str | None:
 
 
 def number(row: Mapping[str, Any], name: str, where: str) -> float | None:
-    """A score, also where it is written as text; None where there is none.  DataError for what is no number."""
+    """A score, perhaps written as text; None if missing."""
     value = row.get(name)
     if value is None or value == "":
         return None
@@ -73,7 +73,7 @@ def identities(row: Mapping[str, Any], name: str, where: str) -> list[str]:
 
 
 def objects(row: Mapping[str, Any], name: str, where: str) -> list[Mapping[str, Any]]:
-    """The objects of a list; none where it is not there."""
+    """The objects of a list, none if it is missing."""
     found: list[Mapping[str, Any]] = _list(row, name, where, dict)
     return found
 
@@ -94,16 +94,16 @@ def _list(row: Mapping[str, Any], name: str, where: str, of: Any) -> list[Any]:
 
 
 def beyond(example: Example) -> dict[str, Any]:
-    """Fields of a written row beside its format's own: its split where that is not train, and its answers."""
+    """Fields of a written row next to its format's own: split, if not train, and answers."""
     split = {"split": example.split} if example.split != "train" else {}
     return {**split, **({"answers": list(example.answers)} if example.answers else {})}
 
 
 def joined(passage: Passage) -> str:
-    """Title and text as one, for formats that have no titles."""
+    """Title and text as one, for formats without titles."""
     return f"{passage.title}\n{passage.text}" if passage.title else passage.text
 
 
 def columns_there(rows: RowFile, names: Mapping[PairColumn, str]) -> dict[PairColumn, str | None]:
-    """A mapping that takes these columns, where they are there, and no others."""
+    """A mapping to those of these columns that exist, and to no others."""
     return {**dict.fromkeys(NAMES), **{column: name for column, name in names.items() if name in rows.columns}}

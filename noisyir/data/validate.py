@@ -1,4 +1,4 @@
-"""Checks every format alike, in one pass: what is wrong is an error with its place, what is left out is counted."""
+"""One check for all formats: faults are errors with their place, exclusions are counted."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,10 +22,12 @@ TRAINING: tuple[Split, ...] = ("train", "dev")  # dev pairs serve early stopping
 
 
 class Validator:
-    """Takes a source's records as they come; `tables` is what they amount to.
+    """Takes a source's records as they come, and makes tables of them.
 
-    Memory: ids, queries and judgements stay; document texts pass through.
-    may_repeat: a pair of one split may come again: the first counts, and `repeated` is how many others there are.
+    Ids, queries and judgements stay in memory; texts of documents pass through.
+
+    Args:
+        may_repeat: Whether a pair of one split may come again; the first counts, `repeated` counts the others.
     """
 
     def __init__(self, name: str, params: RecordParams, *, may_repeat: bool = False) -> None:
@@ -40,10 +42,7 @@ class Validator:
         self._left_out: dict[tuple[str, str], str] = {}  # (kind, id) -> reason
 
     def documents(self, records: Iterable[Record]) -> Iterator[pa.Table]:
-        """Take in all records, and yield the corpus in parts of at most 50,000 rows.
-
-        DataError: an id or a pair that comes again, an empty text, an unknown id, a query of two splits, no documents.
-        """
+        """Take in all records, and yield the corpus in parts of at most 50,000 rows; a faulty record is a DataError."""
         part: list[Document] = []
         records = one_by_one(records)
         others: dict[type, Callable[[Any], None]] = {
@@ -106,7 +105,11 @@ class Validator:
             self._negatives.setdefault(pair, record)
 
     def tables(self) -> dict[str, pa.Table]:
-        """Every artifact but the corpus, by name.  DataError when there is nothing to train on or to score."""
+        """Every artifact but the corpus, by name.
+
+        Raises:
+            DataError: If there is nothing to train on or to score.
+        """
         if not self._judged and not any(map(self._is_answered, self._queries.values())):
             raise DataError("data.no_joined_judgement", name=self.name)
         self._left_out = dict(sorted(self._left_out.items(), key=lambda of: _KINDS.index(of[0][0])))
@@ -126,7 +129,7 @@ class Validator:
         return {artifact.name: _table(artifact, found) for artifact, found in rows}
 
     def _splits(self) -> dict[str, Split]:
-        """The split of every query that is kept: by its judgements, or as its answers or its place allow."""
+        """The split of every query that is kept: by its judgements, else as its answers or place allow."""
         splits = {record.query_id: record.split for record in self._judged.values()}
         for query_id, query in self._queries.items():
             if query_id in splits:
@@ -146,7 +149,7 @@ class Validator:
         return splits
 
     def _beyond(self, splits: Mapping[str, Split]) -> Iterator[str]:
-        """All but `max_held_out` queries of each held-out split: those with the least hashed ids stay."""
+        """Queries beyond `max_held_out` in each held-out split; the least hashed ids stay."""
         if self.params.max_held_out is None:
             return
         by_split: dict[Split, list[str]] = {}
@@ -157,11 +160,11 @@ class Validator:
             yield from sorted(queries, key=_hashed)[self.params.max_held_out :]
 
     def excluded_counts(self) -> dict[str, int]:
-        """How many of each kind were left out for each reason."""
+        """Numbers of excluded records, by kind and reason."""
         return dict(Counter(f"{kind}: {reason}" for (kind, _), reason in self._left_out.items()))
 
     def _may_train(self, query: Query) -> bool:
-        """Whether a query that nothing judges is kept as a training query."""
+        """Whether an unjudged query is kept for training."""
         wanted = self.params.unlabelled == "train" and query.split in (None, "train")
         return wanted and query.query_id not in self._split_from and ("query", query.query_id) not in self._left_out
 
@@ -238,7 +241,7 @@ def _table(artifact: Artifact, rows: Sequence[Sequence[Any]]) -> pa.Table:
 
 
 def _hashed(name: str) -> float:
-    """A number from 0 to below 1 that an id stands for: as good as drawn at random, and the same everywhere."""
+    """A number in [0, 1) from an id: as good as random, and the same everywhere."""
     return int.from_bytes(sha256(name.encode()).digest()[:6]) / 2**48
 
 

@@ -1,4 +1,4 @@
-"""Tables of Arrow and Parquet, `.arrow`, `.feather` and `.parquet`.  Nothing is read but the batch in hand."""
+"""Tables of Arrow and Parquet (`.arrow`, `.feather`, `.parquet`), read batch by batch."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,13 +23,13 @@ _NO_TEXT = "UTF8"  # in what pyarrow says of a text that is none
 
 
 def container(suffix: str) -> "Parquet | ArrowFile":
-    """A table of the kind that the suffix names."""
+    """A table of the suffix's kind."""
     return Parquet() if suffix == ".parquet" else ArrowFile()
 
 
 @dataclass(frozen=True)
 class ArrowFile:
-    """A table of rows; what `datasets` saves is a stream of them."""
+    """A table of rows; `datasets` saves a stream of them."""
 
     unit: str = "row"
 
@@ -44,7 +44,7 @@ class ArrowFile:
             yield from _numbered(path, (batch.select(list(columns)) for batch in batches))
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
-        """As a file that can be mapped into memory."""
+        """A file that can be mapped into memory."""
         table = _as_table(rows)
         with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
             writer.write_table(table)
@@ -80,7 +80,7 @@ class Parquet:
         return _numbered(path, _parquet_opened(path).iter_batches(batch_size=_BATCH_ROWS, columns=list(columns)))
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
-        """As one table."""
+        """One table."""
         pq.write_table(_as_table(rows), path)
 
 
@@ -98,7 +98,7 @@ def _parquet_opened(path: Path) -> pq.ParquetFile:
 
 
 def _numbered(path: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
-    """(number from 1, {column: value}) of every row.  DataError when the file is damaged."""
+    """(number from 1, {column: value}) of every row."""
     number = 0
     try:
         for batch in batches:
@@ -125,7 +125,7 @@ def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[Row]:
 
 
 def _as_table(rows: Iterator[Mapping[str, Any]]) -> pa.Table:
-    """The rows as one table, of types that fit all of them."""
+    """The rows as one table, with types that fit all of them."""
     parts = []
     while some := list(islice(rows, _WRITTEN_AT_ONCE)):
         parts.append(pa.Table.from_pylist(some))

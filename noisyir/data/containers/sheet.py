@@ -1,4 +1,4 @@
-"""The first sheet of an Excel workbook, .xlsx; formulas are not computed, their stored values are read."""
+"""The first sheet of an Excel workbook; formulas are not computed, their stored values are read."""
 
 import json
 import re
@@ -24,7 +24,7 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError, Parse
 
 @dataclass(frozen=True)
 class Sheet:
-    """The first row with a value in it is the header."""
+    """The first row with a value is the header."""
 
     unit: str = "row"
 
@@ -34,7 +34,7 @@ class Sheet:
         return tuple(name for name in next(self._cells(path), (1, ()))[1])
 
     def rows(self, path: Path, columns: Sequence[str], check: Check = accept) -> Iterator[Row]:
-        """The rows below the header that hold something, numbered as in Excel."""
+        """The rows below the header that are not empty, numbered as in Excel."""
         cells = self._cells(path)
         header = next(cells, (1, ()))[1]
         for number, values in cells:
@@ -42,7 +42,7 @@ class Sheet:
             yield number, {name: found.get(name) for name in columns}
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
-        """DataError for a text that is longer than a cell may be, or that Excel cannot hold."""
+        """Write a workbook; DataError if a text is too long for a cell, or has characters that Excel refuses."""
         book = _openpyxl().Workbook(write_only=True)
         sheet = book.create_sheet("pairs")
         first = next(rows, None)
@@ -53,7 +53,7 @@ class Sheet:
         book.save(path)
 
     def _cells(self, path: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        """(number, values) of every row that is not empty; those of the header as texts."""
+        """(number, values) of every row that is not empty; the header's values as texts."""
         openpyxl = _openpyxl()
         try:
             book = openpyxl.load_workbook(path, read_only=True, data_only=True)
@@ -78,10 +78,9 @@ class Sheet:
 
 
 def _refuse_bombs(path: Path) -> None:
-    """DataError for a cell beyond the limit, and for what unpacks to far more than any workbook does.
+    """Refuse cells beyond the limit, and parts that unpack to far more than any workbook does.
 
-    openpyxl unpacks a cell as a whole.  Here the ends of cells are counted in what is unpacked piece by piece, and in
-    parts of a workbook alone that are larger than a cell may be.
+    openpyxl unpacks a whole cell.  This counts the ends of cells piece by piece, in parts larger than a cell may be.
     """
     most = LINE.most
     try:
@@ -113,14 +112,14 @@ def container(suffix: str) -> Sheet:
 
 
 def _plain(value: Any) -> Any:
-    """A cell as the other containers have it: a whole number is one, dates and others are their text."""
+    """A cell as in other containers: whole numbers as int, dates and others as text."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     return value if value is None or isinstance(value, str | int) else str(value)
 
 
 def _writable(sheet: Any, value: Any, where: str) -> Any:
-    """The value as a cell: a list as JSON, a text that looks like a formula as the text."""
+    """The value as a cell: a list as JSON, a text never as a formula."""
     if isinstance(value, list | dict):
         value = json.dumps(value, ensure_ascii=False)
     if not isinstance(value, str):

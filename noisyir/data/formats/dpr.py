@@ -47,7 +47,7 @@ class DprData(Format):
     def write(cls, collection: Collection, target: Path) -> None:
         """A folder: passages, contexts of train and dev with all positives, answers of dev and test.
 
-        Tabs and line ends become spaces.  Of test the answers alone are kept; negatives are in the contexts, unread.
+        Tabs and line ends become spaces; of test only the answers are kept.
         """
         target.mkdir(parents=True, exist_ok=True)
         documents = (collection.documents[name].to_pylist() for name in ("doc_id", "text", "title"))
@@ -64,7 +64,7 @@ class DprData(Format):
                 DprJson.write(collection.of_split(split), target / f"biencoder-nq-{split}.json")
 
     def open(self, workers: int | None = None) -> "DprFolder":
-        """DataError when the folder, the passages, or all questions are missing, or a file is there twice."""
+        """The folder, if it has passages and questions."""
         root = folder_with(self.path, "dpr", (), holds=_COLLECTION[0])
         collection = _found(root, _COLLECTION)
         if collection is None:
@@ -81,7 +81,7 @@ class DprData(Format):
 
 
 class _DprQuestion(NamedTuple):
-    """A question of the contexts' file, and the passages that hold its answer."""
+    """A question of the file of contexts, and the passages with its answer."""
 
     query: Query
     doc_ids: tuple[str, ...]
@@ -90,10 +90,9 @@ class _DprQuestion(NamedTuple):
 
 @dataclass(frozen=True)
 class DprFolder:
-    """Passages and contexts are streamed.  Training questions come with contexts; dev and test with answers alone.
+    """Training questions have contexts; dev and test questions have answers alone.
 
-    contexts, questions: the files of those splits that have one.  A question's id is its split and its row; a dev
-    question that stands in both files has that of the questions' file.
+    A question's id is its split and row; a dev question in both files has the id of the file of questions.
     """
 
     name: str
@@ -108,7 +107,7 @@ class DprFolder:
         return files_digest(self.root, [self.collection, *self.contexts.values(), *self.questions.values()])
 
     def documents(self) -> Iterator[Document]:
-        """The rows of psgs_w100.tsv.  DataError for another header or column count."""
+        """The rows of psgs_w100.tsv."""
         rows = _rows(self.collection, 3, "id<TAB>text<TAB>title")
         _, header = next(rows, (1, []))
         if header != _HEADER:
@@ -121,10 +120,7 @@ class DprFolder:
                 yield Document(doc_id, title, text, place, number)
 
     def records(self) -> Iterator[Record]:
-        """The passages, the questions with answers, and those with contexts, each with its pairs.
-
-        Contexts of training questions are pairs that nobody judged; those of dev questions count as relevant.
-        """
+        """The passages, the questions with answers, and those with contexts: unjudged in train, relevant in dev."""
         yield from self.documents()
         for query in self._held_out:
             with row(query.where, query.number):
@@ -137,7 +133,7 @@ class DprFolder:
                 yield from _pairs(asked)
 
     def facts(self) -> dict[str, Any]:
-        """Names of the files that were read."""
+        """Names of the files."""
         files = [self.collection, *self.contexts.values(), *self.questions.values()]
         return {"files": [file.relative_to(self.root).as_posix() for file in files]}
 
@@ -147,7 +143,7 @@ class DprFolder:
 
     @cached_property
     def _asked(self) -> list[_DprQuestion]:
-        """The questions of the contexts' files: read once, as the files are large."""
+        """The questions of the files of contexts, read once because these are large."""
         ids = {query.text: query.query_id for query in reversed(self._held_out) if query.split == "dev"}
         return [asked for split, path in self.contexts.items() for asked in self._contexts_of(path, split, ids)]
 
@@ -233,5 +229,5 @@ def _passage_id(context: dict[str, Any], where: str) -> str:
 
 
 def _plain(question: str) -> str:
-    """The question as DPR asks it: a typographic apostrophe becomes a plain one."""
+    """The question as DPR has it: a typographic apostrophe becomes a plain one."""
     return question.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")

@@ -1,4 +1,4 @@
-"""Two files whose lines belong together: queries in one, documents in the other, as nl2bash has them."""
+"""Two files of parallel lines: queries in one, documents in the other, as in nl2bash."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _SUFFIXES = ((".nl", ".cm"), (".src", ".tgt"))  # of queries and documents
 
 
 class LinePairs(FormatOfRows):
-    """Two files whose lines belong together."""
+    """Two files of parallel lines."""
 
     kind: Literal["line_pairs"] = "line_pairs"
     written: ClassVar[str | None] = ".nl"
@@ -29,7 +29,7 @@ class LinePairs(FormatOfRows):
     corpus: Location = Field(None, description="the documents' file; its n-th line belongs to the n-th query")
 
     def open(self, workers: int | None = None) -> "LinePairsFiles":
-        """DataError when a file is missing."""
+        """Both files."""
         for setting, path in (("data.path", self.path), ("data.corpus (--corpus)", self.corpus)):
             if path is None or not Path(path).is_file():
                 raise DataError("data.line_pairs_files", setting=setting, path=path or "not given")
@@ -38,10 +38,7 @@ class LinePairs(FormatOfRows):
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """`target` and, beside it, the documents' file with .cm; what spaces lines becomes a space.
-
-        Texts alone are kept.
-        """
+        """The queries at `target`, the documents next to it with .cm, texts alone; white space becomes a space."""
         other = partner_to_write(target)
         with open_to_write(target) as queries, open_to_write(other) as documents:
             for example, passage in collection.pairs():
@@ -50,7 +47,7 @@ class LinePairs(FormatOfRows):
 
 
 def partner(path: Path) -> Path | None:
-    """The documents' file that lies beside a queries' file, by their names."""
+    """The file of documents next to a file of queries, by their names."""
     return next(
         (path.with_suffix(two) for one, two in _SUFFIXES if path.suffix == one and path.with_suffix(two).is_file()),
         None,
@@ -58,7 +55,7 @@ def partner(path: Path) -> Path | None:
 
 
 def partner_to_write(path: Path) -> Path:
-    """Where the documents of these queries go.  DataError for a name that does not say it."""
+    """The name for the documents of a file of queries."""
     suffixes = dict(_SUFFIXES)
     if path.suffix not in suffixes:
         raise DataError("data.queries_suffix", path=path, suffixes=" or ".join(suffixes))
@@ -67,7 +64,7 @@ def partner_to_write(path: Path) -> Path:
 
 @dataclass(frozen=True)
 class LinePairsFiles(ExampleSource):
-    """A pair of lines is a pair."""
+    """A line of each file is a pair."""
 
     name: str
     path: Path
@@ -78,11 +75,11 @@ class LinePairsFiles(ExampleSource):
         return [self.path, self.documents_path]
 
     def files(self) -> Sequence[RowFile]:
-        """None of named columns."""
+        """No file with named columns."""
         return ()
 
     def rows(self) -> Iterator[Placed]:
-        """The pairs of lines; where one of a pair is left out, both are.  DataError when one file is longer."""
+        """The pairs of lines; if one line of a pair is left out, both are."""
         queries, documents = utf8_lines(self.path), utf8_lines(self.documents_path)
         one, two = next(queries, None), next(documents, None)
         while one and two:

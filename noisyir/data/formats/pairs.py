@@ -1,4 +1,4 @@
-"""A file of (query, document) pairs as people have them, with the documents' texts in it or in a corpus file."""
+"""A file of (query, document) pairs, with texts in it or in a corpus file."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +30,10 @@ from noisyir.data.shapes import joined
 
 _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title", "negative")
 _OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight", "score")
+_WRITTEN = (
+    "query_id", "query", "doc_id", "title", "document", "split", "source", "weight", "pos_scores", "label", "answers",
+    "negative", "neg_scores",
+)  # fmt: skip
 
 
 class Pairs(FormatOfRows):
@@ -46,7 +50,7 @@ class Pairs(FormatOfRows):
 
     @property
     def has_weights(self) -> bool:
-        """Whether the file has a column of weights; a file that is not there has none."""
+        """Whether the file has a column of weights."""
         return self._is_there and "weight" in self.open().columns
 
     def _names_splits(self, source: "PairsFile") -> bool:
@@ -61,9 +65,9 @@ class Pairs(FormatOfRows):
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """A row a pair, in the container that the name says; a query's negatives stand in its first row.
+        """A row a pair; a query's negatives are in its first row, titles precede their texts.
 
-        Columns that would be empty are left out; a negative's title is put before its text.
+        Empty columns are left out.
         """
         rows = (row for example in collection.examples(labels=True) for row in _written(example))
         used = {name for row in (row for example in collection.examples(labels=True) for row in _written(example))
@@ -72,7 +76,7 @@ class Pairs(FormatOfRows):
         write_rows(target, ({name: row[name] for name in names} for row in rows))
 
     def open(self, workers: int | None = None) -> "PairsFile":
-        """DataError when a file is missing or of another format, or a column that is needed is not there."""
+        """The file, if it has the columns that it needs."""
         if self.path is None:
             raise DataError("data.pairs_file_missing")
         pairs = RowFile.open(self.path, "data.path")
@@ -108,10 +112,11 @@ class PairRow(NamedTuple):
 
 @dataclass(frozen=True)
 class PairsFile(ExampleSource):
-    """A row is a query with a document, or with a list of them, and perhaps with documents that are wrong for it.
+    """A row is a query with one or more documents, and perhaps wrong ones.
 
-    numbered: columns that hold a negative each, beside the one that may hold several.
-    meaningful: names of columns that would be read if the file had them.
+    Args:
+        numbered: Columns with one negative each, next to the one with several.
+        meaningful: Names of columns that would be read if they existed.
     """
 
     name: str
@@ -126,7 +131,7 @@ class PairsFile(ExampleSource):
         return (self.pairs,)
 
     def weights(self) -> Iterator[tuple[str, str, float]]:
-        """(query_id, doc_id, weight) of the distinct training pairs to which the file gives one."""
+        """(query_id, doc_id, weight) of the distinct training pairs with a weight."""
         seen: set[tuple[str, str]] = set()
         for pair in self.pairs_in_order():
             ids = pair.query_id, pair.doc_id
@@ -141,7 +146,7 @@ class PairsFile(ExampleSource):
         return {"columns": self.columns, **numbered}
 
     def pairs_in_order(self) -> Iterator[PairRow]:
-        """Every row with a pair in it, with its place; rows that name several documents give several."""
+        """Every pair of every row."""
         for found in self.rows():
             given, number = self.example(found), found.number
             query_id = given.query_id if given.query_id is not None else content_id(number, given.query)
@@ -150,7 +155,7 @@ class PairsFile(ExampleSource):
                 yield PairRow(query_id, given.query, doc_id, title, text, given.source, given.split, weight, number)
 
     def rows(self) -> Iterator[Placed]:
-        """The rows of the file.  DataError when there are none."""
+        """The rows of the file, at least one."""
         number, place = 0, self.pairs.place
         wanted = list(dict.fromkeys([*self.columns.values(), *self.numbered]))
         for number, values in self.pairs.rows(wanted, self.meaningful):
@@ -161,7 +166,7 @@ class PairsFile(ExampleSource):
             raise DataError("data.no_pairs", pairs=self.pairs.path)
 
     def example(self, found: Placed) -> Example:
-        """The columns as what they were taken for."""
+        """The values of the mapped columns."""
         place, number, row = found
         values = {column: row[name] for column, name in self.columns.items()}
         cell = Cells(values, self.columns, place, number)
@@ -203,14 +208,8 @@ class PairsFile(ExampleSource):
         return [one._replace(score=score) for one, score in zip(given, scores, strict=True)] if scores else given
 
 
-_WRITTEN = (
-    "query_id", "query", "doc_id", "title", "document", "split", "source", "weight", "pos_scores", "label", "answers",
-    "negative", "neg_scores",
-)  # fmt: skip
-
-
 def _written(example: Example) -> Iterator[dict[str, Any]]:
-    """The rows of a query; one without a document where it has negatives alone is left out."""
+    """The rows of a query, none if it has negatives alone."""
     negatives = example.negatives
     scores = [passage.score for passage in negatives]
     rest: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Files of Stack Overflow's questions and code: the folder of SO-DS and StaQC's annotated pairs."""
+"""Stack Overflow's questions and code: the folder of SO-DS, and StaQC's annotated pairs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,10 +21,11 @@ from noisyir.data.text_files import json_lines
 from noisyir.engine.provenance import files_digest
 
 _SPLITS: Mapping[str, Split] = {"train": "train", "valid": "dev", "dev": "dev", "test": "test"}
+_COLUMNS = ("qid", "title", "id", "code", "label", "split")
 
 
 class SoDs(Format):
-    """SO-DS and the data sets that were published with it (Heyman and Van Cutsem, 2020)."""
+    """SO-DS and the data sets published with it (Heyman and Van Cutsem, 2020)."""
 
     kind: Literal["so_ds"] = "so_ds"
     written: ClassVar[str | None] = ""
@@ -34,7 +35,7 @@ class SoDs(Format):
     )
 
     def open(self, workers: int | None = None) -> "SoDsFolder":
-        """DataError when the folder or its snippets are missing."""
+        """The folder, if it has snippets."""
         root = Path(self.path or "")
         if self.path is None or not root.is_dir() or not (files := so_ds_files(root)):
             raise DataError("data.so_ds_files", path=self.path)
@@ -42,10 +43,7 @@ class SoDs(Format):
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """A folder.  A training pair is a description with its code; each document can be in one of them alone.
-
-        DataError where one is in several.  Grades are not kept, and negatives neither; titles precede texts.
-        """
+        """A folder of descriptions with code, one training query a document; grades and negatives are dropped."""
         target.mkdir(parents=True, exist_ok=True)
         asked: dict[str, str] = {}
         held: dict[str, dict[str, list[str]]] = {}
@@ -66,7 +64,7 @@ class SoDs(Format):
 
 
 def so_ds_files(folder: Path) -> tuple[Path, dict[Split, Path]] | None:
-    """The snippets' file and those of queries by their split; None where the folder is of another format."""
+    """The file of snippets, and the files of queries by split; None for another format."""
     snippets, queries = [], {}
     for path in sorted(chain(folder.glob("*.jsonl"), folder.glob("*.jsonl.gz"))):
         first = next((set(values) for _, values in json_lines(path)), set())
@@ -80,7 +78,7 @@ def so_ds_files(folder: Path) -> tuple[Path, dict[Split, Path]] | None:
 
 @dataclass(frozen=True)
 class SoDsFolder:
-    """Snippets are documents; a description is a training query, where it is there."""
+    """Snippets are documents; a description is a training query."""
 
     repeats_pairs: ClassVar[bool] = True
     name: str
@@ -131,15 +129,12 @@ class SoDsFolder:
             yield Judgement(query_id, doc_id, 1, split, None, place, number)
 
     def facts(self) -> dict[str, Any]:
-        """Names of the files that were read."""
+        """Names of the files."""
         return {"files": [path.name for path in (self.snippets, *self.asked.values())]}
 
 
-_COLUMNS = ("qid", "title", "id", "code", "label", "split")
-
-
 class Staqc(FormatOfRows):
-    """StaQC's annotated rows (Yao et al., WWW 2018): a label of 0 is a judgement that a pair is wrong."""
+    """StaQC's annotated rows (Yao et al., WWW 2018); label 0 judges a pair wrong."""
 
     kind: Literal["staqc"] = "staqc"
     written: ClassVar[str | None] = ".jsonl"
@@ -152,13 +147,13 @@ class Staqc(FormatOfRows):
         return {"qid", "title", "code", "label"} <= set(row)
 
     def open(self, workers: int | None = None) -> ShapedRows:
-        """DataError when there is no file, or it is of another format."""
+        """The file's rows."""
         rows = open_rows("staqc", self.path, ("qid", "title", "code", "label"))
         return ShapedRows(rows.path.stem, rows, _COLUMNS, _example)
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """A row a pair; its label is empty where nobody judged it.  Negatives are not kept; titles precede texts."""
+        """A row a pair with its label, if judged; negatives are dropped, titles precede texts."""
         rows = (
             {
                 "id": passage.doc_id,
@@ -174,7 +169,7 @@ class Staqc(FormatOfRows):
 
 
 def _example(row: Mapping[str, Any], where: str) -> Example:
-    """StaQC puts snippets of one question into several splits: there it is a query in each."""
+    """StaQC puts snippets of one question into several splits: it becomes a query in each."""
     qid, split, label = identity(row, "qid", where), split_of(row.get("split"), where), number(row, "label", where)
     if qid is None:
         raise DataError("data.missing_id", name="a qid", where=where)

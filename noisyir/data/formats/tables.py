@@ -1,4 +1,4 @@
-"""The tables that `noisyir import` writes: documents, queries, judgements, negatives.  Other tables are not read."""
+"""The tables that `noisyir import` writes: documents, queries, judgements, negatives."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +33,7 @@ class Tables(FormatOfRows):
     path: Location = Field(None, description="the folder")
 
     def open(self, workers: int | None = None) -> "TablesFolder":
-        """DataError when the folder or a table is missing, or has other columns."""
+        """The folder, if its tables have the right columns."""
         root = Path(self.path or "")
         if self.path is None or not is_import(root):
             raise DataError("data.import_folder_missing", path=self.path)
@@ -46,14 +46,14 @@ class Tables(FormatOfRows):
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """The four tables; nothing is lost."""
+        """The four tables, without loss."""
         target.mkdir(parents=True, exist_ok=True)
         for name in SCHEMAS:
             pq.write_table(getattr(collection, name), target / f"{name}.parquet")
 
 
 def is_import(folder: Path) -> bool:
-    """Whether all tables are there."""
+    """Whether all tables exist."""
     return all((folder / f"{name}.parquet").is_file() for name in SCHEMAS)
 
 
@@ -75,7 +75,7 @@ class TablesFolder:
                 yield Document(values["doc_id"], values["title"], values["text"], place, number)
 
     def queries(self) -> Iterator[Query]:
-        """The table of queries; the split of one that has judgements is theirs."""
+        """The table of queries; the split of a judged one comes from its judgements."""
         for place, number, values in self._rows("queries"):
             with row(place, number):
                 split = None if values["query_id"] in self._judged else values["split"]
@@ -100,7 +100,7 @@ class TablesFolder:
         return chain(self.documents(), self.queries(), self.judgements(), self.negatives())
 
     def facts(self) -> dict[str, Any]:
-        """How many rows each table has."""
+        """Number of rows in each table."""
         return {name: pq.read_metadata(self.root / f"{name}.parquet").num_rows for name in SCHEMAS}
 
     @cached_property
@@ -120,7 +120,7 @@ class TablesFolder:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """DataError where a table cannot be read."""
+    """Turn errors of reading a table into DataError."""
     try:
         yield
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:

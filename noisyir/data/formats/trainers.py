@@ -1,4 +1,4 @@
-"""Training files of other trainers, row by row: FlagEmbedding's, sentence-transformers', Tevatron's, DPR's."""
+"""Training files of other trainers: FlagEmbedding, sentence-transformers, Tevatron, DPR."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -33,6 +33,16 @@ _COLUMNS: dict[PairColumn, str] = {
     "query": "query", "query_id": "query_id", "document": "pos", "doc_id": "pos_id", "score": "pos_scores",
     "negative": "neg", "negative_id": "neg_id", "negative_score": "neg_scores", "split": "split", "answers": "answers",
 }  # fmt: skip
+_TRIPLETS: dict[PairColumn, str] = {
+    "query": "anchor", "document": "positive", "negative": "negative", "split": "split",
+}  # fmt: skip
+_LABELLED: dict[PairColumn, str] = {
+    "query": "sentence1", "document": "sentence2", "label": "label", "score": "score", "split": "split",
+}  # fmt: skip
+_TEXTS = ("query_id", "query", "positive_passages", "negative_passages", "answers")
+_IDS = ("query_id", "query_text", "query", "positive_document_ids", "negative_document_ids", "answers", "source")
+_NEGATIVES = ("hard_negative_ctxs", "negative_ctxs")
+_DPR_JSON_COLUMNS = ("query_id", "question", "answers", "positive_ctxs", *_NEGATIVES)
 
 
 class FlagEmbedding(FormatOfRows):
@@ -48,14 +58,14 @@ class FlagEmbedding(FormatOfRows):
         return {"query", "pos"} <= set(row) and bool({"neg", "pos_scores", "neg_scores"} & set(row))
 
     def open(self, workers: int | None = None) -> PairsFile:
-        """DataError when there is no file, or it is of another format."""
+        """The file's rows."""
         rows = open_rows("flagembedding", self.path, ("query", "pos"))
         found = Pairs(path=self.path, columns=columns_there(rows, _COLUMNS)).open()
         return replace(found, meaningful=frozenset(_COLUMNS.values()))
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """The scores of a side are written where all of its documents have one; titles are put before the texts."""
+        """Scores are written if all documents of a side have one; titles precede texts."""
         write_rows(target, _rows(collection), nested=True)
 
 
@@ -79,16 +89,8 @@ def _scores(name: str, passages: Sequence[Passage]) -> dict[str, list[float | No
     return {name: scores} if scores and None not in scores else {}
 
 
-_TRIPLETS: dict[PairColumn, str] = {
-    "query": "anchor", "document": "positive", "negative": "negative", "split": "split",
-}  # fmt: skip
-_LABELLED: dict[PairColumn, str] = {
-    "query": "sentence1", "document": "sentence2", "label": "label", "score": "score", "split": "split",
-}  # fmt: skip
-
-
 class SentenceTransformers(FormatOfRows):
-    """The columns that sentence-transformers trains on; a label of 0 is a judgement that a pair is wrong."""
+    """The columns that sentence-transformers trains on; label 0 judges a pair wrong."""
 
     kind: Literal["sentence_transformers"] = "sentence_transformers"
     written: ClassVar[str | None] = ".jsonl"
@@ -100,7 +102,7 @@ class SentenceTransformers(FormatOfRows):
         return any({*pair} <= set(row) for pair in (("anchor", "positive"), ("sentence1", "sentence2")))
 
     def open(self, workers: int | None = None) -> PairsFile:
-        """DataError when there is no file, or it is of another format."""
+        """The file's rows."""
         rows = open_rows("sentence_transformers", self.path, ())
         if not self.fits(dict.fromkeys(rows.columns)):
             raise DataError("data.not_sentence_transformers", rows=rows.path, found_in=found_in(rows))
@@ -112,11 +114,7 @@ class SentenceTransformers(FormatOfRows):
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """A row a pair: anchor, positive, and as many negatives as the query with most has; ids are not kept.
-
-        Where queries have fewer, the cells are empty: sentence-transformers wants as many in all rows.  Titles are put
-        before the texts.
-        """
+        """A row a pair with equally many cells of negatives, perhaps empty; ids are dropped, titles precede texts."""
         most = max((len(example.negatives) for example in collection.examples()), default=0)
         write_rows(target, _sentence_transformers_rows(collection, most))
 
@@ -129,10 +127,6 @@ def _sentence_transformers_rows(collection: Collection, most: int) -> Iterator[d
         for passage in example.positives:
             row = {"anchor": example.query, "positive": joined(passage), **named}
             yield {**row, "split": example.split} if splits else row
-
-
-_TEXTS = ("query_id", "query", "positive_passages", "negative_passages", "answers")
-_IDS = ("query_id", "query_text", "query", "positive_document_ids", "negative_document_ids", "answers", "source")
 
 
 class Tevatron(FormatOfRows):
@@ -149,7 +143,7 @@ class Tevatron(FormatOfRows):
         return bool({"positive_passages", "positive_document_ids"} & set(row))
 
     def open(self, workers: int | None = None) -> ShapedRows:
-        """DataError when there is no file, it is of another format, or version 2 has no corpus."""
+        """The file's rows; version 2 needs a corpus."""
         rows = open_rows("tevatron", self.path, ())
         if "positive_passages" in rows.columns:
             return ShapedRows(rows.path.stem, rows, _TEXTS, _with_texts)
@@ -159,7 +153,7 @@ class Tevatron(FormatOfRows):
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """Version 1; weights, grades and sources are not kept."""
+        """Version 1; weights, grades and sources are dropped."""
         write_rows(target, _tevatron_rows(collection), nested=True)
 
 
@@ -205,10 +199,6 @@ def _written(passage: Passage) -> dict[str, Any]:
     return {"docid": passage.doc_id, "title": passage.title, "text": passage.text, **score}
 
 
-_NEGATIVES = ("hard_negative_ctxs", "negative_ctxs")
-_DPR_JSON_COLUMNS = ("query_id", "question", "answers", "positive_ctxs", *_NEGATIVES)
-
-
 class DprJson(FormatOfRows):
     """DPR's biencoder-*.json."""
 
@@ -222,13 +212,13 @@ class DprJson(FormatOfRows):
         return {"question", "positive_ctxs"} <= set(row)
 
     def open(self, workers: int | None = None) -> ShapedRows:
-        """DataError when there is no file, or it is of another format."""
+        """The file's rows."""
         rows = open_rows("dpr_json", self.path, ("question", "positive_ctxs"))
         return ShapedRows(rows.path.stem, rows, _DPR_JSON_COLUMNS, _example)
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """All negatives are hard ones; sources, weights and grades are not kept."""
+        """All negatives are hard ones; sources, weights and grades are dropped."""
         write_rows(target, _dpr_json_rows(collection), nested=True)
 
 

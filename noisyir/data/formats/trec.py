@@ -1,4 +1,4 @@
-"""TREC's files: judgements (qrels), perhaps a run, with the files of the topics and of the documents beside them."""
+"""TREC's files: judgements (qrels) and perhaps a run, with separate files of topics and documents."""
 
 import ast
 import re
@@ -27,10 +27,17 @@ from noisyir.engine.provenance import files_digest
 
 _TAG = "noisyir"
 _FIRST_LINES = 20  # tell what a file is
+_NAMES: dict[PairColumn, tuple[str, ...]] = {
+    "query_id": ("query_id", "qid", "_id", "id"),
+    "query": ("query", "question", "qtext", "text"),
+    "answers": ("answers", "answer"),
+}
+_TOPIC = re.compile(r"<(num|title)>\s*(?:Number:|Topic:)?\s*([^<]*)", re.IGNORECASE)
+_ANSWERS = re.compile(r"^[\[(\"'].*")
 
 
 class Trec(Format):
-    """Judgements, topics, documents, and a run, whose hits that nobody calls relevant are negatives."""
+    """Judgements, topics, documents, and a run; its hits without relevance are negatives."""
 
     kind: Literal["trec"] = "trec"
     written: ClassVar[str | None] = ""
@@ -41,7 +48,7 @@ class Trec(Format):
     split: Split = Field("test", description="split of the judgements")
 
     def open(self, workers: int | None = None) -> "TrecFiles":
-        """DataError when a file is missing."""
+        """The files, if all exist."""
         given = {"data.path": self.path, "data.queries": self.queries, "data.corpus": self.corpus, "data.run": self.run}
         if self.path is None or self.queries is None or self.corpus is None:
             raise DataError("data.ids_without_texts", path=self.path or "format trec")
@@ -56,9 +63,9 @@ class Trec(Format):
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """A folder: qrels.txt, topics.tsv, corpus.tsv; run.txt with the negatives, if there are any, best score first.
+        """A folder with qrels.txt, topics.tsv, corpus.tsv, and run.txt if there are negatives, best score first.
 
-        Tabs and line ends become spaces; pairs that nobody judged count as relevance 1; splits, weights are not kept.
+        Tabs and line ends become spaces, unjudged pairs relevance 1; splits and weights are dropped.
         """
         target.mkdir(parents=True, exist_ok=True)
         _write(
@@ -81,7 +88,7 @@ class Trec(Format):
 
 
 def trec_role(path: Path) -> Literal["qrels", "run"] | None:
-    """The role of a file, by its first lines; None where it has neither."""
+    """The role of a file by its first lines; None if it has neither."""
     first = list(islice((line.split() for _, line in utf8_lines(path) if line.strip()), _FIRST_LINES))
     fields = first[0] if first else []
     if len(fields) == 3:
@@ -92,7 +99,7 @@ def trec_role(path: Path) -> Literal["qrels", "run"] | None:
 
 
 def _are_ranks(lines: list[list[str]]) -> bool:
-    """Whether the last of three columns counts each query's hits from 1: triples of ids have three columns, too."""
+    """Whether the last of three columns counts hits from 1: triples of ids have three columns, too."""
     query, rank = "", 0
     for fields in lines:
         rank = rank + 1 if fields[0] == query else 1
@@ -103,7 +110,7 @@ def _are_ranks(lines: list[list[str]]) -> bool:
 
 
 def layout_of_run(fields: list[str]) -> Callable[[list[str]], tuple[str, str, str, str | None]] | None:
-    """How qid, docid, score and grade are found in the lines of a run, by its first one."""
+    """How to find qid, docid, score and grade in the lines of a run, by its first one."""
     if len(fields) == 6 and fields[1].upper() == "Q0" and fields[3].isdecimal():
         return lambda f: (f[0], f[2], f[4], None)
     if len(fields) == 6 and fields[2].isdecimal() and _is_number(fields[4]):  # qid method rank docid score grade
@@ -115,7 +122,7 @@ def layout_of_run(fields: list[str]) -> Callable[[list[str]], tuple[str, str, st
 
 @dataclass(frozen=True)
 class TrecFiles:
-    """The documents, then the topics, then the judgements, then the run."""
+    """Documents, topics, judgements and the run."""
 
     name: str
     qrels: Path | None
@@ -131,7 +138,7 @@ class TrecFiles:
         return "-".join(files_digest(path.parent, [path]) for path in paths)
 
     def documents(self) -> Iterator[Document]:
-        """The documents' file."""
+        """The file of documents."""
         return self.texts.documents()
 
     def queries(self) -> Iterator[Query]:
@@ -139,7 +146,7 @@ class TrecFiles:
         return TopicsFile(self.topics.name, self.topics, self.split).records()
 
     def judgements(self) -> Iterator[Judgement]:
-        """The lines of the qrels, all grades.  DataError where there are none."""
+        """The lines of the qrels, all grades."""
         number = 0
         for number, line in utf8_lines(self.qrels) if self.qrels else ():
             place = f"{self.qrels} line"
@@ -154,7 +161,7 @@ class TrecFiles:
             raise DataError("data.empty_qrels", qrels=self.qrels)
 
     def records(self) -> Iterator[Record]:
-        """All, each file once."""
+        """All records, each file once."""
         relevant: set[tuple[str, str]] = set()
         yield from chain(self.documents(), self.queries())
         for record in self.judgements():
@@ -208,15 +215,6 @@ def _write(path: Path, rows: Iterator[tuple[str, ...]]) -> None:
         out.writelines(("\t".join(" ".join(cell.split()) for cell in cells) + "\n").encode() for cells in rows)
 
 
-_NAMES: dict[PairColumn, tuple[str, ...]] = {
-    "query_id": ("query_id", "qid", "_id", "id"),
-    "query": ("query", "question", "qtext", "text"),
-    "answers": ("answers", "answer"),
-}
-_TOPIC = re.compile(r"<(num|title)>\s*(?:Number:|Topic:)?\s*([^<]*)", re.IGNORECASE)
-_ANSWERS = re.compile(r"^[\[(\"'].*")
-
-
 class Topics(Format):
     """Questions alone."""
 
@@ -226,13 +224,13 @@ class Topics(Format):
 
     @classmethod
     def fits(cls, row: Mapping[str, Any]) -> bool:
-        """By questions with a list of answers, and nothing that could be a document."""
+        """By questions with a list of answers, without any column of documents."""
         names = {name.lower(): value for name, value in row.items()}
         asked, answers = names.keys() & {"question", "qtext"}, names.get("answers", names.get("answer"))
         return bool(asked) and isinstance(answers, list) and not names.keys() & {"document", "passage", "context"}
 
     def open(self, workers: int | None = None) -> "TopicsFile":
-        """DataError when there is no file."""
+        """The file."""
         if self.path is None or not Path(self.path).is_file():
             raise DataError("data.topics_file_missing", path=self.path)
         return TopicsFile(Path(self.path).name, Path(self.path), self.split)
@@ -261,11 +259,11 @@ class TopicsFile:
         return files_digest(self.path.parent, [self.path])
 
     def facts(self) -> dict[str, Any]:
-        """Nothing is worth keeping."""
+        """No facts."""
         return {}
 
     def records(self) -> Iterator[Query]:
-        """The questions, each with its answers."""
+        """The questions with their answers."""
         with glance():
             rows, first = self._rows(), next((line for _, line in utf8_lines(self.path) if line.strip()), "")
         if rows is not None:

@@ -1,4 +1,4 @@
-"""Triples as MS MARCO has them: query, relevant and irrelevant passage between tabs, as texts or as ids; no header."""
+"""MS MARCO's triples: query, relevant and irrelevant passage between tabs, as texts or ids, without a header."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _COLUMNS = 3
 
 
 class Triples(FormatOfRows):
-    """MS MARCO's triples: `query<TAB>positive<TAB>negative`, or `qid<TAB>pid<TAB>pid` with the files of the texts."""
+    """MS MARCO's triples: `query<TAB>positive<TAB>negative`, or ids with the files of texts."""
 
     kind: Literal["triples"] = "triples"
     written: ClassVar[str | None] = ".tsv"
@@ -33,7 +33,7 @@ class Triples(FormatOfRows):
     corpus: Location = Field(None, description="of triples of ids: the documents' file, id<TAB>text or jsonl")
 
     def open(self, workers: int | None = None) -> "TriplesFile":
-        """DataError when a file is missing."""
+        """The file, with the texts of ids."""
         if self.path is None or not Path(self.path).is_file():
             raise DataError("data.triples_file_missing", not_there=_not_there(self.path))
         file = Path(self.path)
@@ -52,9 +52,9 @@ class Triples(FormatOfRows):
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """Triples of texts; a query's documents and negatives are each written at least once.
+        """Triples of texts; each document and negative of a query is written at least once.
 
-        Tabs and line ends become spaces, titles are put before the texts; a query without negatives cannot be written.
+        Tabs and line ends become spaces, titles precede texts; a query without negatives cannot be written.
         """
         with open_to_write(target) as out:
             for example in collection.examples():
@@ -78,7 +78,7 @@ class TriplesFile(ExampleSource):
     texts: IdTexts | None
 
     def given_documents(self) -> Iterator[Document] | None:
-        """The documents' file, of triples of ids."""
+        """The file of documents, if the triples are ids."""
         return self.texts.documents() if self.texts else None
 
     def paths(self) -> Sequence[Path]:
@@ -86,7 +86,7 @@ class TriplesFile(ExampleSource):
         return [self.path, *(file.path for file in (self.queries_file, self.texts) if file)]
 
     def files(self) -> Sequence[RowFile]:
-        """None of named columns."""
+        """No file with named columns."""
         return ()
 
     def rows(self) -> Iterator[Placed]:

@@ -1,4 +1,4 @@
-"""Raw data, whatever its format, as the tables that other stages read; and weights of pairs that files give."""
+"""Raw data of any format as the tables that other stages read, and weights of pairs from files."""
 
 from functools import partial
 from pathlib import Path
@@ -68,7 +68,7 @@ def ingest(job: Job[Format]) -> None:
 
 
 def _sizes(pairs: pa.Table, queries: pa.Table) -> str:
-    """The training pairs and the held-out queries, counted."""
+    """Numbers of training pairs and held-out queries, in words."""
     counts = {row["values"]: row["counts"] for row in pc.value_counts(queries["split"]).to_pylist()}
     held = [f"{counts[split]:,} {split}" for split in HELD_OUT if split in counts]
     training = f"{pc.sum(pc.equal(pairs['split'], 'train')).as_py() or 0:,} training pairs"
@@ -76,13 +76,13 @@ def _sizes(pairs: pa.Table, queries: pa.Table) -> str:
 
 
 def _texts_by_id(part: pa.Table) -> dict[str, int]:
-    """A hash of a document's words, by its id."""
+    """A hash of each document's words, by id."""
     columns = (part[name].to_pylist() for name in ("doc_id", "title", "text"))
     return {doc_id: text_key(f"{title} {text}".casefold()) for doc_id, title, text in zip(*columns, strict=True)}
 
 
 def _relevant(pairs: pa.Table, qrels: pa.Table, least: int) -> pa.Table:
-    """The pairs without training pairs that were judged below `least`; a pair that nobody judged stays."""
+    """The pairs without training pairs judged below `least`; an unjudged pair stays."""
     below = pa.array(semi_join(pairs, qrels.filter(pc.less(qrels["relevance"], least))))
     return pairs.filter(pc.invert(pc.and_(below, pc.equal(pairs["split"], "train"))))
 
@@ -107,11 +107,7 @@ INGEST = Stage(
 
 
 def judged_pairs(job: Job[JudgedPairsParams]) -> None:
-    """Write the relevant judgements of a held-out split as pairs, and what it calls wrong as negatives.
-
-    Detectors judge the pairs of the split train, so that is where these are put: nothing is trained on them.
-    DataError where the split has none.
-    """
+    """Write a held-out split's relevant judgements as training pairs, which detectors judge, and its negatives."""
     qrels, pairs, split = job.table("qrels"), job.table("pairs"), job.params.split
     of = aligned(qrels, job.table("queries"), ["query_id"])["split"]
     right = pc.greater_equal(qrels["relevance"], job.params.min_relevance)
@@ -151,7 +147,7 @@ JUDGED_PAIRS = Stage(
 
 
 def given_weights(job: Job[Pairs]) -> None:
-    """Write each training pair's weight; one to which the file gives none counts whole."""
+    """Write each training pair's weight, 1 if the file gives none."""
     pairs = job.table("pairs")
     training = pairs.filter(pc.equal(pairs["split"], "train"))
     given = {(query_id, doc_id): weight for query_id, doc_id, weight in job.params.open(job.runtime.threads).weights()}
@@ -188,7 +184,7 @@ def digest_given(params: GivenFileParams) -> str:
 
 
 def weights_of_others(job: Job[GivenFileParams]) -> None:
-    """Write the weights of a file.  DataError where one of the training pairs has none, or one is no number from 0."""
+    """Write the weights of a file; every training pair needs one, not below 0."""
     pairs = job.table("pairs")
     training = pairs.filter(pc.equal(pairs["split"], "train"))
     rows = RowFile.open(str(job.params.path), "weights")

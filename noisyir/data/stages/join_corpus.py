@@ -1,4 +1,4 @@
-"""join_corpus: a corpus with new documents behind it, others in the place of known ones, and some taken away."""
+"""join_corpus: a corpus with documents added, replaced and removed."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -27,14 +27,14 @@ _REVISED = pa.schema([*(CORPUS.schema.field(name) for name in _TEXTS), ROW_ORIGI
 
 
 class NewDocuments(NamedTuple):
-    """A file of documents, a list of the ids of those that are gone, or both; nothing is read yet."""
+    """A file of documents, a list of removed ids, or both; nothing is read yet."""
 
     documents: RowFile | None
     removals: Path | None
 
 
 def join_corpus(job: Job[JoinCorpusParams]) -> None:
-    """Stream the earlier corpus past the new documents, which are in memory; rows are counted anew, without gaps."""
+    """Stream the earlier corpus past the new documents, which are in memory; rows are renumbered without gaps."""
     given = _opened(job.params)
     fresh, gone = _checked(job, given.documents), utf8_lines(given.removals) if given.removals else ()
     removals = pa.array(dict.fromkeys(line for _, line in gone if line.strip()), pa.string())
@@ -62,7 +62,7 @@ def join_corpus(job: Job[JoinCorpusParams]) -> None:
 
 
 def _opened(params: JoinCorpusParams) -> NewDocuments:
-    """ConfigError when there is neither; DataError when a file is missing, or of another format."""
+    """The given files; ConfigError if there are none."""
     if params.path is None and params.remove is None:
         raise ConfigError("data.empty_refresh")
     documents = None if params.path is None else open_corpus(_file(params.path), "data.path")
@@ -73,7 +73,7 @@ def _opened(params: JoinCorpusParams) -> NewDocuments:
 
 
 def _file(path: str) -> str:
-    """The file of documents that a path means: itself, or the one in a folder."""
+    """The file of documents at a path, or the one in the folder there."""
     root = Path(path)
     if not root.is_dir():
         return path
@@ -93,7 +93,7 @@ def _checked(job: Job[JoinCorpusParams], documents: RowFile | None) -> pa.Table:
 
 
 def _revised(job: Job[JoinCorpusParams], known: pa.Array, fresh: pa.Table, removals: pa.Array) -> Iterator[pa.Table]:
-    """The earlier documents in their order, but those that are removed; `earlier_row` is null where the text is new."""
+    """The earlier documents that stay, in their order; `earlier_row` is null if the text is new."""
     place, gone = pc.index_in(known, value_set=fresh["doc_id"].combine_chunks()), pc.is_in(known, value_set=removals)
     first = 0
     for batch in job.batches("corpus"):
