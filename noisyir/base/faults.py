@@ -73,7 +73,7 @@ def _of_others(model: type[Params], name: str) -> str:
 
 
 def _inside(model: type[Params], groups: Sequence[str]) -> tuple[type[Params], list[str]]:
-    """The settings at `groups`, and the groups as people write them: without chosen kinds, places in lists, own names."""
+    """The settings at `groups`, and the groups as people write them: no chosen kinds, places in lists, own names."""
     spoken: list[str] = []
     for group in groups:
         if issubclass(model, Variant) and model.is_family() and group in model.variants():

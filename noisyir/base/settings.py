@@ -9,14 +9,14 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
-LearningRate = Annotated[float, Field(gt=0.0, le=10.0)]  # what is larger has been misspelt
+LearningRate = Annotated[float, Field(gt=0.0, le=10.0)]  # a larger one is a typing error
 Split = Literal["train", "dev", "promotion", "test"]
 AuditedSplit = Literal["train", "dev", "test"]
 PROMOTION: Split = "promotion"
-"""Queries that the gate of promotion alone looks at: searched for and scored wherever dev or test are, told nowhere."""
+"""Queries for the gate of promotion alone: searched and scored like dev and test, shown nowhere."""
 HELD_OUT: tuple[Split, ...] = ("dev", PROMOTION, "test")
-OF_A_GROUP = "of_a_group"  # kind of an error that begins with a setting's name, and is placed at its group
-_TOO_LARGE = 10**18  # what is counted here fits into 64 bits
+OF_A_GROUP = "of_a_group"  # kind of an error that names its setting itself
+_TOO_LARGE = 10**18  # counts fit into 64 bits
 _LOCATION = "location"
 Location = Annotated[str | None, _LOCATION]
 Locations = Annotated[str | tuple[str, ...] | None, _LOCATION]
@@ -39,7 +39,7 @@ class Params(BaseModel):
     """Frozen settings that refuse unknown keys: a misspelt setting is an error, never a default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-    renamed: ClassVar[Mapping[str, str]] = {}  # what people may still write, and what it is called now
+    renamed: ClassVar[Mapping[str, str]] = {}  # old name to present name
 
     @classmethod
     def parse(cls, values: Any) -> Self:
@@ -49,8 +49,8 @@ class Params(BaseModel):
     def key_values(self) -> dict[str, Any]:
         """Settings that decide the result and differ from their class's defaults, as JSON.
 
-        A release that adds a setting changes no key; one that changes a default changes its stage's version.  Locations are
-        left out, because their content enters the key, and so is what is not read (`ReadWhen`).
+        A release that adds a setting changes no key; one that changes a default changes its stage's version.
+        Locations are left out, because their content enters the key, and so is what is not read (`ReadWhen`).
         """
         fields = type(self).model_fields.items()
         read = {name: (getattr(self, name), field) for name, field in fields if self._reads(field)}

@@ -17,8 +17,8 @@ PairColumn = Literal[
 ]  # fmt: skip
 Names = Mapping[PairColumn, tuple[str, ...]]
 
-# In this order, each takes the first of its names that no other has taken: {title, text} are query and document.
-# `label` and `answers` are read only where they are mapped.
+# In this order, each takes the first free one of its names: {title, text} are query and document.
+# `label` and `answers` are read only if they are mapped.
 NAMES: Names = {
     "query_id": ("query_id", "qid", "_id", "id"),
     "doc_id": ("doc_id", "docid", "pid", "corpus_id"),
@@ -157,7 +157,7 @@ class Cells(NamedTuple):
             return str(value)
         return self.text(column)
 
-    def several(self, column: PairColumn) -> list[Any]:
+    def items(self, column: PairColumn) -> list[Any]:
         """The values of a list, perhaps as JSON in a cell; one value is a list of one."""
         value = self.values.get(column)
         if isinstance(value, str) and value.startswith("["):
@@ -171,16 +171,16 @@ class Cells(NamedTuple):
 
     def texts(self, column: PairColumn) -> list[str]:
         """The texts of a list."""
-        return [self._replace(values={column: value}).text(column) for value in self.several(column)]
+        return [self._replace(values={column: value}).text(column) for value in self.items(column)]
 
     def names(self, column: PairColumn) -> list[str]:
         """The ids of a list."""
-        return [self._replace(values={column: value}).name(column) for value in self.several(column)]
+        return [self._replace(values={column: value}).name(column) for value in self.items(column)]
 
     def numbers(self, column: PairColumn) -> list[float]:
         """The finite numbers of a list."""
         try:
-            numbers = [math.nan if isinstance(value, bool) else float(value) for value in self.several(column)]
+            numbers = [math.nan if isinstance(value, bool) else float(value) for value in self.items(column)]
         except (TypeError, ValueError):
             numbers = [math.nan]
         if not all(map(math.isfinite, numbers)):
@@ -196,13 +196,13 @@ class Cells(NamedTuple):
     def label(self) -> int | None:
         """A person's grade, or yes (1) and no (0); None if the cell is empty."""
         value = self.values.get("label")
-        said = "" if value is None else str(value).strip().lower()
-        if not said:
+        word = "" if value is None else str(value).strip().lower()
+        if not word:
             return None
-        if said in _YES or said in _NO:
-            return int(said in _YES)
+        if word in _YES or word in _NO:
+            return int(word in _YES)
         try:
-            return int(said)
+            return int(word)
         except ValueError:
             raise DataError(
                 "data.wrong_mapped_label", where=self.where, column=self.columns["label"], value=value

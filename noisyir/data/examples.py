@@ -17,7 +17,7 @@ from noisyir.data.records import Document, Judgement, Negative, Query, Record
 from noisyir.data.row_files import RowFile
 from noisyir.engine.provenance import files_digest
 
-_FIRST = 100  # rows that tell whether there are negatives
+_FIRST = 100  # rows searched for negatives
 SPLITS: Mapping[str, Split] = {"": "train", PROMOTION: PROMOTION, **SPLIT_WORDS}
 
 
@@ -75,8 +75,8 @@ class ExampleSource(ABC):
     corpus: RowFile | None = None
 
     @abstractmethod
-    def files(self) -> Sequence[RowFile]:
-        """The files with the rows."""
+    def paths(self) -> Sequence[Path]:
+        """All files that are read."""
 
     @abstractmethod
     def rows(self) -> Iterator[Placed]:
@@ -91,10 +91,6 @@ class ExampleSource(ABC):
         """Whether any of the first rows has a wrong document."""
         return any(self.example(found).negatives for found in islice(self.rows(), _FIRST))
 
-    def paths(self) -> Sequence[Path]:
-        """All files that are read."""
-        return [path for file in (*self.files(), self.corpus) if file for path in file.files]
-
     def given_documents(self) -> Iterator[Document] | None:
         """The documents of a separate file, None if the rows hold their texts."""
         return corpus_documents(self.corpus) if self.corpus else None
@@ -107,12 +103,14 @@ class ExampleSource(ABC):
         """The corpus file's documents, then each row's new query, new documents and pairs."""
         given = self.given_documents()
         yield from given or ()
-        queries, documents = _Met("query_id"), None if given else _Met("doc_id")
+        queries, documents = _SeenIds("query_id"), None if given else _SeenIds("doc_id")
         for found in self.rows():
             with row(found.place, found.number):
                 yield from self._records(found, self.example(found), queries, documents)
 
-    def _records(self, found: Placed, given: Example, queries: "_Met", documents: "_Met | None") -> Iterator[Record]:
+    def _records(
+        self, found: Placed, given: Example, queries: "_SeenIds", documents: "_SeenIds | None"
+    ) -> Iterator[Record]:
         place, number = found.place, found.number
         query_id = given.query_id if given.query_id is not None else content_id(number, given.query)
         if queries.is_new(query_id, given.query, found):
@@ -133,7 +131,7 @@ class ExampleSource(ABC):
 
     def judgements(self) -> Iterator[Judgement]:
         """Every pair, repeated or not: relevant in dev and test, unjudged in train."""
-        queries, documents = _Met("query_id"), None if self.corpus else _Met("doc_id")
+        queries, documents = _SeenIds("query_id"), None if self.corpus else _SeenIds("doc_id")
         for found in self.rows():
             records = self._records(found, self.example(found), queries, documents)
             yield from (record for record in records if isinstance(record, Judgement))
@@ -158,9 +156,9 @@ class ShapedRows(ExampleSource):
     shape: Callable[[Mapping[str, Any], str], Example]
     corpus: RowFile | None = None
 
-    def files(self) -> Sequence[RowFile]:
-        """The file."""
-        return (self.file,)
+    def paths(self) -> Sequence[Path]:
+        """The file and the corpus."""
+        return [path for file in (self.file, self.corpus) if file for path in file.files]
 
     def rows(self) -> Iterator[Placed]:
         """The rows of the file, at least one."""
@@ -196,7 +194,7 @@ def content_id(number: int, *texts: str) -> str:
     return sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
-class _Met:
+class _SeenIds:
     """Ids so far, with a hash of their texts: the texts themselves may not fit into memory."""
 
     def __init__(self, column: str) -> None:

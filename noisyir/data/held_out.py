@@ -15,11 +15,11 @@ from noisyir.base.settings import HELD_OUT, PROMOTION, Split
 from noisyir.data.settings import HeldOutParams
 
 Tables = dict[str, pa.Table]
-Groups = list[list[int]]  # rows of queries that belong in one split
+Groups = list[list[int]]  # rows of queries for one split
 _WORD = re.compile(r"\w+")
-_ROWS, _PAIRS = 2048, 65_536  # texts that are looked up, and pairs that are measured, at once
-_ROUNDING = 1e-6  # of words, by which no pair is ruled out
-_ENOUGH = 0.5  # of the queries wanted: if groups that share documents fill less, documents may be shared
+_ROWS, _PAIRS = 2048, 65_536  # texts looked up at once, and pairs measured at once
+_ROUNDING = 1e-6  # tolerance in words, so that rounding rules no pair out
+_ENOUGH = 0.5  # share of the wanted queries; if groups by documents fill less, splits may share documents
 
 
 def hold_out(
@@ -97,7 +97,7 @@ def _near_sets(sets: Sequence[frozenset[str]], near: float, known: int | None) -
     shape = len(sets), len(place)
     whole = csr_array((np.ones(len(words), np.int32), words, starts), shape=shape)
     rank = np.arange(len(words)) - np.repeat(starts[:-1], sizes)
-    others = np.ceil(near * sizes).astype(np.int64) - 1  # words of each that it does not look up
+    others = np.ceil(near * sizes).astype(np.int64) - 1  # words of each set that are not looked up
     is_rare = rank < np.repeat(sizes - others, sizes)
     rare = csr_array((is_rare.astype(np.int32), words, starts), shape=shape, copy=True)  # zeros go in place
     rare.eliminate_zeros()
@@ -124,7 +124,7 @@ def _sharing(names: Sequence[str], pairs: pa.Table, documents: Mapping[str, Hash
 
 
 def _groups(count: int, links: Iterable[tuple[int, int]]) -> Groups:
-    """The rows 0 to `count` - 1, those that links join in one group."""
+    """The rows 0 to `count` - 1 in groups that links connect."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -167,8 +167,8 @@ def _moved(tables: Tables, drawn: Mapping[str, Split]) -> dict[str, pa.Table]:
 
 
 def _with_splits(table: pa.Table, drawn: Mapping[str, Split]) -> pa.Table:
-    asked = zip(table["query_id"].to_pylist(), table["split"].to_pylist(), strict=True)
-    splits = pa.array([drawn.get(query_id, split) for query_id, split in asked], pa.string())
+    rows = zip(table["query_id"].to_pylist(), table["split"].to_pylist(), strict=True)
+    splits = pa.array([drawn.get(query_id, split) for query_id, split in rows], pa.string())
     return table.set_column(table.schema.get_field_index("split"), "split", splits)
 
 
@@ -177,8 +177,8 @@ def _facts(counts: Mapping[Split, int], params: HeldOutParams, *, by_documents: 
     held = " and ".join(f"{counts[split]:,} {split}" for split in HELD_OUT if counts.get(split))
     shared = "share a document or" if by_documents else "share"
     documents = "" if by_documents else ", which documents need not be"
-    said = (
+    note = (
         f"{held} queries held out, drawn by seed {params.seed}; queries that {shared} {params.near:.0%} of their words "
         f"are in one split{documents}; their pairs are unchecked"
     )
-    return {"held_out": said, "split": {**counts, "by_documents": by_documents}}
+    return {"held_out": note, "split": {**counts, "by_documents": by_documents}}

@@ -20,7 +20,7 @@ from noisyir.data.records import Document, Documents, Judgement, Negative, Query
 from noisyir.data.validate import MAX_CHARACTERS
 
 _AT_ONCE = 10_000  # rows of a table that are written together
-_LOST, _OF_LOST = "\N{REPLACEMENT CHARACTER}", "documents with the mark of a lost character (U+FFFD)"
+_LOST, _LOST_CHARACTER = "\N{REPLACEMENT CHARACTER}", "documents with the mark of a lost character (U+FFFD)"
 
 
 @dataclass
@@ -43,7 +43,7 @@ class ImportCounts:
     odd: dict[str, Tally] = field(default_factory=dict)
     shared: dict[str, int] = field(default_factory=dict)
 
-    def is_odd(self, what: str, number: int) -> None:
+    def count_odd(self, what: str, number: int) -> None:
         """Count something unusual."""
         self.odd.setdefault(what, Tally()).add(number)
 
@@ -55,12 +55,12 @@ def take_in(source: Source, folder: Path, progress: Callable[[int], None] = lamb
         DataError: If reading cannot go on.
     """
     with lenient() as account, _Writers(folder) as out:
-        taken = _Taken(account, out)
+        importer = _Importer(account, out)
         for count, record in enumerate(source.records()):
-            taken.take(record)
+            importer.take(record)
             if not count % _AT_ONCE:
                 progress(count)
-        return taken.finished()
+        return importer.finished()
 
 
 class _Writers:
@@ -108,7 +108,7 @@ class _ImportedQuery:
     split: Split | None
 
 
-class _Taken:
+class _Importer:
     """The records so far: ids, queries, and a hash of each document's text."""
 
     def __init__(self, account: Exclusions, out: _Writers) -> None:
@@ -159,7 +159,7 @@ class _Taken:
         self.found.same_text["documents"] += before + len(ids) - len(self._texts)
         self.found.lengths["documents"].frombytes(lengths.astype(np.uint32).tobytes())
         for row in np.flatnonzero(pc.match_substring(table["text"], _LOST).to_numpy()):
-            self.found.is_odd(_OF_LOST, number + int(row))
+            self.found.count_odd(_LOST_CHARACTER, number + int(row))
         self.out.append_all("documents", table)
         return True
 
@@ -175,7 +175,7 @@ class _Taken:
         self._texts.add(key)
         self.found.lengths["documents"].append(len(title) + len(text))
         if _LOST in text:
-            self.found.is_odd(_OF_LOST, number)
+            self.found.count_odd(_LOST_CHARACTER, number)
         self.out.append("documents", (doc_id, title, text))
         self.account.kept(pair=False)
         return None
@@ -192,18 +192,18 @@ class _Taken:
         return None
 
     def _judgement(self, record: Judgement) -> str | None:
-        asked, document = self._queries.get(record.query_id), self._documents.get(record.doc_id)
-        if asked is None or document is None:
-            return "a query that is not there" if asked is None else "a document that is not there"
-        pair = asked.row << 32 | document
+        query, document = self._queries.get(record.query_id), self._documents.get(record.doc_id)
+        if query is None or document is None:
+            return "a query that is not there" if query is None else "a document that is not there"
+        pair = query.row << 32 | document
         if pair in self._judged:
             if self._judged[pair] != record.split:
                 return "a pair that is in another split, too"
             self.account.repeated()
             return None
-        if asked.split is not None and asked.split != record.split:
-            return f"a query that is in split {asked.split}, too"
-        self._judged[pair] = asked.split = record.split
+        if query.split is not None and query.split != record.split:
+            return f"a query that is in split {query.split}, too"
+        self._judged[pair] = query.split = record.split
         if record.relevance is None or record.relevance > 0:
             self._right.add(pair)
         self.found.pairs[record.split] += 1
@@ -214,15 +214,15 @@ class _Taken:
         return None
 
     def _negative(self, record: Negative) -> str | None:
-        asked, document = self._queries.get(record.query_id), self._documents.get(record.doc_id)
-        if asked is None or document is None:
-            return "a query that is not there" if asked is None else "a document that is not there"
-        pair = asked.row << 32 | document
+        query, document = self._queries.get(record.query_id), self._documents.get(record.doc_id)
+        if query is None or document is None:
+            return "a query that is not there" if query is None else "a document that is not there"
+        pair = query.row << 32 | document
         if pair in self._negatives:
             self.account.repeated()
             return None
         if pair in self._right:
-            self.found.is_odd("pairs that are given as right and as wrong", record.number)
+            self.found.count_odd("pairs that are given as right and as wrong", record.number)
         self._negatives.add(pair)
         self.found.scored["negatives"] += record.score is not None
         self.out.append("negatives", (record.query_id, record.doc_id, record.score))
@@ -231,14 +231,14 @@ class _Taken:
 
     def finished(self) -> ImportCounts:
         """Write the queries, whose splits are known by now, and count what splits share."""
-        met: set[int] = set()
-        for asked in self._queries.values():
-            query = asked.record
-            self.found.same_text["queries"] += asked.key in met
-            met.add(asked.key)
-            if asked.split is None:
-                self.found.is_odd("queries that nothing judges", query.number)
-            self.out.append("queries", (query.query_id, query.text, asked.split, list(query.answers)))
+        keys: set[int] = set()
+        for query in self._queries.values():
+            query_id, text, answers, _, number, _ = query.record
+            self.found.same_text["queries"] += query.key in keys
+            keys.add(query.key)
+            if query.split is None:
+                self.found.count_odd("queries that nothing judges", number)
+            self.out.append("queries", (query_id, text, query.split, list(answers)))
         self.found.rows.update(
             documents=len(self._documents), queries=len(self._queries), judgements=len(self._judged),
             negatives=len(self._negatives),
@@ -248,15 +248,17 @@ class _Taken:
 
     def _shared(self) -> dict[str, int]:
         """Numbers of held-out queries with a training query's text, or with a relevant training document."""
-        trained = {asked.key for asked in self._queries.values() if asked.split == "train"}
+        trained = {query.key for query in self._queries.values() if query.split == "train"}
         in_training = {pair & 0xFFFFFFFF for pair, split in self._judged.items() if split == "train"}
         shared: dict[str, int] = {}
         for split in ("dev", "test"):
             if not self.found.pairs[split]:
                 continue
-            words = (asked.key in trained for asked in self._queries.values() if asked.split == split)
+            words = (query.key in trained for query in self._queries.values() if query.split == split)
             leaked = {
-                pair >> 32 for pair, of in self._judged.items() if of == split and pair & 0xFFFFFFFF in in_training
+                pair >> 32
+                for pair, judged in self._judged.items()
+                if judged == split and pair & 0xFFFFFFFF in in_training
             }
             shared[f"{split} queries with a training query's words"] = sum(words)
             shared[f"{split} queries with a document that training pairs have"] = len(leaked)

@@ -13,7 +13,7 @@ from noisyir.data.text_files import DAMAGED, each_key_once, open_bytes, refuse_h
 from noisyir.engine.outside_errors import one_line
 
 _READ_AT_ONCE = 1 << 20
-_CUT_WORD = 16  # a word, number or escape that the end of the buffer cuts short fails within so many characters of it
+_CUT_WORD = 16  # characters before the buffer's end in which a cut word, number or escape fails
 _SPACE = " \t\r\n"
 
 

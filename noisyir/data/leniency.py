@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from noisyir.base.errors import DataError
 
-_SHOWN = 10  # numbers of rows that are kept for each reason
-_REASONS = 50  # told apart in one file; what comes after is "for other reasons"
+_SHOWN = 10  # row numbers kept for each reason
+_REASONS = 50  # distinct ones in one file; later ones are "other reasons"
 _DETAIL = re.compile(
     r"(, found |, mend it|; | \(byte | at column | at line | at its character |, first at ).*", re.DOTALL
 )
@@ -171,5 +171,5 @@ def bad_row(place: str, number: int, error: DataError) -> None:
 
 def reason_of(error: BaseException, place: str, number: int) -> str:
     """A fault without its place and values, so that equal faults have equal reasons."""
-    said = str(error).removeprefix(f"{place} {number}").lstrip(": ,")
-    return _DETAIL.sub("", said).strip() or "it cannot be read"
+    text = str(error).removeprefix(f"{place} {number}").lstrip(": ,")
+    return _DETAIL.sub("", text).strip() or "it cannot be read"

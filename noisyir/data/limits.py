@@ -38,8 +38,8 @@ class Limit:
 
 
 LINE = Limit("NOISYIR_LONGEST_LINE", 1 << 25)  # bytes of a line, a cell or an item: thirty books
-DOCUMENT = Limit("NOISYIR_LARGEST_JSON", 1 << 26)  # bytes of a JSON file that is read whole: SQuAD has 30 million
-COLUMNS = Limit("NOISYIR_MOST_COLUMNS", 10_000)  # of a file: pairs have a dozen
+DOCUMENT = Limit("NOISYIR_LARGEST_JSON", 1 << 26)  # bytes of a JSON file read whole: SQuAD has 30 million
+COLUMNS = Limit("NOISYIR_MOST_COLUMNS", 10_000)  # of a file; pairs have a dozen
 SETTINGS = Limit("NOISYIR_LARGEST_SETTINGS", 1 << 17)  # characters of an experiment: a hundred times the largest here
 
 

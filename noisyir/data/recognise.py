@@ -24,7 +24,7 @@ from noisyir.engine.hub import downloaded, is_on_hub
 from noisyir.engine.locks import typed_words
 
 IR_DATASETS = ("ir_datasets:", "irds:")
-# Files that tell a folder's format: one of each group must be there.
+# Files by which a folder is recognised: one of each group must exist
 _FOLDERS = {
     "beir": ("corpus.jsonl",),
     "squad": ("train-v1.1.json", "dev-v1.1.json"),

@@ -13,7 +13,7 @@ from noisyir.data.limits import COLUMNS
 
 __all__ = ["SUFFIXES", "Row", "RowFile"]
 
-REWRITTEN = (".jsonl", ".csv", ".tsv", ".parquet")  # those whose rows can be edited in place
+REWRITTEN = (".jsonl", ".csv", ".tsv", ".parquet")  # their rows can be edited in place
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class RowFile:
         with glance():
             columns = container(suffix).columns(file)
         if len(columns) > COLUMNS.most:
-            said = f"{file} has {len(columns):,} columns, more than {COLUMNS.most:,}: is it a file of pairs?"
-            raise DataError("data.suspicious_size", said=said, remedy=COLUMNS.remedy)
+            n_columns, most = len(columns), COLUMNS.most
+            raise DataError("data.too_many_columns", file=file, n_columns=n_columns, most=most, remedy=COLUMNS.remedy)
         if repeated := [name for name, count in Counter(columns).items() if count > 1]:
             raise DataError("data.column_name_twice", file=file, repeated=repeated[0])
         if not columns:

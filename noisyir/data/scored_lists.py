@@ -137,7 +137,7 @@ def _flag_embedding(row: Mapping[str, Any], where: str) -> ScoredList:
         texts = _listed(row, side, where)
         names: list[Any] = _listed(row, f"{side}_id", where) or [None] * len(texts)
         scores = _numbers(row, f"{side}_scores", where, len(texts))
-        sides.append([Passage("", said, name, score) for said, name, score in zip(texts, names, scores, strict=True)])
+        sides.append([Passage("", one, name, score) for one, name, score in zip(texts, names, scores, strict=True)])
     right, wrong = sides
     return ScoredList(identity(row, "query_id", where), text(row, "query", where), [*right, *wrong], len(right))
 
@@ -161,7 +161,7 @@ def _sentence_transformers(row: Mapping[str, Any], where: str) -> ScoredList:
     scores = _numbers(row, "label", where, len(texts) - margins)
     if margins:
         scores = [0.0, *(None if margin is None else -margin for margin in scores)]
-    found = [Passage("", said, None, score) for said, score in zip(texts, scores, strict=True)]
+    found = [Passage("", one, None, score) for one, score in zip(texts, scores, strict=True)]
     return ScoredList(None, text(row, "query", where), found, 1)
 
 
@@ -175,7 +175,7 @@ def _sentence_transformers_rows(lists: Iterable[ScoredList]) -> Iterator[dict[st
             longest.append(one)
     for one in longest:
         first, *rest = map(joined, one.documents)
-        negatives = {f"negative_{place}": said for place, said in enumerate(rest, 1)}
+        negatives = {f"negative_{place}": one for place, one in enumerate(rest, 1)}
         yield {"query": one.query, "positive": first, **negatives, "label": one.scores}
 
 

@@ -21,7 +21,7 @@ from noisyir.engine.outside_errors import one_line
 PACKED = (".gz", ".zst")
 _OPENED: ContextVar[IO[bytes] | None] = ContextVar("opened", default=None)
 _CONVERT = "convert it, for example with iconv -t UTF-8"
-# What reading a packed file that is none, or is cut off, raises.
+# Raised by reading a damaged or cut packed file
 DAMAGED = (EOFError, zlib.error, OSError)
 
 
@@ -171,8 +171,7 @@ def _bounded_lines(handle: IO[bytes], path: Path, number: int) -> Iterator[bytes
     longest = LINE.most
     while raw := handle.readline(longest + 1):
         if len(raw) > longest:
-            said = f"{path} line {number}: longer than {longest:,} bytes: is it a file of lines?"
-            raise DataError("data.suspicious_size", said=said, remedy=LINE.remedy)
+            raise DataError("data.line_too_long", path=path, number=number, most=longest, remedy=LINE.remedy)
         yield raw
         number += 1
 

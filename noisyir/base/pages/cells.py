@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from markupsafe import Markup
 
-NONE = "\N{EN DASH}"  # stands where there is no value
+NONE = "\N{EN DASH}"  # for a missing value
 
 
 @dataclass(frozen=True)

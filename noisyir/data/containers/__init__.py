@@ -11,7 +11,7 @@ from noisyir.data.text_files import PACKED, first_bytes
 
 Row = tuple[int, dict[str, Any]]
 
-# What a name ends with, and the container's module.
+# Suffix and module of each container
 SUFFIXES: Mapping[str, str] = {
     ".jsonl": "json_file",
     ".ndjson": "json_file",
@@ -24,9 +24,9 @@ SUFFIXES: Mapping[str, str] = {
     ".feather": "arrow_file",
     ".xlsx": "sheet",
 }
-FOLDER = "/"  # stands for the suffix of a folder of such files
+FOLDER = "/"  # the suffix of a folder of such files
 FLAT = (".csv", ".tsv", ".xlsx")  # their cells hold one value
-FIRST_ROWS = 100  # of a file of JSON: their fields are its columns
+FIRST_ROWS = 100  # of a JSON file; their fields are its columns
 PLAIN = (".jsonl", ".csv", ".tsv", ".json")  # perhaps packed
 _OTHER_NAMES = {".ndjson": ".jsonl", ".jsonlines": ".jsonl", ".feather": ".arrow"}
 _MODULES = {**SUFFIXES, FOLDER: "split_folder"}

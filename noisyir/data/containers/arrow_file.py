@@ -19,7 +19,7 @@ from noisyir.engine.outside_errors import one_line
 _FILE = b"ARROW1"
 _BATCH_ROWS = 4096
 _WRITTEN_AT_ONCE = 10_000
-_NO_TEXT = "UTF8"  # in what pyarrow says of a text that is none
+_NO_TEXT = "UTF8"  # in pyarrow's message on invalid text
 
 
 def container(suffix: str) -> "Parquet | ArrowFile":

@@ -39,8 +39,8 @@ class Separated:
                 places = {name: place for place, name in enumerate(header)}
                 wanted = [(name, places[name]) for name in columns]
             elif len(cells) != len(header):
-                said = f"expected {len(header)} columns as in the header, found {len(cells)}"
-                bad_row(f"{path} line", number, DataError("data.bad_line", path=path, number=number, fault=said))
+                fault = f"expected {len(header)} columns as in the header, found {len(cells)}"
+                bad_row(f"{path} line", number, DataError("data.bad_line", path=path, number=number, fault=fault))
             else:
                 yield number, {name: cells[position] for name, position in wanted}
 
@@ -86,7 +86,7 @@ def _agreement(path: Path, delimiter: str) -> tuple[float, int]:
         for _, cells in islice(records(path, delimiter, quoted=True), _SAMPLE):
             counts.append(len(cells))
     except DataError:
-        pass  # a fault further on is told when the rows are read
+        pass  # a later fault is reported when the rows are read
     if not counts or counts[0] < 2:
         return 0.0, 0
     return counts.count(counts[0]) / len(counts), counts[0]

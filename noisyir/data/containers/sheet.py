@@ -16,7 +16,7 @@ from noisyir.data.containers import Check, Row, accept
 from noisyir.data.limits import LINE
 
 _LONGEST_CELL = 32_767  # characters; Excel's own limit
-_DENSEST = 200  # times that a large part of a workbook is larger than it is packed; people's are 5 to 50 times
+_DENSEST = 200  # unpacked size of a large part by its packed size; usual workbooks have 5 to 50
 _PIECE = 1 << 20
 _END_OF_CELL = re.compile(rb"</(\w+:)?(c|si|row)>")
 _DAMAGED = (zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError, ParseError, EOFError)

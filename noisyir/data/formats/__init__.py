@@ -17,7 +17,7 @@ from noisyir.engine.file_memory import remembered
 from noisyir.engine.hub import downloaded, is_on_hub
 from noisyir.engine.provenance import may_be_absent
 
-COUNTED = 30_000  # pairs: of how many more there are no setting depends
+COUNTED = 30_000  # pairs; no setting depends on a larger number
 
 
 class Summary(NamedTuple):

@@ -57,9 +57,9 @@ class DprData(Format):
         for split in collection.splits:
             if split == "test":
                 columns = (collection.queries[name].to_pylist() for name in ("text", "split", "answers"))
-                asked = [(text, repr(answers)) for text, of, answers in zip(*columns, strict=True) if of == split]
+                rows = [(text, repr(answers)) for text, of, answers in zip(*columns, strict=True) if of == split]
                 with open_to_write(target / "nq-test.qa.csv") as out:
-                    out.writelines(_line(cells) for cells in asked)
+                    out.writelines(_line(cells) for cells in rows)
             else:
                 DprJson.write(collection.of_split(split), target / f"biencoder-nq-{split}.json")
 
@@ -126,11 +126,11 @@ class DprFolder:
             with row(query.where, query.number):
                 yield query
         known = {query.query_id for query in self._held_out}
-        for asked in self._asked:
-            with row(asked.query.where, asked.query.number):
-                if asked.query.query_id not in known:
-                    yield asked.query
-                yield from _pairs(asked)
+        for question in self._context_questions:
+            with row(question.query.where, question.query.number):
+                if question.query.query_id not in known:
+                    yield question.query
+                yield from _pairs(question)
 
     def facts(self) -> dict[str, Any]:
         """Names of the files."""
@@ -142,10 +142,10 @@ class DprFolder:
         return [query for split, path in self.questions.items() for query in _questions(path, split)]
 
     @cached_property
-    def _asked(self) -> list[_DprQuestion]:
+    def _context_questions(self) -> list[_DprQuestion]:
         """The questions of the files of contexts, read once because these are large."""
         ids = {query.text: query.query_id for query in reversed(self._held_out) if query.split == "dev"}
-        return [asked for split, path in self.contexts.items() for asked in self._contexts_of(path, split, ids)]
+        return [question for split, path in self.contexts.items() for question in self._contexts_of(path, split, ids)]
 
     def _contexts_of(self, path: Path, split: Split, ids: dict[str, str]) -> Iterator[_DprQuestion]:
         unlisted = f"{split}-contexts" if split in self.questions else split
@@ -163,8 +163,8 @@ class DprFolder:
             yield _DprQuestion(query, tuple(dict.fromkeys(found[:1] if self.positives == "first" else found)), split)
 
 
-def _pairs(asked: _DprQuestion) -> Iterator[Judgement]:
-    query, doc_ids, split = asked
+def _pairs(question: _DprQuestion) -> Iterator[Judgement]:
+    query, doc_ids, split = question
     for doc_id in doc_ids:
         yield Judgement(query.query_id, doc_id, None if split == "train" else 1, split, None, query.where, query.number)
 
@@ -194,8 +194,8 @@ def _rows(path: Path, columns: int, expected: str) -> Iterator[tuple[int, list[s
             yield number, cells
         else:
             place, n_cells = f"{path} line", len(cells)
-            error = DataError("data.wrong_cells", place=place, number=number, expected=expected, n_cells=n_cells)
-            bad_row(place, number, error)
+            fault = DataError("data.wrong_cells", place=place, number=number, expected=expected, n_cells=n_cells)
+            bad_row(place, number, fault)
 
 
 def _questions(path: Path, split: Split) -> Iterator[Query]:

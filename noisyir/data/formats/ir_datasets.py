@@ -9,6 +9,7 @@ from pydantic import Field
 
 from noisyir.base.errors import DataError, MissingPackageError, install_hint
 from noisyir.base.settings import Split
+from noisyir.data.containers.split_folder import SPLIT_WORDS
 from noisyir.data.formats import Format
 from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Query, Record
@@ -33,10 +34,8 @@ class IrDatasets(Format):
             raise DataError("data.ir_datasets_unknown_id", id=self.id) from error
         if not found.has_docs() or not found.has_queries():
             raise DataError("data.ir_datasets_incomplete", id=self.id)
-        last = {"train": "train", "dev": "dev", "test": "test", "validation": "dev", "valid": "dev"}.get(
-            self.id.split("/")[-1]
-        )
-        return IrDataset(f"ir_datasets:{self.id}", found, self.split or last or "test")  # type: ignore[arg-type]
+        split = self.split or SPLIT_WORDS.get(self.id.split("/")[-1], "test")
+        return IrDataset(f"ir_datasets:{self.id}", found, split)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from noisyir.base.settings import Location
 from noisyir.data.collection import Collection
 from noisyir.data.examples import Example, ExampleSource, Passage, Placed
 from noisyir.data.formats import FormatOfRows
-from noisyir.data.row_files import RowFile
 from noisyir.data.shapes import joined
 from noisyir.data.text_files import open_to_write, utf8_lines
 
@@ -73,10 +72,6 @@ class LinePairsFiles(ExampleSource):
     def paths(self) -> Sequence[Path]:
         """Both files."""
         return [self.path, self.documents_path]
-
-    def files(self) -> Sequence[RowFile]:
-        """No file with named columns."""
-        return ()
 
     def rows(self) -> Iterator[Placed]:
         """The pairs of lines; if one line of a pair is left out, both are."""

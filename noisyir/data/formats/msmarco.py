@@ -56,8 +56,8 @@ class Msmarco(Format):
         root = folder_with(self.path, "msmarco", (), holds=_COLLECTIONS)
         there = [(layout, file) for layout in _LAYOUTS if (file := one_of(root, [layout.collection]))]
         if len(there) != 1:
-            said = f"has {' and '.join(file.name for _, file in there)}" if there else f"lacks {_COLLECTIONS}"
-            raise DataError("data.msmarco_files", root=root, fault=said)
+            fault = f"has {' and '.join(file.name for _, file in there)}" if there else f"lacks {_COLLECTIONS}"
+            raise DataError("data.msmarco_files", root=root, fault=fault)
         [(layout, collection)] = there
         files = {split: found for split in get_args(Split) if (found := _of_split(root, layout, split))}
         if not files:

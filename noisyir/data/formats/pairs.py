@@ -126,9 +126,9 @@ class PairsFile(ExampleSource):
     meaningful: frozenset[str] = frozenset()
     numbered: tuple[str, ...] = ()
 
-    def files(self) -> Sequence[RowFile]:
-        """The file."""
-        return (self.pairs,)
+    def paths(self) -> Sequence[Path]:
+        """The file and the corpus."""
+        return [path for file in (self.pairs, self.corpus) if file for path in file.files]
 
     def weights(self) -> Iterator[tuple[str, str, float]]:
         """(query_id, doc_id, weight) of the distinct training pairs with a weight."""

@@ -268,8 +268,8 @@ def _functions(path: Path) -> Functions:
 def documented_functions(source: str) -> list[Documented]:
     """The functions of one module that pass the filter, in source order.
 
-    Kept are functions with at least 3 words of docstring and 3 lines of code, but no tests, no `__dunder__`, and no code
-    that repeats the paragraph.  Code is cut after 4,000 characters.
+    Kept are functions with at least 3 words of docstring and 3 lines of code, but no tests, no `__dunder__`, and no
+    code that repeats the paragraph.  Code is cut after 4,000 characters.
     """
     if '"""' not in source and "'''" not in source:
         return []  # parsing is what takes the time, and docstrings without triple quotes are next to none

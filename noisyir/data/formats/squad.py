@@ -52,10 +52,13 @@ class Squad(Format):
         for example in collection.examples():
             answers = [{"text": answer, "answer_start": -1} for answer in example.answers]
             for passage in example.positives:
-                asked = {"id": example.query_id, "question": example.query, "answers": answers}
-                articles.setdefault(passage.title, {}).setdefault(passage.text, []).append(asked)
+                question = {"id": example.query_id, "question": example.query, "answers": answers}
+                articles.setdefault(passage.title, {}).setdefault(passage.text, []).append(question)
         data = [
-            {"title": title, "paragraphs": [{"context": text, "qas": asked} for text, asked in paragraphs.items()]}
+            {
+                "title": title,
+                "paragraphs": [{"context": text, "qas": questions} for text, questions in paragraphs.items()],
+            }
             for title, paragraphs in articles.items()
         ]
         with open_to_write(target) as out:
@@ -96,18 +99,18 @@ class SquadFolder:
 
         A question is judged with its own paragraph and any copy of it; the source is its article.
         """
-        return chain(self.documents(), self._asked())
+        return chain(self.documents(), self._questions())
 
-    def _asked(self) -> Iterator[Query | Judgement]:
+    def _questions(self) -> Iterator[Query | Judgement]:
         for split, name in self.files.items():
-            mine = [paragraph for paragraph in self._paragraphs if paragraph.split == split]
-            asked = ((paragraph, question) for paragraph in mine for question in paragraph.questions)
-            for number, (paragraph, question) in enumerate(asked, 1):
+            paragraphs = [paragraph for paragraph in self._paragraphs if paragraph.split == split]
+            questions = ((paragraph, question) for paragraph in paragraphs for question in paragraph.questions)
+            for number, (paragraph, question) in enumerate(questions, 1):
                 place = f"{self.root / name} question"
                 with row(place, number):
-                    yield from self._of_question(paragraph, question, place, number)
+                    yield from self._question_records(paragraph, question, place, number)
 
-    def _of_question(
+    def _question_records(
         self, paragraph: _Paragraph, question: dict[str, Any], place: str, number: int
     ) -> Iterator[Query | Judgement]:
         where, (_, title, text, paragraphs, at) = paragraph.where, paragraph.document

@@ -12,6 +12,7 @@ from noisyir.base.errors import DataError
 from noisyir.base.settings import Location, Split
 from noisyir.data.collection import Collection
 from noisyir.data.containers import write_rows
+from noisyir.data.containers.split_folder import SPLIT_WORDS
 from noisyir.data.examples import Example, Passage, ShapedRows, content_id, split_of
 from noisyir.data.formats import Format, FormatOfRows
 from noisyir.data.leniency import row
@@ -20,7 +21,6 @@ from noisyir.data.shapes import identities, identity, joined, number, open_rows,
 from noisyir.data.text_files import json_lines
 from noisyir.engine.provenance import files_digest
 
-_SPLITS: Mapping[str, Split] = {"train": "train", "valid": "dev", "dev": "dev", "test": "test"}
 _COLUMNS = ("qid", "title", "id", "code", "label", "split")
 
 
@@ -45,20 +45,23 @@ class SoDs(Format):
     def write(cls, collection: Collection, target: Path) -> None:
         """A folder of descriptions with code, one training query a document; grades and negatives are dropped."""
         target.mkdir(parents=True, exist_ok=True)
-        asked: dict[str, str] = {}
-        held: dict[str, dict[str, list[str]]] = {}
+        descriptions: dict[str, str] = {}
+        held_out: dict[str, dict[str, list[str]]] = {}
         for example, passage in collection.pairs():
-            if example.split == "train" and asked.setdefault(str(passage.doc_id), example.query) != example.query:
+            if (
+                example.split == "train"
+                and descriptions.setdefault(str(passage.doc_id), example.query) != example.query
+            ):
                 raise DataError("data.so_ds_two_queries", doc_id=passage.doc_id)
             if example.split != "train":
-                held.setdefault(example.split, {}).setdefault(example.query, []).append(str(passage.doc_id))
+                held_out.setdefault(example.split, {}).setdefault(example.query, []).append(str(passage.doc_id))
         rows = zip(*(collection.documents[name].to_pylist() for name in ("doc_id", "title", "text")), strict=True)
         snippets = (
-            {"id": name, "code": f"{title}\n{code}" if title else code, "description": asked.get(name, "")}
+            {"id": name, "code": f"{title}\n{code}" if title else code, "description": descriptions.get(name, "")}
             for name, title, code in rows
         )
         write_rows(target / "snippets.jsonl", snippets)
-        for split, queries in held.items():
+        for split, queries in held_out.items():
             found = ({"query": query, "relevant_ids": ids} for query, ids in queries.items())
             write_rows(target / f"snippets-{'valid' if split == 'dev' else split}.jsonl", found)
 
@@ -70,7 +73,7 @@ def so_ds_files(folder: Path) -> tuple[Path, dict[Split, Path]] | None:
         first = next((set(values) for _, values in json_lines(path)), set())
         if {"query", "relevant_ids"} <= first:
             words = path.name.lower().replace(".", "-").split("-")
-            queries.update({_SPLITS[word]: path for word in words if word in _SPLITS})
+            queries.update({SPLIT_WORDS[word]: path for word in words if word in SPLIT_WORDS})
         elif {"id", "code", "description"} <= first:
             snippets.append(path)
     return (snippets[0], queries) if len(snippets) == 1 else None
@@ -84,26 +87,26 @@ class SoDsFolder:
     name: str
     root: Path
     snippets: Path
-    asked: Mapping[Split, Path]
+    query_files: Mapping[Split, Path]
 
     def digest(self) -> str:
         """A hash of all files' bytes."""
-        return files_digest(self.root, [self.snippets, *self.asked.values()])
+        return files_digest(self.root, [self.snippets, *self.query_files.values()])
 
     def records(self) -> Iterator[Record]:
         """The snippets with their descriptions, then the queries."""
-        met: set[str] = set()
+        known: set[str] = set()
         for line, values in json_lines(self.snippets):
             place = f"{self.snippets} line"
             with row(place, line):
-                yield from self._snippet(values, place, line, met)
-        for split, path in self.asked.items():
+                yield from self._snippet(values, place, line, known)
+        for split, path in self.query_files.items():
             for line, values in json_lines(path):
                 place = f"{path} line"
                 with row(place, line):
-                    yield from self._query(values, split, place, line, met)
+                    yield from self._query(values, split, place, line, known)
 
-    def _snippet(self, values: Mapping[str, Any], place: str, number: int, met: set[str]) -> Iterator[Record]:
+    def _snippet(self, values: Mapping[str, Any], place: str, number: int, known: set[str]) -> Iterator[Record]:
         where = f"{place} {number}"
         doc_id, query = identity(values, "id", where), text(values, "description", where)
         if doc_id is None:
@@ -111,26 +114,26 @@ class SoDsFolder:
         yield Document(doc_id, "", text(values, "code", where), place, number)
         if query.strip():
             query_id = content_id(number, query)
-            if query_id not in met:
-                met.add(query_id)
+            if query_id not in known:
+                known.add(query_id)
                 yield Query(query_id, query, (), place, number)
             yield Judgement(query_id, doc_id, None, "train", None, place, number)
 
     def _query(
-        self, values: Mapping[str, Any], split: Split, place: str, number: int, met: set[str]
+        self, values: Mapping[str, Any], split: Split, place: str, number: int, known: set[str]
     ) -> Iterator[Record]:
         where = f"{place} {number}"
         query = text(values, "query", where)
         query_id = f"{split}-{content_id(number, query)}"  # the same words may describe a snippet for training
-        if query_id not in met:
-            met.add(query_id)
+        if query_id not in known:
+            known.add(query_id)
             yield Query(query_id, query, (), place, number)
         for doc_id in identities(values, "relevant_ids", where):
             yield Judgement(query_id, doc_id, 1, split, None, place, number)
 
     def facts(self) -> dict[str, Any]:
         """Names of the files."""
-        return {"files": [path.name for path in (self.snippets, *self.asked.values())]}
+        return {"files": [path.name for path in (self.snippets, *self.query_files.values())]}
 
 
 class Staqc(FormatOfRows):

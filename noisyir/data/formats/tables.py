@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from noisyir.base.errors import DataError
-from noisyir.base.settings import Location, Split
+from noisyir.base.settings import Location
 from noisyir.data.collection import SCHEMAS, Collection
+from noisyir.data.containers.split_folder import SPLIT_WORDS
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Negative, Query, Record
@@ -87,7 +88,7 @@ class TablesFolder:
         for place, number, values in self._rows("judgements"):
             with row(place, number):
                 query_id, doc_id, split, relevance, source, weight, score = values.values()
-                yield Judgement(query_id, doc_id, relevance, _split(split), source, place, number, weight, score)
+                yield Judgement(query_id, doc_id, relevance, SPLIT_WORDS[split], source, place, number, weight, score)
 
     def negatives(self) -> Iterator[Negative]:
         """The table of negatives."""
@@ -125,8 +126,3 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise DataError("data.damaged_table", path=path, reason=one_line(error)) from error
-
-
-def _split(name: str) -> Split:
-    splits: dict[str, Split] = {"train": "train", "dev": "dev", "test": "test"}
-    return splits[name]

@@ -9,25 +9,13 @@ from pydantic import Field
 
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Location
+from noisyir.data import shapes
 from noisyir.data.collection import Collection
 from noisyir.data.columns import PairColumn, found_in
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import Example, Passage, ShapedRows
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.formats.pairs import Pairs, PairsFile
-from noisyir.data.shapes import (
-    beyond,
-    columns_there,
-    corpus_of,
-    identities,
-    identity,
-    joined,
-    number,
-    objects,
-    open_rows,
-    text,
-    texts,
-)
 
 _COLUMNS: dict[PairColumn, str] = {
     "query": "query", "query_id": "query_id", "document": "pos", "doc_id": "pos_id", "score": "pos_scores",
@@ -59,8 +47,8 @@ class FlagEmbedding(FormatOfRows):
 
     def open(self, workers: int | None = None) -> PairsFile:
         """The file's rows."""
-        rows = open_rows("flagembedding", self.path, ("query", "pos"))
-        found = Pairs(path=self.path, columns=columns_there(rows, _COLUMNS)).open()
+        rows = shapes.open_rows("flagembedding", self.path, ("query", "pos"))
+        found = Pairs(path=self.path, columns=shapes.columns_there(rows, _COLUMNS)).open()
         return replace(found, meaningful=frozenset(_COLUMNS.values()))
 
     @classmethod
@@ -74,13 +62,13 @@ def _rows(collection: Collection) -> Iterator[dict[str, Any]]:
         yield {
             "query_id": example.query_id,
             "query": example.query,
-            "pos": [joined(passage) for passage in example.positives],
-            "neg": [joined(passage) for passage in example.negatives],
+            "pos": [shapes.joined(passage) for passage in example.positives],
+            "neg": [shapes.joined(passage) for passage in example.negatives],
             **_scores("pos_scores", example.positives),
             **_scores("neg_scores", example.negatives),
             "pos_id": [passage.doc_id for passage in example.positives],
             "neg_id": [passage.doc_id for passage in example.negatives],
-            **beyond(example),
+            **shapes.beyond(example),
         }
 
 
@@ -103,11 +91,11 @@ class SentenceTransformers(FormatOfRows):
 
     def open(self, workers: int | None = None) -> PairsFile:
         """The file's rows."""
-        rows = open_rows("sentence_transformers", self.path, ())
+        rows = shapes.open_rows("sentence_transformers", self.path, ())
         if not self.fits(dict.fromkeys(rows.columns)):
             raise DataError("data.not_sentence_transformers", rows=rows.path, found_in=found_in(rows))
         names = _TRIPLETS if "anchor" in rows.columns else _LABELLED
-        columns = {**columns_there(rows, names)}
+        columns = {**shapes.columns_there(rows, names)}
         if "negative" not in rows.columns:
             columns.pop("negative")  # numbered ones may be there
         return replace(Pairs(path=self.path, columns=columns).open(), meaningful=frozenset(names.values()))
@@ -122,10 +110,10 @@ class SentenceTransformers(FormatOfRows):
 def _sentence_transformers_rows(collection: Collection, most: int) -> Iterator[dict[str, Any]]:
     splits = collection.splits != ["train"]
     for example in collection.examples():
-        wrong = [joined(passage) for passage in example.negatives]
+        wrong = [shapes.joined(passage) for passage in example.negatives]
         named = {f"negative_{place + 1}": wrong[place] if place < len(wrong) else None for place in range(most)}
         for passage in example.positives:
-            row = {"anchor": example.query, "positive": joined(passage), **named}
+            row = {"anchor": example.query, "positive": shapes.joined(passage), **named}
             yield {**row, "split": example.split} if splits else row
 
 
@@ -144,12 +132,12 @@ class Tevatron(FormatOfRows):
 
     def open(self, workers: int | None = None) -> ShapedRows:
         """The file's rows; version 2 needs a corpus."""
-        rows = open_rows("tevatron", self.path, ())
+        rows = shapes.open_rows("tevatron", self.path, ())
         if "positive_passages" in rows.columns:
             return ShapedRows(rows.path.stem, rows, _TEXTS, _with_texts)
         if "positive_document_ids" not in rows.columns:
             raise DataError("data.not_tevatron", rows=rows.path)
-        return ShapedRows(rows.path.stem, rows, _IDS, _with_ids, corpus_of("tevatron", self.corpus))
+        return ShapedRows(rows.path.stem, rows, _IDS, _with_ids, shapes.corpus_of("tevatron", self.corpus))
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
@@ -159,27 +147,27 @@ class Tevatron(FormatOfRows):
 
 def _with_texts(row: Mapping[str, Any], where: str) -> Example:
     return Example(
-        text(row, "query", where),
-        [_passage(one, where) for one in objects(row, "positive_passages", where)],
-        [_passage(one, where) for one in objects(row, "negative_passages", where)],
-        identity(row, "query_id", where),
-        texts(row, "answers", where),
+        shapes.text(row, "query", where),
+        [_passage(one, where) for one in shapes.objects(row, "positive_passages", where)],
+        [_passage(one, where) for one in shapes.objects(row, "negative_passages", where)],
+        shapes.identity(row, "query_id", where),
+        shapes.texts(row, "answers", where),
     )
 
 
 def _passage(given: Mapping[str, Any], where: str) -> Passage:
-    doc_id, score = identity(given, "docid", where), number(given, "score", where)
-    return Passage(text(given, "title", where), text(given, "text", where), doc_id, score)
+    doc_id, score = shapes.identity(given, "docid", where), shapes.number(given, "score", where)
+    return Passage(shapes.text(given, "title", where), shapes.text(given, "text", where), doc_id, score)
 
 
 def _with_ids(row: Mapping[str, Any], where: str) -> Example:
     return Example(
-        text(row, "query_text", where) or text(row, "query", where),
-        [Passage("", "", name) for name in identities(row, "positive_document_ids", where)],
-        [Passage("", "", name) for name in identities(row, "negative_document_ids", where)],
-        identity(row, "query_id", where),
-        texts(row, "answers", where),
-        source=text(row, "source", where) or None,
+        shapes.text(row, "query_text", where) or shapes.text(row, "query", where),
+        [Passage("", "", name) for name in shapes.identities(row, "positive_document_ids", where)],
+        [Passage("", "", name) for name in shapes.identities(row, "negative_document_ids", where)],
+        shapes.identity(row, "query_id", where),
+        shapes.texts(row, "answers", where),
+        source=shapes.text(row, "source", where) or None,
     )
 
 
@@ -190,7 +178,7 @@ def _tevatron_rows(collection: Collection) -> Iterator[dict[str, Any]]:
             "query": example.query,
             "positive_passages": [_written(passage) for passage in example.positives],
             "negative_passages": [_written(passage) for passage in example.negatives],
-            **beyond(example),
+            **shapes.beyond(example),
         }
 
 
@@ -213,7 +201,7 @@ class DprJson(FormatOfRows):
 
     def open(self, workers: int | None = None) -> ShapedRows:
         """The file's rows."""
-        rows = open_rows("dpr_json", self.path, ("question", "positive_ctxs"))
+        rows = shapes.open_rows("dpr_json", self.path, ("question", "positive_ctxs"))
         return ShapedRows(rows.path.stem, rows, _DPR_JSON_COLUMNS, _example)
 
     @classmethod
@@ -224,18 +212,23 @@ class DprJson(FormatOfRows):
 
 def _example(row: Mapping[str, Any], where: str) -> Example:
     return Example(
-        text(row, "question", where),
-        [_dpr_json_passage(one, where) for one in objects(row, "positive_ctxs", where)],
-        [_dpr_json_passage(one, where) for name in _NEGATIVES for one in objects(row, name, where)],
-        identity(row, "query_id", where),
-        texts(row, "answers", where),
+        shapes.text(row, "question", where),
+        [_dpr_json_passage(one, where) for one in shapes.objects(row, "positive_ctxs", where)],
+        [_dpr_json_passage(one, where) for name in _NEGATIVES for one in shapes.objects(row, name, where)],
+        shapes.identity(row, "query_id", where),
+        shapes.texts(row, "answers", where),
     )
 
 
 def _dpr_json_passage(context: Mapping[str, Any], where: str) -> Passage:
     name = "passage_id" if context.get("passage_id") is not None else "psg_id"
-    score = number(context, "score", where)
-    return Passage(text(context, "title", where), text(context, "text", where), identity(context, name, where), score)
+    score = shapes.number(context, "score", where)
+    return Passage(
+        shapes.text(context, "title", where),
+        shapes.text(context, "text", where),
+        shapes.identity(context, name, where),
+        score,
+    )
 
 
 def _dpr_json_rows(collection: Collection) -> Iterator[dict[str, Any]]:
@@ -247,7 +240,7 @@ def _dpr_json_rows(collection: Collection) -> Iterator[dict[str, Any]]:
             "positive_ctxs": [_context(passage) for passage in example.positives],
             "negative_ctxs": [],
             "hard_negative_ctxs": [_context(passage) for passage in example.negatives],
-            **{name: value for name, value in beyond(example).items() if name == "split"},
+            **{name: value for name, value in shapes.beyond(example).items() if name == "split"},
         }
 
 

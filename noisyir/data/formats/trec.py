@@ -70,9 +70,12 @@ class Trec(Format):
         target.mkdir(parents=True, exist_ok=True)
         _write(
             target / "corpus.tsv",
-            ((name, said, title) if title else (name, said) for name, title, said in _rows(collection.documents)),
+            (
+                (name, question, title) if title else (name, question)
+                for name, title, question in _rows(collection.documents)
+            ),
         )
-        _write(target / "topics.tsv", ((name, said) for name, said, *_ in _rows(collection.queries)))
+        _write(target / "topics.tsv", ((name, question) for name, question, *_ in _rows(collection.queries)))
         with open_to_write(target / "qrels.txt") as out:
             for query_id, doc_id, _, relevance, *_ in _rows(collection.judgements):
                 out.write(f"{query_id} 0 {doc_id} {1 if relevance is None else relevance}\n".encode())
@@ -226,8 +229,8 @@ class Topics(Format):
     def fits(cls, row: Mapping[str, Any]) -> bool:
         """By questions with a list of answers, without any column of documents."""
         names = {name.lower(): value for name, value in row.items()}
-        asked, answers = names.keys() & {"question", "qtext"}, names.get("answers", names.get("answer"))
-        return bool(asked) and isinstance(answers, list) and not names.keys() & {"document", "passage", "context"}
+        questions, answers = names.keys() & {"question", "qtext"}, names.get("answers", names.get("answer"))
+        return bool(questions) and isinstance(answers, list) and not names.keys() & {"document", "passage", "context"}
 
     def open(self, workers: int | None = None) -> "TopicsFile":
         """The file."""
@@ -240,8 +243,8 @@ class Topics(Format):
         """Rows of query_id, question and answers."""
         columns = (collection.queries[name].to_pylist() for name in ("query_id", "text", "answers"))
         rows = (
-            {"query_id": name, "question": said, "answers": answers or []}
-            for name, said, answers in zip(*columns, strict=True)
+            {"query_id": name, "question": question, "answers": answers or []}
+            for name, question, answers in zip(*columns, strict=True)
         )
         write_rows(target, rows, nested=True)
 
@@ -289,10 +292,10 @@ class TopicsFile:
             with row(rows.place, number):
                 where = f"{rows.place} {number}"
                 name = identity(values, columns.get("query_id", "qId"), where)
-                said = text(values, columns["query"], where)
+                question = text(values, columns["query"], where)
                 given = values.get(columns.get("answers", ""))
                 answers = texts({"answers": [given] if isinstance(given, str) else given}, "answers", where)
-                yield Query(name or content_id(number, said), said, answers, rows.place, number, self.split)
+                yield Query(name or content_id(number, question), question, answers, rows.place, number, self.split)
 
     def _separated(self) -> Iterator[Query]:
         place = f"{self.path} line"
@@ -332,7 +335,7 @@ class TopicsFile:
 
 
 def _literal(value: str) -> tuple[str, ...] | None:
-    """A Python list of texts, which is parsed and never executed; None where it is none."""
+    """A Python list of texts, parsed and never executed; None for anything else."""
     try:
         found = ast.literal_eval(value)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

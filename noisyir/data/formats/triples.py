@@ -16,7 +16,6 @@ from noisyir.data.formats import FormatOfRows
 from noisyir.data.id_texts import IdTexts
 from noisyir.data.leniency import bad_row
 from noisyir.data.records import Document
-from noisyir.data.row_files import RowFile
 from noisyir.data.shapes import joined
 from noisyir.data.text_files import open_to_write, utf8_lines
 
@@ -85,10 +84,6 @@ class TriplesFile(ExampleSource):
         """All files."""
         return [self.path, *(file.path for file in (self.queries_file, self.texts) if file)]
 
-    def files(self) -> Sequence[RowFile]:
-        """No file with named columns."""
-        return ()
-
     def rows(self) -> Iterator[Placed]:
         """The lines that are not blank."""
         place = f"{self.path} line"
@@ -106,12 +101,12 @@ class TriplesFile(ExampleSource):
         query, right, wrong = found.value
         if self.texts is None:
             return Example(query, [Passage("", right)], [Passage("", wrong)])
-        if query not in self._asked_by_id:
+        if query not in self._query_texts:
             raise DataError("data.unknown_query_of_triple", where=found.where, query=query)
-        return Example(self._asked_by_id[query], [Passage("", "", right)], [Passage("", "", wrong)], query)
+        return Example(self._query_texts[query], [Passage("", "", right)], [Passage("", "", wrong)], query)
 
     @cached_property
-    def _asked_by_id(self) -> Mapping[str, str]:
+    def _query_texts(self) -> Mapping[str, str]:
         return {name: text for _, name, text in self.queries_file.texts()} if self.queries_file else {}
 
 

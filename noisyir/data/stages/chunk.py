@@ -31,20 +31,20 @@ def chunk(job: Job[ChunkParams]) -> None:
     pass by the other passages of its document.
     """
     tables = {name: job.table(name) for name in ("pairs", "given_negatives", "qrels")}
-    asked = defaultdict(list)
+    queries_of = defaultdict(list)
     for query_id, doc_id in pair_ids(
         pa.concat_tables([table.select(["query_id", "doc_id"]) for table in tables.values()])
     ):
-        asked[doc_id].append(query_id)
+        queries_of[doc_id].append(query_id)
     texts, answers = _by_id(job.table("queries")), _by_id(job.table("answers"))
     best: dict[tuple[str, str], str] = {}
     passages: dict[str, list[str]] = {}
     with job.writer("corpus") as corpus, job.writer("cut_passages") as written:
         for number, (table, found) in enumerate(_in_passages(job), 1):
-            for doc_id in asked.keys() & found.keys():
+            for doc_id in queries_of.keys() & found.keys():
                 names, parts = found[doc_id]
                 passages[doc_id] = names
-                for query_id in asked[doc_id]:
+                for query_id in queries_of[doc_id]:
                     best[query_id, doc_id] = names[best_passage(texts[query_id], parts, answers.get(query_id, ()))]
             corpus.append(table)
             written.append(table)

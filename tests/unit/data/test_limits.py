@@ -61,7 +61,7 @@ def test_a_line_beyond_the_limit_is_refused_and_the_variable_allows_it(tmp_path:
     path = tmp_path / name
     path.write_bytes(gzip.compress(b"x" * 2000) if name.endswith(".gz") else b"x" * 2000)
     monkeypatch.setenv(LINE.name, "1000")
-    with refuses(DataError, "data.suspicious_size"):
+    with refuses(DataError, "data.line_too_long"):
         list(utf8_lines(path))
     monkeypatch.setenv(LINE.name, "2000")
     assert list(utf8_lines(path)) == [(1, "x" * 2000)]
@@ -119,7 +119,7 @@ def test_a_workbook_with_far_cells_is_read_as_far_as_its_header_goes(tmp_path: P
         (2, ["why", "therefore"]), (1048576, [None, None]),
     ]  # fmt: skip
     alone = workbook(tmp_path / "alone.xlsx", lambda out: out.write(b'<row r="9">' + cell("XFD9") + b"</row>"))
-    with refuses(DataError, "data.suspicious_size"):
+    with refuses(DataError, "data.too_many_columns"):
         RowFile.open(str(alone), "data.path")
     assert time.process_time() - began < 20
 
