@@ -7,10 +7,16 @@ import pyarrow as pa
 
 from noisyir.base.errors import SchemaError
 
+STRING, I32, F32, F64, BOOL = pa.string(), pa.int32(), pa.float32(), pa.float64(), pa.bool_()
+STRINGS, FLOATS = pa.list_(STRING), pa.list_(F32)
+PAIR = {"query_id": STRING, "doc_id": STRING}
+PAIR_KEY = ("query_id", "doc_id")
+RUN = {**PAIR, "rank": I32, "score": F32}
+
 
 @dataclass(frozen=True)
 class Artifact:
-    """A table's contract, or, without columns, a folder of files (an index, a model, a report)."""
+    """A table's contract, or without columns a folder of files (an index, a model, a report)."""
 
     name: str
     version: int
@@ -20,7 +26,7 @@ class Artifact:
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema that every part of the table has."""
+        """The Arrow schema of every part of the table."""
         return pa.schema([pa.field(name, kind, name in self.nullable) for name, kind in self.columns.items()])
 
     def __getitem__(self, columns: str | tuple[str, ...]) -> "Read":
@@ -39,7 +45,7 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Read:
-    """A stage's claim on an artifact: these columns; perhaps not at all; perhaps of several producers."""
+    """A stage's claim on columns of an artifact, perhaps optional, perhaps from several producers."""
 
     artifact: Artifact
     columns: tuple[str, ...]
@@ -47,16 +53,9 @@ class Read:
     many: bool = False
 
     def or_none(self) -> "Read":
-        """The stage also works without this input: a method that can be switched off."""
+        """Make the input optional, for a method that can be switched off."""
         return replace(self, optional=True)
 
     def each(self) -> "Read":
-        """The stage takes any number of these, each under a label of the pipeline's choice."""
+        """Take any number of inputs, each under a label that the pipeline chooses."""
         return replace(self, many=True)
-
-
-STRING, I32, F32, F64, BOOL = pa.string(), pa.int32(), pa.float32(), pa.float64(), pa.bool_()
-STRINGS, FLOATS = pa.list_(STRING), pa.list_(F32)
-PAIR = {"query_id": STRING, "doc_id": STRING}
-PAIR_KEY = ("query_id", "doc_id")
-RUN = {**PAIR, "rank": I32, "score": F32}

@@ -1,4 +1,4 @@
-"""The errors a user can mend: each message says what is wrong, where, and what to do."""
+"""Errors that a user can mend: each message says what is wrong, where, and what to do."""
 
 import json
 import re
@@ -18,7 +18,7 @@ _PLAIN = (str, int, float, type(None))
 
 @cache
 def error_texts(room: str) -> Mapping[str, str]:
-    """Return the texts of a room's errors by name, with fields as in `str.format`."""
+    """The texts of a room's errors by name, with fields as in `str.format`."""
     return tomllib.loads(files("noisyir").joinpath(room, "errors.toml").read_text(encoding="utf-8"))
 
 
@@ -46,36 +46,33 @@ class NoisyirError(Exception):
 
 
 class ConfigError(NoisyirError):
-    """An experiment, an override or a stage name that cannot be used."""
+    """An experiment, an override or a stage name is unusable."""
 
 
 class DataError(NoisyirError):
-    """Input data that is missing, unreadable or contradicts itself."""
+    """Input data is missing, unreadable or contradictory."""
 
 
 class SchemaError(NoisyirError):
-    """A table that does not keep its artifact's contract."""
+    """A table breaks its artifact's contract."""
 
 
 class StoreError(NoisyirError):
-    """An artifact that is missing or damaged, or a store that cannot be written."""
+    """An artifact is missing or damaged, or a store cannot be written."""
 
 
 class MissingPackageError(NoisyirError):
-    """An optional part of noisyir that is not installed."""
+    """An optional part of noisyir is not installed."""
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """` (did you mean X?)`, or nothing when no known word is close."""
+    """` (did you mean X?)`, or nothing if no known word is close."""
     close = get_close_matches(word, [name for name in known if name != word], n=1)
     return f" (did you mean {close[0]}?)" if close else ""
 
 
 def install_hint(extra: str) -> str:
-    """The command that adds an extra to this installation: from its checkout or its wheel, by direct_url.json.
-
-    Source: the specification of direct_url.json, PyPA (PEP 610).
-    """
+    """The command that adds an extra to this installation, by its direct_url.json (PEP 610)."""
     try:
         origin = json.loads(distribution("noisyir").read_text("direct_url.json") or "{}")
     except PackageNotFoundError:  # a source tree on the path: its root holds pyproject.toml

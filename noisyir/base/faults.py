@@ -1,4 +1,4 @@
-"""Faults of settings, in words: where, the value there, and the likely meaning."""
+"""Faults of settings in words: the place, the value there, and its likely meaning."""
 
 from collections.abc import Iterable, Sequence
 
@@ -14,7 +14,7 @@ _PYDANTICS_OWN = ("function-", "tagged-union[")  # parts of a place that name no
 
 
 def faults(error: ValidationError, model: type[Params], within: str = "") -> list[str]:
-    """A sentence for each fault of settings that were to be a `model`, the group `within` of others."""
+    """A sentence for each fault of settings that should be a `model`, perhaps as the group `within` of others."""
     found = error.errors()
     # pydantic does not count the items of a list that have faults of their own
     return [_fault(fault, model, within) for fault in found if len(found) == 1 or not _follows(fault)]
@@ -52,19 +52,19 @@ def _fault(fault: ErrorDetails, model: type[Params], within: str) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value in a message, and no more of it than helps."""
+    """A value in a message, cut to a helpful length."""
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
 def _renamed(model: type[Params], given: Iterable[str], spoken: Sequence[str]) -> str:
-    """The present name of the first of these settings that has another one now."""
+    """The present name of the first renamed setting."""
     now = next((model.renamed[name] for name in given if name in model.renamed), None)
     return f" (it is {'.'.join([*spoken, now])} now)" if now else ""
 
 
 def _of_others(model: type[Params], name: str) -> str:
-    """Other kinds that have a setting which this one has not."""
+    """Other kinds with a setting that this kind lacks."""
     if not issubclass(model, Variant) or model.is_family():
         return ""
     having = [kind for kind, variant in model.variants().items() if name in variant.model_fields]
@@ -73,10 +73,7 @@ def _of_others(model: type[Params], name: str) -> str:
 
 
 def _inside(model: type[Params], groups: Sequence[str]) -> tuple[type[Params], list[str]]:
-    """The settings where `groups` lead, and the groups as people write them: without the kinds that were chosen.
-
-    Places in lists and names of a user's choice are passed by.
-    """
+    """The settings at `groups`, and the groups as people write them: no chosen kinds, places in lists, own names."""
     spoken: list[str] = []
     for group in groups:
         if issubclass(model, Variant) and model.is_family() and group in model.variants():

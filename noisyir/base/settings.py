@@ -1,4 +1,4 @@
-"""The base of all settings: frozen, strict about names, and in a key only where they say something."""
+"""The base of all settings: frozen, strict about names, and in a key only if they differ from defaults."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,50 +9,48 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
-LearningRate = Annotated[float, Field(gt=0.0, le=10.0)]  # what is larger has been misspelt
+LearningRate = Annotated[float, Field(gt=0.0, le=10.0)]  # a larger one is a typing error
 Split = Literal["train", "dev", "promotion", "test"]
 AuditedSplit = Literal["train", "dev", "test"]
 PROMOTION: Split = "promotion"
-"""Queries that the gate of promotion alone looks at: searched for and scored wherever dev or test are, told nowhere."""
+"""Queries for the gate of promotion alone: searched and scored like dev and test, shown nowhere."""
 HELD_OUT: tuple[Split, ...] = ("dev", PROMOTION, "test")
-
-
-def with_promotion(splits: Sequence[Split]) -> tuple[Split, ...]:
-    """These splits, and that of promotion where one of them is held out."""
-    return tuple(dict.fromkeys((*splits, PROMOTION))) if {*HELD_OUT} & {*splits} else tuple(splits)
-
-
-OF_A_GROUP = "of_a_group"  # kind of an error that begins with a setting's name, and is placed at its group
-_TOO_LARGE = 10**18  # what is counted here fits into 64 bits
+OF_A_GROUP = "of_a_group"  # kind of an error that names its setting itself
+_TOO_LARGE = 10**18  # counts fit into 64 bits
 _LOCATION = "location"
 Location = Annotated[str | None, _LOCATION]
 Locations = Annotated[str | tuple[str, ...] | None, _LOCATION]
 
 
+def with_promotion(splits: Sequence[Split]) -> tuple[Split, ...]:
+    """These splits, with promotion if one of them is held out."""
+    return tuple(dict.fromkeys((*splits, PROMOTION))) if {*HELD_OUT} & {*splits} else tuple(splits)
+
+
 @dataclass(frozen=True)
 class ReadWhen:
-    """Metadata of a setting that is read only where another setting has one of these values."""
+    """Metadata of a setting that is read only if another setting has one of these values."""
 
     setting: str
     values: tuple[str, ...]
 
 
 class Params(BaseModel):
-    """Frozen, and refuses unknown keys: a misspelt setting is an error, never a default."""
+    """Frozen settings that refuse unknown keys: a misspelt setting is an error, never a default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-    renamed: ClassVar[Mapping[str, str]] = {}  # what people may still write, and what it is called now
+    renamed: ClassVar[Mapping[str, str]] = {}  # old name to present name
 
     @classmethod
     def parse(cls, values: Any) -> Self:
-        """The settings that these values describe.  ValidationError where they cannot be."""
+        """The settings in these values, or pydantic's ValidationError."""
         return cls.model_validate(values)
 
     def key_values(self) -> dict[str, Any]:
-        """The settings that decide the result and differ from their class's defaults, as JSON.
+        """Settings that decide the result and differ from their class's defaults, as JSON.
 
-        So a release that adds a setting changes no key; one that changes a default changes its stage's version.
-        What says where raw input lies is left out (its content enters the key), and what is not read (`ReadWhen`).
+        A release that adds a setting changes no key; one that changes a default changes its stage's version.
+        Locations are left out, because their content enters the key, and so is what is not read (`ReadWhen`).
         """
         fields = type(self).model_fields.items()
         read = {name: (getattr(self, name), field) for name, field in fields if self._reads(field)}
@@ -61,7 +59,7 @@ class Params(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _kinds_by_default(cls, values: Any) -> Any:
-        """Settings of one of several ways to do a thing that do not say of which are of the default one."""
+        """Add the default kind to groups of settings without a kind."""
         if not isinstance(values, dict):
             return values
         kinds = {name: getattr(field.default, "kind", None) for name, field in cls.model_fields.items()}
@@ -71,7 +69,7 @@ class Params(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _switches_are_no_numbers(cls, values: Any) -> Any:
-        """Refuse true and false where a number belongs, which pydantic takes for 1 and 0; and huge numbers."""
+        """Refuse huge numbers, and true and false for numbers, which pydantic takes for 1 and 0."""
         if not isinstance(values, dict):
             return values
         for name, field in cls.model_fields.items():
@@ -84,7 +82,7 @@ class Params(BaseModel):
 
     @property
     def revised(self) -> bool:
-        """Whether these settings mean something else than at first, so that they are in a key even as a default."""
+        """Whether these settings changed their meaning, so that they enter a key even as a default."""
         return False
 
     def _reads(self, field: FieldInfo) -> bool:
@@ -95,12 +93,12 @@ class Params(BaseModel):
 
     @classmethod
     def locations(cls) -> list[str]:
-        """The fields that say where raw input lies; its content enters the key as a digest instead."""
+        """The fields with locations of raw input; its content enters the key as a digest instead."""
         return [name for name, field in cls.model_fields.items() if _LOCATION in field.metadata]
 
 
 def _is_no_such_number(name: str, said: str) -> PydanticCustomError:
-    """An error whose place is that of the group that the setting is in."""
+    """An error at the place of the setting's group."""
     return PydanticCustomError(OF_A_GROUP, "{name} {said}", {"name": name, "said": said})
 
 
@@ -108,7 +106,7 @@ P = TypeVar("P", bound=Params)
 
 
 def places_of(params: Params, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """(dotted name, value) of every setting that says where raw input lies, in groups of settings, too."""
+    """(dotted name, value) of every location of raw input, nested groups included."""
     for name, field in type(params).model_fields.items():
         value = getattr(params, name)
         if _LOCATION in field.metadata:
@@ -120,7 +118,7 @@ def places_of(params: Params, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def with_places(params: P, move: Callable[[str], str]) -> P:
-    """The same settings with raw input at other places; these very ones where `move` leaves all places alone."""
+    """The settings with raw input at other places, or the same object if `move` changes none."""
     changed: dict[str, Any] = {}
     for name, field in type(params).model_fields.items():
         value = getattr(params, name)
@@ -146,7 +144,7 @@ def _moved(value: Any, move: Callable[[str], str], *, is_place: bool) -> Any:
 
 
 def _groups_in(value: Any) -> Iterator[tuple[str, Params]]:
-    """(what follows the setting's name, group) of every group of settings in a setting."""
+    """(suffix of the setting's name, group) of every group in a setting."""
     named = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, tuple) else ()
     if isinstance(value, Params):
         yield "", value
@@ -169,7 +167,7 @@ def _says_something(value: Any, field: FieldInfo) -> bool:
 
 
 def _key_part(value: Any) -> Any:
-    """A setting as JSON, the settings within it by what differs from their defaults."""
+    """A setting as JSON; nested settings by their differences from defaults."""
     match value:
         case Params():
             return value.key_values()
@@ -182,7 +180,7 @@ def _key_part(value: Any) -> Any:
 
 
 def merged(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Settings with some changed; groups are merged, all else is replaced, and so is a group of another kind."""
+    """Settings with changes: groups are merged, all else is replaced, and so is a group of another kind."""
     result = dict(settings)
     for name, value in changes.items():
         before = as_group(result.get(name))
@@ -192,7 +190,7 @@ def merged(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_group(value: Any) -> dict[str, Any] | None:
-    """A group of settings, also where only its kind is given; None for what is none."""
+    """A group of settings, perhaps given by its kind alone; None for other values."""
     return {"kind": value} if isinstance(value, str) else value if isinstance(value, dict) else None
 
 

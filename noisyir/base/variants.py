@@ -1,8 +1,8 @@
-"""Several ways to do one thing: a family of classes, each with its settings and its function in one file.
+"""Families of interchangeable classes, each with its settings and its function in one file.
 
-A family is a base class that names its `home`, a module or package with its variants, and perhaps a `group`, the entry
-points by which other packages bring theirs.  Defining a variant registers it; a field of the family's type takes the
-variants that there are and nothing else: `{kind: simans, a: 1}`, or `simans` alone.
+A family is a base class with a `home`, the module or package of its variants, and perhaps a `group` of entry points for
+variants of other packages.  Defining a variant registers it.  A field of the family's type takes any variant:
+`{kind: simans, a: 1}`, or `simans` alone.
 """
 
 from collections.abc import Mapping
@@ -22,11 +22,13 @@ _ONLY = "value"  # stands for the name of a kind's only setting without a defaul
 
 
 class Variant(Params):
-    """One way of several.  Bump `version` when its meaning or a default changes; it is in the key where it is chosen.
+    """One variant of a family.  Bump `version` when its meaning or a default changes; keys contain it.
 
-    Each variant names itself by a field `kind: Literal["its_name"] = "its_name"`; a family sets `home` and no kind.
-    default: of a family, the kind of settings that do not say theirs; None: they must.  named_by_kind: whether people
-    write the settings of a variant in a group of its kind's name.
+    A variant names itself by a field `kind: Literal["its_name"] = "its_name"`; a family sets `home` and no kind.
+
+    Args:
+        default: Kind of a family's settings without a kind; None if they need one.
+        named_by_kind: Whether people write a variant's settings in a group with its kind's name.
     """
 
     version: ClassVar[int] = 1
@@ -40,7 +42,7 @@ class Variant(Params):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Begin a family where a home is given, else register the variant in its family."""
+        """Begin a family if a home is given, else register the variant in its family."""
         super().__pydantic_init_subclass__(**kwargs)
         if cls.is_family():
             cls.known = {}
@@ -53,17 +55,17 @@ class Variant(Params):
 
     @model_serializer(mode="wrap")
     def _with_kind(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Settings tell of what they are, also where defaults are left out."""
+        """Keep the kind even if defaults are left out."""
         return {"kind": self.kind, **dump(self)}
 
     @classmethod
     def is_family(cls) -> bool:
-        """Whether this is the base of a family, and none of its variants."""
+        """Whether this is the base of a family."""
         return "home" in cls.__dict__
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        """Of a family: whichever variant `kind` names; a name alone stands for the variant with its defaults."""
+        """A family's schema: the variant of `kind`, or of a name alone with its defaults."""
         if not cls.is_family() or "known" not in cls.__dict__:
             return handler(source)
         choices = {kind: handler.generate_schema(variant) for kind, variant in cls.variants().items()}
@@ -79,13 +81,13 @@ class Variant(Params):
 
     @classmethod
     def variants(cls) -> Mapping[str, type[Self]]:
-        """The family's classes by kind, in the order of the kinds: those of its home, and what other packages bring."""
+        """The family's classes by kind, sorted, from its home and other packages."""
         _load(cls.home, cls.group)
         return dict(sorted(cls.known.items()))  # type: ignore[arg-type]
 
     @classmethod
     def of_kind(cls, kind: str) -> type[Self]:
-        """The variant of this name.  ConfigError, with a suggestion, where there is none."""
+        """The variant of this name; ConfigError suggests a similar one."""
         known = cls.variants()
         if kind not in known:
             raise ConfigError(
@@ -99,7 +101,7 @@ class Variant(Params):
 
     @classmethod
     def parse(cls, values: Any) -> Self:
-        """The variant that these settings describe.  ValidationError as of any field of the family's type."""
+        """The variant in these settings, or pydantic's ValidationError."""
         return _adapter(cls).validate_python(values)  # type: ignore[no-any-return]
 
     @property
@@ -108,7 +110,7 @@ class Variant(Params):
         return self.version > 1
 
     def key_values(self) -> dict[str, Any]:
-        """The kind with its version, and its settings that differ from their defaults."""
+        """The kind with its version, and settings that differ from defaults."""
         values = super().key_values()
         return {**values, "kind": f"{self.kind}/{self.version}"}
 
@@ -120,7 +122,7 @@ def _refuse(family: str, value: Any) -> None:
 def by_kind(values: Any) -> Any:
     """Variants by their kind, as people write them: `{relative_margin: 0.05}`, `{triangle: {margin: 0.1}}`.
 
-    A value that is no group of settings is that of the kind's only setting without a default; null leaves it out.
+    A plain value sets the kind's only setting without a default; null leaves the kind out.
     """
     if not isinstance(values, Mapping):
         return values
@@ -134,7 +136,7 @@ def _of_kind(kind: str, value: Any) -> Any:
 
 
 def _spelt_out(family: type[Variant], value: Any) -> Any:
-    """Settings with their kind, from a name alone or from the value of a kind's only setting without a default."""
+    """Settings with their kind, from a name alone or the value of a kind's only setting without a default."""
     if isinstance(value, str):
         return {"kind": value}
     if isinstance(value, Mapping) and family.default and "kind" not in value:
@@ -153,7 +155,7 @@ def _adapter(family: type[Variant]) -> TypeAdapter[Any]:
 
 @cache
 def _load(home: str, group: str | None) -> None:
-    """Import the modules of a family's home, and what other packages registered for it."""
+    """Import the modules of a family's home, and variants of other packages."""
     package = import_module(home)
     for module in iter_modules(getattr(package, "__path__", ())):  # a small family is one module
         import_module(f"{home}.{module.name}")
@@ -162,9 +164,9 @@ def _load(home: str, group: str | None) -> None:
 
 
 def entries(group: str, name: str | None = None) -> list[Any]:
-    """The objects that installed packages register in a group of entry points, or those of one name.
+    """The objects that installed packages register in a group of entry points, perhaps under one name.
 
-    A room of noisyir's own that is not there is passed by.  ConfigError names the package of one that cannot be loaded.
+    A missing room of noisyir itself is skipped; ConfigError names the package of an object that cannot be loaded.
     """
     found = []
     for entry in entry_points(group=group):
@@ -192,14 +194,14 @@ def entries(group: str, name: str | None = None) -> list[Any]:
 
 
 def params_in(annotation: Any) -> type[Params] | None:
-    """The settings that a field is, may be, or holds many of."""
+    """The class of settings in a field's annotation, if any."""
     if isinstance(annotation, type) and issubclass(annotation, Params):
         return annotation
     return next(filter(None, map(params_in, get_args(annotation))), None)
 
 
 def kinds_in(model: type[Params], prefix: str = "") -> dict[str, list[str]]:
-    """The settings that are of one kind of several, by their full name, and the kinds that there are for each."""
+    """The kinds of every setting with several, by its full name."""
     found: dict[str, list[str]] = {}
     for name, field in model.model_fields.items():
         inside = params_in(field.annotation)

@@ -1,4 +1,4 @@
-"""Does a passage hold an answer?  The rule of DPR's open-domain evaluation, and the hit rate built on it."""
+"""Whether a passage holds an answer, by the rule of DPR's open-domain evaluation, and the hit rate built on it."""
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,11 +23,15 @@ def answer_match(
     texts: Mapping[str, str],
     depths: Sequence[int],
 ) -> pa.Table:
-    """Per query and depth (measure `AnswerMatch@k`): 1 where one of the first k hits holds an answer, else 0.
+    """Whether one of the first k hits of each query holds an answer, as measure `AnswerMatch@k` (1 or 0).
 
-    The mean is R@k as DPR reports it: a hit rate.  rankings: query id to document ids, best first; a query that is
-    missing counts 0.  aliases: query id to answers; a query whose answers all tokenise to nothing is left out.
-    texts: document id to text; the title is not searched.  Each document is tokenised once, when first reached.
+    Its mean is DPR's R@k, a hit rate.  Only texts are searched, not titles; each document is tokenised once.
+
+    Args:
+        rankings: Query id to document ids, best first; a missing query counts 0.
+        aliases: Query id to answers; a query without a token in any answer is left out.
+        texts: Document id to text.
+        depths: Values of k.
     """
 
     @cache
@@ -56,7 +60,7 @@ def _first_hit(passages: Iterable[str], answers: Sequence[str]) -> int | None:
 
 
 def answer_lines(answers: Iterable[str]) -> list[str]:
-    """The token lines of the answers; those that tokenise to nothing are dropped."""
+    """The token lines of the answers; empty ones are dropped."""
     return [line for line in map(token_line, answers) if line.strip()]
 
 
@@ -66,17 +70,16 @@ def answers_by_query(table: pa.Table) -> dict[str, list[str]]:
 
 
 def token_line(text: str) -> str:
-    """The tokens of a text between spaces: no token holds a space, so a sub-list is a substring, which C finds fast.
+    """The tokens of a text between spaces: a sub-list of tokens is a substring, which C finds fast.
 
-    Lower-casing the line is lower-casing each token: the one rule that looks at neighbours, for the Greek final
-    sigma, stops at a space.
+    Lower-casing the line is lower-casing each token: the one contextual rule, Greek final sigma, stops at a space.
     """
     return f" {' '.join(token_pattern().findall(unicodedata.normalize('NFD', text)))} ".lower()
 
 
 @cache
 def token_pattern() -> Any:
-    """The pattern of a token, in text after NFD; its finds, joined by spaces and in lower case, are the token line."""
+    """The pattern of a token in text after NFD."""
     import regex
 
     flags = regex.IGNORECASE | regex.UNICODE | regex.MULTILINE

@@ -1,4 +1,4 @@
-"""A data set as four tables, which formats are read into and written from; what they hold is checked elsewhere."""
+"""A data set as four tables, from and to which formats are converted."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -36,10 +36,9 @@ SCHEMAS = {
 
 @dataclass(frozen=True)
 class Collection:
-    """Documents, queries, how relevant the ones are to the others, and documents that are given as wrong.
+    """Documents, queries, judgements and negatives, with the columns of SCHEMAS.
 
-    Columns: SCHEMAS.  A judgement's relevance is null where nobody judged; a query's split, where it has no judgement
-    and the data does not say.
+    A judgement's relevance is null if it is unjudged; a query's split is null if it is unknown and unjudged.
     """
 
     documents: pa.Table
@@ -49,21 +48,25 @@ class Collection:
 
     @classmethod
     def load(cls, folder: Path) -> "Collection":
-        """The tables that `noisyir import` wrote.  DataError where one is missing or damaged."""
+        """Load the tables that `noisyir import` wrote.
+
+        Raises:
+            DataError: If one is missing or damaged.
+        """
         try:
             tables = {name: pq.read_table(folder / f"{name}.parquet", memory_map=True) for name in SCHEMAS}
         except (OSError, pa.ArrowInvalid) as error:
-            raise DataError("data.holds_no_import_damaged", folder=folder, error=error) from error
+            raise DataError("data.damaged_import", folder=folder, error=error) from error
         return cls(**{name: table.select(SCHEMAS[name].names) for name, table in tables.items()})
 
     @property
     def splits(self) -> list[Split]:
-        """The splits that judgements are of, in the order train, dev, test."""
+        """The splits of the judgements, in the order train, dev, test."""
         there = set(self.judgements["split"].unique().to_pylist())
         return [split for split in ("train", "dev", "test") if split in there]
 
     def of_split(self, split: Split) -> "Collection":
-        """The part of one split's queries; all documents."""
+        """The queries of one split, with all documents."""
         queries = self.queries.filter(pc.equal(self.queries["split"], split))
         mine = queries["query_id"].combine_chunks()
         judgements, negatives = (
@@ -72,11 +75,7 @@ class Collection:
         return Collection(self.documents, queries, judgements, negatives)
 
     def examples(self, *, labels: bool = False) -> Iterator[Example]:
-        """Each query that has a judgement or a negative, with its documents; all ids are given.
-
-        A document that a person judged irrelevant (relevance 0) is among the negatives, or with `labels` among the
-        positives, with its relevance.
-        """
+        """Each query with a judgement or negative; documents judged irrelevant are negatives unless `labels`."""
         positives, negatives = self._positives, self._negatives
         for query_id, text, split, answers in zip(*_lists(self.queries), strict=True):
             if query_id not in positives and query_id not in negatives:
@@ -90,7 +89,7 @@ class Collection:
             yield Example(text, right, wrong, query_id, tuple(answers or ()), split or "train", source)
 
     def pairs(self) -> Iterator[tuple[Example, Passage]]:
-        """Every judgement, as its query and its document, in the order of the queries."""
+        """The query and document of every judgement, in the order of the queries."""
         for example in self.examples(labels=True):
             for passage in example.positives:
                 yield example, passage

@@ -1,4 +1,4 @@
-"""Columns of a file of rows: as people map them, or by the usual names; and files of documents."""
+"""Columns of a file of rows, as mapped or by their usual names, and files of documents."""
 
 import json
 import math
@@ -17,8 +17,8 @@ PairColumn = Literal[
 ]  # fmt: skip
 Names = Mapping[PairColumn, tuple[str, ...]]
 
-# In this order, each takes the first of its names that no other has taken: {title, text} are query and document.
-# `label` and `answers` are read only where they are mapped.
+# In this order, each takes the first free one of its names: {title, text} are query and document.
+# `label` and `answers` are read only if they are mapped.
 NAMES: Names = {
     "query_id": ("query_id", "qid", "_id", "id"),
     "doc_id": ("doc_id", "docid", "pid", "corpus_id"),
@@ -44,23 +44,24 @@ _CORPUS_NAMES: Names = {
 
 
 def names_that_mean(mapping: Mapping[PairColumn, str | None], names: Names) -> frozenset[str]:
-    """Names that `choose_columns` would take for something if a column had them."""
+    """Names that `choose_columns` would take if a column had them."""
     return frozenset(name for column, usual in names.items() if column not in mapping for name in usual)
 
 
 def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], names: Names) -> dict[PairColumn, str]:
-    """The file's column for each thing of a pair: as mapped (None: no column), else the first of its usual names.
+    """The file's column for each part of a pair: as mapped (None: no column), else the first of its usual names.
 
-    Case does not matter, and `-` is `_`.  DataError for a mapped column that is not there.
+    Case does not matter, and `-` is `_`.
+
+    Raises:
+        DataError: If a mapped column is missing.
     """
     chosen = {column: name for column, name in mapping.items() if name is not None}
     if unknown := {column: name for column, name in chosen.items() if name not in file.columns}:
         column, name = next(iter(unknown.items()))
-        raise DataError(
-            "data.no_column_data_columns", file=file.path, name=name, column=column, found_in=found_in(file)
-        )
+        raise DataError("data.missing_mapped_column", file=file.path, name=name, column=column, found_in=found_in(file))
     if (both := chosen.get("query")) is not None and both == chosen.get("document"):
-        raise DataError("data.mapped_query_document_name", both=both, found_in=found_in(file))
+        raise DataError("data.column_mapped_twice", name=both, found_in=found_in(file))
     free = {plain_name(name): name for name in file.columns if name not in chosen.values()}
     for column, usual in names.items():
         if column not in mapping and (fits := [name for name in usual if name in free]):
@@ -74,12 +75,12 @@ def numbered_negatives(file: RowFile, taken: Sequence[str]) -> tuple[str, ...]:
 
 
 def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[PairColumn], names: Names) -> None:
-    """DataError, with its usual names, for a column that is needed and was not found."""
+    """Raise DataError, with the usual names, for the first needed column that was not found."""
     for column in needed:
         if column not in columns:
             how = f"; map one with data.columns='{{{column}: NAME}}'" if names is NAMES else ""
             raise DataError(
-                "data.no_column",
+                "data.unmapped_column",
                 file=file.path,
                 column=column,
                 names=", ".join(names[column]),
@@ -89,14 +90,14 @@ def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[Pair
 
 
 def found_in(file: RowFile) -> str:
-    """The columns of a file, in a line of a message; of many the first ones."""
+    """The first columns of a file, for a message."""
     shown = [name if name.isprintable() else repr(name) for name in file.columns[:_SHOWN]]
     more = f" and {len(file.columns) - _SHOWN:,} more" if len(file.columns) > _SHOWN else ""
     return f"it has {', '.join(shown)}{more}"
 
 
 def open_corpus(path: str, setting: str) -> RowFile:
-    """A file of documents.  DataError, naming `setting`, when it is missing, or lacks their ids or texts."""
+    """Open a file of documents; DataError names `setting` if ids or texts are missing."""
     file = RowFile.open(path, setting)
     need(file, choose_columns(file, {}, _CORPUS_NAMES), ("doc_id", "document"), _CORPUS_NAMES)
     return file
@@ -113,7 +114,7 @@ def corpus_documents(file: RowFile) -> Iterator[Document]:
 
 
 class Cells(NamedTuple):
-    """The values of a row, each as what it must be."""
+    """The values of a row, each checked for its type."""
 
     values: Mapping[PairColumn, Any]
     columns: Mapping[PairColumn, str]
@@ -126,16 +127,18 @@ class Cells(NamedTuple):
         return f"{self.place} {self.number}"
 
     def text(self, column: PairColumn) -> str:
-        """A text; nothing is the empty text.  DataError for anything else."""
+        """A text, empty if missing."""
         value = self.values.get(column)
         if value is None:
             return ""
         if not isinstance(value, str):
-            raise DataError("data.must_text_found", where=self.where, columns=self.columns[column], value=value)
+            raise DataError(
+                "data.wrong_value", expected="text", where=self.where, name=self.columns[column], value=value
+            )
         return value
 
     def weight(self) -> float | None:
-        """The weight of a pair in training; None where its cell is empty.  DataError for what is no share of 1."""
+        """The weight of a pair in training, from 0 to 1; None if empty."""
         value = self.values.get("weight")
         if value is None or (isinstance(value, str) and not value.strip()):
             return None
@@ -144,18 +147,18 @@ class Cells(NamedTuple):
         except (TypeError, ValueError):
             weight = math.nan
         if not 0 <= weight <= 1:
-            raise DataError("data.must_weight_found_data", where=self.where, weight=self.columns["weight"], value=value)
+            raise DataError("data.wrong_mapped_weight", where=self.where, column=self.columns["weight"], value=value)
         return weight
 
     def name(self, column: PairColumn) -> str:
-        """An id, a source: a text or a whole number."""
+        """An id or a source: a text or a whole number."""
         value = self.values[column]
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
         return self.text(column)
 
-    def several(self, column: PairColumn) -> list[Any]:
-        """The values of a list, perhaps written as JSON in a cell; one value is a list of one, nothing an empty one."""
+    def items(self, column: PairColumn) -> list[Any]:
+        """The values of a list, perhaps as JSON in a cell; one value is a list of one."""
         value = self.values.get(column)
         if isinstance(value, str) and value.startswith("["):
             try:
@@ -167,40 +170,40 @@ class Cells(NamedTuple):
         return list(value) if isinstance(value, list | tuple) else [value]
 
     def texts(self, column: PairColumn) -> list[str]:
-        """The texts of a list.  DataError where something else is in it."""
-        return [self._replace(values={column: value}).text(column) for value in self.several(column)]
+        """The texts of a list."""
+        return [self._replace(values={column: value}).text(column) for value in self.items(column)]
 
     def names(self, column: PairColumn) -> list[str]:
         """The ids of a list."""
-        return [self._replace(values={column: value}).name(column) for value in self.several(column)]
+        return [self._replace(values={column: value}).name(column) for value in self.items(column)]
 
     def numbers(self, column: PairColumn) -> list[float]:
-        """The numbers of a list.  DataError for what is none."""
+        """The finite numbers of a list."""
         try:
-            numbers = [math.nan if isinstance(value, bool) else float(value) for value in self.several(column)]
+            numbers = [math.nan if isinstance(value, bool) else float(value) for value in self.items(column)]
         except (TypeError, ValueError):
             numbers = [math.nan]
         if not all(map(math.isfinite, numbers)):
             raise DataError(
-                "data.must_hold_numbers_found",
+                "data.wrong_mapped_numbers",
                 where=self.where,
-                columns=self.columns[column],
-                values=self.values[column],
+                name=self.columns[column],
+                value=self.values[column],
                 column=column,
             )
         return numbers
 
     def label(self) -> int | None:
-        """The grade that a person gave, or yes (1) and no (0); None where the cell is empty."""
+        """A person's grade, or yes (1) and no (0); None if the cell is empty."""
         value = self.values.get("label")
-        said = "" if value is None else str(value).strip().lower()
-        if not said:
+        word = "" if value is None else str(value).strip().lower()
+        if not word:
             return None
-        if said in _YES or said in _NO:
-            return int(said in _YES)
+        if word in _YES or word in _NO:
+            return int(word in _YES)
         try:
-            return int(said)
+            return int(word)
         except ValueError:
             raise DataError(
-                "data.must_yes_no_whole", where=self.where, label=self.columns["label"], value=value
+                "data.wrong_mapped_label", where=self.where, column=self.columns["label"], value=value
             ) from None

@@ -1,4 +1,4 @@
-"""The dataset card: what the run was trained and scored on, counted from the tables themselves."""
+"""The dataset card: what a run was trained and scored on, counted from the tables."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ SNIPPET = 360  # characters of a text that the page shows
 
 @dataclass(frozen=True)
 class Lengths:
-    """Words in a text: how many texts, the median, the 95th percentile, the longest."""
+    """Number of texts, and the median, 95th percentile and maximum of their words."""
 
     count: int
     median: float
@@ -23,13 +23,13 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Lengths of all documents, and texts of some, from one pass over them."""
+    """Lengths of all documents, and the texts of some."""
 
     lengths: Lengths
     texts: dict[str, str]
 
     def show(self, doc_id: str) -> str:
-        """The document's title and text as far as the page shows them."""
+        """The beginning of a document's title and text."""
         return self.texts.get(doc_id, "")
 
 
@@ -46,12 +46,12 @@ def read_corpus(batches: Iterable[pa.RecordBatch], wanted: Iterable[str]) -> Cor
 
 
 def word_counts(texts: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """Stretches of other than white space in each text."""
+    """Number of words between white space in each text."""
     return np.asarray(pc.count_substring_regex(texts, r"\S+").to_numpy(zero_copy_only=False), np.int64)
 
 
 def lengths(words: np.ndarray) -> Lengths:
-    """Summary of word counts; zeros where there are none."""
+    """Summary of word counts, zeros for none."""
     if not len(words):
         return Lengths(0, 0.0, 0.0, 0)
     median, p95 = np.quantile(words, [0.5, 0.95])
@@ -59,13 +59,13 @@ def lengths(words: np.ndarray) -> Lengths:
 
 
 def snippet(text: str) -> str:
-    """The text's beginning, with an ellipsis where something was cut."""
+    """The beginning of a text, with an ellipsis if it was cut."""
     text = text[: SNIPPET + 1].strip("\n")
     return text if len(text) <= SNIPPET else text[:SNIPPET].rstrip() + " …"
 
 
 def split_rows(queries: pa.Table, pairs: pa.Table, qrels: pa.Table) -> list[dict[str, Any]]:
-    """Of each split: queries, pairs, judgements, and queries with a relevant document."""
+    """Queries, pairs, judgements and queries with a relevant document, by split."""
     in_split = dict(zip(queries["query_id"].to_pylist(), queries["split"].to_pylist(), strict=True))
     judged_in = [in_split.get(query_id) for query_id in qrels["query_id"].to_pylist()]
     relevant = qrels.filter(pc.greater_equal(qrels["relevance"], 1))["query_id"].unique().to_pylist()
@@ -82,7 +82,7 @@ def split_rows(queries: pa.Table, pairs: pa.Table, qrels: pa.Table) -> list[dict
 
 
 def exclusion_rows(excluded: pa.Table) -> list[dict[str, Any]]:
-    """How many of what kind were left out for which reason, the most frequent first, with an example's id."""
+    """Counts of what was left out by kind and reason, most frequent first, with an example's id."""
     grouped = excluded.group_by(["kind", "reason"], use_threads=False).aggregate([("id", "count"), ("id", "min")])
     rows = [
         {"kind": row["kind"], "reason": row["reason"], "count": row["id_count"], "example": row["id_min"]}
@@ -92,7 +92,7 @@ def exclusion_rows(excluded: pa.Table) -> list[dict[str, Any]]:
 
 
 def example_pairs(pairs: pa.Table, count: int) -> list[tuple[str, str]]:
-    """(query id, document id) of training pairs at equal distances, so that they show the whole set."""
+    """Ids (query, document) of `count` training pairs at equal distances."""
     training = pairs.filter(pc.equal(pairs["split"], "train"))
     places = np.unique(np.linspace(0, training.num_rows - 1, min(count, training.num_rows)).astype(np.int64))
     chosen = training.take(pa.array(places, pa.int64()))

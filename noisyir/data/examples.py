@@ -1,4 +1,4 @@
-"""Rows that hold a query with its documents: what each says, and how many of them make up a data set."""
+"""Rows that hold a query with its documents, and data sets of such rows."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,14 +17,17 @@ from noisyir.data.records import Document, Judgement, Negative, Query, Record
 from noisyir.data.row_files import RowFile
 from noisyir.engine.provenance import files_digest
 
-_FIRST = 100  # rows that tell whether there are negatives
+_FIRST = 100  # rows searched for negatives
 SPLITS: Mapping[str, Split] = {"": "train", PROMOTION: PROMOTION, **SPLIT_WORDS}
 
 
 class Passage(NamedTuple):
-    """A document as a row has it; with a corpus file, title and text are empty.
+    """A document in a row; with a corpus file, title and text are empty.
 
-    doc_id: None where it follows from the text.  score: a model's.  relevance: what a person judged; None: nobody did.
+    Args:
+        doc_id: None if it follows from the text.
+        score: By a model.
+        relevance: As a person judged; None if unjudged.
     """
 
     title: str
@@ -36,7 +39,7 @@ class Passage(NamedTuple):
 
 
 class Example(NamedTuple):
-    """A row: a query, its documents, and wrong ones.  query_id: None where it follows from the text."""
+    """A query with its documents and wrong ones; query_id is None if it follows from the text."""
 
     query: str
     positives: Sequence[Passage] = ()
@@ -48,7 +51,7 @@ class Example(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A row's values, before they are understood, and its place."""
+    """A row's raw values, and its place."""
 
     place: str
     number: int
@@ -61,9 +64,10 @@ class Placed(NamedTuple):
 
 
 class ExampleSource(ABC):
-    """A data set of examples.  Ids that it does not give are hashes of the text: equal texts are one query or document.
+    """A data set of examples.  Missing ids are hashes of the text: equal texts are one query or document.
 
-    repeats_pairs: several rows may hold one pair.
+    Args:
+        repeats_pairs: Whether several rows may hold one pair.
     """
 
     repeats_pairs: ClassVar[bool] = True
@@ -71,8 +75,8 @@ class ExampleSource(ABC):
     corpus: RowFile | None = None
 
     @abstractmethod
-    def files(self) -> Sequence[RowFile]:
-        """The files with the rows."""
+    def paths(self) -> Sequence[Path]:
+        """All files that are read."""
 
     @abstractmethod
     def rows(self) -> Iterator[Placed]:
@@ -80,35 +84,33 @@ class ExampleSource(ABC):
 
     @abstractmethod
     def example(self, found: Placed) -> Example:
-        """The example that a row holds.  DataError when it says nothing that can be understood."""
+        """The example in a row, or DataError."""
 
     @property
     def gives_negatives(self) -> bool:
-        """Whether any of the first rows gives a wrong document."""
+        """Whether any of the first rows has a wrong document."""
         return any(self.example(found).negatives for found in islice(self.rows(), _FIRST))
 
-    def paths(self) -> Sequence[Path]:
-        """All files that are read."""
-        return [path for file in (*self.files(), self.corpus) if file for path in file.files]
-
     def given_documents(self) -> Iterator[Document] | None:
-        """The documents of a file of their own; None where the rows hold their texts."""
+        """The documents of a separate file, None if the rows hold their texts."""
         return corpus_documents(self.corpus) if self.corpus else None
 
     def digest(self) -> str:
-        """A hash of the bytes and names of all files, wherever they lie."""
+        """A hash of the bytes and names of all files, wherever they are."""
         return sha256("\n".join(files_digest(path.parent, [path]) for path in self.paths()).encode()).hexdigest()
 
     def records(self) -> Iterator[Record]:
-        """The corpus file's documents, then of every row the query and documents that are new, and what it says."""
+        """The corpus file's documents, then each row's new query, new documents and pairs."""
         given = self.given_documents()
         yield from given or ()
-        queries, documents = _Met("query_id"), None if given else _Met("doc_id")
+        queries, documents = _SeenIds("query_id"), None if given else _SeenIds("doc_id")
         for found in self.rows():
             with row(found.place, found.number):
                 yield from self._records(found, self.example(found), queries, documents)
 
-    def _records(self, found: Placed, given: Example, queries: "_Met", documents: "_Met | None") -> Iterator[Record]:
+    def _records(
+        self, found: Placed, given: Example, queries: "_SeenIds", documents: "_SeenIds | None"
+    ) -> Iterator[Record]:
         place, number = found.place, found.number
         query_id = given.query_id if given.query_id is not None else content_id(number, given.query)
         if queries.is_new(query_id, given.query, found):
@@ -128,17 +130,14 @@ class ExampleSource(ABC):
                     )
 
     def judgements(self) -> Iterator[Judgement]:
-        """Every pair, repeated ones, too: those of dev and test as relevant, those of train as judged by nobody.
-
-        Only the rows are read, and none further than is asked for.
-        """
-        queries, documents = _Met("query_id"), None if self.corpus else _Met("doc_id")
+        """Every pair, repeated or not: relevant in dev and test, unjudged in train."""
+        queries, documents = _SeenIds("query_id"), None if self.corpus else _SeenIds("doc_id")
         for found in self.rows():
             records = self._records(found, self.example(found), queries, documents)
             yield from (record for record in records if isinstance(record, Judgement))
 
     def facts(self) -> dict[str, Any]:
-        """Nothing is worth keeping."""
+        """No facts."""
         return {}
 
 
@@ -146,8 +145,9 @@ class ExampleSource(ABC):
 class ShapedRows(ExampleSource):
     """Rows of one shape in any container.
 
-    shape: what a row's values say, and at what place for messages; its `split` is that of the row's own column.
-    columns: those that it reads.
+    Args:
+        columns: Columns that `shape` reads.
+        shape: Makes an example of a row's values and its place; the split is the row's own.
     """
 
     name: str
@@ -156,53 +156,57 @@ class ShapedRows(ExampleSource):
     shape: Callable[[Mapping[str, Any], str], Example]
     corpus: RowFile | None = None
 
-    def files(self) -> Sequence[RowFile]:
-        """The file."""
-        return (self.file,)
+    def paths(self) -> Sequence[Path]:
+        """The file and the corpus."""
+        return [path for file in (self.file, self.corpus) if file for path in file.files]
 
     def rows(self) -> Iterator[Placed]:
-        """The rows of the file.  DataError when there are none."""
+        """The rows of the file, at least one."""
         number, place = 0, self.file.place
         names = [name for name in dict.fromkeys([*self.columns, "split"]) if name in self.file.columns]
         for number, values in self.file.rows(names):
             yield Placed(place, number, values)
         if not number:
-            raise DataError("data.holds_no_rows_give", file=self.file.path)
+            raise DataError("data.no_rows", file=self.file.path)
 
     def example(self, found: Placed) -> Example:
-        """The example by the shape, of the split that the row says."""
+        """The example by the shape, in the row's split."""
         given = self.shape(found.value, found.where)
         return given._replace(split=split_of(found.value.get("split"), found.where))
 
 
 def split_of(value: Any, where: str) -> Split:
-    """The split that a cell names; train where it is empty.  DataError for what is none."""
+    """The split in a cell; train if it is empty.
+
+    Raises:
+        DataError: If it names no split.
+    """
     split = SPLITS.get(value or "") if isinstance(value or "", str) else None
     if split is None:
-        raise DataError("data.split_must_train_dev", where=where, value=value)
+        raise DataError("data.wrong_value", name="split", expected="train, dev or test", where=where, value=value)
     return split
 
 
 def content_id(number: int, *texts: str) -> str:
-    """16 hex digits that depend on the texts alone; the row's number where they are empty."""
+    """16 hex digits that depend on the texts alone, or the row's number if they are empty."""
     if not "".join(texts).strip():
         return f"row {number}"
     return sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
-class _Met:
-    """Ids that were met, with a hash of their texts: the texts themselves may not fit in memory."""
+class _SeenIds:
+    """Ids so far, with a hash of their texts: the texts themselves may not fit into memory."""
 
     def __init__(self, column: str) -> None:
         self.column = column
         self._first: dict[str, tuple[int, int]] = {}
 
     def is_new(self, name: str, content: object, found: Placed) -> bool:
-        """Whether this id was not met before.  DataError when it was, with another text."""
+        """Whether this id is new; DataError if it had another text before."""
         if name not in self._first:
             self._first[name] = hash(content), found.number
             return True
         first, at = self._first[name]
         if first != hash(content):
-            raise DataError("data.another_text_mend_let", where=found.where, column=self.column, name=name, at=at)
+            raise DataError("data.changed_text", where=found.where, column=self.column, name=name, first=at)
         return False

@@ -1,4 +1,4 @@
-"""Dev and test queries drawn from data that comes without any, so that nothing of them is met in training."""
+"""Dev and test queries drawn from data without any, so that training has nothing of them."""
 
 import re
 from collections import Counter
@@ -15,21 +15,23 @@ from noisyir.base.settings import HELD_OUT, PROMOTION, Split
 from noisyir.data.settings import HeldOutParams
 
 Tables = dict[str, pa.Table]
-Groups = list[list[int]]  # rows of queries that belong in one split
+Groups = list[list[int]]  # rows of queries for one split
 _WORD = re.compile(r"\w+")
-_ROWS, _PAIRS = 2048, 65_536  # texts that are looked up, and pairs that are measured, at once
-_ROUNDING = 1e-6  # of words, by which no pair is ruled out
-_ENOUGH = 0.5  # of the queries wanted: if groups that share documents fill less, documents may be shared
+_ROWS, _PAIRS = 2048, 65_536  # texts looked up at once, and pairs measured at once
+_ROUNDING = 1e-6  # tolerance in words, so that rounding rules no pair out
+_ENOUGH = 0.5  # share of the wanted queries; if groups by documents fill less, splits may share documents
 
 
 def hold_out(
     tables: Tables, documents: Mapping[str, Hashable], params: HeldOutParams, promotion: float = 0.0
 ) -> tuple[Tables, dict[str, Any]]:
-    """The tables with some training queries in dev and test, and what was done, for the build's notes.
+    """Move some training queries to dev and test, as judged relevant; return the tables and notes for the build.
 
-    tables: queries, pairs and qrels as ingest writes them.  documents: what stands for a document's text, by id.
-    promotion: share of the dev queries that only the gate of promotion looks at.
-    The pairs of a query that is held out count as judged relevant.  DataError where there are too few queries.
+    Args:
+        tables: Queries, pairs and qrels as ingest writes them.
+        documents: A key of each document's text, by id.
+        params: Shares and rules.
+        promotion: Share of the dev queries for the gate of promotion alone.
     """
     queries, pairs = tables["queries"], tables["pairs"].filter(pc.equal(tables["pairs"]["split"], "train"))
     training = queries.filter(pc.is_in(queries["query_id"], value_set=pairs["query_id"].combine_chunks()))
@@ -42,8 +44,8 @@ def hold_out(
             del wanted["dev"]
     if len(names) <= sum(wanted.values()) or not all(wanted.values()):
         raise DataError(
-            "data.data_hold_out_training",
-            n_names=len(names),
+            "data.too_few_to_hold_out",
+            n_queries=len(names),
             dev=params.dev,
             test=params.test,
             promotion=f", with {promotion:g} of dev for the gate" if promotion else "",
@@ -56,22 +58,21 @@ def hold_out(
         by_documents, drawn = False, _drawn(names, _groups(len(names), alike), wanted, params.seed)
     counts = Counter(drawn.values())
     if missing := [split for split in wanted if not counts[split]]:
-        raise DataError("data.data_hold_out_no", missing=missing[0])
+        raise DataError("data.no_small_group", missing=missing[0])
     return {**tables, **_moved(tables, drawn)}, _facts(counts, params, by_documents=by_documents)
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The different words of a text; the text itself where it has none."""
+    """The distinct words of a text, or the text itself if it has none."""
     return frozenset(_WORD.findall(text.casefold())) or frozenset({text})
 
 
 def near_duplicates(texts: Sequence[str], near: float, known: int | None = None) -> Iterator[tuple[int, int]]:
-    """Pairs of rows that link all texts of which each shares at least `near` of its words with another.
+    """Pairs of rows that link all texts with a Jaccard similarity of words of at least `near`.
 
-    The measure is Jaccard's: words in both by words in either; of texts without words, equality.  Two sets can only be
-    so similar if they share some of their rarest words, and those are looked up: Chaudhuri, Ganti and Kaushik, ICDE
-    2006 (prefix filter).  Of texts with equal words each is linked to the first alone.
-    known: only texts from there on are compared, and with those before alone; None: all with all.
+    Texts with equal words are linked to the first of them alone.  With `known`, only rows from there on are compared,
+    and only with earlier ones.
+    Source: prefix filter, Chaudhuri, Ganti and Kaushik, ICDE 2006: sets so similar share some of their rarest words.
     """
     first: dict[frozenset[str], int] = {}
     for row, text in enumerate(texts):
@@ -85,11 +86,7 @@ def near_duplicates(texts: Sequence[str], near: float, known: int | None = None)
 
 
 def _near_sets(sets: Sequence[frozenset[str]], near: float, known: int | None) -> Iterator[tuple[int, int]]:
-    """The numbers of different sets that are so similar.
-
-    Two sets share the rare words that both look up, and of the others no more than one of them has: that is enough
-    to rule most pairs out before all words are compared.
-    """
+    """Number pairs of similar sets; an upper bound on common words rules most out before all words are compared."""
     from scipy.sparse import csr_array
 
     often = Counter(word for words in sets for word in words)
@@ -100,7 +97,7 @@ def _near_sets(sets: Sequence[frozenset[str]], near: float, known: int | None) -
     shape = len(sets), len(place)
     whole = csr_array((np.ones(len(words), np.int32), words, starts), shape=shape)
     rank = np.arange(len(words)) - np.repeat(starts[:-1], sizes)
-    others = np.ceil(near * sizes).astype(np.int64) - 1  # words of each that it does not look up
+    others = np.ceil(near * sizes).astype(np.int64) - 1  # words of each set that are not looked up
     is_rare = rank < np.repeat(sizes - others, sizes)
     rare = csr_array((is_rare.astype(np.int32), words, starts), shape=shape, copy=True)  # zeros go in place
     rare.eliminate_zeros()
@@ -127,7 +124,7 @@ def _sharing(names: Sequence[str], pairs: pa.Table, documents: Mapping[str, Hash
 
 
 def _groups(count: int, links: Iterable[tuple[int, int]]) -> Groups:
-    """The rows 0 to `count` - 1, those that links join in one group."""
+    """The rows 0 to `count` - 1 in groups that links connect."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -140,7 +137,7 @@ def _groups(count: int, links: Iterable[tuple[int, int]]) -> Groups:
 
 
 def _drawn(names: Sequence[str], groups: Groups, wanted: Mapping[Split, int], seed: int) -> dict[str, Split]:
-    """The queries held out, by id: groups in the order of their hashes, each into the first split with room for it."""
+    """The held-out queries by id: groups in the order of their hashes, each into the first split with room."""
     room, found = dict(wanted), dict[str, Split]()
 
     def place(group: Sequence[int]) -> bytes:
@@ -154,7 +151,7 @@ def _drawn(names: Sequence[str], groups: Groups, wanted: Mapping[Split, int], se
 
 
 def _moved(tables: Tables, drawn: Mapping[str, Split]) -> dict[str, pa.Table]:
-    """Queries, pairs and qrels in their new splits; pairs of test and promotion are judgements alone."""
+    """Queries, pairs and qrels in their new splits; pairs of test and promotion become judgements alone."""
     queries, pairs, qrels = tables["queries"], tables["pairs"], tables["qrels"]
     held = pairs.filter(pc.is_in(pairs["query_id"], value_set=pa.array(list(drawn), pa.string())))
     judged = {*zip(qrels["query_id"].to_pylist(), qrels["doc_id"].to_pylist(), strict=True)}
@@ -170,18 +167,18 @@ def _moved(tables: Tables, drawn: Mapping[str, Split]) -> dict[str, pa.Table]:
 
 
 def _with_splits(table: pa.Table, drawn: Mapping[str, Split]) -> pa.Table:
-    asked = zip(table["query_id"].to_pylist(), table["split"].to_pylist(), strict=True)
-    splits = pa.array([drawn.get(query_id, split) for query_id, split in asked], pa.string())
+    rows = zip(table["query_id"].to_pylist(), table["split"].to_pylist(), strict=True)
+    splits = pa.array([drawn.get(query_id, split) for query_id, split in rows], pa.string())
     return table.set_column(table.schema.get_field_index("split"), "split", splits)
 
 
 def _facts(counts: Mapping[Split, int], params: HeldOutParams, *, by_documents: bool) -> dict[str, Any]:
-    """A build's facts on the split, a sentence each."""
+    """Facts on the split for the build's notes."""
     held = " and ".join(f"{counts[split]:,} {split}" for split in HELD_OUT if counts.get(split))
     shared = "share a document or" if by_documents else "share"
     documents = "" if by_documents else ", which documents need not be"
-    said = (
+    note = (
         f"{held} queries held out, drawn by seed {params.seed}; queries that {shared} {params.near:.0%} of their words "
         f"are in one split{documents}; their pairs are unchecked"
     )
-    return {"held_out": said, "split": {**counts, "by_documents": by_documents}}
+    return {"held_out": note, "split": {**counts, "by_documents": by_documents}}

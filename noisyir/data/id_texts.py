@@ -1,4 +1,4 @@
-"""A file of texts with their ids: named columns, or `id<TAB>text` without a header, as MS MARCO and TREC have them."""
+"""A file of texts with ids: named columns, or `id<TAB>text` without a header, as in MS MARCO and TREC."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,25 +19,32 @@ from noisyir.data.text_files import WHOLE, FilePart, open_bytes, utf8_lines
 
 _IDS = ("_id", "id", "query_id", "qid", "doc_id", "docid", "pid", "passage_id")
 _TEXTS = ("text", "query", "question", "title", "document", "passage", "contents")
+_BLOCK = 1 << 23  # bytes that are parsed together
+_SCHEMA = pa.schema([("_id", pa.string()), ("title", pa.string()), ("text", pa.string())])
+_NEWLINE, _OPEN, _CLOSE, _BACKSLASH = b"\n{}\\"
 
 
 @dataclass(frozen=True)
 class IdTexts:
-    """One file.  rows: where its columns have names; None where it is `id<TAB>text`, perhaps with a title behind."""
+    """One file; `rows` is None if it is `id<TAB>text`, perhaps with a title as third column."""
 
     path: Path
     rows: RowFile | None
 
     @classmethod
     def open(cls, path: str, setting: str) -> "IdTexts":
-        """DataError, naming `setting`, when there is no such file, or it is neither."""
+        """Open the file by its first lines.
+
+        Raises:
+            DataError: If there is no such file, or it is neither; the message names `setting`.
+        """
         file = Path(path)
         if not file.is_file():
-            raise DataError("data.not_file_set_file", file=file, setting=setting)
+            raise DataError("data.not_an_id_text_file", file=file, setting=setting)
         with glance():
             found = _named(file, setting)
             if found is None and len(next((line for _, line in utf8_lines(file)), "").split("\t")) < 2:
-                raise DataError("data.expected_id_tab_text_2", file=file)
+                raise DataError("data.no_id_tab_text_header", file=file)
         return cls(file, found)
 
     def documents(self) -> Iterator[Document]:
@@ -48,7 +55,9 @@ class IdTexts:
         for number, cells in self._lines():
             with row(f"{self.path} line", number):
                 if len(cells) not in (2, 3):
-                    raise DataError("data.line_expected_id_tab", path=self.path, number=number, n_cells=len(cells))
+                    raise DataError(
+                        "data.not_id_tab_text", place=f"{self.path} line", number=number, n_cells=len(cells)
+                    )
                 yield Document(cells[0], cells[2] if len(cells) == 3 else "", cells[1], f"{self.path} line", number)
 
     def texts(self) -> Iterator[tuple[int, str, str]]:
@@ -57,7 +66,7 @@ class IdTexts:
         if self.rows is None:
             for number, cells in self._lines():
                 if len(cells) < 2:
-                    raise DataError("data.expected_id_tab_text_3", place=place, number=number, n_cells=len(cells))
+                    raise DataError("data.not_id_tab_text", place=place, number=number, n_cells=len(cells))
                 yield number, cells[0], cells[1]
             return
         columns = _columns(self.rows)
@@ -81,38 +90,33 @@ def _named(file: Path, setting: str) -> RowFile | None:
     return rows if {"query_id", "query"} <= _columns(rows).keys() else None
 
 
-_BLOCK = 1 << 23  # bytes that are parsed together
-_SCHEMA = pa.schema([("_id", pa.string()), ("title", pa.string()), ("text", pa.string())])
-_NEWLINE, _OPEN, _CLOSE, _BACKSLASH = b"\n{}\\"
-
-
-def documents_in_batches(
-    path: Path, one_by_one: Callable[[FilePart], Iterator[Document]]
-) -> Iterator[Documents | Document]:
+def documents_in_batches(path: Path, read: Callable[[FilePart], Iterator[Document]]) -> Iterator[Documents | Document]:
     """All documents of the file, in its order.
 
-    one_by_one: reads part of the lines, for blocks that pyarrow cannot take without doubt, for a last line without an
-    end, for all that follows a line that is too long, and for packed files.
+    Args:
+        path: A file of JSON lines.
+        read: Reads part of the lines if pyarrow cannot take a block without doubt, after a line that is too long or has
+            no end, and for packed files.
     """
     if path.name.lower().endswith((".gz", ".zst")):
-        yield from one_by_one(WHOLE)
+        yield from read(WHOLE)
         return
     number, offset = 1, 0
     with open_bytes(path) as handle:
         while block := handle.read(_BLOCK) + handle.readline(LINE.most):
             if not block.endswith(b"\n"):
-                yield from one_by_one(FilePart(number, None, offset))
+                yield from read(FilePart(number, None, offset))
                 return
             lines = block.count(b"\n")
             if (table := _parsed(block, lines)) is None:
-                yield from one_by_one(FilePart(number, number + lines, offset))
+                yield from read(FilePart(number, number + lines, offset))
             else:
                 yield Documents(table, f"{path} line", number)
             number, offset = number + lines, offset + len(block)
 
 
 def _is_usual(block: np.ndarray) -> bool:
-    """Whether each line begins with { and ends with }, and no escape is half a surrogate pair.  block: bytes."""
+    """Whether each line is between { and }, and no escape is half a surrogate pair."""
     if not block.all():  # zero bytes are no text
         return False
     ends = np.flatnonzero(block == _NEWLINE)
@@ -121,9 +125,9 @@ def _is_usual(block: np.ndarray) -> bool:
 
 
 def _has_whole_pairs(block: np.ndarray) -> bool:
-    """Whether each escape of d800 to dbff is followed by one of dc00 to dfff, and these stand nowhere else.
+    """Whether each escape d800 to dbff is followed by one of dc00 to dfff, which occur nowhere else.
 
-    False, too, where a backslash before one may make it ordinary text.
+    False also if a backslash before an escape may make it ordinary text.
     """
     escapes = np.flatnonzero(block[:-3] == _BACKSLASH)
     escapes = escapes[(block[escapes + 1] == ord("u")) & ((block[escapes + 2] | 0x20) == ord("d"))]
@@ -135,7 +139,7 @@ def _has_whole_pairs(block: np.ndarray) -> bool:
 
 
 def _parsed(block: bytes, lines: int) -> pa.Table | None:
-    """(_id, title, text) of whole lines with an object each; None where it may be anything else."""
+    """(_id, title, text) of whole lines with an object each; None if they may be anything else."""
     if not _is_usual(np.frombuffer(block, np.uint8)) or b'"source"' in block:  # where a document came from
         return None
     try:
@@ -153,5 +157,5 @@ def _parsed(block: bytes, lines: int) -> pa.Table | None:
 
 
 def text_key(text: str) -> int:
-    """64 bits that are equal for texts of equal words, however these are spaced."""
+    """64 bits that are equal for texts of equal words, whatever the spaces."""
     return int.from_bytes(blake2b(" ".join(text.split()).encode(), digest_size=8).digest())

@@ -1,4 +1,4 @@
-"""Take all records of a data set into tables, whatever is wrong with single rows, and keep account of every row."""
+"""All records of a data set as tables, whatever is wrong with single rows, with an account of every row."""
 
 from array import array
 from collections import Counter
@@ -20,15 +20,17 @@ from noisyir.data.records import Document, Documents, Judgement, Negative, Query
 from noisyir.data.validate import MAX_CHARACTERS
 
 _AT_ONCE = 10_000  # rows of a table that are written together
-_LOST, _OF_LOST = "\N{REPLACEMENT CHARACTER}", "documents with the mark of a lost character (U+FFFD)"
+_LOST, _LOST_CHARACTER = "\N{REPLACEMENT CHARACTER}", "documents with the mark of a lost character (U+FFFD)"
 
 
 @dataclass
 class ImportCounts:
-    """Counts of the tables' rows, taken while they were written.
+    """Counts of the tables' rows.
 
-    lengths: characters of each text.  same_text: documents and queries whose text an earlier one of another id has.
-    odd: what is unusual and was kept, by what it is.
+    Args:
+        lengths: Characters of each text.
+        same_text: Documents and queries with the text of an earlier one under another id.
+        odd: Unusual things that were kept, by description.
     """
 
     account: Exclusions
@@ -41,23 +43,24 @@ class ImportCounts:
     odd: dict[str, Tally] = field(default_factory=dict)
     shared: dict[str, int] = field(default_factory=dict)
 
-    def is_odd(self, what: str, number: int) -> None:
+    def count_odd(self, what: str, number: int) -> None:
         """Count something unusual."""
         self.odd.setdefault(what, Tally()).add(number)
 
 
 def take_in(source: Source, folder: Path, progress: Callable[[int], None] = lambda _: None) -> ImportCounts:
-    """Write the tables of SCHEMAS to an existing folder.  DataError for what no reading goes on after.
+    """Write the tables of SCHEMAS to an existing folder; `progress` gets the number of records now and then.
 
-    progress: told now and then how many records were taken.
+    Raises:
+        DataError: If reading cannot go on.
     """
     with lenient() as account, _Writers(folder) as out:
-        taken = _Taken(account, out)
+        importer = _Importer(account, out)
         for count, record in enumerate(source.records()):
-            taken.take(record)
+            importer.take(record)
             if not count % _AT_ONCE:
                 progress(count)
-        return taken.finished()
+        return importer.finished()
 
 
 class _Writers:
@@ -76,14 +79,14 @@ class _Writers:
             self._writers[name].close()
 
     def append(self, name: str, row: tuple[Any, ...]) -> None:
-        """A row of a table."""
+        """Append a row to a table."""
         rows = self._rows[name]
         rows.append(row)
         if len(rows) == _AT_ONCE:
             self._flush(name)
 
     def append_all(self, name: str, table: pa.Table) -> None:
-        """Rows of a table, behind those that were appended before."""
+        """Append a table after the rows that were appended before."""
         self._flush(name)
         self._writers[name].write_table(table.rename_columns(SCHEMAS[name].names))
 
@@ -97,7 +100,7 @@ class _Writers:
 
 @dataclass
 class _ImportedQuery:
-    """A query that was kept; split: of its judgements, else as the data says."""
+    """A query that was kept, with the split of its judgements or else the data's."""
 
     record: Query
     row: int
@@ -105,8 +108,8 @@ class _ImportedQuery:
     split: Split | None
 
 
-class _Taken:
-    """Ids and queries stay in memory, of documents' texts a hash."""
+class _Importer:
+    """The records so far: ids, queries, and a hash of each document's text."""
 
     def __init__(self, account: Exclusions, out: _Writers) -> None:
         self.found, self.account, self.out = ImportCounts(account), account, out
@@ -125,13 +128,13 @@ class _Taken:
         }
 
     def take(self, record: Record) -> None:
-        """Keep a record, or say why not."""
+        """Keep a record, or count the reason why not."""
         reason = self._take[type(record)](record)
         if reason is not None:
             self.account.refused(reason)
 
     def _many_documents(self, record: Documents) -> None:
-        """All at once where nothing is wrong with any, else each by itself."""
+        """Keep all at once if none has a fault, else each by itself."""
         table, place, number = record
         ids, titles, texts = (column.to_pylist() for column in table.columns)
         if not self._take_all(table, ids, titles, texts, number):
@@ -156,7 +159,7 @@ class _Taken:
         self.found.same_text["documents"] += before + len(ids) - len(self._texts)
         self.found.lengths["documents"].frombytes(lengths.astype(np.uint32).tobytes())
         for row in np.flatnonzero(pc.match_substring(table["text"], _LOST).to_numpy()):
-            self.found.is_odd(_OF_LOST, number + int(row))
+            self.found.count_odd(_LOST_CHARACTER, number + int(row))
         self.out.append_all("documents", table)
         return True
 
@@ -172,7 +175,7 @@ class _Taken:
         self._texts.add(key)
         self.found.lengths["documents"].append(len(title) + len(text))
         if _LOST in text:
-            self.found.is_odd(_OF_LOST, number)
+            self.found.count_odd(_LOST_CHARACTER, number)
         self.out.append("documents", (doc_id, title, text))
         self.account.kept(pair=False)
         return None
@@ -189,18 +192,18 @@ class _Taken:
         return None
 
     def _judgement(self, record: Judgement) -> str | None:
-        asked, document = self._queries.get(record.query_id), self._documents.get(record.doc_id)
-        if asked is None or document is None:
-            return "a query that is not there" if asked is None else "a document that is not there"
-        pair = asked.row << 32 | document
+        query, document = self._queries.get(record.query_id), self._documents.get(record.doc_id)
+        if query is None or document is None:
+            return "a query that is not there" if query is None else "a document that is not there"
+        pair = query.row << 32 | document
         if pair in self._judged:
             if self._judged[pair] != record.split:
                 return "a pair that is in another split, too"
             self.account.repeated()
             return None
-        if asked.split is not None and asked.split != record.split:
-            return f"a query that is in split {asked.split}, too"
-        self._judged[pair] = asked.split = record.split
+        if query.split is not None and query.split != record.split:
+            return f"a query that is in split {query.split}, too"
+        self._judged[pair] = query.split = record.split
         if record.relevance is None or record.relevance > 0:
             self._right.add(pair)
         self.found.pairs[record.split] += 1
@@ -211,15 +214,15 @@ class _Taken:
         return None
 
     def _negative(self, record: Negative) -> str | None:
-        asked, document = self._queries.get(record.query_id), self._documents.get(record.doc_id)
-        if asked is None or document is None:
-            return "a query that is not there" if asked is None else "a document that is not there"
-        pair = asked.row << 32 | document
+        query, document = self._queries.get(record.query_id), self._documents.get(record.doc_id)
+        if query is None or document is None:
+            return "a query that is not there" if query is None else "a document that is not there"
+        pair = query.row << 32 | document
         if pair in self._negatives:
             self.account.repeated()
             return None
         if pair in self._right:
-            self.found.is_odd("pairs that are given as right and as wrong", record.number)
+            self.found.count_odd("pairs that are given as right and as wrong", record.number)
         self._negatives.add(pair)
         self.found.scored["negatives"] += record.score is not None
         self.out.append("negatives", (record.query_id, record.doc_id, record.score))
@@ -228,14 +231,14 @@ class _Taken:
 
     def finished(self) -> ImportCounts:
         """Write the queries, whose splits are known by now, and count what splits share."""
-        met: set[int] = set()
-        for asked in self._queries.values():
-            query = asked.record
-            self.found.same_text["queries"] += asked.key in met
-            met.add(asked.key)
-            if asked.split is None:
-                self.found.is_odd("queries that nothing judges", query.number)
-            self.out.append("queries", (query.query_id, query.text, asked.split, list(query.answers)))
+        keys: set[int] = set()
+        for query in self._queries.values():
+            query_id, text, answers, _, number, _ = query.record
+            self.found.same_text["queries"] += query.key in keys
+            keys.add(query.key)
+            if query.split is None:
+                self.found.count_odd("queries that nothing judges", number)
+            self.out.append("queries", (query_id, text, query.split, list(answers)))
         self.found.rows.update(
             documents=len(self._documents), queries=len(self._queries), judgements=len(self._judged),
             negatives=len(self._negatives),
@@ -244,16 +247,18 @@ class _Taken:
         return self.found
 
     def _shared(self) -> dict[str, int]:
-        """How many held-out queries have a training query's text, or a relevant document that training pairs have."""
-        trained = {asked.key for asked in self._queries.values() if asked.split == "train"}
+        """Numbers of held-out queries with a training query's text, or with a relevant training document."""
+        trained = {query.key for query in self._queries.values() if query.split == "train"}
         in_training = {pair & 0xFFFFFFFF for pair, split in self._judged.items() if split == "train"}
         shared: dict[str, int] = {}
         for split in ("dev", "test"):
             if not self.found.pairs[split]:
                 continue
-            words = (asked.key in trained for asked in self._queries.values() if asked.split == split)
+            words = (query.key in trained for query in self._queries.values() if query.split == split)
             leaked = {
-                pair >> 32 for pair, of in self._judged.items() if of == split and pair & 0xFFFFFFFF in in_training
+                pair >> 32
+                for pair, judged in self._judged.items()
+                if judged == split and pair & 0xFFFFFFFF in in_training
             }
             shared[f"{split} queries with a training query's words"] = sum(words)
             shared[f"{split} queries with a document that training pairs have"] = len(leaked)
@@ -266,7 +271,7 @@ def _is_blank(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _text_hash(title: str, text: str) -> int:
-    """A hash of a document's text; that of the text alone where there is no title, for its hash is 0."""
+    """A hash of a document's text, equal to the text's own hash if there is no title."""
     return hash(text) ^ hash(title) * 3
 
 

@@ -1,4 +1,4 @@
-"""A JSON file that is one long array, read item by item: memory holds one item, however large the file."""
+"""A JSON file that is one long array, read item by item: memory holds one item."""
 
 import codecs
 import json
@@ -13,18 +13,19 @@ from noisyir.data.text_files import DAMAGED, each_key_once, open_bytes, refuse_h
 from noisyir.engine.outside_errors import one_line
 
 _READ_AT_ONCE = 1 << 20
-_CUT_WORD = 16  # a word, number or escape that the end of the buffer cuts short fails within so many characters of it
+_CUT_WORD = 16  # characters before the buffer's end in which a cut word, number or escape fails
 _SPACE = " \t\r\n"
 
 
 def json_array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(number from 1, object) of a file that holds an array of objects, perhaps packed.
+    """Yield (number from 1, object) of a file that holds an array of objects, perhaps packed.
 
-    DataError, with the item and where its fault is, for anything else, and for what is cut off or damaged.
+    Raises:
+        DataError: If it is anything else, cut off or damaged.
     """
     text = _Buffer(path)
     if (found := text.peek()) != "[":
-        raise DataError("data.expected_json_array_starts", path=path, found=found)
+        raise DataError("data.json_not_array", path=path, found=found)
     text.skip(1)
     number = 0
     while text.peek() != "]":
@@ -34,25 +35,25 @@ def json_array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             case ",":
                 text.skip(1)
                 if text.peek() == "]":
-                    raise DataError("data.item_invalid_json_comma", path=path, number=number + 1)
+                    raise DataError("data.json_comma_before_end", path=path, number=number + 1)
             case "]":
                 pass
             case found:
-                raise DataError("data.expected_comma_after_item", path=path, number=number, found=found)
+                raise DataError("data.json_no_comma", path=path, number=number, found=found)
     text.skip(1)
     if found := text.peek():
-        raise DataError("data.expected_nothing_after_closing", path=path, found=found)
+        raise DataError("data.json_after_end", path=path, found=found)
 
 
 def _objects(text: "_Buffer", path: Path, number: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The next item, where it is an object of valid text.  DataError where it does not end."""
+    """Yield the next item if it is an object of valid text."""
     where = f"{path} item {number}"
     value, may_be_cut = text.item(where)
     try:
         if may_be_cut:
             refuse_half_surrogates(value, where)
         if not isinstance(value, dict):
-            raise DataError("data.expected_json_object_found", where=where, value_type=type(value).__name__)
+            raise DataError("data.not_json_object", where=where, kind=type(value).__name__)
     except DataError as error:
         bad_row(f"{path} item", number, error)
     else:
@@ -60,7 +61,7 @@ def _objects(text: "_Buffer", path: Path, number: int) -> Iterator[tuple[int, di
 
 
 class _Buffer:
-    """The part of a file between what was used and what was read so far."""
+    """The part of a file that was read and not used yet."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._chunks, self._ended = path, _chunks(path), False
@@ -79,14 +80,11 @@ class _Buffer:
             self._grow()
 
     def skip(self, count: int) -> None:
-        """Pass over so many characters."""
+        """Pass over `count` characters."""
         self._at += count
 
     def item(self, where: str) -> tuple[Any, bool]:
-        """The value that starts at the next character, and whether it has escapes that may be half of a pair.
-
-        DataError, starting with `where`, when there is none.
-        """
+        """The value that starts at the next character, and whether an escape in it may be half of a pair."""
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
@@ -95,9 +93,9 @@ class _Buffer:
                 self._grow()
                 continue
             except RecursionError as error:
-                raise DataError("data.invalid_json_mend_nested", where=where) from error
+                raise DataError("data.invalid_json", fault="nested too deeply", where=where) from error
             except ValueError as error:  # a key that stands twice, or an integer of more digits than Python reads
-                raise DataError("data.invalid_json_mend_2", where=where, said_of=said_of(error)) from error
+                raise DataError("data.invalid_json", where=where, fault=said_of(error)) from error
             if end == len(self._text) and not self._ended and not isinstance(value, dict | list | str):
                 self._grow()  # a number may go on
                 continue
@@ -106,19 +104,18 @@ class _Buffer:
             return value, may_be_cut
 
     def _refuse_unless_cut(self, error: json.JSONDecodeError, where: str) -> None:
-        """Raise DataError unless more text could mend the fault: the buffer may end within the item."""
+        """Raise DataError unless more text could mend the fault, because the buffer ends within the item."""
         may_go_on = error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _CUT_WORD
         if self._ended and may_go_on:
-            raise DataError("data.file_ends_within_get", where=where, msg=error.msg) from error
+            raise DataError("data.json_cut_off", where=where, fault=error.msg) from error
         if not may_go_on:
-            at = f"at its character {error.pos - self._at}"
-            raise DataError("data.invalid_json_mend", where=where, msg=error.msg.removesuffix(" at"), at=at) from error
+            fault = f"{error.msg.removesuffix(' at')} at its character {error.pos - self._at}"
+            raise DataError("data.invalid_json", where=where, fault=fault) from error
         if len(self._text) - self._at > self._longest:
-            said = f"{where}: invalid JSON: it does not end within {self._longest:,} characters"
-            raise DataError("data.refused", said=said, remedy=LINE.remedy) from error
+            raise DataError("data.json_item_too_long", where=where, most=self._longest, remedy=LINE.remedy) from error
 
     def _grow(self) -> None:
-        """Drop what was used, and read on, the more the longer the item is: each is decoded a few times at most."""
+        """Drop what was used and read on, more for a longer item: each is decoded a few times at most."""
         rest, wanted = [self._text[self._at :]], max(_READ_AT_ONCE, len(self._text) - self._at)
         while wanted > 0 and not self._ended:
             chunk = next(self._chunks, None)
@@ -129,7 +126,7 @@ class _Buffer:
 
 
 def _chunks(path: Path) -> Iterator[str]:
-    """The file's text in pieces; a byte order mark is dropped."""
+    """The file's text in pieces, without a byte order mark."""
     decoder, offset = codecs.getincrementaldecoder("utf-8-sig")(), 0
     try:
         with open_bytes(path) as handle:
@@ -138,8 +135,6 @@ def _chunks(path: Path) -> Iterator[str]:
                 offset += len(raw)
             yield decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
-        raise DataError("data.not_utf_near_byte", path=path, offset=offset + error.start) from error
+        raise DataError("data.not_utf8_near", path=path, byte=offset + error.start) from error
     except DAMAGED as error:
-        raise DataError(
-            "data.damaged_after_byte_content", path=path, offset=offset, one_line=one_line(error)
-        ) from error
+        raise DataError("data.damaged_after_byte", path=path, offset=offset, reason=one_line(error)) from error

@@ -1,4 +1,4 @@
-"""Faulty rows: the first one ends the reading, or, within `lenient`, each is left out and counted."""
+"""Faulty rows: the first one ends the reading, or within `lenient` each is left out and counted."""
 
 import re
 from collections.abc import Iterator
@@ -10,16 +10,18 @@ from typing import TypeVar
 
 from noisyir.base.errors import DataError
 
-_SHOWN = 10  # numbers of rows that are kept for each reason
-_REASONS = 50  # told apart in one file; what comes after is "for other reasons"
+_SHOWN = 10  # row numbers kept for each reason
+_REASONS = 50  # distinct ones in one file; later ones are "other reasons"
 _DETAIL = re.compile(
     r"(, found |, mend it|; | \(byte | at column | at line | at its character |, first at ).*", re.DOTALL
 )
 
+_STRICT = nullcontext()
+
 
 @dataclass
 class Tally:
-    """How many, and the places of the first ones."""
+    """A count, with the places of the first ones."""
 
     count: int = 0
     first: list[int] = field(default_factory=list)
@@ -33,9 +35,10 @@ class Tally:
 
 @dataclass
 class FileAccount:
-    """The rows of one file, by their fate: read = kept + repeated + lost.
+    """The rows of one file by their fate: read = kept + repeated + lost.
 
-    parts_left_out: of rows that were kept: one document of several, say.
+    Args:
+        parts_left_out: Reasons for parts of rows that were kept, such as one document of several.
     """
 
     read: int = 0
@@ -46,12 +49,12 @@ class FileAccount:
 
     @property
     def lost(self) -> int:
-        """Rows of which nothing was kept, for a fault of theirs."""
+        """Number of rows that were left out whole for a fault."""
         return sum(tally.count for tally in self.left_out.values())
 
 
 class Exclusions:
-    """The fate of every row, by the place that its number counts in ("pairs.csv line")."""
+    """The fate of every row, by the unit of its number ("pairs.csv line")."""
 
     def __init__(self) -> None:
         self.files: dict[str, FileAccount] = {}
@@ -62,28 +65,28 @@ class Exclusions:
         return self.files.setdefault(place, FileAccount())
 
     def kept(self, *, pair: bool = True) -> None:
-        """Something of the present row was kept: a pair, or a text, which alone does not make up for a fault."""
+        """Mark a pair or a text of the present row as kept; a text alone does not make up for a fault."""
         if self._row:
             self._row.has_pair |= pair
             self._row.has_text |= not pair
 
     def repeated(self) -> None:
-        """Something of the present row was there before."""
+        """Mark something of the present row as a repetition."""
         if self._row:
             self._row.is_repeated = True
 
     def refused(self, reason: str) -> None:
-        """Something of the present row is left out."""
+        """Mark something of the present row as left out."""
         if self._row:
             self._row.reasons.append(reason)
 
     def row(self, place: str, number: int) -> "_Row":
-        """The row whose reading begins."""
+        """The context of one row."""
         return _Row(self, place, number)
 
 
 class _Row:
-    """One row while it is read: a DataError within leaves it out, and what was marked says what became of it."""
+    """The context of one row: a DataError within leaves it out."""
 
     __slots__ = ("_account", "_before", "_number", "_place", "has_pair", "has_text", "is_repeated", "reasons")
 
@@ -120,7 +123,6 @@ class _Row:
 
 
 _account: ContextVar[Exclusions | None] = ContextVar("account", default=None)
-_STRICT = nullcontext()
 A = TypeVar("A", bound=Exclusions | None)
 
 
@@ -134,40 +136,40 @@ def _within(account: A) -> Iterator[A]:
 
 
 def lenient() -> AbstractContextManager[Exclusions]:
-    """Rows that are read within are counted, and faulty ones left out."""
+    """Count the rows that are read within, and leave out faulty ones."""
     return _within(Exclusions())
 
 
 def glance() -> AbstractContextManager[object]:
-    """Around a first look at rows that are read again later: within `lenient`, what is met here is not counted."""
+    """A first look at rows that are read again: within `lenient`, its faults are not counted."""
     return _STRICT if _account.get() is None else lenient()
 
 
 def strict() -> AbstractContextManager[None]:
-    """Where lenient reading found nothing: the first fault is raised, with its cure."""
+    """Raise the first fault with its remedy, after lenient reading found nothing."""
     return _within(None)
 
 
 def row(place: str, number: int) -> AbstractContextManager[None]:
-    """Around all that is made of one row: a DataError in it ends the reading, or, within `lenient`, the row."""
+    """The context of one row: a DataError in it ends the reading, or within `lenient` only the row."""
     account = _account.get()
     return _STRICT if account is None else account.row(place, number)
 
 
 def not_kept(reason: str) -> None:
-    """Something of the present row is left out on purpose: said within `lenient`, and no fault elsewhere."""
+    """Count something of the present row as left out on purpose within `lenient`; elsewhere it is no fault."""
     account = _account.get()
     if account is not None:
         account.refused(reason)
 
 
 def bad_row(place: str, number: int, error: DataError) -> None:
-    """A row that cannot even be read.  DataError outside `lenient`."""
+    """Leave out a row that cannot be read, or raise its error outside `lenient`."""
     with row(place, number):
         raise error
 
 
 def reason_of(error: BaseException, place: str, number: int) -> str:
-    """A fault without its place and its values, so that equal faults have equal reasons."""
-    said = str(error).removeprefix(f"{place} {number}").lstrip(": ,")
-    return _DETAIL.sub("", said).strip() or "it cannot be read"
+    """A fault without its place and values, so that equal faults have equal reasons."""
+    text = str(error).removeprefix(f"{place} {number}").lstrip(": ,")
+    return _DETAIL.sub("", text).strip() or "it cannot be read"

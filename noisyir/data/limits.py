@@ -1,6 +1,6 @@
-"""How much of one thing readers take in before they say that it cannot be what it should be.
+"""Limits of size beyond which a file cannot be what it should be.
 
-Each limit is set by an environment variable of its name, for it is the machine's and changes no result.
+The environment variable of its name sets each, because a limit depends on the machine and changes no result.
 """
 
 import os
@@ -12,39 +12,43 @@ from noisyir.base.errors import ConfigError, DataError
 
 @dataclass(frozen=True)
 class Limit:
-    """A limit in bytes, characters or columns; `$name` sets another."""
+    """A limit in bytes, characters or columns; the environment variable `name` sets another."""
 
     name: str
     usual: int
 
     @property
     def most(self) -> int:
-        """The limit in force.  ConfigError where the environment has no whole number above 0."""
+        """The limit in force.
+
+        Raises:
+            ConfigError: If the environment has no whole number above 0.
+        """
         given = os.environ.get(self.name, "").strip()
         if not given:
             return self.usual
         if not (given.isdecimal() and len(given) < 16 and int(given)):
-            raise ConfigError("data.must_whole_number_above", name=self.name, usual=self.usual, given=given)
+            raise ConfigError("data.wrong_limit", name=self.name, usual=self.usual, given=given)
         return int(given)
 
     @property
     def remedy(self) -> str:
-        """How more is allowed, as the end of a sentence."""
+        """How to allow more, as the end of a sentence."""
         return f"{self.name} sets another limit"
 
 
 LINE = Limit("NOISYIR_LONGEST_LINE", 1 << 25)  # bytes of a line, a cell or an item: thirty books
-DOCUMENT = Limit("NOISYIR_LARGEST_JSON", 1 << 26)  # bytes of a JSON file that is read whole: SQuAD has 30 million
-COLUMNS = Limit("NOISYIR_MOST_COLUMNS", 10_000)  # of a file: pairs have a dozen
+DOCUMENT = Limit("NOISYIR_LARGEST_JSON", 1 << 26)  # bytes of a JSON file read whole: SQuAD has 30 million
+COLUMNS = Limit("NOISYIR_MOST_COLUMNS", 10_000)  # of a file; pairs have a dozen
 SETTINGS = Limit("NOISYIR_LARGEST_SETTINGS", 1 << 17)  # characters of an experiment: a hundred times the largest here
 
 
 def said_of(error: ValueError) -> str:
-    """A parser's words without its advice to those who write Python: that of a number of too many digits."""
+    """A parser's message without Python's own advice on numbers of too many digits."""
     return str(error).partition("; use sys.set_int_max_str_digits")[0]
 
 
 def refuse_special(path: Path) -> None:
-    """DataError for a folder, a pipe or a device, which may never end; what is not there is left to who opens it."""
+    """Raise DataError for a folder, a pipe or a device, which may never end."""
     if path.exists() and not path.is_file():
-        raise DataError("data.folder_pipe_device_name", path=path)
+        raise DataError("data.special_file", path=path)

@@ -1,7 +1,4 @@
-"""Long texts cut into passages at the ends of sentences, and which passage of a document answers a query.
-
-Pure functions of texts; the stage chunk joins them to tables.
-"""
+"""Long texts cut into passages at ends of sentences, and which passage of a document answers a query."""
 
 import math
 import re
@@ -20,12 +17,10 @@ _PARAGRAPH = re.compile(r"\n\s*\n")
 
 
 def cut(text: str, words: int, overlap: int = 0) -> list[str]:
-    """The text as passages of at most `words` words, the last `overlap` of one being the first of the next, or fewer.
+    """Cut a text into about equally long passages of at most `words` words, overlapping by at most `overlap` words.
 
-    A word is what stands between spaces, and each sign of Chinese and Japanese.  Passages of a text are of about equal
-    length, end where a sentence ends, if one does in the second half of their length, and are slices of the text: with
-    overlap 0 no word is lost or moved.  A text of no more words is one passage, as it stands.
-    overlap: below half of `words`.
+    A word is what stands between spaces, or a sign of Chinese or Japanese.  A passage ends with a sentence if one ends
+    in the second half of its length.  Passages are slices: without overlap (below half of `words`) no word is lost.
     """
     places = [found.span() for found in _WORD.finditer(text)]
     if len(places) <= words:
@@ -40,10 +35,9 @@ def cut(text: str, words: int, overlap: int = 0) -> list[str]:
 
 
 def best_passage(query: str, passages: Sequence[str], answers: Sequence[str] = ()) -> int:
-    """The number of the passage that the query is about: among those that hold one of the answers, if any does.
+    """The number of the passage that fits a query best, among those with an answer if any has one.
 
-    It has most of the query's words, a word that n of N passages have counting ln((N + 1) / (n + 1/2)): what all
-    passages have tells none of them.  Of equals, the first.
+    A query word that n of N passages have counts ln((N + 1) / (n + 1/2)); the first of equal passages wins.
     """
     terms = [Counter(_TERM.findall(text.casefold())) for text in passages]
     wanted = set(_TERM.findall(query.casefold()))
@@ -56,7 +50,7 @@ def best_passage(query: str, passages: Sequence[str], answers: Sequence[str] = (
 
 
 def _sentence_ends(text: str, places: Sequence[tuple[int, int]]) -> list[bool]:
-    """Of each word whether a sentence or a paragraph ends with it."""
+    """Whether a sentence or a paragraph ends with each word."""
     gaps = [text[end:start] for (_, end), (start, _) in pairwise(places)]
     ends = [
         bool(_END.search(text, max(first, last - 4), last)) or bool(_PARAGRAPH.search(gap))
@@ -66,7 +60,7 @@ def _sentence_ends(text: str, places: Sequence[tuple[int, int]]) -> list[bool]:
 
 
 def _end(start: int, count: int, ends: Sequence[bool], words: int, overlap: int) -> int:
-    """Where the passage that starts at a word ends: as near as can be to what makes those to come equally long."""
+    """The end of the passage that starts at a word, so that the passages to come are about equally long."""
     left = count - start
     passages = math.ceil((left - overlap) / (words - overlap))
     wanted = math.ceil((left + (passages - 1) * overlap) / passages)

@@ -1,4 +1,4 @@
-"""The format of a file or folder, by its contents.  Nothing is read but its first rows."""
+"""The format of a file or folder, by its contents; only its first rows are read."""
 
 import json
 import re
@@ -24,7 +24,7 @@ from noisyir.data.text_files import first_bytes, one_of, utf8_lines
 from noisyir.engine.hub import downloaded, is_on_hub
 
 IR_DATASETS = ("ir_datasets:", "irds:")
-# Files that tell a folder's format: one of each group must be there.
+# Files by which a folder is recognised: one of each group must exist
 _FOLDERS = {
     "beir": ("corpus.jsonl",),
     "squad": ("train-v1.1.json", "dev-v1.1.json"),
@@ -37,17 +37,20 @@ _LITERAL = re.compile(r"^\[.*\]$")
 
 
 def recognise(source: str, **given: str | None) -> dict[str, Any]:
-    """Settings of `data` that read `source`: kind, path and, where the format takes them, the files given beside it.
+    """Settings of `data` that read `source`: kind, path and, if the format takes them, the other files.
 
-    source: a file, a folder, ir_datasets:ID (or irds:ID), or hf://ORG/NAME; the last two are fetched.
-    given: by the names of settings: corpus, queries, run.
-    DataError, with what to type, where nothing tells the format.
+    Args:
+        source: A file, a folder, ir_datasets:ID (or irds:ID), or hf://ORG/NAME; the last two are downloaded.
+        given: Files by the names of settings: corpus, queries, run.
+
+    Raises:
+        DataError: If the format is unclear; the message says what to type.
     """
     if source.startswith(IR_DATASETS):
         return {"kind": "ir_datasets", "id": source.partition(":")[2]}
     path = Path(downloaded(source) if is_on_hub(source) else source)
     if not path.exists():
-        raise DataError("data.no_file_no_folder", source=source)
+        raise DataError("data.no_such_source", source=source)
     files = {name: file for name, file in given.items() if file is not None}
     with lenient():  # a faulty row among the first says nothing of the format
         found = _folder(path) if path.is_dir() else _file(path, files)
@@ -55,11 +58,7 @@ def recognise(source: str, **given: str | None) -> dict[str, Any]:
     known = Format.of_kind(settings["kind"]).model_fields
     if unread := [name for name in files if name not in known]:
         raise DataError(
-            "data.format_takes_no_drop",
-            source=source,
-            kind=settings["kind"],
-            unread=unread[0],
-            quote=shlex.quote(source),
+            "data.unread_setting", source=source, kind=settings["kind"], setting=unread[0], quote=shlex.quote(source)
         )
     return settings
 
@@ -80,11 +79,11 @@ def _folder(path: Path) -> dict[str, Any]:
         return {"kind": "so_ds", "path": str(path)}
     if len(pairs := [(file, other) for file in path.iterdir() if (other := partner(file))]) == 1:
         return {"kind": "line_pairs", "path": str(pairs[0][0]), "corpus": str(pairs[0][1])}
-    raise DataError("data.folder_no_known_format", path=path)
+    raise DataError("data.unknown_folder_format", path=path)
 
 
 def one_of_any(root: Path, names: tuple[str, ...]) -> Path | None:
-    """The first of these files that is there, perhaps packed."""
+    """The first of these files that exists, perhaps packed."""
     return next((found for name in names if (found := one_of(root, [name]))), None)
 
 
@@ -95,7 +94,7 @@ def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
         return {"kind": "squad", "path": str(path)}
     rows, why = None, ""
     if not path.stat().st_size:
-        raise DataError("data.empty_pair_needs_query", path=path)
+        raise DataError("data.empty_pairs_file", path=path)
     try:
         rows = RowFile.open(str(path), "data.path")
     except DataError as error:
@@ -105,18 +104,18 @@ def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
     if kind := _headerless(path):
         return {"kind": kind, "path": str(path)}
     if rows is not None:
-        raise DataError("data.refused_2", path=path, unclear=_unclear(rows))
+        raise DataError("data.unclear_columns", path=path, unclear=_unclear(rows))
     raise DataError(
-        "data.no_known_format_name",
+        "data.unknown_format",
         path=path,
-        why=why,
+        reason=why,
         quote=shlex.quote(str(path)),
         variants=", ".join(Format.variants()),
     )
 
 
 def _of_rows(rows: RowFile) -> dict[str, Any] | None:
-    """The format of rows with named columns, by the first of them; pairs where the names of the columns do."""
+    """The format of rows with named columns, by the first of them, or by the names of the columns."""
     first = next((row for _, row in rows.rows(rows.columns)), {})
     path = str(rows.path)
     for kind, variant in Format.variants().items():
@@ -127,14 +126,14 @@ def _of_rows(rows: RowFile) -> dict[str, Any] | None:
 
 
 def _unclear(rows: RowFile) -> str:
-    """The columns that tell no pair, and the cure."""
+    """Why columns are no pair, and the remedy."""
     if len(rows.columns) == 1:
         return f"has only one column, {rows.columns[0]}: a pair needs a query and a document"
     return f"does not tell the columns of query and document apart; {found_in(rows)}: {_mapping(rows)}"
 
 
 def _mapping(rows: RowFile) -> str:
-    """The command that was typed with columns named: of the first row's texts the longest is taken for the document."""
+    """The command that was typed with columns added; the longest text of the first row is taken for the document."""
     first = next((row for _, row in rows.rows(rows.columns)), {})
     texts = [name for name, value in first.items() if isinstance(value, str) and value.strip()]
     chosen = sorted(texts, key=lambda name: (len(first[name]), texts.index(name)), reverse=True)[:2]
@@ -183,5 +182,5 @@ def _headerless(path: Path) -> str | None:
     if all(len(row) == 2 and _LITERAL.match(row[1]) for row in cells):
         return "topics"
     if all(len(row) == 2 and row[0].isdecimal() for row in cells):
-        raise DataError("data.ids_texts_may_queries", path=path, quote=shlex.quote(str(path)))
+        raise DataError("data.queries_or_documents", path=path, quote=shlex.quote(str(path)))
     return None

@@ -1,4 +1,4 @@
-"""Records of raw data, whatever its format: documents, queries and judgements, each with its place."""
+"""Records of raw data of any format: documents, queries, judgements and negatives, each with its place."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,9}")
 
 
 class Document(NamedTuple):
-    """A document; `where` and `number` say its place in messages: "corpus.jsonl line" and 7."""
+    """A document; `where` and `number` are its place, such as "corpus.jsonl line" and 7."""
 
     doc_id: str
     title: str
@@ -24,9 +24,10 @@ class Document(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A query and, in question answering, the texts that count as its answer.
+    """A query, with the texts that count as its answer in question answering.
 
-    split: of one without judgements, None where the data does not say; else judgements say it.
+    Args:
+        split: Of a query without judgements, None if unknown; else its judgements have it.
     """
 
     query_id: str
@@ -38,10 +39,12 @@ class Query(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """How relevant a document is to a query: above 0 is relevant, None is a pair that nobody judged.
+    """The relevance of a document to a query: above 0 is relevant, None is not judged.
 
-    `source` is where the pair came from (an article, a package), None where the data does not say.  weight: what the
-    pair counts in training; score: what a model gave it; None where the data does not say.
+    Args:
+        source: Origin of the pair (an article, a package), None if unknown.
+        weight: Weight of the pair in training, None if unknown.
+        score: Score by a model, None if unknown.
     """
 
     query_id: str
@@ -56,7 +59,7 @@ class Judgement(NamedTuple):
 
 
 class Negative(NamedTuple):
-    """A document that the data gives as a wrong one for a query; score: what a model gave the two, None: not said."""
+    """A document that the data gives as wrong for a query, perhaps with a model's score."""
 
     query_id: str
     doc_id: str
@@ -66,7 +69,7 @@ class Negative(NamedTuple):
 
 
 class Documents(NamedTuple):
-    """Many documents at once: a table of id, title and text, none of them null; `number` is that of the first."""
+    """Many documents at once: a table of id, title and text without nulls; `number` is the first one's."""
 
     table: pa.Table
     where: str
@@ -77,14 +80,18 @@ Record = Document | Documents | Query | Judgement | Negative
 
 
 def relevance_of(text: str, where: str) -> int:
-    """The relevance that a line of qrels states.  DataError, starting with `where`, when it is not an integer."""
+    """The relevance in a line of qrels.
+
+    Raises:
+        DataError: If it is not an integer.
+    """
     if not _INTEGER.fullmatch(text):
-        raise DataError("data.relevance_must_integer_found", where=where, text=text)
+        raise DataError("data.wrong_relevance", where=where, value=text)
     return int(text)
 
 
 class Source(Protocol):
-    """One raw data set.  Opening it is cheap and checks that its files are there; records are read as a stream."""
+    """One raw data set: opening it checks that its files exist; records are read as a stream."""
 
     @property
     def name(self) -> str:
@@ -94,17 +101,17 @@ class Source(Protocol):
         """A hash of the raw content: equal digests give equal records."""
 
     def records(self) -> Iterator[Record]:
-        """All that there is, each file read once: a judgement or negative comes after its document and its query.
+        """All records, each file read once: a judgement or negative follows its document and its query.
 
-        Documents stand in the order that decides `doc_row`.  A query's split is that of its judgements, if it has any.
+        The order of documents decides `doc_row`.  A query's split is its judgements', if it has any.
         """
 
     def facts(self) -> dict[str, Any]:
-        """Facts about how the data was made (JSON); known once the records were read."""
+        """JSON facts on how the data was made, known after the records were read."""
 
 
 def one_by_one(records: Iterable[Record]) -> Iterator[Document | Query | Judgement | Negative]:
-    """The records, with each of many documents by itself and as a row of its own."""
+    """The records, with each of many documents as a row of its own."""
     for record in records:
         if isinstance(record, Documents):
             table, where, first = record
@@ -117,7 +124,7 @@ def one_by_one(records: Iterable[Record]) -> Iterator[Document | Query | Judgeme
 
 
 class RecordsByKind:
-    """A source's records, read once: documents pass through, all others are kept in lists by their kind."""
+    """A source's records, read once: documents pass through, others are kept in lists by kind."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -126,7 +133,7 @@ class RecordsByKind:
         self.negatives: list[Negative] = []
 
     def documents(self) -> Iterator[Document]:
-        """Every document; when the last has passed, the lists are whole."""
+        """Every document; after the last one the lists are complete."""
         for record in one_by_one(self.source.records()):
             match record:
                 case Document():

@@ -1,4 +1,4 @@
-"""Files of rows with named columns, whatever container they lie in; faults are named by their place."""
+"""Files of rows with named columns, in any container."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence, Set
@@ -13,12 +13,12 @@ from noisyir.data.limits import COLUMNS
 
 __all__ = ["SUFFIXES", "Row", "RowFile"]
 
-REWRITTEN = (".jsonl", ".csv", ".tsv", ".parquet")  # those whose rows can be edited in place
+REWRITTEN = (".jsonl", ".csv", ".tsv", ".parquet")  # their rows can be edited in place
 
 
 @dataclass(frozen=True)
 class RowFile:
-    """One file.  `place` and a row's number say where it is: "pairs.csv line" and 7, "pairs.parquet row" and 7."""
+    """One file; `place` and a row's number say where it is: "pairs.csv line" and 7, "pairs.parquet row" and 7."""
 
     path: Path
     suffix: str
@@ -26,30 +26,30 @@ class RowFile:
 
     @classmethod
     def open(cls, path: str, setting: str) -> "RowFile":
-        """Read the names of the columns.  DataError, naming `setting`, when there is no such file or it has no rows."""
+        """Read the names of the columns.
+
+        Raises:
+            DataError: If there is no such file or it has no rows; the message names `setting`.
+        """
         file = Path(path)
         if not file.is_file() and not is_split_folder(file):
-            raise DataError("data.not_file_set_file_2", file=file, setting=setting, suffixes=", ".join(SUFFIXES))
+            raise DataError("data.not_a_row_file", file=file, setting=setting, suffixes=", ".join(SUFFIXES))
         suffix = suffix_of(file) if file.is_file() else FOLDER
         if suffix is None:
             raise DataError(
-                "data.reads_also_gz_zst",
-                file=file,
-                setting=setting,
-                suffixes=", ".join(SUFFIXES),
-                plain=", ".join(PLAIN),
+                "data.unknown_suffix", file=file, setting=setting, suffixes=", ".join(SUFFIXES), plain=", ".join(PLAIN)
             )
         with glance():
             columns = container(suffix).columns(file)
         if len(columns) > COLUMNS.most:
-            said = f"{file} has {len(columns):,} columns, more than {COLUMNS.most:,}: is it a file of pairs?"
-            raise DataError("data.if", said=said, remedy=COLUMNS.remedy)
+            n_columns, most = len(columns), COLUMNS.most
+            raise DataError("data.too_many_columns", file=file, n_columns=n_columns, most=most, remedy=COLUMNS.remedy)
         if repeated := [name for name, count in Counter(columns).items() if count > 1]:
-            raise DataError("data.two_columns_called_rename", file=file, repeated=repeated[0])
+            raise DataError("data.column_name_twice", file=file, repeated=repeated[0])
         if not columns:
             with strict():
                 container(suffix).columns(file)
-            raise DataError("data.empty_must_name_file", file=file, setting=setting)
+            raise DataError("data.empty_row_file", file=file, setting=setting)
         return cls(file, suffix, columns)
 
     @property
@@ -59,19 +59,23 @@ class RowFile:
 
     @property
     def is_rewritten(self) -> bool:
-        """Whether single rows can be edited, the others staying byte by byte."""
+        """Whether single rows can be edited while the others stay byte by byte."""
         return self.suffix in REWRITTEN and not self.path.name.lower().endswith(".zst")
 
     @property
     def place(self) -> str:
-        """The unit of a row's number: lines of the file, from 1, or rows or items where there are no lines."""
+        """The unit of a row's number: lines from 1, or rows or items."""
         return f"{self.path} {container(self.suffix).unit}"
 
     def rows(self, columns: Sequence[str], meaningful: Collection[str] = ()) -> Iterator[Row]:
-        """(number, {column: value}) of every row; values are what the format holds, None where it holds nothing.
+        """Yield (number, {column: value}) of every row; empty cells are None.
 
-        meaningful: names, as `plain_name` has them, of columns that would be read if they were there.  DataError where
-        one of these comes up in a file of JSON only behind the rows that tell its columns.
+        Args:
+            columns: Columns to read.
+            meaningful: Plain names of columns that would be read if they existed.
+
+        Raises:
+            DataError: If one of `meaningful` first appears after the rows by which columns are found (JSON only).
         """
         known = frozenset(self.columns)
 
@@ -83,11 +87,9 @@ class RowFile:
 
     def _refuse_late(self, number: int, late: Collection[str], meaningful: Collection[str]) -> None:
         if found := sorted(name for name in late if plain_name(name) in meaningful):
-            raise DataError(
-                "data.first_rows_tell_columns", place=self.place, number=number, first_rows=FIRST_ROWS, found=found[0]
-            )
+            raise DataError("data.late_column", place=self.place, number=number, first_rows=FIRST_ROWS, found=found[0])
 
 
 def plain_name(column: str) -> str:
-    """A column's name as those are compared that mean the same."""
+    """A column's name in the form in which names are compared."""
     return column.strip().lower().replace("-", "_")

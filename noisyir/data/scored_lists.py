@@ -1,8 +1,4 @@
-"""Files of scored lists in five shapes: a query's documents with a teacher's scores, read and written.
-
-The shape of a file is told by its columns, and a TREC run by its first lines.  Whether a file's lists are those of a
-collection is not asked here.
-"""
+"""Files of scored lists in five shapes: a query's documents with a teacher's scores, read and written."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,9 +21,11 @@ _PADDING = (100.0, 0.0)
 
 @dataclass(frozen=True)
 class ScoredList:
-    """The documents of one query with a score each; those that are given to it come first.
+    """The scored documents of one query, its positives first.
 
-    query_id, doc_id: None where the file has texts alone; query, title and text: empty where it has ids alone.
+    Args:
+        query_id: None if the file has texts alone; query, title and text are empty if it has ids alone.
+        given: Number of positives.
     """
 
     query_id: str | None
@@ -37,18 +35,18 @@ class ScoredList:
 
     @property
     def scores(self) -> list[float]:
-        """In the order of the documents; NaN where the file says none."""
+        """Scores in the order of the documents; NaN if missing."""
         return [float("nan") if one.score is None else one.score for one in self.documents]
 
     @property
     def is_padded(self) -> bool:
-        """Whether its scores are 100 and then zeros, which trainers put where no teacher gave any."""
+        """Whether its scores are 100 and then zeros, which trainers write if there is no teacher."""
         first, rest = self.scores[:1], self.scores[1:]
         return len(rest) > 0 and first == [_PADDING[0]] and set(rest) == {_PADDING[1]}
 
 
 class ListLayout(NamedTuple):
-    """One way to lay scored lists out: its columns, and how a row is read and lists are written."""
+    """A layout of scored lists: its columns, a reader of rows and a writer of lists."""
 
     columns: tuple[str, ...]
     read: Callable[[Mapping[str, Any], str], ScoredList]
@@ -56,14 +54,14 @@ class ListLayout(NamedTuple):
 
 
 def read_scored_lists(path: Path) -> list[ScoredList]:
-    """All lists of a file.  DataError for a shape that is not known, and for scores that are missing or not finite."""
+    """All lists of a file; DataError if the shape is unknown, or a score is missing or not finite."""
     lists = list(_trec(path) if _is_run(path) else _of_rows(path))
     _refuse_broken(path, lists)
     return lists
 
 
 def write_scored_lists(shape: str, lists: Iterable[ScoredList], target: Path) -> None:
-    """A new file.  DataError where the name of `target` says no container of rows."""
+    """Write a new file."""
     if shape == "trec":
         _write_run(lists, target)
     else:
@@ -73,14 +71,14 @@ def write_scored_lists(shape: str, lists: Iterable[ScoredList], target: Path) ->
 def _refuse_broken(path: Path, lists: Sequence[ScoredList]) -> None:
     bad = Counter(not isfinite(score) for one in lists for score in one.scores)
     if bad[True]:
-        raise DataError("data.scores_missing_nan_infinite", path=path, bad=bad[True], total=bad.total())
+        raise DataError("data.broken_scores", path=path, n_bad=bad[True], n_scores=bad.total())
     if not lists:
-        raise DataError("data.holds_no_list", path=path)
+        raise DataError("data.no_lists", path=path)
 
 
 def _is_run(path: Path) -> bool:
     if not path.is_file():
-        raise DataError("data.not_file_set_teacher", path=path)
+        raise DataError("data.not_a_teacher_file", path=path)
     return path.suffix not in (".parquet", ".arrow", ".feather", ".xlsx") and trec_role(path) == "run"
 
 
@@ -90,7 +88,7 @@ def _of_rows(path: Path) -> Iterator[ScoredList]:
     shape = next((one for one in SHAPES.values() if {*one.columns} <= there), None)
     if shape is None:
         known = "; ".join(f"{name}: {', '.join(one.columns)}" for name, one in SHAPES.items())
-        raise DataError("data.columns_no_known_shape", path=path, columns=", ".join(rows.columns), known=known)
+        raise DataError("data.unknown_list_columns", path=path, columns=", ".join(rows.columns), known=known)
     for row_number, row in rows.rows(rows.columns):
         yield shape.read(row, f"{rows.place} {row_number}")
 
@@ -99,11 +97,11 @@ def _of_rows(path: Path) -> Iterator[ScoredList]:
 
 
 def _numbers(row: Mapping[str, Any], name: str, where: str, count: int) -> list[float | None]:
-    """The scores of `count` documents.  DataError for another number of them."""
+    """The scores of `count` documents."""
     values = row.get(name)
     if not isinstance(values, list) or len(values) != count:
         found = f"{len(values):,} scores" if isinstance(values, list) else f"{values!r:.60}"
-        raise DataError("data.must_score_each_documents", where=where, name=name, count=count, found=found)
+        raise DataError("data.wrong_score_count", where=where, name=name, count=count, found=found)
     return [None if _is_nan(value) else number({name: value}, name, where) for value in values]
 
 
@@ -114,7 +112,7 @@ def _is_nan(value: Any) -> bool:
 def _listed(row: Mapping[str, Any], name: str, where: str) -> list[Any]:
     values = row.get(name) or []
     if not isinstance(values, list) or any(isinstance(one, bool) or not isinstance(one, str | int) for one in values):
-        raise DataError("data.must_list_texts_found", where=where, name=name, values=values)
+        raise DataError("data.wrong_value", expected="a list of texts", where=where, name=name, value=values)
     return [str(one) for one in values]
 
 
@@ -139,7 +137,7 @@ def _flag_embedding(row: Mapping[str, Any], where: str) -> ScoredList:
         texts = _listed(row, side, where)
         names: list[Any] = _listed(row, f"{side}_id", where) or [None] * len(texts)
         scores = _numbers(row, f"{side}_scores", where, len(texts))
-        sides.append([Passage("", said, name, score) for said, name, score in zip(texts, names, scores, strict=True)])
+        sides.append([Passage("", one, name, score) for one, name, score in zip(texts, names, scores, strict=True)])
     right, wrong = sides
     return ScoredList(identity(row, "query_id", where), text(row, "query", where), [*right, *wrong], len(right))
 
@@ -163,12 +161,12 @@ def _sentence_transformers(row: Mapping[str, Any], where: str) -> ScoredList:
     scores = _numbers(row, "label", where, len(texts) - margins)
     if margins:
         scores = [0.0, *(None if margin is None else -margin for margin in scores)]
-    found = [Passage("", said, None, score) for said, score in zip(texts, scores, strict=True)]
+    found = [Passage("", one, None, score) for one, score in zip(texts, scores, strict=True)]
     return ScoredList(None, text(row, "query", where), found, 1)
 
 
 def _sentence_transformers_rows(lists: Iterable[ScoredList]) -> Iterator[dict[str, Any]]:
-    """As many columns in all rows, as its losses want: those of the longest lists; shorter ones are left out."""
+    """The longest lists only, because its losses need equally many columns in all rows."""
     longest: list[ScoredList] = []
     for one in lists:
         if not longest or len(one.documents) > len(longest[0].documents):
@@ -177,7 +175,7 @@ def _sentence_transformers_rows(lists: Iterable[ScoredList]) -> Iterator[dict[st
             longest.append(one)
     for one in longest:
         first, *rest = map(joined, one.documents)
-        negatives = {f"negative_{place}": said for place, said in enumerate(rest, 1)}
+        negatives = {f"negative_{place}": one for place, one in enumerate(rest, 1)}
         yield {"query": one.query, "positive": first, **negatives, "label": one.scores}
 
 
@@ -213,7 +211,7 @@ SHAPES: Mapping[str, ListLayout] = {
 
 
 def _trec(path: Path) -> Iterator[ScoredList]:
-    """The lists of a run, whose lines lie together by query; nothing says which documents are given."""
+    """The lists of a run, sorted by query, without positives."""
     lines = ((line_number, line.split()) for line_number, line in utf8_lines(path) if line.strip())
     for query_id, some in groupby(lines, lambda line: line[1][0]):
         yield ScoredList(query_id, "", [_hit(fields, f"{path} line {row}") for row, fields in some], 0)
@@ -221,7 +219,7 @@ def _trec(path: Path) -> Iterator[ScoredList]:
 
 def _hit(fields: list[str], where: str) -> Passage:
     if len(fields) != 6:
-        raise DataError("data.scored_run_six_columns", where=where, n_fields=len(fields))
+        raise DataError("data.not_scored_run_line", where=where, n_fields=len(fields))
     score = None if fields[4].lower() in ("nan", "inf", "-inf") else number({"score": fields[4]}, "score", where)
     return Passage("", "", fields[2], score)
 

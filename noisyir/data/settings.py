@@ -1,4 +1,4 @@
-"""Settings of the data: which records become rows, and how large data is known to be."""
+"""Settings of the data: which records become rows."""
 
 from typing import Annotated, Literal, Self
 
@@ -8,7 +8,7 @@ from noisyir.base.settings import Fraction, Location, Params, Split
 
 
 class HeldOutParams(Params):
-    """Dev and test queries drawn from the training queries, where data has none; whatever the experiment's seed."""
+    """Dev and test queries drawn from training queries, if data has none, whatever the experiment's seed."""
 
     dev: Fraction = Field(0.1, description="share of the training queries that become dev queries; 0: none")
     test: Fraction = Field(0.1, description="share that become test queries; 0: none")
@@ -23,13 +23,13 @@ class HeldOutParams(Params):
 
     @property
     def shares(self) -> dict[Split, float]:
-        """The share of each split that is wanted, the test split first."""
+        """The wanted share of each split, test first."""
         given: dict[Split, float] = {"test": self.test, "dev": self.dev}
         return {split: share for split, share in given.items() if share}
 
 
 class RecordParams(Params):
-    """Settings of the records of raw data that become rows, whatever its format."""
+    """Which records of raw data become rows, in any format."""
 
     max_documents: PositiveInt | None = Field(None, description="keep at most this many documents: for a quick look")
     document_share: Fraction = Field(
@@ -56,10 +56,9 @@ class RecordParams(Params):
 
 
 class ChunkParams(Params):
-    """Long documents as passages, which are trained on and searched for; measures count documents, by their best one.
+    """Long documents as passages, for training and search; measures count documents by their best passage.
 
-    Source: of MaxP, by which a document is as good as its best passage, Dai and Callan, SIGIR 2019; of 100 words a
-    passage DPR (Karpukhin et al., EMNLP 2020).
+    Source: MaxP by Dai and Callan, SIGIR 2019; 100 words a passage by DPR (Karpukhin et al., EMNLP 2020).
     """
 
     words: PositiveInt | None = Field(
@@ -78,7 +77,7 @@ class ChunkParams(Params):
 
 
 class JudgedPairsParams(Params):
-    """The judgements of a held-out split, as pairs that an audit judges."""
+    """The judgements of a held-out split, as pairs to audit."""
 
     split: Literal["dev", "test"] = Field("test", description="the split")
     min_relevance: PositiveInt = Field(1, description="least judgement that calls a pair right")
@@ -91,7 +90,7 @@ class GivenFileParams(Params):
 
 
 class JoinCorpusParams(Params):
-    """New documents, put behind or in place of those of an indexed corpus."""
+    """New documents that are added to an indexed corpus or replace some of its own."""
 
     path: Location = Field(None, description="their file (jsonl, csv, tsv, parquet), or a folder with corpus.jsonl")
     remove: Location = Field(None, description="file of the ids of documents to take away, one a line")

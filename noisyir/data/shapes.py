@@ -1,4 +1,4 @@
-"""Parts that several formats' rows are made of: passages as objects, and lists of them.  No format is decided here."""
+"""Parts of rows that several formats share: passages as objects, and lists of them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,46 +10,46 @@ from noisyir.data.row_files import RowFile
 
 
 def open_rows(kind: str, path: str | None, needed: Sequence[str]) -> RowFile:
-    """The rows of a format.  DataError when there is no file, or it lacks a column that the format needs."""
+    """The rows of a format, if the file has the columns that it needs."""
     if path is None:
-        raise DataError("data.format_needs_file_data", kind=kind)
+        raise DataError("data.format_file_missing", kind=kind)
     rows = RowFile.open(path, "data.path")
     if missing := [name for name in needed if name not in rows.columns]:
         raise DataError(
-            "data.not_format_lacks_leave", path=path, kind=kind, missing=", ".join(missing), found_in=found_in(rows)
+            "data.format_columns_missing", path=path, kind=kind, missing=", ".join(missing), found_in=found_in(rows)
         )
     return rows
 
 
 def corpus_of(kind: str, path: str | None) -> RowFile:
-    """The documents' file, which these rows name by id.  DataError where none is given."""
+    """The documents' file, for rows that name documents by id."""
     if path is None:
-        raise DataError("data.format_names_documents_id", kind=kind)
+        raise DataError("data.corpus_file_missing", kind=kind)
     return open_corpus(path, "data.corpus")
 
 
 def text(row: Mapping[str, Any], name: str, where: str) -> str:
-    """A text; nothing is the empty text.  DataError for anything else."""
+    """A text, empty if missing."""
     value = row.get(name)
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise DataError("data.must_text_found_2", where=where, name=name, value=value)
+        raise DataError("data.wrong_value", expected="text", where=where, name=name, value=value)
     return value
 
 
 def identity(row: Mapping[str, Any], name: str, where: str) -> str | None:
-    """An id: a text or a whole number; None where there is none."""
+    """An id, a text or a whole number; None if missing."""
     value = row.get(name)
     if value is None or value == "":
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise DataError("data.must_id_found", where=where, name=name, value=value)
+        raise DataError("data.wrong_value", expected="an id", where=where, name=name, value=value)
     return str(value)
 
 
 def number(row: Mapping[str, Any], name: str, where: str) -> float | None:
-    """A score, also where it is written as text; None where there is none.  DataError for what is no number."""
+    """A score, perhaps written as text; None if missing."""
     value = row.get(name)
     if value is None or value == "":
         return None
@@ -58,7 +58,7 @@ def number(row: Mapping[str, Any], name: str, where: str) -> float | None:
     except (TypeError, ValueError):
         found = float("nan")
     if not abs(found) < float("inf"):
-        raise DataError("data.must_number_found", where=where, name=name, value=value)
+        raise DataError("data.wrong_value", expected="a number", where=where, name=name, value=value)
     return found
 
 
@@ -73,7 +73,7 @@ def identities(row: Mapping[str, Any], name: str, where: str) -> list[str]:
 
 
 def objects(row: Mapping[str, Any], name: str, where: str) -> list[Mapping[str, Any]]:
-    """The objects of a list; none where it is not there."""
+    """The objects of a list, none if it is missing."""
     found: list[Mapping[str, Any]] = _list(row, name, where, dict)
     return found
 
@@ -84,22 +84,26 @@ def _list(row: Mapping[str, Any], name: str, where: str, of: Any) -> list[Any]:
         return []
     if not isinstance(value, list) or not all(isinstance(one, of) for one in value):
         raise DataError(
-            "data.must_list_found", where=where, name=name, ending="objects" if of is dict else "texts", value=value
+            "data.wrong_value",
+            where=where,
+            name=name,
+            expected=f"a list of {'objects' if of is dict else 'texts'}",
+            value=value,
         )
     return value
 
 
 def beyond(example: Example) -> dict[str, Any]:
-    """Fields of a written row beside its format's own: its split where that is not train, and its answers."""
+    """Fields of a written row next to its format's own: split, if not train, and answers."""
     split = {"split": example.split} if example.split != "train" else {}
     return {**split, **({"answers": list(example.answers)} if example.answers else {})}
 
 
 def joined(passage: Passage) -> str:
-    """Title and text as one, for formats that have no titles."""
+    """Title and text as one, for formats without titles."""
     return f"{passage.title}\n{passage.text}" if passage.title else passage.text
 
 
 def columns_there(rows: RowFile, names: Mapping[PairColumn, str]) -> dict[PairColumn, str | None]:
-    """A mapping that takes these columns, where they are there, and no others."""
+    """A mapping to those of these columns that exist, and to no others."""
     return {**dict.fromkeys(NAMES), **{column: name for column, name in names.items() if name in rows.columns}}

@@ -1,4 +1,4 @@
-"""Text and JSON files whose faults are reported with file and line."""
+"""Text and JSON files with faults reported by file and line."""
 
 import gzip
 import io
@@ -19,38 +19,49 @@ from noisyir.data.limits import DOCUMENT, LINE, refuse_special, said_of
 from noisyir.engine.outside_errors import one_line
 
 PACKED = (".gz", ".zst")
+_OPENED: ContextVar[IO[bytes] | None] = ContextVar("opened", default=None)
+_CONVERT = "convert it, for example with iconv -t UTF-8"
+# Raised by reading a damaged or cut packed file
+DAMAGED = (EOFError, zlib.error, OSError)
 
 
 def folder_with(path: str | None, kind: str, files: tuple[str, ...], *, holds: str = "") -> Path:
-    """The folder at `path`.  DataError when no path was given, or the folder or one of `files` is missing.
+    """The folder at `path`.
 
-    holds: what messages say should be in it, where `files` do not.
+    Args:
+        path: As set by the user.
+        kind: The format, for messages.
+        files: Names that must exist in the folder.
+        holds: Contents for messages, if `files` are not.
+
+    Raises:
+        DataError: If the path is not set, or the folder or one of `files` is missing.
     """
     holds = holds or ", ".join(files)
     if path is None:
-        raise DataError("data.format_needs_folder_data", kind=kind, holds=holds)
+        raise DataError("data.format_folder_missing", kind=kind, holds=holds)
     root = Path(path)
     if not root.is_dir():
-        raise DataError("data.not_folder_set_data", root=root, holds=holds)
+        raise DataError("data.not_a_folder", root=root, holds=holds)
     if missing := [name for name in files if not (root / name).is_file()]:
-        raise DataError("data.lacks_format_needs", root=root, missing=", ".join(missing), kind=kind)
+        raise DataError("data.files_missing", root=root, missing=", ".join(missing), kind=kind)
     return root
 
 
 def one_of(root: Path, names: Iterable[str]) -> Path | None:
-    """The file of one of these names under `root`, perhaps packed.  DataError when there are several."""
+    """The file with one of these names under `root`, perhaps packed; DataError if there are several."""
     found = [path for name in names for packed in ("", *PACKED) if (path := root / f"{name}{packed}").exists()]
     for path in found:
         refuse_special(path)
     if len(found) > 1:
         both = " and ".join(path.relative_to(root).as_posix() for path in found[:2])
-        raise DataError("data.keep_read", root=root, both=both)
+        raise DataError("data.two_files", root=root, both=both)
     return found[0] if found else None
 
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file; those of a .gz or .zst file as before compression.  DataError for what is no file."""
+    """The bytes of a file, unpacked if it is .gz or .zst."""
     refuse_special(path)
     name = path.name.lower()
     with path.open("rb") as packed:
@@ -65,14 +76,11 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
             yield packed
 
 
-_OPENED: ContextVar[IO[bytes] | None] = ContextVar("opened", default=None)
-
-
 @contextmanager
 def watched() -> Iterator[Callable[[], tuple[int, int] | None]]:
-    """A function that says how many bytes of the text file being read are read, and how many it has, packed or not.
+    """A function that returns (bytes read, size) of the text file being read, packed or not.
 
-    None while none is open: before the first and after the last, and for files of other kinds.
+    It returns None while none is open, and for files of other kinds.
     """
 
     def so_far() -> tuple[int, int] | None:
@@ -87,17 +95,17 @@ def watched() -> Iterator[Callable[[], tuple[int, int] | None]]:
 
 
 def first_bytes(path: Path, count: int = 1 << 16) -> bytes:
-    """The beginning of a file, unpacked.  DataError when it is damaged there."""
+    """The beginning of a file, unpacked."""
     try:
         with open_bytes(path) as handle:
             return handle.read(count)
     except DAMAGED as error:
-        raise DataError("data.damaged_beginning", path=path, error=error) from error
+        raise DataError("data.damaged_start", path=path, error=error) from error
 
 
 @contextmanager
 def open_to_write(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write bytes to, packed as its name says; equal bytes give equal files, for a .gz holds no time."""
+    """A file to write bytes to, packed by its name; equal bytes give equal files, because a .gz holds no time."""
     name = path.name.lower()
     with path.open("wb") as plain:
         if name.endswith(".gz"):
@@ -110,14 +118,8 @@ def open_to_write(path: Path) -> Iterator[IO[bytes]]:
             yield plain
 
 
-_CONVERT = "convert it, for example with iconv -t UTF-8"
-
-# What reading a packed file that is none, or is cut off, raises.
-DAMAGED = (EOFError, zlib.error, OSError)
-
-
 class FilePart(NamedTuple):
-    """Lines of a file: from number `first`, which begins at byte `offset`, to below number `end`; None: to the last."""
+    """Lines of a file from number `first` at byte `offset` to below number `end`, or to the last."""
 
     first: int = 1
     end: int | None = None
@@ -128,10 +130,12 @@ WHOLE = FilePart()
 
 
 def utf8_lines(path: Path, part: FilePart = WHOLE) -> Iterator[tuple[int, str]]:
-    """(line number from 1, line without its end) of a text file, perhaps packed; a byte order mark is dropped.
+    """Yield (line number from 1, line without its end) of a text file, perhaps packed, without a byte order mark.
 
-    DataError, with line and byte, where a line is not UTF-8 or holds zero bytes, when a line is too long to be one, and
-    when a packed file is damaged.  Of a packed file, or of what is no file, only the whole can be read.
+    Of a packed file only the whole can be read.
+
+    Raises:
+        DataError: If a line is not UTF-8, holds zero bytes or is too long, or a packed file is damaged.
     """
     number, offset = part.first - 1, part.offset
     try:
@@ -149,32 +153,31 @@ def utf8_lines(path: Path, part: FilePart = WHOLE) -> Iterator[tuple[int, str]]:
                     yield number, line
                 offset += len(raw)
     except DAMAGED as error:
-        raise DataError("data.damaged_after_line_get", path=path, number=number, one_line=one_line(error)) from error
+        raise DataError("data.damaged_after", unit="line", path=path, number=number, reason=one_line(error)) from error
 
 
 def _decoded(raw: bytes, place: str, number: int, offset: int) -> str:
-    """A line's text, without its end; of the first one without a byte order mark."""
+    """A line's text without its end, and without a byte order mark in the first one."""
     if b"\0" in raw:
-        raise DataError("data.holds_zero_bytes_utf", place=place, number=number, convert=_CONVERT)
+        raise DataError("data.zero_bytes", place=place, number=number, convert=_CONVERT)
     try:
         return raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
-        said = f"{place} {number}: not UTF-8 (byte {offset + error.start} of the file): {_CONVERT}"
-        raise DataError(said) from error
+        byte = offset + error.start
+        raise DataError("data.not_utf8_line", place=place, number=number, byte=byte, convert=_CONVERT) from error
 
 
 def _bounded_lines(handle: IO[bytes], path: Path, number: int) -> Iterator[bytes]:
     longest = LINE.most
     while raw := handle.readline(longest + 1):
         if len(raw) > longest:
-            said = f"{path} line {number}: longer than {longest:,} bytes: is it a file of lines?"
-            raise DataError("data.if", said=said, remedy=LINE.remedy)
+            raise DataError("data.line_too_long", path=path, number=number, most=longest, remedy=LINE.remedy)
         yield raw
         number += 1
 
 
 def json_lines(path: Path, part: FilePart = WHOLE) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, object) of a JSON-lines file; blank lines are passed over.  DataError for any other line."""
+    """Yield (line number, object) of a JSON-lines file; blank lines are passed over."""
     for number, line in utf8_lines(path, part):
         if not line.strip():
             continue
@@ -187,26 +190,25 @@ def json_lines(path: Path, part: FilePart = WHOLE) -> Iterator[tuple[int, dict[s
 
 
 def parse_object(text: str, where: str) -> dict[str, Any]:
-    """The JSON object in `text`.  DataError, starting with `where`, when it is not one."""
+    """The JSON object in `text`; DataError starts with `where`."""
     try:
         value = json.loads(text, object_pairs_hook=each_key_once)
         if "\\ud" in text or "\\uD" in text:
             refuse_half_surrogates(value, where)
     except json.JSONDecodeError as error:
-        raise DataError(
-            "data.invalid_json_mend_3", where=where, msg=error.msg.removesuffix(" at"), position=_position(error)
-        ) from error
+        fault = f"{error.msg.removesuffix(' at')} at {_position(error)}"
+        raise DataError("data.invalid_json", where=where, fault=fault) from error
     except RecursionError as error:
-        raise DataError("data.invalid_json_mend_nested", where=where) from error
+        raise DataError("data.invalid_json", fault="nested too deeply", where=where) from error
     except ValueError as error:  # a key that stands twice, or an integer of more digits than Python reads
-        raise DataError("data.invalid_json_mend_2", where=where, said_of=said_of(error)) from error
+        raise DataError("data.invalid_json", where=where, fault=said_of(error)) from error
     if not isinstance(value, dict):
-        raise DataError("data.expected_json_object_found", where=where, value_type=type(value).__name__)
+        raise DataError("data.not_json_object", where=where, kind=type(value).__name__)
     return value
 
 
 def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object that JSON decoders make of pairs.  ValueError for a key that stands twice."""
+    """The object that JSON decoders make of pairs; ValueError if a key occurs twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -215,45 +217,45 @@ def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def refuse_half_surrogates(value: Any, where: str) -> None:
-    """DataError, starting with `where`, when decoded JSON holds half a surrogate pair, which is not text."""
+    """Raise DataError if decoded JSON holds half a surrogate pair, which is no text."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise DataError("data.ud_escape_without_other", where=where) from error
+        raise DataError("data.half_surrogate", where=where) from error
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A JSON file that holds one object, read whole.  DataError when it is not UTF-8, not JSON or too large."""
+    """A JSON file that holds one object, read whole."""
     most = DOCUMENT.most
     with open_bytes(path) as handle:
         raw = handle.read(most + 1)
     if len(raw) > most:
-        raise DataError("data.more_bytes_loaded_whole", path=path, most=most, remedy=DOCUMENT.remedy)
+        raise DataError("data.json_too_large", path=path, most=most, remedy=DOCUMENT.remedy)
     try:
         return parse_object(raw.decode("utf-8-sig"), str(path))
     except UnicodeDecodeError as error:
-        raise DataError("data.not_utf_byte_file", path=path, start=error.start, convert=_CONVERT) from error
+        raise DataError("data.not_utf8", path=path, byte=error.start, convert=_CONVERT) from error
 
 
 def text_of(value: dict[str, Any], name: str, where: str) -> str:
-    """The string `value[name]`.  DataError when it is missing or not a string."""
+    """The string `value[name]`, or DataError."""
     text: str = _typed(value, name, str, "a string", where)
     return text
 
 
 def list_of(value: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]:
-    """The list of objects `value[name]`.  DataError when it is missing or something else."""
+    """The list of objects `value[name]`, or DataError."""
     items: list[dict[str, Any]] = _typed(value, name, list, "a list", where)
     if not all(isinstance(item, dict) for item in items):
-        raise DataError("data.must_hold_json_objects", where=where, name=name)
+        raise DataError("data.not_json_objects", where=where, name=name)
     return items
 
 
 def _typed(value: dict[str, Any], name: str, kind: type, called: str, where: str) -> Any:
     if name not in value:
-        raise DataError("data.lacks_give", where=where, name=name, value=", ".join(value) or "no fields")
+        raise DataError("data.missing_field", where=where, name=name, fields=", ".join(value) or "no fields")
     if not isinstance(value[name], kind):
-        raise DataError("data.must_found", where=where, name=name, called=called, value=value[name])
+        raise DataError("data.wrong_value", where=where, name=name, expected=called, value=value[name])
     return value[name]
 
 

@@ -1,4 +1,4 @@
-"""Checks every format alike, in one pass: what is wrong is an error with its place, what is left out is counted."""
+"""One check for all formats: faults are errors with their place, exclusions are counted."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,10 +22,12 @@ TRAINING: tuple[Split, ...] = ("train", "dev")  # dev pairs serve early stopping
 
 
 class Validator:
-    """Takes a source's records as they come; `tables` is what they amount to.
+    """Takes a source's records as they come, and makes tables of them.
 
-    Memory: ids, queries and judgements stay; document texts pass through.
-    may_repeat: a pair of one split may come again: the first counts, and `repeated` is how many others there are.
+    Ids, queries and judgements stay in memory; texts of documents pass through.
+
+    Args:
+        may_repeat: Whether a pair of one split may come again; the first counts, `repeated` counts the others.
     """
 
     def __init__(self, name: str, params: RecordParams, *, may_repeat: bool = False) -> None:
@@ -40,10 +42,7 @@ class Validator:
         self._left_out: dict[tuple[str, str], str] = {}  # (kind, id) -> reason
 
     def documents(self, records: Iterable[Record]) -> Iterator[pa.Table]:
-        """Take in all records, and yield the corpus in parts of at most 50,000 rows.
-
-        DataError: an id or a pair that comes again, an empty text, an unknown id, a query of two splits, no documents.
-        """
+        """Take in all records, and yield the corpus in parts of at most 50,000 rows; a faulty record is a DataError."""
         part: list[Document] = []
         records = one_by_one(records)
         others: dict[type, Callable[[Any], None]] = {
@@ -63,7 +62,7 @@ class Validator:
     def _keeps_document(self, record: Document) -> bool:
         first = self._documents.setdefault(record.doc_id, record.number)
         if first != record.number:
-            raise DataError("data.document_id_occurs_again", place=_place(record), doc_id=record.doc_id, first=first)
+            raise DataError("data.repeated_document_id", place=_place(record), doc_id=record.doc_id, first=first)
         kept = self._keeps("document", record.doc_id, f"{record.title}{record.text}", record)
         self.kept_documents += kept
         return kept
@@ -71,7 +70,7 @@ class Validator:
     def _query(self, record: Query) -> None:
         if first := self._queries.get(record.query_id):
             raise DataError(
-                "data.query_id_occurs_again", place=_place(record), query_id=record.query_id, place_2=_place(first)
+                "data.repeated_query_id", place=_place(record), query_id=record.query_id, first=_place(first)
             )
         self._queries[record.query_id] = record
         self._keeps("query", record.query_id, record.text, record)
@@ -84,27 +83,35 @@ class Validator:
         self._check_known(record, rest)
         if first.number != record.number:
             raise DataError(
-                "data.query_document_judged_again",
+                "data.repeated_judgement",
                 place=_place(record),
                 query_id=record.query_id,
                 doc_id=record.doc_id,
-                number=first.number,
+                first=first.number,
             )
         self._keep_judgement(record)
 
     def _negative(self, record: Negative) -> None:
         pair, unknown = (record.query_id, record.doc_id), "of a negative: give its text, or leave it out"
         if record.query_id not in self._queries:
-            raise DataError("data.unknown_query", place=_place(record), query_id=record.query_id, unknown=unknown)
+            raise DataError(
+                "data.unknown_query_of_negative", place=_place(record), query_id=record.query_id, unknown=unknown
+            )
         if record.doc_id not in self._documents:
-            raise DataError("data.unknown_document", place=_place(record), doc_id=record.doc_id, unknown=unknown)
+            raise DataError(
+                "data.unknown_document_of_negative", place=_place(record), doc_id=record.doc_id, unknown=unknown
+            )
         if ("query", pair[0]) not in self._left_out and ("document", pair[1]) not in self._left_out:
             self._negatives.setdefault(pair, record)
 
     def tables(self) -> dict[str, pa.Table]:
-        """Every artifact but the corpus, by name.  DataError when there is nothing to train on or to score."""
+        """Every artifact but the corpus, by name.
+
+        Raises:
+            DataError: If there is nothing to train on or to score.
+        """
         if not self._judged and not any(map(self._is_answered, self._queries.values())):
-            raise DataError("data.no_judgement_joins_kept", name=self.name)
+            raise DataError("data.no_joined_judgement", name=self.name)
         self._left_out = dict(sorted(self._left_out.items(), key=lambda of: _KINDS.index(of[0][0])))
         splits = self._splits()
         judged = [record for record in self._judged.values() if record.query_id in splits]
@@ -122,7 +129,7 @@ class Validator:
         return {artifact.name: _table(artifact, found) for artifact, found in rows}
 
     def _splits(self) -> dict[str, Split]:
-        """The split of every query that is kept: by its judgements, or as its answers or its place allow."""
+        """The split of every query that is kept: by its judgements, else as its answers or place allow."""
         splits = {record.query_id: record.split for record in self._judged.values()}
         for query_id, query in self._queries.items():
             if query_id in splits:
@@ -142,7 +149,7 @@ class Validator:
         return splits
 
     def _beyond(self, splits: Mapping[str, Split]) -> Iterator[str]:
-        """All but `max_held_out` queries of each held-out split: those with the least hashed ids stay."""
+        """Queries beyond `max_held_out` in each held-out split; the least hashed ids stay."""
         if self.params.max_held_out is None:
             return
         by_split: dict[Split, list[str]] = {}
@@ -153,11 +160,11 @@ class Validator:
             yield from sorted(queries, key=_hashed)[self.params.max_held_out :]
 
     def excluded_counts(self) -> dict[str, int]:
-        """How many of each kind were left out for each reason."""
+        """Numbers of excluded records, by kind and reason."""
         return dict(Counter(f"{kind}: {reason}" for (kind, _), reason in self._left_out.items()))
 
     def _may_train(self, query: Query) -> bool:
-        """Whether a query that nothing judges is kept as a training query."""
+        """Whether an unjudged query is kept for training."""
         wanted = self.params.unlabelled == "train" and query.split in (None, "train")
         return wanted and query.query_id not in self._split_from and ("query", query.query_id) not in self._left_out
 
@@ -168,10 +175,10 @@ class Validator:
 
     def _fault(self, kind: str, text: str, record: Document | Query) -> str | None:
         if not record[0].strip():
-            raise DataError("data.id_empty_give", place=_place(record), kind=kind)
+            raise DataError("data.empty_id", place=_place(record), kind=kind)
         if not text.strip():
             if self.params.on_empty == "error":
-                raise DataError("data.no_text_mend_leave", place=_place(record), kind=kind, record=record[0])
+                raise DataError("data.empty_text", place=_place(record), kind=kind, record_id=record[0])
             return "no text"
         if len(text) > MAX_CHARACTERS:
             return f"longer than {MAX_CHARACTERS:,} characters"
@@ -188,31 +195,28 @@ class Validator:
 
     def _check_known(self, record: Judgement, rest: Iterator[Record]) -> None:
         if record.query_id not in self._queries:
-            raise DataError("data.unknown_query_give_text", place=_place(record), query_id=record.query_id)
+            raise DataError("data.unknown_query", place=_place(record), query_id=record.query_id)
         if record.doc_id not in self._documents and self.params.on_unknown == "error":
             self._refuse_empty(len(self._documents))
             named = (other.doc_id for other in rest if isinstance(other, Judgement))
             unknown = {record.doc_id, *(name for name in named if name not in self._documents)}
             raise DataError(
-                "data.unknown_document_documents_named",
-                place=_place(record),
-                doc_id=record.doc_id,
-                n_unknown=len(unknown),
+                "data.unknown_documents", place=_place(record), doc_id=record.doc_id, n_unknown=len(unknown)
             )
         first = self._split_from.setdefault(record.query_id, record)
         if first.split != record.split:
             raise DataError(
-                "data.query_split_keep_query",
+                "data.two_splits",
                 place=_place(record),
                 query_id=record.query_id,
                 split=record.split,
-                split_2=first.split,
-                place_2=_place(first),
+                first_split=first.split,
+                first=_place(first),
             )
 
     def _refuse_empty(self, documents: int) -> None:
         if not documents:
-            raise DataError("data.corpus_empty_needs_least", name=self.name)
+            raise DataError("data.empty_corpus", name=self.name)
 
     def _keep_judgement(self, record: Judgement) -> None:
         pair = record.query_id, record.doc_id
@@ -237,7 +241,7 @@ def _table(artifact: Artifact, rows: Sequence[Sequence[Any]]) -> pa.Table:
 
 
 def _hashed(name: str) -> float:
-    """A number from 0 to below 1 that an id stands for: as good as drawn at random, and the same everywhere."""
+    """A number in [0, 1) from an id: as good as random, and the same everywhere."""
     return int.from_bytes(sha256(name.encode()).digest()[:6]) / 2**48
 
 

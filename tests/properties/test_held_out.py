@@ -109,10 +109,10 @@ def test_one_document_for_all_lets_documents_be_shared_and_says_so():
     shared = tables([f"q{n} w{n}" for n in range(40)], [["d"]] * 40)
     _, facts = hold_out(shared, {"d": 0}, HeldOutParams())
     assert not facts["split"]["by_documents"] and "documents need not be" in facts["held_out"]
-    with refuses(DataError, "data.data_hold_out_no"):
+    with refuses(DataError, "data.no_small_group"):
         hold_out(shared, {"d": 0}, HeldOutParams(together="documents"))
 
 
 def test_too_few_queries_are_refused_with_what_to_do():
-    with refuses(DataError, "data.data_hold_out_training", n_names=3):
+    with refuses(DataError, "data.too_few_to_hold_out", n_queries=3):
         hold_out(tables(["a", "b", "c"], [["d0"], ["d1"], ["d2"]]), {"d0": 0, "d1": 1, "d2": 2}, HeldOutParams())

@@ -1,4 +1,4 @@
-"""Cells of tables: numbers as the pages, Markdown and the terminal all write them, and tables of such cells."""
+"""Cells of tables: numbers as pages, Markdown and the terminal write them, and tables of such cells."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 from markupsafe import Markup
 
-NONE = "\N{EN DASH}"  # stands where there is no value
+NONE = "\N{EN DASH}"  # for a missing value
 
 
 @dataclass(frozen=True)
 class TextTable:
-    """Rows of text, headings first, of which so many columns are words and stand at the left."""
+    """Rows of text, headings first; the first `left` columns are words, aligned left."""
 
     rows: Sequence[Sequence[str]] = ()
     left: int = 0
@@ -28,7 +28,7 @@ NO_TABLE = TextTable()
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with its caption: a name, and what is said of it in a lower voice."""
+    """A chart with its caption: a name, and a remark in a lower voice."""
 
     name: str
     about: str
@@ -37,7 +37,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """A section that a stage adds to a page: its anchor, its heading, itself, and perhaps the same as Markdown."""
+    """A stage's section of a page: anchor, heading, HTML, and perhaps the same as Markdown."""
 
     name: str
     heading: str
@@ -46,7 +46,7 @@ class Section:
 
 
 def sections_in(tables: Iterable[pa.Table]) -> list[Section]:
-    """The sections in tables of them (SECTIONS)."""
+    """The sections in tables of SECTIONS."""
     return [Section(**{**row, "html": Markup(row["html"])}) for table in tables for row in table.to_pylist()]
 
 
@@ -56,34 +56,34 @@ def number(value: float | None) -> str:
 
 
 def percent(share: float | None, places: int) -> str:
-    """A share in percent to so many places."""
+    """A share in percent."""
     return NONE if share is None else f"{100 * share:.{places}f} %"
 
 
 def rate_as_set(rate: float) -> str:
-    """A noise rate as it is set: 50 %, 2.5 %."""
+    """A noise rate as in settings: 50 %, 2.5 %."""
     return f"{100 * rate:g} %"
 
 
 def signed(value: float) -> str:
-    """A difference to three places with its sign, a true minus among them; 0.000 has none."""
+    """A difference to three places with its sign, a true minus; 0.000 has none."""
     text = f"{value:+.3f}"
     return "0.000" if float(text) == 0 else text.replace("-", "\N{MINUS SIGN}")
 
 
 def badge(said: str, seeds: int = 1) -> str:
-    """The words of a badge for a verdict; one that so few seeds suggest says how many they are."""
+    """The words of a badge for a verdict, with the number of seeds if they merely suggest it."""
     few = f" ({seeds} seed{'s' if seeds > 1 else ''})" if said.startswith("suggests") else ""
     return {"unclear": "no difference", "equal": "the same"}.get(said, said.removeprefix("suggests ") + few).upper()
 
 
 def p_value(value: float) -> str:
-    """A p-value to three places, never as zero."""
+    """A p-value to three places, never zero."""
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def shorten(text: str, length: int) -> str:
-    """The text's beginning, with an ellipsis where something was cut."""
+    """The beginning of a text, with an ellipsis if it was cut."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
@@ -94,25 +94,25 @@ def difference_cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def mean_and_std(values: Sequence[float]) -> tuple[float, float]:
-    """The mean over seeds and their standard deviation, 0 for a single one."""
+    """Mean and standard deviation over seeds, the latter 0 for a single one."""
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
 def mean_with_std(values: Sequence[float]) -> str:
-    """The mean over seeds to three places, with their standard deviation where there are several."""
+    """Mean over seeds to three places, with the standard deviation if there are several."""
     mean, std = mean_and_std(values)
     return f"{mean:.3f} ± {std:.3f}" if len(values) > 1 else f"{mean:.3f}"
 
 
 def markdown_table(rows: Sequence[Sequence[str]], *, left: int) -> str:
-    """Rows as a Markdown table; the first is its heading, the first `left` columns are aligned to the left."""
+    """Rows as a Markdown table; the first is its heading, the first `left` columns are aligned left."""
     head, *body = ([cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows)
     rule = [":--" if place < left else "--:" for place in range(len(head))]
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *body)) + "\n"
 
 
 def templates(room: str, **filters: Callable[..., Any]) -> jinja2.Environment:
-    """Jinja over the templates of a room and those that all pages share, with these filters added."""
+    """A Jinja environment with the templates of a room and the shared ones, and these filters."""
     found = jinja2.Environment(
         loader=jinja2.ChoiceLoader([jinja2.PackageLoader(room), jinja2.PackageLoader("noisyir.base.pages")]),
         autoescape=True,

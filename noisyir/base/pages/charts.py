@@ -1,4 +1,4 @@
-"""Small charts as SVG text.  Colours are the page's CSS classes, so that they follow light, dark and print."""
+"""Small charts as SVG text; colours are CSS classes of the page, for light, dark and print."""
 
 import math
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def interval_chart(estimates: Sequence[Estimate], *, width: int = 330) -> str:
 
 
 def line_chart(points: Points, *, name: str, width: int = 480, height: int = 190) -> str:
-    """A curve of (x, y) with light grid lines; many points are shown as means of equal stretches."""
+    """A curve of (x, y) with light grid lines; many points become means of equal stretches."""
     left, right, top, bottom = 50, 14, 10, 24
     points = thin(points)
     x_ticks = nice_ticks(min(x for x, _ in points), max(x for x, _ in points), 6)
@@ -67,7 +67,7 @@ def line_chart(points: Points, *, name: str, width: int = 480, height: int = 190
 
 
 def spark_line(values: Sequence[float], *, width: int = 120, height: int = 26) -> str:
-    """Shares from 0 to 1 as a line without axes; its foot is 0, its top 1."""
+    """Shares from 0 to 1 as a line without axes."""
     to_x, to_y = Scale(0, max(1, len(values) - 1), 3, width - 3), Scale(0, 1, height - 3, 3)
     path = " ".join(f"{to_x(x):.1f},{to_y(y):.1f}" for x, y in enumerate(values))
     dot = f'<circle class="dot accent" cx="{to_x(len(values) - 1):.1f}" cy="{to_y(values[-1]):.1f}" r="2.5"/>'
@@ -77,7 +77,7 @@ def spark_line(values: Sequence[float], *, width: int = 120, height: int = 26) -
 
 
 def thin(points: Points) -> Points:
-    """At most 160 points: means of equal stretches, the last stretch perhaps shorter."""
+    """At most 160 points: means of equal stretches, the last one perhaps shorter."""
     if len(points) <= _MAX_POINTS:
         return points
     stretch = math.ceil(len(points) / _MAX_POINTS)
@@ -87,7 +87,7 @@ def thin(points: Points) -> Points:
 
 @dataclass(frozen=True)
 class Scale:
-    """Where values lie in a picture: `low` at `start`, `high` at `end`."""
+    """Places of values in a picture: `low` at `start`, `high` at `end`."""
 
     low: float
     high: float
@@ -100,7 +100,7 @@ class Scale:
 
 
 def nice_ticks(low: float, high: float, about: int) -> list[float]:
-    """Round numbers, equally spaced by 1, 2 or 5 times a power of ten, that enclose low and high."""
+    """Round numbers, spaced by 1, 2 or 5 times a power of ten, that enclose low and high."""
     span = (high - low) or abs(high) or 1.0
     raw = span / about
     power = 10.0 ** math.floor(math.log10(raw))
@@ -115,7 +115,7 @@ def ticks_between(low: float, high: float, about: int) -> list[float]:
 
 
 def svg(width: int, height: int, parts: Sequence[str], spoken: str, *, kind: str = "chart", fixed: bool = False) -> str:
-    """The picture with what is read aloud in its place; fixed: it does not grow with the page."""
+    """The picture with its text for screen readers; `fixed` keeps its size on the page."""
     size = f' width="{width}" height="{height}"' if fixed else ""
     head = f'<svg class="{kind}" viewBox="0 0 {width} {height}"{size} role="img"'
     return f'{head} aria-label="{escape(spoken)}">{"".join(parts)}</svg>'

@@ -1,4 +1,4 @@
-"""Line charts, of a measure over noise rates or over epochs, as SVG; no table."""
+"""Line charts of a measure over noise rates or epochs, as SVG."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,18 +13,16 @@ _LABEL_GAP, _LABEL_WIDTH, _MAX_NAME = 14.0, 132, 20
 _COLOURS = 7  # classes s0 to s6 of the page's style
 _MARKS = ("circle", "square", "diamond", "triangle")
 _MARKED = 24  # points of a line, at most, that are marked one by one
+Role = Literal["baseline", "reference", "other"]
 
 
 @dataclass(frozen=True)
 class Point:
-    """A mean at a noise rate (a share) or an epoch, with its spread over seeds, 0 where that is not known."""
+    """A mean at a noise rate (a share) or an epoch, with its spread over seeds, 0 if unknown."""
 
     at: float
     mean: float
     spread: float
-
-
-Role = Literal["baseline", "reference", "other"]
 
 
 @dataclass(frozen=True)
@@ -37,13 +35,13 @@ class Line:
 
 
 def rate_chart(lines: Sequence[Line], *, name: str) -> str:
-    """Mean by rate, a line a method with its name at the end; whiskers reach one standard deviation over seeds."""
+    """Mean by rate, a line a method with its name at the end; whiskers are one standard deviation over seeds."""
     rates = sorted({point.at for line in lines for point in line.points})
     return _chart(lines, {rate: f"{100 * rate:g} %" for rate in rates}, "noise rate", name)
 
 
 def epoch_chart(lines: Sequence[Line], *, name: str, axis: str = "epoch") -> str:
-    """The same by epoch of training, or by something else that counts on."""
+    """Mean by epoch of training, or by another axis."""
     places = [point.at for line in lines for point in line.points]
     ticks = ticks_between(min(places), max(places), 5)
     return _chart(lines, {tick: f"{tick:g}" for tick in ticks}, axis, name)
@@ -67,7 +65,7 @@ def _chart(lines: Sequence[Line], ticks: Mapping[float, str], axis: str, name: s
 
 
 def spread_out(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """The places moved as little as keeps `gap` between neighbours and, if there is room, all within low to high."""
+    """The places, moved as little as keeps `gap` between neighbours and, with room, all in [low, high]."""
     order = sorted(range(len(places)), key=lambda number: places[number])
     # Neighbours too close become one cluster, centred on the mean of where its members want to be.
     clusters: list[list[int]] = []
@@ -92,7 +90,7 @@ def spread_out(places: Sequence[float], gap: float, low: float, high: float) -> 
 
 
 class _Frame:
-    """Where points lie in the picture."""
+    """Axes of the picture."""
 
     def __init__(self, points: Sequence[Point], height: int) -> None:
         self.height, self.right = height, _WIDTH - _LABEL_WIDTH

@@ -1,7 +1,4 @@
-"""Files that hold rows with named columns, a file each kind; what the columns mean is said elsewhere (data/formats).
-
-A container is told by the end of the file's name, and where that says nothing (.json, .txt, none), by its first bytes.
-"""
+"""Files that hold rows with named columns, a module each; a container is known by its suffix or first bytes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cache
@@ -14,7 +11,7 @@ from noisyir.data.text_files import PACKED, first_bytes
 
 Row = tuple[int, dict[str, Any]]
 
-# What a name ends with, and the container's module.
+# Suffix and module of each container
 SUFFIXES: Mapping[str, str] = {
     ".jsonl": "json_file",
     ".ndjson": "json_file",
@@ -27,9 +24,9 @@ SUFFIXES: Mapping[str, str] = {
     ".feather": "arrow_file",
     ".xlsx": "sheet",
 }
-FOLDER = "/"  # stands for the suffix of a folder of such files
+FOLDER = "/"  # the suffix of a folder of such files
 FLAT = (".csv", ".tsv", ".xlsx")  # their cells hold one value
-FIRST_ROWS = 100  # of a file of JSON: their fields are its columns
+FIRST_ROWS = 100  # of a JSON file; their fields are its columns
 PLAIN = (".jsonl", ".csv", ".tsv", ".json")  # perhaps packed
 _OTHER_NAMES = {".ndjson": ".jsonl", ".jsonlines": ".jsonl", ".feather": ".arrow"}
 _MODULES = {**SUFFIXES, FOLDER: "split_folder"}
@@ -40,36 +37,39 @@ Check = Callable[[int, Set[str]], None]
 
 
 def accept(number: int, names: Set[str]) -> None:
-    """Any row will do."""
+    """Accept any row."""
 
 
 class Container(Protocol):
-    """How rows lie in one kind of file."""
+    """How rows are stored in one kind of file."""
 
     unit: str  # what a row's number counts: line, row, item
 
     def columns(self, path: Path) -> tuple[str, ...]:
-        """The names of the columns; none where the file is empty.  DataError when it is damaged, or another kind."""
+        """The names of the columns, none for an empty file."""
 
     def rows(self, path: Path, columns: Sequence[str], check: Check = accept) -> Iterator[Row]:
-        """(number, {column: value}) of every row, None where it holds nothing.
+        """Yield (number, {column: value}) of every row; missing values are None.
 
-        check: told the names in every row, where rows may differ; raises DataError for a row that cannot be read.
+        Args:
+            path: The file.
+            columns: Columns to read.
+            check: Gets the names in each row, if rows may differ, and raises DataError for one that cannot be read.
         """
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
-        """A new file of these rows, which all have the same columns."""
+        """Write a new file of rows with the same columns."""
 
 
 @cache
 def container(suffix: str) -> Container:
-    """The container that files of this suffix are."""
+    """The container for a suffix."""
     found: Container = import_module(f"{__name__}.{_MODULES[suffix]}").container(suffix)
     return found
 
 
 def suffix_of(path: Path) -> str | None:
-    """The suffix that says what `path` is, by its name or else its first bytes; None where neither tells."""
+    """The suffix for `path`, by its name or else its first bytes; None if neither is known."""
     suffix, packed = _named(path)
     if suffix in SUFFIXES and suffix != ".json":
         return None if packed and suffix not in PLAIN else suffix
@@ -77,7 +77,7 @@ def suffix_of(path: Path) -> str | None:
 
 
 def _named(path: Path) -> tuple[str, bool]:
-    """The suffix of the name, one for all that mean the same, and whether the file is packed."""
+    """The suffix of the name, one for all synonyms, and whether the file is packed."""
     name = path.name.lower()
     packed = name.endswith(PACKED)
     suffix = Path(name).with_suffix("").suffix if packed else Path(name).suffix
@@ -85,18 +85,15 @@ def _named(path: Path) -> tuple[str, bool]:
 
 
 def write_rows(path: Path, rows: Iterator[Mapping[str, Any]], *, nested: bool = False) -> None:
-    """A new file of rows, in the container that its name says; all rows have the same columns.
-
-    nested: values are lists of objects.  DataError where the name says none, or one that cannot hold such values.
-    """
+    """Write rows with the same columns, in the container of the suffix; `nested` values are lists of objects."""
     suffix, packed = _named(path)
     fits = [known for known in SUFFIXES if not (nested and known in FLAT)]
     if suffix not in fits or (packed and suffix not in PLAIN):
-        raise DataError("data.end_name_says_how", path=path, fits=", ".join(fits))
+        raise DataError("data.unwritable_suffix", path=path, suffixes=", ".join(fits))
     try:
         container(suffix).write(path, rows)
     except OSError as error:
-        raise DataError("data.cannot_write", path=path, error=error) from error
+        raise DataError("data.unwritable_file", path=path, error=error) from error
 
 
 def _by_first_bytes(path: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""Tables of Arrow and Parquet, `.arrow`, `.feather` and `.parquet`.  Nothing is read but the batch in hand."""
+"""Tables of Arrow and Parquet (`.arrow`, `.feather`, `.parquet`), read batch by batch."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,17 +19,17 @@ from noisyir.engine.outside_errors import one_line
 _FILE = b"ARROW1"
 _BATCH_ROWS = 4096
 _WRITTEN_AT_ONCE = 10_000
-_NO_TEXT = "UTF8"  # in what pyarrow says of a text that is none
+_NO_TEXT = "UTF8"  # in pyarrow's message on invalid text
 
 
 def container(suffix: str) -> "Parquet | ArrowFile":
-    """A table of the kind that the suffix names."""
+    """A table of the suffix's kind."""
     return Parquet() if suffix == ".parquet" else ArrowFile()
 
 
 @dataclass(frozen=True)
 class ArrowFile:
-    """A table of rows; what `datasets` saves is a stream of them."""
+    """A table of rows; `datasets` saves a stream of them."""
 
     unit: str = "row"
 
@@ -44,7 +44,7 @@ class ArrowFile:
             yield from _numbered(path, (batch.select(list(columns)) for batch in batches))
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
-        """As a file that can be mapped into memory."""
+        """A file that can be mapped into memory."""
         table = _as_table(rows)
         with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
             writer.write_table(table)
@@ -62,7 +62,7 @@ def _opened(path: Path) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
                 stream = pa.ipc.open_stream(source)
                 yield stream.schema, iter(stream)
     except (pa.ArrowException, OSError) as error:
-        raise DataError("data.not_arrow_damaged_get", path=path, one_line=one_line(error)) from error
+        raise DataError("data.wrong_container", kind="Arrow", path=path, reason=one_line(error)) from error
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Parquet:
         return _numbered(path, _parquet_opened(path).iter_batches(batch_size=_BATCH_ROWS, columns=list(columns)))
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
-        """As one table."""
+        """One table."""
         pq.write_table(_as_table(rows), path)
 
 
@@ -88,24 +88,24 @@ def _parquet_opened(path: Path) -> pq.ParquetFile:
     try:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
-        raise DataError("data.not_parquet_damaged_get", path=path, one_line=one_line(error)) from error
+        raise DataError("data.wrong_container", kind="Parquet", path=path, reason=one_line(error)) from error
     for number in range(file.num_row_groups):
         group = file.metadata.row_group(number)
         largest = max((group.column(place).total_uncompressed_size for place in range(group.num_columns)), default=0)
         if largest > LINE.most * max(1, group.num_rows):
-            raise DataError("data.values_more_bytes", path=path, most=LINE.most, remedy=LINE.remedy)
+            raise DataError("data.values_too_long", path=path, most=LINE.most, remedy=LINE.remedy)
     return file
 
 
 def _numbered(path: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
-    """(number from 1, {column: value}) of every row.  DataError when the file is damaged."""
+    """(number from 1, {column: value}) of every row."""
     number = 0
     try:
         for batch in batches:
             yield from _decoded(batch, path, number + 1)
             number += batch.num_rows
     except (pa.ArrowException, OSError) as error:
-        raise DataError("data.damaged_after_row_get", path=path, number=number, one_line=one_line(error)) from error
+        raise DataError("data.damaged_after", unit="row", path=path, number=number, reason=one_line(error)) from error
 
 
 def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[Row]:
@@ -116,7 +116,7 @@ def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[Row]:
         if isinstance(error, pa.ArrowInvalid) and _NO_TEXT not in str(error):
             raise
         if batch.num_rows == 1:
-            bad_row(f"{path} row", first, DataError("data.row_not_utf_convert", path=path, first=first))
+            bad_row(f"{path} row", first, DataError("data.not_utf8_row", path=path, number=first))
             return
         for row in range(batch.num_rows):  # which of them it is
             yield from _decoded(batch.slice(row, 1), path, first + row)
@@ -125,7 +125,7 @@ def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[Row]:
 
 
 def _as_table(rows: Iterator[Mapping[str, Any]]) -> pa.Table:
-    """The rows as one table, of types that fit all of them."""
+    """The rows as one table, with types that fit all of them."""
     parts = []
     while some := list(islice(rows, _WRITTEN_AT_ONCE)):
         parts.append(pa.Table.from_pylist(some))

@@ -1,4 +1,4 @@
-"""JSON objects: one on each line, or all in one array, which is the whole file."""
+"""JSON objects: one on each line, or all in one array."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ class JsonFile:
                 yield number, {name: row.get(name) for name in columns}
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
-        """An object a line; those of an array between brackets, with commas."""
+        """An object a line, or an array."""
         start, between, end, nothing = (
             (b"", b"\n", b"\n", b"") if self.unit == "line" else (b"[\n", b",\n", b"\n]\n", b"[]\n")
         )

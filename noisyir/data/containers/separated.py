@@ -1,4 +1,4 @@
-"""Text with a separator between cells: csv with the delimiter that fits, tsv; nothing without a header is read here."""
+"""Text with a separator between cells and a header: csv with the delimiter that fits, or tsv."""
 
 import csv
 import json
@@ -21,7 +21,7 @@ _SAMPLE = 50  # records by which a delimiter is chosen
 
 @dataclass(frozen=True)
 class Separated:
-    """quoted: cells may be quoted and hold line ends, as in csv; those of a tsv are taken as they stand."""
+    """Records of cells; `quoted` as in csv, where cells may hold line ends; cells of a tsv are plain."""
 
     quoted: bool
     unit: str = "line"
@@ -39,13 +39,13 @@ class Separated:
                 places = {name: place for place, name in enumerate(header)}
                 wanted = [(name, places[name]) for name in columns]
             elif len(cells) != len(header):
-                said = f"expected {len(header)} columns as in the header, found {len(cells)}"
-                bad_row(f"{path} line", number, DataError("data.line", path=path, number=number, said=said))
+                fault = f"expected {len(header)} columns as in the header, found {len(cells)}"
+                bad_row(f"{path} line", number, DataError("data.bad_line", path=path, number=number, fault=fault))
             else:
                 yield number, {name: cells[position] for name, position in wanted}
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
-        """A header and a record a row; a list is written as JSON, and in a tsv a tab or line end becomes a space."""
+        """A header and a record a row; lists become JSON, and in a tsv tabs and line ends become spaces."""
         header: list[str] = []
         with open_to_write(path) as out:
             for row in rows:
@@ -68,25 +68,25 @@ class Separated:
 
 
 def container(suffix: str) -> Separated:
-    """By the name, csv or tsv."""
+    """A csv or tsv by the suffix."""
     return Separated(suffix == ".csv")
 
 
 def delimiter_of(path: Path) -> str:
-    """The delimiter of a csv file: that which gives most records as many cells as the header has."""
+    """The delimiter that gives most records of a csv file as many cells as the header."""
     with glance():
         found = {delimiter: _agreement(path, delimiter) for delimiter in _DELIMITERS}
     return max(found, key=lambda delimiter: found[delimiter])
 
 
 def _agreement(path: Path, delimiter: str) -> tuple[float, int]:
-    """The share of the first records that have as many cells as the header, 0 for one cell; and how many that are."""
+    """The share of the first records with as many cells as the header, 0 for one cell, and that number."""
     counts: list[int] = []
     try:
         for _, cells in islice(records(path, delimiter, quoted=True), _SAMPLE):
             counts.append(len(cells))
     except DataError:
-        pass  # a fault further on is told when the rows are read
+        pass  # a later fault is reported when the rows are read
     if not counts or counts[0] < 2:
         return 0.0, 0
     return counts.count(counts[0]) / len(counts), counts[0]
@@ -113,7 +113,7 @@ def records(path: Path, delimiter: str, *, quoted: bool) -> Iterator[tuple[int, 
             bad_row(
                 f"{path} line",
                 line + 1,
-                DataError("data.line_not_mend", path=path, line=line + 1, kind=kind, error=error),
+                DataError("data.bad_csv_line", path=path, line=line + 1, kind=kind, error=error),
             )
         else:
             if cells:

@@ -1,4 +1,4 @@
-"""The first sheet of an Excel workbook, .xlsx; formulas are not computed, their stored values are read."""
+"""The first sheet of an Excel workbook; formulas are not computed, their stored values are read."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from noisyir.data.containers import Check, Row, accept
 from noisyir.data.limits import LINE
 
 _LONGEST_CELL = 32_767  # characters; Excel's own limit
-_DENSEST = 200  # times that a large part of a workbook is larger than it is packed; people's are 5 to 50 times
+_DENSEST = 200  # unpacked size of a large part by its packed size; usual workbooks have 5 to 50
 _PIECE = 1 << 20
 _END_OF_CELL = re.compile(rb"</(\w+:)?(c|si|row)>")
 _DAMAGED = (zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError, ParseError, EOFError)
@@ -24,7 +24,7 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError, Parse
 
 @dataclass(frozen=True)
 class Sheet:
-    """The first row with a value in it is the header."""
+    """The first row with a value is the header."""
 
     unit: str = "row"
 
@@ -34,7 +34,7 @@ class Sheet:
         return tuple(name for name in next(self._cells(path), (1, ()))[1])
 
     def rows(self, path: Path, columns: Sequence[str], check: Check = accept) -> Iterator[Row]:
-        """The rows below the header that hold something, numbered as in Excel."""
+        """The rows below the header that are not empty, numbered as in Excel."""
         cells = self._cells(path)
         header = next(cells, (1, ()))[1]
         for number, values in cells:
@@ -42,7 +42,7 @@ class Sheet:
             yield number, {name: found.get(name) for name in columns}
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
-        """DataError for a text that is longer than a cell may be, or that Excel cannot hold."""
+        """Write a workbook; DataError if a text is too long for a cell, or has characters that Excel refuses."""
         book = _openpyxl().Workbook(write_only=True)
         sheet = book.create_sheet("pairs")
         first = next(rows, None)
@@ -53,12 +53,12 @@ class Sheet:
         book.save(path)
 
     def _cells(self, path: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        """(number, values) of every row that is not empty; those of the header as texts."""
+        """(number, values) of every row that is not empty; the header's values as texts."""
         openpyxl = _openpyxl()
         try:
             book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         except (*_DAMAGED, openpyxl.utils.exceptions.InvalidFileException) as error:
-            raise DataError("data.not_xlsx_damaged_get", path=path, error=error) from error
+            raise DataError("data.wrong_container", kind=".xlsx", path=path, reason=error) from error
         try:
             width, sheet = 0, book.worksheets[0]
             sheet.reset_dimensions()  # else each row is as wide as the furthest cell, and there are as many as it says
@@ -72,16 +72,15 @@ class Sheet:
                 else:
                     yield number, tuple(map(_plain, values[:width]))
         except _DAMAGED as error:
-            raise DataError("data.damaged_get_again", path=path, error=error) from error
+            raise DataError("data.damaged", path=path, error=error) from error
         finally:
             book.close()
 
 
 def _refuse_bombs(path: Path) -> None:
-    """DataError for a cell beyond the limit, and for what unpacks to far more than any workbook does.
+    """Refuse cells beyond the limit, and parts that unpack to far more than any workbook does.
 
-    openpyxl unpacks a cell as a whole.  Here the ends of cells are counted in what is unpacked piece by piece, and in
-    parts of a workbook alone that are larger than a cell may be.
+    openpyxl unpacks a whole cell.  This counts the ends of cells piece by piece, in parts larger than a cell may be.
     """
     most = LINE.most
     try:
@@ -91,7 +90,7 @@ def _refuse_bombs(path: Path) -> None:
                     continue
                 if part.file_size > _DENSEST * part.compress_size:
                     raise DataError(
-                        "data.unpacks_bytes_times_size",
+                        "data.unpacks_too_large",
                         path=path,
                         filename=part.filename,
                         file_size=part.file_size,
@@ -102,9 +101,9 @@ def _refuse_bombs(path: Path) -> None:
                     while piece := file.read(_PIECE):
                         since = 0 if _END_OF_CELL.search(piece) else since + len(piece)
                         if since > most:
-                            raise DataError("data.cell_longer_bytes", path=path, most=most, remedy=LINE.remedy)
+                            raise DataError("data.cell_too_long", path=path, most=most, remedy=LINE.remedy)
     except _DAMAGED as error:
-        raise DataError("data.not_xlsx_damaged_get", path=path, error=error) from error
+        raise DataError("data.wrong_container", kind=".xlsx", path=path, reason=error) from error
 
 
 def container(suffix: str) -> Sheet:
@@ -113,21 +112,21 @@ def container(suffix: str) -> Sheet:
 
 
 def _plain(value: Any) -> Any:
-    """A cell as the other containers have it: a whole number is one, dates and others are their text."""
+    """A cell as in other containers: whole numbers as int, dates and others as text."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     return value if value is None or isinstance(value, str | int) else str(value)
 
 
 def _writable(sheet: Any, value: Any, where: str) -> Any:
-    """The value as a cell: a list as JSON, a text that looks like a formula as the text."""
+    """The value as a cell: a list as JSON, a text never as a formula."""
     if isinstance(value, list | dict):
         value = json.dumps(value, ensure_ascii=False)
     if not isinstance(value, str):
         return value
     cells = _openpyxl().cell.cell
     if len(value) > _LONGEST_CELL or cells.ILLEGAL_CHARACTERS_RE.search(value) or {"\ufffe", "\uffff"} & {*value}:
-        raise DataError("data.text_longer_characters_control", where=where, longest_cell=_LONGEST_CELL)
+        raise DataError("data.text_too_long_for_cell", where=where, longest_cell=_LONGEST_CELL)
     cell = cells.WriteOnlyCell(sheet, value=value)
     cell.data_type = "s"
     return cell
@@ -137,5 +136,5 @@ def _openpyxl() -> Any:
     try:
         import openpyxl
     except ImportError as error:
-        raise MissingPackageError("data.xlsx_needs_openpyxl", install_hint=install_hint("formats")) from error
+        raise MissingPackageError("data.missing_openpyxl", install_hint=install_hint("formats")) from error
     return openpyxl

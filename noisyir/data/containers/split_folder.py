@@ -1,7 +1,4 @@
-"""A folder whose files hold the rows of one data set by their splits: Hugging Face's, or train.jsonl and dev.jsonl.
-
-What `datasets` saves to disk is read without it; nothing is downloaded.
-"""
+"""A folder with rows of one data set in files by split: saved by `datasets`, or train.jsonl and dev.jsonl."""
 
 import json
 import re
@@ -22,7 +19,7 @@ SPLIT = "split"
 
 
 class SplitFile(NamedTuple):
-    """One file of the folder, and whose rows it has; None where nothing says it."""
+    """One file of the folder, with the split of its rows, if known."""
 
     path: Path
     suffix: str
@@ -31,7 +28,7 @@ class SplitFile(NamedTuple):
 
 @dataclass(frozen=True)
 class SplitFolder:
-    """The rows of all files, one after the other, with a column `split` where the files are told apart by it."""
+    """The rows of all files in turn, with a column `split` if the files are split."""
 
     unit: str = "row"
 
@@ -55,16 +52,16 @@ class SplitFolder:
                 yield number, {name: None for name in columns} | row | split
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
-        """DataError: a folder is written file by file."""
-        raise DataError("data.rows_written_file_not", path=path)
+        """Raise DataError: a folder is written file by file."""
+        raise DataError("data.folder_not_written", path=path)
 
 
 def parts_of(folder: Path) -> list[SplitFile]:
-    """The files with rows.  DataError when the folder is none of rows."""
+    """The files with rows."""
     if (folder / _DICT).is_file():
         splits = _json(folder / _DICT).get("splits")
         if not isinstance(splits, list) or not all(isinstance(name, str) for name in splits):
-            raise DataError("data.must_list_splits_found", folder=folder / _DICT, splits=splits)
+            raise DataError("data.saved_splits_unlisted", folder=folder / _DICT, splits=splits)
         return [part for name in splits for part in _saved(folder / name, SPLIT_WORDS.get(name.lower(), name))]
     if (folder / _STATE).is_file():
         return _saved(folder, None)
@@ -82,12 +79,12 @@ def _saved(folder: Path, split: str | None) -> list[SplitFile]:
     named = [file.get("filename") for file in files if isinstance(file, dict)] if isinstance(files, list) else []
     names = [name for name in named if isinstance(name, str) and Path(name).name == name]
     if not names or len(names) < len(named):
-        raise DataError("data.must_list_data_files", folder=folder / _STATE)
+        raise DataError("data.saved_files_unlisted", folder=folder / _STATE)
     return [SplitFile(folder / name, ".arrow", split) for name in names]
 
 
 def _by_name(folder: Path) -> list[SplitFile]:
-    """Files such as train.jsonl, nq-dev.json and validation-00000-of-00002.parquet, in the order of their names."""
+    """Files such as train.jsonl, nq-dev.json and validation-00000-of-00002.parquet, sorted by name."""
     found = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         words = re.split(r"[^a-z]+", path.name.lower())
@@ -102,9 +99,9 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise DataError("data.cannot_read", path=path, error=error) from error
+        raise DataError("data.unreadable_file", path=path, error=error) from error
     if not isinstance(value, dict):
-        raise DataError("data.must_hold_json_object", path=path, value_type=type(value).__name__)
+        raise DataError("data.not_one_json_object", path=path, kind=type(value).__name__)
     return value
 
 

@@ -1,7 +1,4 @@
-"""Input formats, a file each: the settings of raw data, and what reads documents, queries and judgements from it.
-
-No checks of records: those, whatever the format, are in `data/validate.py`.
-"""
+"""Input formats, a file each: settings of raw data, and readers of its records; `data/validate.py` checks them."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,21 +17,23 @@ from noisyir.engine.file_memory import remembered
 from noisyir.engine.hub import downloaded, is_on_hub
 from noisyir.engine.provenance import may_be_absent
 
-COUNTED = 30_000  # pairs: of how many more there are no setting depends
+COUNTED = 30_000  # pairs; no setting depends on a larger number
 
 
 class Summary(NamedTuple):
-    """The number of pairs, counted up to COUNTED, and the held-out splits that raw data comes with."""
+    """The number of pairs, counted up to COUNTED, and the held-out splits in raw data."""
 
     pairs: int
     splits: frozenset[Split]
 
 
 class Format(Variant, RecordParams):
-    """Where raw data of one format lies, and how it becomes tables.
+    """Raw data of one format: its location, and how it becomes records.
 
-    written: what the name of a file ends with that `write` makes, empty for a folder; None: it is read alone.
-    holds_weights, holds_negatives: whether what is written says how much a pair counts, and names wrong documents.
+    Args:
+        written: Ending of the file that `write` makes, empty for a folder, None if the format is only read.
+        holds_weights: Whether `write` keeps weights of pairs.
+        holds_negatives: Whether `write` keeps wrong documents.
     """
 
     home: ClassVar[str] = __name__
@@ -51,7 +50,7 @@ class Format(Variant, RecordParams):
     @model_validator(mode="before")
     @classmethod
     def _from_the_hub(cls, values: Any) -> Any:
-        """Fetch hf:// names, which are paths like others from then on; nothing else is ever fetched."""
+        """Download hf:// names to local paths; nothing else is downloaded."""
         if not isinstance(values, dict):
             return values
         named = {name: value for name, value in values.items() if isinstance(value, str) and is_on_hub(value)}
@@ -59,7 +58,7 @@ class Format(Variant, RecordParams):
 
     @property
     def has_negatives(self) -> bool:
-        """Whether the first rows give wrong documents for their queries; data that is not there gives none."""
+        """Whether the first rows give wrong documents; False for missing data."""
         try:
             source = self.open()
         except NoisyirError:
@@ -67,10 +66,7 @@ class Format(Variant, RecordParams):
         return isinstance(source, ExampleSource) and source.gives_negatives
 
     def calls_wrong(self, split: Split) -> bool:
-        """Whether a document is judged or given as wrong for a query of a held-out split that has a relevant one.
-
-        All is read until one is found; data that cannot be read has none.
-        """
+        """Whether a held-out query with a relevant document also has a wrong one; False for unreadable data."""
         right: set[str] = set()
         wrong: set[str] = set()
         try:
@@ -89,49 +85,50 @@ class Format(Variant, RecordParams):
 
     @classmethod
     def fits(cls, row: Mapping[str, Any]) -> bool:
-        """Whether a row like this first one is of this format, and could hardly be of another."""
+        """Whether a first row is of this format, and hardly of another."""
         return False
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """A file or folder of this format that says what the collection says.  DataError where that cannot be."""
-        raise DataError("data.format_can_read_not", default=cls.model_fields["kind"].default)
+        """Write a file or folder of this format, or raise DataError if it cannot hold the collection."""
+        raise DataError("data.format_not_written", kind=cls.model_fields["kind"].default)
 
     def open(self, workers: int | None = None) -> Source:
-        """The raw data that the settings name; nothing is read yet.  DataError when a folder or file is missing.
+        """The raw data, not read yet; DataError if a file or folder is missing or of another format.
 
-        workers: processes that may read; None: as many as there are cores.
+        Args:
+            workers: Processes that may read; None for one on each core.
         """
         raise NotImplementedError
 
     def summary(self) -> Summary:
-        """The size and the held-out splits, as far as they are quickly known: a folder is large and has both splits."""
+        """The size and held-out splits as far as they are quickly known; a folder is large and has both splits."""
         return Summary(COUNTED, frozenset(HELD_OUT))
 
     @may_be_absent
     def digest(self) -> str:
-        """A hash of the raw data's content, for the key of ingest.  DataError when a folder or file is missing."""
+        """A hash of the raw content, for the key of ingest."""
         return self.open().digest()
 
 
 class SourceOfRows(Source, Protocol):
-    """A source of which the pairs can be read by themselves, and no further than is asked for."""
+    """A source with pairs that can be read by themselves, and only as far as needed."""
 
     def judgements(self) -> Iterator[Judgement]:
-        """Every pair, repeated ones, too."""
+        """Every pair, repeated or not."""
 
 
 class FormatOfRows(Format):
-    """A format whose held-out splits are known by reading it."""
+    """A format with held-out splits that reading finds."""
 
     path: Location = None
 
     def open(self, workers: int | None = None) -> SourceOfRows:
-        """As of any format."""
+        """See `Format.open`."""
         raise NotImplementedError
 
     def summary(self) -> Summary:
-        """The pairs and the splits that rows name, by one reading of unchanged files; one not there is large."""
+        """Pairs and splits by one reading of unchanged files; missing data counts as large."""
         if not self._is_there:
             return Summary(COUNTED, frozenset())
         settings = self.model_dump_json(exclude={*RecordParams.model_fields})
@@ -149,7 +146,7 @@ class FormatOfRows(Format):
         return min(pairs, COUNTED), sorted(found.intersection(HELD_OUT))
 
     def _names_splits(self, source: Any) -> bool:
-        """Whether a row may be of another split than train."""
+        """Whether a row may be in another split than train."""
         return not isinstance(source, ShapedRows) or "split" in source.file.columns
 
     def _splits(self, source: Any) -> Iterator[Split]:

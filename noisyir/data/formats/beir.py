@@ -1,4 +1,4 @@
-"""A BEIR folder: corpus.jsonl, queries.jsonl and qrels/{train,dev,test}.tsv (Thakur et al., NeurIPS 2021)."""
+"""A BEIR folder: corpus.jsonl, queries.jsonl, qrels/{train,dev,test}.tsv (Thakur et al., NeurIPS 2021)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Beir(Format):
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """A folder.  Pairs that nobody judged count as relevance 1; negatives as 0; weights and scores are not kept."""
+        """A folder; unjudged pairs become relevance 1, negatives 0; weights and scores are dropped."""
         (target / "qrels").mkdir(parents=True, exist_ok=True)
         write_rows(target / "corpus.jsonl", map(dict, _documents(collection)))
         write_rows(target / "queries.jsonl", map(dict, _queries(collection)))
@@ -40,17 +40,17 @@ class Beir(Format):
                 out.writelines(line.encode() for line in ["\t".join(_HEADER) + "\n", *_qrels(collection, split)])
 
     def open(self, workers: int | None = None) -> "BeirFolder":
-        """DataError when the folder, one of its files, or every qrels file is missing."""
+        """The folder, if it has qrels."""
         root = folder_with(self.path, "beir", ("corpus.jsonl", "queries.jsonl"))
         qrels = {split: path for split in get_args(Split) if (path := root / f"qrels/{split}.tsv").is_file()}
         if not qrels:
-            raise DataError("data.lacks_qrels_put_train", root=root, root_2=root / "qrels")
+            raise DataError("data.beir_qrels_missing", root=root, folder=root / "qrels")
         return BeirFolder(root.name, root, qrels)
 
 
 @dataclass(frozen=True)
 class BeirFolder:
-    """Documents and queries are streamed line by line; which qrels files exist decides which splits there are."""
+    """Documents and queries line by line, and the splits that have a qrels file."""
 
     name: str
     root: Path
@@ -62,7 +62,7 @@ class BeirFolder:
         return files_digest(self.root, [self.root / "corpus.jsonl", self.root / "queries.jsonl", *self.qrels.values()])
 
     def records(self) -> Iterator[Record]:
-        """All, the documents many at a time; what they say of their source is kept for the pairs."""
+        """All records; the sources in documents are kept for the pairs."""
         yield from documents_in_batches(self.root / "corpus.jsonl", self._documents)
         yield from chain(self.queries(), self.judgements())
 
@@ -79,7 +79,7 @@ class BeirFolder:
                 yield Document(doc_id, title, text_of(row, "text", where), place, number)
 
     def queries(self) -> Iterator[Query]:
-        """The lines of queries.jsonl; those of questions may list `answers`."""
+        """The lines of queries.jsonl, perhaps with `answers`."""
         path = self.root / "queries.jsonl"
         place = f"{path} line"
         for number, row in json_lines(path):
@@ -89,15 +89,12 @@ class BeirFolder:
                 yield Query(name, text, _answers(row.get("answers"), where), place, number)
 
     def judgements(self) -> Iterator[Judgement]:
-        """The lines of every qrels file; read the documents first, which know the sources.
-
-        DataError for a wrong header, column count or relevance.
-        """
+        """The lines of every qrels file; read the documents first, because they have the sources."""
         for split, path in self.qrels.items():
             yield from _judgements(path, split, self.sources)
 
     def facts(self) -> dict[str, Any]:
-        """The splits that the folder has."""
+        """The splits of the folder."""
         return {"splits": list(self.qrels)}
 
 
@@ -133,11 +130,11 @@ def _source(metadata: object) -> str | None:
 
 
 def _answers(given: object, where: str) -> tuple[str, ...]:
-    """The distinct texts of a list, without blank ones.  DataError for anything else; none where nothing is given."""
+    """The distinct texts of a list, without blank ones; none if there is no list."""
     if given is None:
         return ()
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-        raise DataError("data.answers_must_list_texts", where=where, given=given)
+        raise DataError("data.answers_not_texts", where=where, value=given)
     return tuple(dict.fromkeys(one for one in given if one.strip()))
 
 
@@ -145,15 +142,13 @@ def _judgements(path: Path, split: Split, sources: Mapping[str, str]) -> Iterato
     lines, place = utf8_lines(path), f"{path} line"
     header = next(lines, (1, ""))[1].split("\t")
     if header != _HEADER:
-        raise DataError(
-            "data.line_header_must_found", path=path, header="<TAB>".join(_HEADER), header_2="<TAB>".join(header)
-        )
+        raise DataError("data.wrong_header", path=path, expected="<TAB>".join(_HEADER), found="<TAB>".join(header))
     for number, line in lines:
         if not line:
             continue
         with leniency.row(place, number):
             fields = line.split("\t")
             if len(fields) != 3:
-                raise DataError("data.expected_tab_separated_columns", place=place, number=number, n_fields=len(fields))
+                raise DataError("data.not_three_columns", place=place, number=number, n_fields=len(fields))
             relevance = relevance_of(fields[2], f"{place} {number}")
             yield Judgement(fields[0], fields[1], relevance, split, sources.get(fields[1]), place, number)

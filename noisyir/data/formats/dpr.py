@@ -47,7 +47,7 @@ class DprData(Format):
     def write(cls, collection: Collection, target: Path) -> None:
         """A folder: passages, contexts of train and dev with all positives, answers of dev and test.
 
-        Tabs and line ends become spaces.  Of test the answers alone are kept; negatives are in the contexts, unread.
+        Tabs and line ends become spaces; of test only the answers are kept.
         """
         target.mkdir(parents=True, exist_ok=True)
         documents = (collection.documents[name].to_pylist() for name in ("doc_id", "text", "title"))
@@ -57,18 +57,18 @@ class DprData(Format):
         for split in collection.splits:
             if split == "test":
                 columns = (collection.queries[name].to_pylist() for name in ("text", "split", "answers"))
-                asked = [(text, repr(answers)) for text, of, answers in zip(*columns, strict=True) if of == split]
+                rows = [(text, repr(answers)) for text, of, answers in zip(*columns, strict=True) if of == split]
                 with open_to_write(target / "nq-test.qa.csv") as out:
-                    out.writelines(_line(cells) for cells in asked)
+                    out.writelines(_line(cells) for cells in rows)
             else:
                 DprJson.write(collection.of_split(split), target / f"biencoder-nq-{split}.json")
 
     def open(self, workers: int | None = None) -> "DprFolder":
-        """DataError when the folder, the passages, or all questions are missing, or a file is there twice."""
+        """The folder, if it has passages and questions."""
         root = folder_with(self.path, "dpr", (), holds=_COLLECTION[0])
         collection = _found(root, _COLLECTION)
         if collection is None:
-            raise DataError("data.lacks_gz_format_dpr", root=root, collection=_COLLECTION[0])
+            raise DataError("data.dpr_passages_missing", root=root, collection=_COLLECTION[0])
 
         def of(names: tuple[str, ...], *splits: Split) -> dict[Split, Path]:
             called = {split: [name.format(subset=self.subset, split=split) for name in names] for split in splits}
@@ -76,12 +76,12 @@ class DprData(Format):
 
         contexts, questions = of(_CONTEXTS, "train", "dev"), of(_QUESTIONS, "dev", "test")
         if not contexts and not questions:
-            raise DataError("data.lacks_questions_put_biencoder", root=root, subset=self.subset)
+            raise DataError("data.dpr_questions_missing", root=root, subset=self.subset)
         return DprFolder(f"dpr {self.subset}", root, collection, contexts, questions, self.positives)
 
 
 class _DprQuestion(NamedTuple):
-    """A question of the contexts' file, and the passages that hold its answer."""
+    """A question of the file of contexts, and the passages with its answer."""
 
     query: Query
     doc_ids: tuple[str, ...]
@@ -90,10 +90,9 @@ class _DprQuestion(NamedTuple):
 
 @dataclass(frozen=True)
 class DprFolder:
-    """Passages and contexts are streamed.  Training questions come with contexts; dev and test with answers alone.
+    """Training questions have contexts; dev and test questions have answers alone.
 
-    contexts, questions: the files of those splits that have one.  A question's id is its split and its row; a dev
-    question that stands in both files has that of the questions' file.
+    A question's id is its split and row; a dev question in both files has the id of the file of questions.
     """
 
     name: str
@@ -108,15 +107,12 @@ class DprFolder:
         return files_digest(self.root, [self.collection, *self.contexts.values(), *self.questions.values()])
 
     def documents(self) -> Iterator[Document]:
-        """The rows of psgs_w100.tsv.  DataError for another header or column count."""
+        """The rows of psgs_w100.tsv."""
         rows = _rows(self.collection, 3, "id<TAB>text<TAB>title")
         _, header = next(rows, (1, []))
         if header != _HEADER:
             raise DataError(
-                "data.line_header_must_found_2",
-                collection=self.collection,
-                header="<TAB>".join(_HEADER),
-                header_2="<TAB>".join(header),
+                "data.wrong_header", path=self.collection, expected="<TAB>".join(_HEADER), found="<TAB>".join(header)
             )
         place = f"{self.collection} line"
         for number, (doc_id, text, title) in rows:
@@ -124,23 +120,20 @@ class DprFolder:
                 yield Document(doc_id, title, text, place, number)
 
     def records(self) -> Iterator[Record]:
-        """The passages, the questions with answers, and those with contexts, each with its pairs.
-
-        Contexts of training questions are pairs that nobody judged; those of dev questions count as relevant.
-        """
+        """The passages, the questions with answers, and those with contexts: unjudged in train, relevant in dev."""
         yield from self.documents()
         for query in self._held_out:
             with row(query.where, query.number):
                 yield query
         known = {query.query_id for query in self._held_out}
-        for asked in self._asked:
-            with row(asked.query.where, asked.query.number):
-                if asked.query.query_id not in known:
-                    yield asked.query
-                yield from _pairs(asked)
+        for question in self._context_questions:
+            with row(question.query.where, question.query.number):
+                if question.query.query_id not in known:
+                    yield question.query
+                yield from _pairs(question)
 
     def facts(self) -> dict[str, Any]:
-        """Names of the files that were read."""
+        """Names of the files."""
         files = [self.collection, *self.contexts.values(), *self.questions.values()]
         return {"files": [file.relative_to(self.root).as_posix() for file in files]}
 
@@ -149,10 +142,10 @@ class DprFolder:
         return [query for split, path in self.questions.items() for query in _questions(path, split)]
 
     @cached_property
-    def _asked(self) -> list[_DprQuestion]:
-        """The questions of the contexts' files: read once, as the files are large."""
+    def _context_questions(self) -> list[_DprQuestion]:
+        """The questions of the files of contexts, read once because these are large."""
         ids = {query.text: query.query_id for query in reversed(self._held_out) if query.split == "dev"}
-        return [asked for split, path in self.contexts.items() for asked in self._contexts_of(path, split, ids)]
+        return [question for split, path in self.contexts.items() for question in self._contexts_of(path, split, ids)]
 
     def _contexts_of(self, path: Path, split: Split, ids: dict[str, str]) -> Iterator[_DprQuestion]:
         unlisted = f"{split}-contexts" if split in self.questions else split
@@ -170,8 +163,8 @@ class DprFolder:
             yield _DprQuestion(query, tuple(dict.fromkeys(found[:1] if self.positives == "first" else found)), split)
 
 
-def _pairs(asked: _DprQuestion) -> Iterator[Judgement]:
-    query, doc_ids, split = asked
+def _pairs(question: _DprQuestion) -> Iterator[Judgement]:
+    query, doc_ids, split = question
     for doc_id in doc_ids:
         yield Judgement(query.query_id, doc_id, None if split == "train" else 1, split, None, query.where, query.number)
 
@@ -195,13 +188,14 @@ def _rows(path: Path, columns: int, expected: str) -> Iterator[tuple[int, list[s
         try:
             cells = next(csv.reader([line], delimiter="\t"))
         except csv.Error as error:
-            bad_row(f"{path} line", number, DataError("data.line_2", path=path, number=number, error=error))
+            bad_row(f"{path} line", number, DataError("data.bad_line", path=path, number=number, fault=error))
             continue
         if len(cells) == columns:
             yield number, cells
         else:
-            said = f"{path} line {number}: expected {expected}, found {len(cells)} tab-separated columns"
-            bad_row(f"{path} line", number, DataError(said))
+            place, n_cells = f"{path} line", len(cells)
+            fault = DataError("data.wrong_cells", place=place, number=number, expected=expected, n_cells=n_cells)
+            bad_row(place, number, fault)
 
 
 def _questions(path: Path, split: Split) -> Iterator[Query]:
@@ -211,30 +205,29 @@ def _questions(path: Path, split: Split) -> Iterator[Query]:
         try:
             answers = _answers(ast.literal_eval(literal), where)  # a Python literal; nothing is executed
         except (ValueError, SyntaxError, MemoryError, RecursionError):
-            said = f"{where}: the answers must be a list such as ['one', 'two'], found {literal!r:.60}"
-            bad_row(f"{path} line", number, DataError(said))
+            bad_row(f"{path} line", number, DataError("data.answers_not_a_list", where=where, value=literal))
             continue
         except DataError as error:
             bad_row(f"{path} line", number, error)
             continue
         yield Query(f"{split}-{count}", _plain(text), answers, f"{path} line", number, split)
     if not count:
-        raise DataError("data.empty_remove_get_again", path=path)
+        raise DataError("data.empty_file", path=path)
 
 
 def _answers(value: object, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(answer, str) for answer in value):
-        raise DataError("data.answers_must_list_texts_2", where=where, value=value)
+        raise DataError("data.answers_not_texts", where=where, value=value)
     return tuple(dict.fromkeys(answer for answer in value if answer.strip()))
 
 
 def _passage_id(context: dict[str, Any], where: str) -> str:
     found = context.get("passage_id", context.get("psg_id"))
     if isinstance(found, bool) or not isinstance(found, str | int):
-        raise DataError("data.context_needs_passage_id", where=where, found=found)
+        raise DataError("data.missing_passage_id", where=where, found=found)
     return str(found)
 
 
 def _plain(question: str) -> str:
-    """The question as DPR asks it: a typographic apostrophe becomes a plain one."""
+    """The question as DPR has it: a typographic apostrophe becomes a plain one."""
     return question.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")

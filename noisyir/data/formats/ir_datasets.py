@@ -1,4 +1,4 @@
-"""Data sets by the ids of the package ir_datasets.  It downloads what it does not have: only where it is asked for."""
+"""Data sets by the ids of the package ir_datasets, which downloads what is missing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,34 +9,33 @@ from pydantic import Field
 
 from noisyir.base.errors import DataError, MissingPackageError, install_hint
 from noisyir.base.settings import Split
+from noisyir.data.containers.split_folder import SPLIT_WORDS
 from noisyir.data.formats import Format
 from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Query, Record
 
 
 class IrDatasets(Format):
-    """A data set of the package ir_datasets, which it may download from its publishers."""
+    """A data set of the package ir_datasets, which may download it from its publishers."""
 
     kind: Literal["ir_datasets"] = "ir_datasets"
     id: str = Field("", description="the data set's id there, such as beir/nfcorpus/test")
     split: Split | None = Field(None, description="split of the queries; null: the id's last word, else test")
 
     def open(self, workers: int | None = None) -> "IrDataset":
-        """DataError when there is no such id; MissingPackageError without the package.  Nothing is downloaded yet."""
+        """The data set; nothing is downloaded yet."""
         try:
             import ir_datasets
         except ImportError as error:
-            raise MissingPackageError("data.ir_datasets_ids_need", install_hint=install_hint("irds")) from error
+            raise MissingPackageError("data.ir_datasets_missing", install_hint=install_hint("irds")) from error
         try:
             found = ir_datasets.load(self.id)
         except (KeyError, AttributeError) as error:
-            raise DataError("data.ir_datasets_knows_no", id=self.id) from error
+            raise DataError("data.ir_datasets_unknown_id", id=self.id) from error
         if not found.has_docs() or not found.has_queries():
-            raise DataError("data.ir_datasets_no_documents", id=self.id)
-        last = {"train": "train", "dev": "dev", "test": "test", "validation": "dev", "valid": "dev"}.get(
-            self.id.split("/")[-1]
-        )
-        return IrDataset(f"ir_datasets:{self.id}", found, self.split or last or "test")  # type: ignore[arg-type]
+            raise DataError("data.ir_datasets_incomplete", id=self.id)
+        split = self.split or SPLIT_WORDS.get(self.id.split("/")[-1], "test")
+        return IrDataset(f"ir_datasets:{self.id}", found, split)
 
 
 @dataclass(frozen=True)
@@ -48,11 +47,11 @@ class IrDataset:
     split: Split
 
     def digest(self) -> str:
-        """The id: what lies behind one does not change."""
+        """The id: its data does not change."""
         return self.name
 
     def documents(self) -> Iterator[Document]:
-        """Title and text, or all that the package takes for a document's text."""
+        """Title and text, or the package's default text."""
         for number, document in enumerate(self._given("docs"), 1):
             place = f"{self.name} document"
             with row(place, number):
@@ -75,18 +74,20 @@ class IrDataset:
                 yield Judgement(qrel.query_id, qrel.doc_id, int(qrel.relevance), self.split, None, place, number)
 
     def _given(self, what: str) -> Iterator[Any]:
-        """The package's records of a kind.  DataError where it has to download them and cannot."""
+        """The package's records of a kind; DataError if a download fails."""
         try:
             yield from getattr(self.given, f"{what}_iter")()
         except OSError as error:  # of requests, too
-            raise DataError("data.ir_datasets_no_cannot", name=self.name, what=what, error=str(error)[:80]) from error
+            raise DataError(
+                "data.ir_datasets_no_download", name=self.name, records=what, error=str(error)[:80]
+            ) from error
 
     def records(self) -> Iterator[Record]:
         """Documents, then queries, then judgements."""
         return chain(self.documents(), self.queries(), self.judgements())
 
     def facts(self) -> dict[str, Any]:
-        """The version of the package that read it."""
+        """The version of the package."""
         from importlib.metadata import version
 
         return {"ir_datasets": version("ir_datasets")}

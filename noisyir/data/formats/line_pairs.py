@@ -1,4 +1,4 @@
-"""Two files whose lines belong together: queries in one, documents in the other, as nl2bash has them."""
+"""Two files of parallel lines: queries in one, documents in the other, as in nl2bash."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,6 @@ from noisyir.base.settings import Location
 from noisyir.data.collection import Collection
 from noisyir.data.examples import Example, ExampleSource, Passage, Placed
 from noisyir.data.formats import FormatOfRows
-from noisyir.data.row_files import RowFile
 from noisyir.data.shapes import joined
 from noisyir.data.text_files import open_to_write, utf8_lines
 
@@ -20,7 +19,7 @@ _SUFFIXES = ((".nl", ".cm"), (".src", ".tgt"))  # of queries and documents
 
 
 class LinePairs(FormatOfRows):
-    """Two files whose lines belong together."""
+    """Two files of parallel lines."""
 
     kind: Literal["line_pairs"] = "line_pairs"
     written: ClassVar[str | None] = ".nl"
@@ -29,19 +28,16 @@ class LinePairs(FormatOfRows):
     corpus: Location = Field(None, description="the documents' file; its n-th line belongs to the n-th query")
 
     def open(self, workers: int | None = None) -> "LinePairsFiles":
-        """DataError when a file is missing."""
+        """Both files."""
         for setting, path in (("data.path", self.path), ("data.corpus (--corpus)", self.corpus)):
             if path is None or not Path(path).is_file():
-                raise DataError("data.format_line_pairs_needs", setting=setting, path=path or "not given")
+                raise DataError("data.line_pairs_files", setting=setting, path=path or "not given")
         assert self.path and self.corpus
         return LinePairsFiles(Path(self.path).name.split(".")[0], Path(self.path), Path(self.corpus))
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """`target` and, beside it, the documents' file with .cm; what spaces lines becomes a space.
-
-        Texts alone are kept.
-        """
+        """The queries at `target`, the documents next to it with .cm, texts alone; white space becomes a space."""
         other = partner_to_write(target)
         with open_to_write(target) as queries, open_to_write(other) as documents:
             for example, passage in collection.pairs():
@@ -50,7 +46,7 @@ class LinePairs(FormatOfRows):
 
 
 def partner(path: Path) -> Path | None:
-    """The documents' file that lies beside a queries' file, by their names."""
+    """The file of documents next to a file of queries, by their names."""
     return next(
         (path.with_suffix(two) for one, two in _SUFFIXES if path.suffix == one and path.with_suffix(two).is_file()),
         None,
@@ -58,16 +54,16 @@ def partner(path: Path) -> Path | None:
 
 
 def partner_to_write(path: Path) -> Path:
-    """Where the documents of these queries go.  DataError for a name that does not say it."""
+    """The name for the documents of a file of queries."""
     suffixes = dict(_SUFFIXES)
     if path.suffix not in suffixes:
-        raise DataError("data.end_name_queries_file", path=path, suffixes=" or ".join(suffixes))
+        raise DataError("data.queries_suffix", path=path, suffixes=" or ".join(suffixes))
     return path.with_suffix(suffixes[path.suffix])
 
 
 @dataclass(frozen=True)
 class LinePairsFiles(ExampleSource):
-    """A pair of lines is a pair."""
+    """A line of each file is a pair."""
 
     name: str
     path: Path
@@ -77,12 +73,8 @@ class LinePairsFiles(ExampleSource):
         """Both files."""
         return [self.path, self.documents_path]
 
-    def files(self) -> Sequence[RowFile]:
-        """None of named columns."""
-        return ()
-
     def rows(self) -> Iterator[Placed]:
-        """The pairs of lines; where one of a pair is left out, both are.  DataError when one file is longer."""
+        """The pairs of lines; if one line of a pair is left out, both are."""
         queries, documents = utf8_lines(self.path), utf8_lines(self.documents_path)
         one, two = next(queries, None), next(documents, None)
         while one and two:
@@ -94,7 +86,7 @@ class LinePairsFiles(ExampleSource):
         if one or two:
             longer, number = (self.path, one[0]) if one else (self.documents_path, two[0] if two else 0)
             raise DataError(
-                "data.line_belongs_nothing_different",
+                "data.line_without_partner",
                 longer=longer,
                 number=number,
                 path=self.path,

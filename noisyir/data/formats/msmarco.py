@@ -1,4 +1,4 @@
-"""MS MARCO's own layouts (Bajaj et al., 2016; TREC DL), and that of RocketQA's release: which one, the files tell."""
+"""MS MARCO's layouts (Bajaj et al., 2016; TREC DL) and RocketQA's, recognised by their files."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _Read = Callable[[Path, Path | None], Iterator[Document]]
 
 
 class Msmarco(Format):
-    """MS MARCO's own layouts, or that of RocketQA's release."""
+    """MS MARCO's layouts, or RocketQA's."""
 
     kind: Literal["msmarco"] = "msmarco"
     written: ClassVar[str | None] = ""
@@ -29,9 +29,9 @@ class Msmarco(Format):
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """A folder in the passages' layout.  Tabs and line ends become spaces, titles are put before the texts.
+        """A folder in the layout of passages; unjudged pairs become relevance 1, negatives 0.
 
-        Pairs that nobody judged count as relevance 1, negatives as 0; sources, weights and scores are not kept.
+        Tabs and line ends become spaces, titles precede texts; sources, weights and scores are dropped.
         """
         target.mkdir(parents=True, exist_ok=True)
         documents = (collection.documents[name].to_pylist() for name in ("doc_id", "title", "text"))
@@ -52,17 +52,17 @@ class Msmarco(Format):
                         qrels.write(f"{example.query_id} 0 {doc_id} {1 if grade is None else grade}\n".encode())
 
     def open(self, workers: int | None = None) -> "MsmarcoFolder":
-        """DataError when the folder, its collection, every qrels file, or a split's queries are missing."""
+        """The folder, if it has one collection, and queries for each split with qrels."""
         root = folder_with(self.path, "msmarco", (), holds=_COLLECTIONS)
         there = [(layout, file) for layout in _LAYOUTS if (file := one_of(root, [layout.collection]))]
         if len(there) != 1:
-            said = f"has {' and '.join(file.name for _, file in there)}" if there else f"lacks {_COLLECTIONS}"
-            raise DataError("data.format_msmarco_needs", root=root, said=said)
+            fault = f"has {' and '.join(file.name for _, file in there)}" if there else f"lacks {_COLLECTIONS}"
+            raise DataError("data.msmarco_files", root=root, fault=fault)
         [(layout, collection)] = there
         files = {split: found for split in get_args(Split) if (found := _of_split(root, layout, split))}
         if not files:
             names = " or ".join(layout.qrels[0].format(split=split) for split in get_args(Split))
-            raise DataError("data.lacks_qrels_put", root=root, names=names)
+            raise DataError("data.qrels_missing", root=root, names=names)
         titles, addition = (one_of(root, [name]) if name else None for name in (layout.titles, layout.addition))
         queries, qrels = ({split: both[place] for split, both in files.items()} for place in (0, 1))
         return MsmarcoFolder(root.name, root, layout, collection, queries, qrels, titles, addition)
@@ -70,7 +70,7 @@ class Msmarco(Format):
 
 @dataclass(frozen=True)
 class _Layout:
-    """Names of the files; {split} stands for a split, and for `dev.small`, the passages' usual dev set."""
+    """Names of the files; {split} stands for a split, or `dev.small`, the usual dev set of passages."""
 
     collection: str
     read: _Read
@@ -83,9 +83,11 @@ class _Layout:
 
 @dataclass(frozen=True)
 class MsmarcoFolder:
-    """Documents and queries are streamed line by line; which qrels files exist decides which splits there are.
+    """Documents and queries line by line, and the splits that have a qrels file.
 
-    titles: the file of the documents' titles; addition: further training positives that nobody judged (RocketQA).
+    Args:
+        titles: Titles of the documents.
+        addition: Further training positives without a judgement (RocketQA).
     """
 
     name: str
@@ -102,18 +104,18 @@ class MsmarcoFolder:
         return files_digest(self.root, self._files())
 
     def documents(self) -> Iterator[Document]:
-        """The lines of the collection; passages have no titles, but in RocketQA's release."""
+        """The lines of the collection; passages have titles only in RocketQA's layout."""
         return self.layout.read(self.collection, self.titles)
 
     def queries(self) -> Iterator[Query]:
-        """The lines of every queries file whose split has qrels."""
+        """The queries of every split with qrels."""
         for split, path in self.queries_of.items():
             for number, (qid, text) in _columns(path, 2, "id<TAB>text"):
                 with row(f"{path} line", number):
                     yield Query(qid, text, (), f"{path} line", number, split)
 
     def judgements(self) -> Iterator[Judgement]:
-        """The lines of every qrels file, 0 and all grades.  DataError for a wrong column count or relevance."""
+        """The lines of every qrels file, all grades."""
         judged = set()
         for split, path in self.qrels.items():
             for number, fields in self._fields(path):
@@ -136,7 +138,7 @@ class MsmarcoFolder:
         return chain(self.documents(), self.queries(), self.judgements())
 
     def facts(self) -> dict[str, Any]:
-        """The splits that the folder has, and the queries and qrels in it that are not read."""
+        """The splits, and the queries and qrels that are not read."""
         read = self._files()
         there = [path for kind in ("*queries.*", "*qrels.*", "*.query.*") for path in self.root.glob(kind)]
         not_read = sorted({path.name for path in there if path not in read})
@@ -152,10 +154,14 @@ class MsmarcoFolder:
             if len(fields) == count:
                 yield number, fields
             else:
-                said = f"{path} line {number}: expected {count} columns, {expected}, found {len(fields)}: {line!r:.60}"
-                bad_row(f"{path} line", number, DataError(said))
+                place, n_cells = f"{path} line", len(fields)
+                error = DataError(
+                    "data.wrong_columns", place=place, number=number, n_columns=count, expected=expected,
+                    n_cells=n_cells, line=line,
+                )  # fmt: skip
+                bad_row(place, number, error)
         if not number:
-            raise DataError("data.empty_remove_get_again", path=path)
+            raise DataError("data.empty_file", path=path)
 
     def _files(self) -> list[Path]:
         files = self.collection, self.titles, *self.queries_of.values(), *self.qrels.values(), self.addition
@@ -163,7 +169,7 @@ class MsmarcoFolder:
 
 
 def _of_split(root: Path, layout: _Layout, split: Split) -> tuple[Path, Path] | None:
-    """The queries and the qrels of a split; None where it has no qrels.  DataError when they lack their queries."""
+    """The queries and the qrels of a split; None if it has no qrels."""
     names = {split: layout.qrels, "dev.small": layout.qrels} if split == "dev" else {split: layout.qrels}
     qrels = one_of(root, [name.format(split=part) for part, of in names.items() for name in of])
     if qrels is None:
@@ -171,7 +177,7 @@ def _of_split(root: Path, layout: _Layout, split: Split) -> tuple[Path, Path] | 
     part = "dev.small" if "dev.small" in qrels.name else split
     queries = one_of(root, [layout.queries.format(split=part)])
     if queries is None:
-        raise DataError("data.lacks_each_split_qrels", root=root, format=layout.queries.format(split=part))
+        raise DataError("data.split_queries_missing", root=root, name=layout.queries.format(split=part))
     return queries, qrels
 
 
@@ -184,12 +190,13 @@ def _columns(path: Path, count: int, expected: str) -> Iterator[tuple[int, list[
         if len(fields) == count:
             yield number, fields
         else:
-            said = f"{path} line {number}: expected {expected}, found {len(fields)} tab-separated columns"
-            bad_row(f"{path} line", number, DataError(said))
+            place, n_cells = f"{path} line", len(fields)
+            error = DataError("data.wrong_cells", place=place, number=number, expected=expected, n_cells=n_cells)
+            bad_row(place, number, error)
 
 
 def _passages(path: Path, titles: Path | None) -> Iterator[Document]:
-    """Columns pid and text; the title, where there are titles, is of the same pid, and "-" is none."""
+    """Columns pid and text, with the title of the same pid; the title "-" is none."""
     title_of: dict[str, str] = {}
     if titles is not None:
         title_of = {pid: title for _, (pid, title) in _columns(titles, 2, "id<TAB>title") if title.strip() != "-"}

@@ -1,4 +1,4 @@
-"""A file of (query, document) pairs as people have them, with the documents' texts in it or in a corpus file."""
+"""A file of (query, document) pairs, with texts in it or in a corpus file."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +30,10 @@ from noisyir.data.shapes import joined
 
 _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title", "negative")
 _OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight", "score")
+_WRITTEN = (
+    "query_id", "query", "doc_id", "title", "document", "split", "source", "weight", "pos_scores", "label", "answers",
+    "negative", "neg_scores",
+)  # fmt: skip
 
 
 class Pairs(FormatOfRows):
@@ -46,7 +50,7 @@ class Pairs(FormatOfRows):
 
     @property
     def has_weights(self) -> bool:
-        """Whether the file has a column of weights; a file that is not there has none."""
+        """Whether the file has a column of weights."""
         return self._is_there and "weight" in self.open().columns
 
     def _names_splits(self, source: "PairsFile") -> bool:
@@ -61,9 +65,9 @@ class Pairs(FormatOfRows):
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """A row a pair, in the container that the name says; a query's negatives stand in its first row.
+        """A row a pair; a query's negatives are in its first row, titles precede their texts.
 
-        Columns that would be empty are left out; a negative's title is put before its text.
+        Empty columns are left out.
         """
         rows = (row for example in collection.examples(labels=True) for row in _written(example))
         used = {name for row in (row for example in collection.examples(labels=True) for row in _written(example))
@@ -72,9 +76,9 @@ class Pairs(FormatOfRows):
         write_rows(target, ({name: row[name] for name in names} for row in rows))
 
     def open(self, workers: int | None = None) -> "PairsFile":
-        """DataError when a file is missing or of another format, or a column that is needed is not there."""
+        """The file, if it has the columns that it needs."""
         if self.path is None:
-            raise DataError("data.format_pairs_needs_file")
+            raise DataError("data.pairs_file_missing")
         pairs = RowFile.open(self.path, "data.path")
         name = pairs.path.name.split(".")[0]
         if self.corpus is None:
@@ -84,7 +88,7 @@ class Pairs(FormatOfRows):
             numbered = numbered_negatives(pairs, list(columns.values())) if wanted else ()
             return PairsFile(name, pairs, columns, None, names_that_mean(self.columns, NAMES), numbered)
         if texts := [column for column in _OF_CORPUS if self.columns.get(column)]:
-            raise DataError("data.data_columns_maps_data", texts=", ".join(texts))
+            raise DataError("data.texts_mapped_with_corpus", texts=", ".join(texts))
         names = {column: known for column, known in NAMES.items() if column not in _OF_CORPUS}
         columns = choose_columns(pairs, self.columns, names)
         need(pairs, columns, ("query", "doc_id"), NAMES)
@@ -108,10 +112,11 @@ class PairRow(NamedTuple):
 
 @dataclass(frozen=True)
 class PairsFile(ExampleSource):
-    """A row is a query with a document, or with a list of them, and perhaps with documents that are wrong for it.
+    """A row is a query with one or more documents, and perhaps wrong ones.
 
-    numbered: columns that hold a negative each, beside the one that may hold several.
-    meaningful: names of columns that would be read if the file had them.
+    Args:
+        numbered: Columns with one negative each, next to the one with several.
+        meaningful: Names of columns that would be read if they existed.
     """
 
     name: str
@@ -121,12 +126,12 @@ class PairsFile(ExampleSource):
     meaningful: frozenset[str] = frozenset()
     numbered: tuple[str, ...] = ()
 
-    def files(self) -> Sequence[RowFile]:
-        """The file."""
-        return (self.pairs,)
+    def paths(self) -> Sequence[Path]:
+        """The file and the corpus."""
+        return [path for file in (self.pairs, self.corpus) if file for path in file.files]
 
     def weights(self) -> Iterator[tuple[str, str, float]]:
-        """(query_id, doc_id, weight) of the distinct training pairs to which the file gives one."""
+        """(query_id, doc_id, weight) of the distinct training pairs with a weight."""
         seen: set[tuple[str, str]] = set()
         for pair in self.pairs_in_order():
             ids = pair.query_id, pair.doc_id
@@ -141,7 +146,7 @@ class PairsFile(ExampleSource):
         return {"columns": self.columns, **numbered}
 
     def pairs_in_order(self) -> Iterator[PairRow]:
-        """Every row with a pair in it, with its place; rows that name several documents give several."""
+        """Every pair of every row."""
         for found in self.rows():
             given, number = self.example(found), found.number
             query_id = given.query_id if given.query_id is not None else content_id(number, given.query)
@@ -150,7 +155,7 @@ class PairsFile(ExampleSource):
                 yield PairRow(query_id, given.query, doc_id, title, text, given.source, given.split, weight, number)
 
     def rows(self) -> Iterator[Placed]:
-        """The rows of the file.  DataError when there are none."""
+        """The rows of the file, at least one."""
         number, place = 0, self.pairs.place
         wanted = list(dict.fromkeys([*self.columns.values(), *self.numbered]))
         for number, values in self.pairs.rows(wanted, self.meaningful):
@@ -158,17 +163,17 @@ class PairsFile(ExampleSource):
         if not number:
             with strict():
                 next(self.pairs.rows(wanted), None)
-            raise DataError("data.holds_no_pairs_give", pairs=self.pairs.path)
+            raise DataError("data.no_pairs", pairs=self.pairs.path)
 
     def example(self, found: Placed) -> Example:
-        """The columns as what they were taken for."""
+        """The values of the mapped columns."""
         place, number, row = found
         values = {column: row[name] for column, name in self.columns.items()}
         cell = Cells(values, self.columns, place, number)
         named = cell.text("split")
         split = SPLITS.get(named)
         if split is None:
-            raise DataError("data.must_train_dev_test", where=cell.where, split=self.columns["split"], named=named)
+            raise DataError("data.wrong_mapped_split", where=cell.where, column=self.columns["split"], value=named)
         rows_of = (Cells(one, self.columns, place, number) for one in _documents_of(values, place, number))
         return Example(
             cell.text("query"),
@@ -192,25 +197,19 @@ class PairsFile(ExampleSource):
             ids = cell.names("negative_id") if "negative_id" in self.columns else []
             given = [Passage("", text) for text in cell.texts("negative")]
             if ids and len(ids) != len(given):
-                raise DataError("data.negative_id_negative_list", where=cell.where)
+                raise DataError("data.unequal_negatives", other="negative_id", name="negative", where=cell.where)
             given = [one._replace(doc_id=name) for one, name in zip(given, ids, strict=True)] if ids else given
             for name in self.numbered:
                 one = Cells({"negative": row[name]}, {"negative": name}, cell.place, cell.number)
                 given += [Passage("", text) for text in one.texts("negative")]
         scores = cell.numbers("negative_score")
         if scores and len(scores) != len(given):
-            raise DataError("data.negative_negative_score_list", where=cell.where)
+            raise DataError("data.unequal_negatives", other="negative", name="negative_score", where=cell.where)
         return [one._replace(score=score) for one, score in zip(given, scores, strict=True)] if scores else given
 
 
-_WRITTEN = (
-    "query_id", "query", "doc_id", "title", "document", "split", "source", "weight", "pos_scores", "label", "answers",
-    "negative", "neg_scores",
-)  # fmt: skip
-
-
 def _written(example: Example) -> Iterator[dict[str, Any]]:
-    """The rows of a query; one without a document where it has negatives alone is left out."""
+    """The rows of a query, none if it has negatives alone."""
     negatives = example.negatives
     scores = [passage.score for passage in negatives]
     rest: dict[str, Any] = {
@@ -232,16 +231,16 @@ def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str]) -> None:
     need(pairs, columns, ("query",), NAMES)
     if "document" not in columns:
         named = f"names documents ({columns['doc_id']!r})" if "doc_id" in columns else "has no column for document"
-        raise DataError("data.pairs_without_corpus_holds", pairs=pairs.path, named=named, found_in=found_in(pairs))
+        raise DataError("data.pairs_without_texts", pairs=pairs.path, named=named, found_in=found_in(pairs))
 
 
 def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Iterator[dict[PairColumn, Any]]:
     """One pair for each document, where a row lists several (`pos: [.., ..]`)."""
     lists = {column: values[column] or [None] for column in _OF_DOCUMENT if isinstance(values.get(column), list)}
     if lists.keys() == {"weight"} and len(lists["weight"]) > 1:
-        raise DataError("data.weight_lists_numbers_document", place=place, number=number, n_weight=len(lists["weight"]))
+        raise DataError("data.several_weights", place=place, number=number, n_weight=len(lists["weight"]))
     if len({len(items) for items in lists.values()}) > 1:
-        raise DataError("data.list_different_numbers_documents", place=place, number=number, lists=" and ".join(lists))
+        raise DataError("data.unequal_lists", place=place, number=number, lists=" and ".join(lists))
     if not lists:
         yield values
     for items in zip(*lists.values(), strict=True):

@@ -1,4 +1,4 @@
-"""The built-in data set: docstrings as queries, functions as documents, mined from the Python that it runs on."""
+"""The built-in data set: docstrings as queries, functions as documents, mined from the installed Python."""
 
 import ast
 import gc
@@ -46,10 +46,16 @@ PACKAGES = {
 _NOT_MINED = {"site-packages", "dist-packages", "idlelib", "lib2to3", "turtledemo", "__pycache__"}
 _TESTS = re.compile(r"(^|_)(tests?|testing|conftest)(_|$)")
 _FILES_AT_ONCE = 64
+Module = tuple[str, Path]  # dotted name, source file
+MIN_WORDS = 3
+MIN_LINES = 3
+MAX_CHARACTERS = 4000
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Scope = _Function | ast.ClassDef
 
 
 class Documented(NamedTuple):
-    """A function's dotted name inside its module, its docstring's first paragraph, and its code without docstrings."""
+    """A function's dotted name in its module, its docstring's first paragraph, and its code without docstrings."""
 
     name: str
     paragraph: str
@@ -57,7 +63,6 @@ class Documented(NamedTuple):
 
 
 Functions = list[Documented] | None
-Module = tuple[str, Path]  # dotted name, source file
 
 
 class Pydocs(Format):
@@ -68,13 +73,13 @@ class Pydocs(Format):
     test_queries: NonNegativeInt = Field(2000, description="queries held out to report on")
 
     def open(self, workers: int | None = None) -> "PythonDocs":
-        """Nothing can be missing."""
+        """The installed Python."""
         return PythonDocs(self.dev_queries, self.test_queries, self.max_documents, workers)
 
 
 @dataclass(frozen=True)
 class MinedDocstrings:
-    """Distinct codes with the name of their first function, and the (query, code) pairs between them."""
+    """Distinct codes with the name of their first function, and the pairs of paragraphs and codes."""
 
     doc_ids: dict[str, str]  # code -> doc_id
     positives: dict[str, list[str]]  # paragraph -> doc_ids
@@ -83,7 +88,7 @@ class MinedDocstrings:
 
 @dataclass(frozen=True)
 class PythonDocs:
-    """Distinct first paragraphs are queries; every function under that paragraph is relevant to it.
+    """Distinct first paragraphs are queries; every function with the paragraph is relevant to it.
 
     A query's id is a hash of its text, and the smallest ids are held out: the split depends on nothing else.
     """
@@ -95,7 +100,7 @@ class PythonDocs:
     name: str = "pydocs"
 
     def digest(self) -> str:
-        """A hash of the versions of Python and of the packages found: the code itself is not read."""
+        """A hash of the versions of Python and its packages: the code itself is not read."""
         found = "\n".join(f"{name}=={number}" for name, number in _versions().items())
         return sha256(found.encode()).hexdigest()
 
@@ -122,7 +127,7 @@ class PythonDocs:
         return chain(self.documents(), self.queries(), self.judgements())
 
     def facts(self) -> dict[str, Any]:
-        """Packages mined and missing, files read and unreadable, and how many paragraphs several functions share."""
+        """Packages mined and missing, files read and unreadable, and paragraphs of several functions."""
         return self._mined.facts
 
     @cached_property
@@ -137,7 +142,7 @@ def query_id(paragraph: str) -> str:
 
 
 def package_of(doc_id: str) -> str:
-    """The top package of a document's module; `stdlib` for all of the standard library."""
+    """The top package of a document's module, `stdlib` for the standard library."""
     top = doc_id.partition(":")[0].partition(".")[0]
     return top if top in PACKAGES.values() else "stdlib"
 
@@ -145,21 +150,23 @@ def package_of(doc_id: str) -> str:
 def hold_out(positives: dict[str, list[str]], *, dev: int, test: int) -> dict[str, Split]:
     """The split of each held-out query: the `test` smallest ids, then the next `dev`.
 
-    Only queries whose documents are theirs alone can be held out, so that no such document is a training positive.
-    DataError when that leaves less than half of the queries to train on.
+    Only queries with documents of their own can be held out, so that none is a training positive.
+
+    Raises:
+        DataError: If less than half of the queries are left to train on.
     """
     askers = Counter(doc_id for doc_ids in positives.values() for doc_id in doc_ids)
     alone = [text for text, doc_ids in positives.items() if all(askers[doc_id] == 1 for doc_id in doc_ids)]
     if dev + test > len(positives) // 2 or dev + test > len(alone):
-        raise DataError("data.pydocs_queries_holding_out", n_positives=len(positives), dev=dev, test=test)
+        raise DataError("data.too_few_docstrings", n_queries=len(positives), dev=dev, test=test)
     order = sorted(alone, key=query_id)
     return {text: "test" if rank < test else "dev" for rank, text in enumerate(order[: dev + test])}
 
 
 def collect(modules: Iterable[tuple[str, Functions]], max_documents: int | None) -> MinedDocstrings:
-    """Join the functions of (module name, its functions; None if it could not be read), up to `max_documents` codes.
+    """Join the functions of (module name, functions or None if unreadable), up to `max_documents` codes.
 
-    Equal codes are one document, named `module:function` after the first, with `#2`, `#3`, ... where a name recurs.
+    Equal codes are one document, named `module:function` after the first, with `#2`, `#3`, ... if a name recurs.
     """
     doc_ids: dict[str, str] = {}
     positives: dict[str, dict[str, None]] = defaultdict(dict)
@@ -207,7 +214,7 @@ def _versions() -> dict[str, str]:
 
 
 def _modules() -> list[Module]:
-    """The source files of the standard library and of every package found, in a fixed order."""
+    """The source files of the standard library and every package found, in a fixed order."""
     found = list(_modules_in(Path(sysconfig.get_path("stdlib")), ""))
     for distribution in _versions():
         spec = find_spec(PACKAGES[distribution]) if distribution in PACKAGES else None
@@ -227,7 +234,7 @@ def _modules_in(folder: Path, prefix: str) -> Iterator[Module]:
 
 
 def _mine(modules: Sequence[Module], workers: int | None, *, lazily: bool) -> Iterator[tuple[str, Functions]]:
-    """The functions of every module, in order; lazily: one at a time as they are asked for, else by all workers."""
+    """The functions of every module, in order: one module at a time if `lazily`, else by all workers."""
     chunks = [modules[start : start + _FILES_AT_ONCE] for start in range(0, len(modules), _FILES_AT_ONCE)]
     if lazily:
         results = map(mine_modules, chunks)
@@ -241,7 +248,7 @@ def _mine(modules: Sequence[Module], workers: int | None, *, lazily: bool) -> It
 
 
 def mine_modules(modules: Sequence[Module]) -> list[tuple[str, Functions]]:
-    """(module name, its documented functions) in order; None where the file is not UTF-8 or not valid Python."""
+    """(module name, documented functions) in order; None if the file is not UTF-8 or not valid Python."""
     collecting = gc.isenabled()
     gc.disable()  # syntax trees hold no cycles, and looking for some doubles the time
     try:
@@ -258,19 +265,11 @@ def _functions(path: Path) -> Functions:
         return None
 
 
-MIN_WORDS = 3
-MIN_LINES = 3
-MAX_CHARACTERS = 4000
-
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
-_Scope = _Function | ast.ClassDef
-
-
 def documented_functions(source: str) -> list[Documented]:
-    """The functions of one module that pass the filter, in source order.  SyntaxError or ValueError if not Python.
+    """The functions of one module that pass the filter, in source order.
 
-    Kept: at least 3 words of docstring and 3 lines of code with a body, no test, no `__dunder__`, and code that does
-    not repeat the paragraph.  Code is cut after 4,000 characters.
+    Kept are functions with at least 3 words of docstring and 3 lines of code, but no tests, no `__dunder__`, and no
+    code that repeats the paragraph.  Code is cut after 4,000 characters.
     """
     if '"""' not in source and "'''" not in source:
         return []  # parsing is what takes the time, and docstrings without triple quotes are next to none
@@ -288,7 +287,7 @@ def first_paragraph(docstring: str) -> str:
 
 
 def _scopes(block: Sequence[ast.AST], prefix: str) -> Iterator[tuple[str, _Scope]]:
-    """(dotted name, node) of functions and classes at any depth; expressions hold none, so they are passed over."""
+    """(dotted name, node) of functions and classes at any depth; expressions hold none."""
     for statement in block:
         if isinstance(statement, _Scope):
             name = f"{prefix}{statement.name}"
@@ -330,9 +329,9 @@ def _docstring(scope: _Scope) -> ast.Constant | None:
 
 
 def _code(function: _Function, lines: Sequence[str]) -> str | None:
-    """The function's lines without indentation and without any docstring, inner ones included.
+    """The function's lines without indentation and docstrings, inner ones included.
 
-    None when fewer than 3 lines are left, or when a docstring shares a line with code.
+    None if fewer than 3 lines are left, or a docstring shares a line with code.
     """
     without: set[int] = set()
     for _, scope in _scopes([function], ""):

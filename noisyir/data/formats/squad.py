@@ -1,4 +1,4 @@
-"""SQuAD v1.1 json as open-domain retrieval: every paragraph of both files is a document (Rajpurkar et al., 2016)."""
+"""SQuAD v1.1 as open-domain retrieval: every paragraph is a document (Rajpurkar et al., EMNLP 2016)."""
 
 import json
 from collections import Counter, defaultdict
@@ -25,7 +25,7 @@ _FILES: dict[Split, str] = {"dev": "dev-v1.1.json", "train": "train-v1.1.json"}
 
 
 class Squad(Format):
-    """Both files of SQuAD v1.1, or one file of its layout."""
+    """Both files of SQuAD v1.1, or one file in its layout."""
 
     kind: Literal["squad"] = "squad"
     written: ClassVar[str | None] = ".json"
@@ -33,7 +33,7 @@ class Squad(Format):
     path: Location = Field(None, description="folder of its files, or one file: of dev where its name says so")
 
     def open(self, workers: int | None = None) -> "SquadFolder":
-        """DataError when the folder or one of its files is missing."""
+        """The folder or file."""
         if self.path is not None and Path(self.path).is_file():
             file = Path(self.path)
             split: Split = "dev" if "dev" in file.name.lower() else "train"
@@ -42,20 +42,23 @@ class Squad(Format):
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """A file of one split's pairs: an article for each title; a query's answers stand without their places.
+        """One split's pairs, an article for each title, answers without offsets.
 
-        DataError where there are several splits.  Ids of documents, negatives, weights and grades are not kept.
+        Ids of documents, negatives, weights and grades are dropped.
         """
         if len(collection.splits) > 1:
-            raise DataError("data.squad_file_holds_split", target=target, splits=", ".join(collection.splits))
+            raise DataError("data.squad_several_splits", target=target, splits=", ".join(collection.splits))
         articles: dict[str, dict[str, list[dict[str, Any]]]] = {}
         for example in collection.examples():
             answers = [{"text": answer, "answer_start": -1} for answer in example.answers]
             for passage in example.positives:
-                asked = {"id": example.query_id, "question": example.query, "answers": answers}
-                articles.setdefault(passage.title, {}).setdefault(passage.text, []).append(asked)
+                question = {"id": example.query_id, "question": example.query, "answers": answers}
+                articles.setdefault(passage.title, {}).setdefault(passage.text, []).append(question)
         data = [
-            {"title": title, "paragraphs": [{"context": text, "qas": asked} for text, asked in paragraphs.items()]}
+            {
+                "title": title,
+                "paragraphs": [{"context": text, "qas": questions} for text, questions in paragraphs.items()],
+            }
             for title, paragraphs in articles.items()
         ]
         with open_to_write(target) as out:
@@ -72,9 +75,9 @@ class _Paragraph:
 
 @dataclass(frozen=True)
 class SquadFolder:
-    """Question ids are SQuAD's; a document's id is `split-title-n`, n counting the article's paragraphs from 0.
+    """Question ids are SQuAD's; a document's id is `split-title-n`, n counting an article's paragraphs from 0.
 
-    Five paragraphs occur twice: both copies stay documents, and both are relevant to either's questions.
+    Five paragraphs occur twice: both copies are documents, and relevant to the questions of either.
     """
 
     name: str
@@ -94,20 +97,20 @@ class SquadFolder:
     def records(self) -> Iterator[Record]:
         """The paragraphs, then every question with its distinct answers and its judgements.
 
-        A question is judged with its own paragraph, and with any other of the same text; the source is its article.
+        A question is judged with its own paragraph and any copy of it; the source is its article.
         """
-        return chain(self.documents(), self._asked())
+        return chain(self.documents(), self._questions())
 
-    def _asked(self) -> Iterator[Query | Judgement]:
+    def _questions(self) -> Iterator[Query | Judgement]:
         for split, name in self.files.items():
-            mine = [paragraph for paragraph in self._paragraphs if paragraph.split == split]
-            asked = ((paragraph, question) for paragraph in mine for question in paragraph.questions)
-            for number, (paragraph, question) in enumerate(asked, 1):
+            paragraphs = [paragraph for paragraph in self._paragraphs if paragraph.split == split]
+            questions = ((paragraph, question) for paragraph in paragraphs for question in paragraph.questions)
+            for number, (paragraph, question) in enumerate(questions, 1):
                 place = f"{self.root / name} question"
                 with row(place, number):
-                    yield from self._of_question(paragraph, question, place, number)
+                    yield from self._question_records(paragraph, question, place, number)
 
-    def _of_question(
+    def _question_records(
         self, paragraph: _Paragraph, question: dict[str, Any], place: str, number: int
     ) -> Iterator[Query | Judgement]:
         where, (_, title, text, paragraphs, at) = paragraph.where, paragraph.document
@@ -122,7 +125,7 @@ class SquadFolder:
             yield Judgement(query_id, doc_id, 1, paragraph.split, title, paragraphs, at)
 
     def facts(self) -> dict[str, Any]:
-        """How many paragraphs have a text that another one has too."""
+        """Number of paragraphs with a copy."""
         return {"paragraphs_with_a_copy": sum(len(ids) for ids in self._ids_by_text.values() if len(ids) > 1)}
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The tables that `noisyir import` writes: documents, queries, judgements, negatives.  Other tables are not read."""
+"""The tables that `noisyir import` writes: documents, queries, judgements, negatives."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from noisyir.base.errors import DataError
-from noisyir.base.settings import Location, Split
+from noisyir.base.settings import Location
 from noisyir.data.collection import SCHEMAS, Collection
+from noisyir.data.containers.split_folder import SPLIT_WORDS
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Negative, Query, Record
@@ -33,27 +34,27 @@ class Tables(FormatOfRows):
     path: Location = Field(None, description="the folder")
 
     def open(self, workers: int | None = None) -> "TablesFolder":
-        """DataError when the folder or a table is missing, or has other columns."""
+        """The folder, if its tables have the right columns."""
         root = Path(self.path or "")
         if self.path is None or not is_import(root):
-            raise DataError("data.format_tables_needs_folder", path=self.path)
+            raise DataError("data.import_folder_missing", path=self.path)
         for name, schema in SCHEMAS.items():
             with _reading(root / f"{name}.parquet"):
                 found = pq.read_schema(root / f"{name}.parquet")
             if found.names != schema.names:
-                raise DataError("data.parquet_columns_import_data", root=root / name, names=", ".join(found.names))
+                raise DataError("data.wrong_table_columns", root=root / name, names=", ".join(found.names))
         return TablesFolder(root.name, root)
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """The four tables; nothing is lost."""
+        """The four tables, without loss."""
         target.mkdir(parents=True, exist_ok=True)
         for name in SCHEMAS:
             pq.write_table(getattr(collection, name), target / f"{name}.parquet")
 
 
 def is_import(folder: Path) -> bool:
-    """Whether all tables are there."""
+    """Whether all tables exist."""
     return all((folder / f"{name}.parquet").is_file() for name in SCHEMAS)
 
 
@@ -75,7 +76,7 @@ class TablesFolder:
                 yield Document(values["doc_id"], values["title"], values["text"], place, number)
 
     def queries(self) -> Iterator[Query]:
-        """The table of queries; the split of one that has judgements is theirs."""
+        """The table of queries; the split of a judged one comes from its judgements."""
         for place, number, values in self._rows("queries"):
             with row(place, number):
                 split = None if values["query_id"] in self._judged else values["split"]
@@ -87,7 +88,7 @@ class TablesFolder:
         for place, number, values in self._rows("judgements"):
             with row(place, number):
                 query_id, doc_id, split, relevance, source, weight, score = values.values()
-                yield Judgement(query_id, doc_id, relevance, _split(split), source, place, number, weight, score)
+                yield Judgement(query_id, doc_id, relevance, SPLIT_WORDS[split], source, place, number, weight, score)
 
     def negatives(self) -> Iterator[Negative]:
         """The table of negatives."""
@@ -100,7 +101,7 @@ class TablesFolder:
         return chain(self.documents(), self.queries(), self.judgements(), self.negatives())
 
     def facts(self) -> dict[str, Any]:
-        """How many rows each table has."""
+        """Number of rows in each table."""
         return {name: pq.read_metadata(self.root / f"{name}.parquet").num_rows for name in SCHEMAS}
 
     @cached_property
@@ -120,13 +121,8 @@ class TablesFolder:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """DataError where a table cannot be read."""
+    """Turn errors of reading a table into DataError."""
     try:
         yield
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise DataError("data.damaged_import_data_again", path=path, one_line=one_line(error)) from error
-
-
-def _split(name: str) -> Split:
-    splits: dict[str, Split] = {"train": "train", "dev": "dev", "test": "test"}
-    return splits[name]
+        raise DataError("data.damaged_table", path=path, reason=one_line(error)) from error

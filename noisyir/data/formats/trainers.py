@@ -1,4 +1,4 @@
-"""Training files of other trainers, row by row: FlagEmbedding's, sentence-transformers', Tevatron's, DPR's."""
+"""Training files of other trainers: FlagEmbedding, sentence-transformers, Tevatron, DPR."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,30 +9,28 @@ from pydantic import Field
 
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Location
+from noisyir.data import shapes
 from noisyir.data.collection import Collection
 from noisyir.data.columns import PairColumn, found_in
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import Example, Passage, ShapedRows
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.formats.pairs import Pairs, PairsFile
-from noisyir.data.shapes import (
-    beyond,
-    columns_there,
-    corpus_of,
-    identities,
-    identity,
-    joined,
-    number,
-    objects,
-    open_rows,
-    text,
-    texts,
-)
 
 _COLUMNS: dict[PairColumn, str] = {
     "query": "query", "query_id": "query_id", "document": "pos", "doc_id": "pos_id", "score": "pos_scores",
     "negative": "neg", "negative_id": "neg_id", "negative_score": "neg_scores", "split": "split", "answers": "answers",
 }  # fmt: skip
+_TRIPLETS: dict[PairColumn, str] = {
+    "query": "anchor", "document": "positive", "negative": "negative", "split": "split",
+}  # fmt: skip
+_LABELLED: dict[PairColumn, str] = {
+    "query": "sentence1", "document": "sentence2", "label": "label", "score": "score", "split": "split",
+}  # fmt: skip
+_TEXTS = ("query_id", "query", "positive_passages", "negative_passages", "answers")
+_IDS = ("query_id", "query_text", "query", "positive_document_ids", "negative_document_ids", "answers", "source")
+_NEGATIVES = ("hard_negative_ctxs", "negative_ctxs")
+_DPR_JSON_COLUMNS = ("query_id", "question", "answers", "positive_ctxs", *_NEGATIVES)
 
 
 class FlagEmbedding(FormatOfRows):
@@ -48,14 +46,14 @@ class FlagEmbedding(FormatOfRows):
         return {"query", "pos"} <= set(row) and bool({"neg", "pos_scores", "neg_scores"} & set(row))
 
     def open(self, workers: int | None = None) -> PairsFile:
-        """DataError when there is no file, or it is of another format."""
-        rows = open_rows("flagembedding", self.path, ("query", "pos"))
-        found = Pairs(path=self.path, columns=columns_there(rows, _COLUMNS)).open()
+        """The file's rows."""
+        rows = shapes.open_rows("flagembedding", self.path, ("query", "pos"))
+        found = Pairs(path=self.path, columns=shapes.columns_there(rows, _COLUMNS)).open()
         return replace(found, meaningful=frozenset(_COLUMNS.values()))
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """The scores of a side are written where all of its documents have one; titles are put before the texts."""
+        """Scores are written if all documents of a side have one; titles precede texts."""
         write_rows(target, _rows(collection), nested=True)
 
 
@@ -64,13 +62,13 @@ def _rows(collection: Collection) -> Iterator[dict[str, Any]]:
         yield {
             "query_id": example.query_id,
             "query": example.query,
-            "pos": [joined(passage) for passage in example.positives],
-            "neg": [joined(passage) for passage in example.negatives],
+            "pos": [shapes.joined(passage) for passage in example.positives],
+            "neg": [shapes.joined(passage) for passage in example.negatives],
             **_scores("pos_scores", example.positives),
             **_scores("neg_scores", example.negatives),
             "pos_id": [passage.doc_id for passage in example.positives],
             "neg_id": [passage.doc_id for passage in example.negatives],
-            **beyond(example),
+            **shapes.beyond(example),
         }
 
 
@@ -79,16 +77,8 @@ def _scores(name: str, passages: Sequence[Passage]) -> dict[str, list[float | No
     return {name: scores} if scores and None not in scores else {}
 
 
-_TRIPLETS: dict[PairColumn, str] = {
-    "query": "anchor", "document": "positive", "negative": "negative", "split": "split",
-}  # fmt: skip
-_LABELLED: dict[PairColumn, str] = {
-    "query": "sentence1", "document": "sentence2", "label": "label", "score": "score", "split": "split",
-}  # fmt: skip
-
-
 class SentenceTransformers(FormatOfRows):
-    """The columns that sentence-transformers trains on; a label of 0 is a judgement that a pair is wrong."""
+    """The columns that sentence-transformers trains on; label 0 judges a pair wrong."""
 
     kind: Literal["sentence_transformers"] = "sentence_transformers"
     written: ClassVar[str | None] = ".jsonl"
@@ -100,23 +90,19 @@ class SentenceTransformers(FormatOfRows):
         return any({*pair} <= set(row) for pair in (("anchor", "positive"), ("sentence1", "sentence2")))
 
     def open(self, workers: int | None = None) -> PairsFile:
-        """DataError when there is no file, or it is of another format."""
-        rows = open_rows("sentence_transformers", self.path, ())
+        """The file's rows."""
+        rows = shapes.open_rows("sentence_transformers", self.path, ())
         if not self.fits(dict.fromkeys(rows.columns)):
-            raise DataError("data.not_format_sentence_transformers", rows=rows.path, found_in=found_in(rows))
+            raise DataError("data.not_sentence_transformers", rows=rows.path, found_in=found_in(rows))
         names = _TRIPLETS if "anchor" in rows.columns else _LABELLED
-        columns = {**columns_there(rows, names)}
+        columns = {**shapes.columns_there(rows, names)}
         if "negative" not in rows.columns:
             columns.pop("negative")  # numbered ones may be there
         return replace(Pairs(path=self.path, columns=columns).open(), meaningful=frozenset(names.values()))
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """A row a pair: anchor, positive, and as many negatives as the query with most has; ids are not kept.
-
-        Where queries have fewer, the cells are empty: sentence-transformers wants as many in all rows.  Titles are put
-        before the texts.
-        """
+        """A row a pair with equally many cells of negatives, perhaps empty; ids are dropped, titles precede texts."""
         most = max((len(example.negatives) for example in collection.examples()), default=0)
         write_rows(target, _sentence_transformers_rows(collection, most))
 
@@ -124,15 +110,11 @@ class SentenceTransformers(FormatOfRows):
 def _sentence_transformers_rows(collection: Collection, most: int) -> Iterator[dict[str, Any]]:
     splits = collection.splits != ["train"]
     for example in collection.examples():
-        wrong = [joined(passage) for passage in example.negatives]
+        wrong = [shapes.joined(passage) for passage in example.negatives]
         named = {f"negative_{place + 1}": wrong[place] if place < len(wrong) else None for place in range(most)}
         for passage in example.positives:
-            row = {"anchor": example.query, "positive": joined(passage), **named}
+            row = {"anchor": example.query, "positive": shapes.joined(passage), **named}
             yield {**row, "split": example.split} if splits else row
-
-
-_TEXTS = ("query_id", "query", "positive_passages", "negative_passages", "answers")
-_IDS = ("query_id", "query_text", "query", "positive_document_ids", "negative_document_ids", "answers", "source")
 
 
 class Tevatron(FormatOfRows):
@@ -149,43 +131,43 @@ class Tevatron(FormatOfRows):
         return bool({"positive_passages", "positive_document_ids"} & set(row))
 
     def open(self, workers: int | None = None) -> ShapedRows:
-        """DataError when there is no file, it is of another format, or version 2 has no corpus."""
-        rows = open_rows("tevatron", self.path, ())
+        """The file's rows; version 2 needs a corpus."""
+        rows = shapes.open_rows("tevatron", self.path, ())
         if "positive_passages" in rows.columns:
             return ShapedRows(rows.path.stem, rows, _TEXTS, _with_texts)
         if "positive_document_ids" not in rows.columns:
-            raise DataError("data.not_format_tevatron_neither", rows=rows.path)
-        return ShapedRows(rows.path.stem, rows, _IDS, _with_ids, corpus_of("tevatron", self.corpus))
+            raise DataError("data.not_tevatron", rows=rows.path)
+        return ShapedRows(rows.path.stem, rows, _IDS, _with_ids, shapes.corpus_of("tevatron", self.corpus))
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """Version 1; weights, grades and sources are not kept."""
+        """Version 1; weights, grades and sources are dropped."""
         write_rows(target, _tevatron_rows(collection), nested=True)
 
 
 def _with_texts(row: Mapping[str, Any], where: str) -> Example:
     return Example(
-        text(row, "query", where),
-        [_passage(one, where) for one in objects(row, "positive_passages", where)],
-        [_passage(one, where) for one in objects(row, "negative_passages", where)],
-        identity(row, "query_id", where),
-        texts(row, "answers", where),
+        shapes.text(row, "query", where),
+        [_passage(one, where) for one in shapes.objects(row, "positive_passages", where)],
+        [_passage(one, where) for one in shapes.objects(row, "negative_passages", where)],
+        shapes.identity(row, "query_id", where),
+        shapes.texts(row, "answers", where),
     )
 
 
 def _passage(given: Mapping[str, Any], where: str) -> Passage:
-    doc_id, score = identity(given, "docid", where), number(given, "score", where)
-    return Passage(text(given, "title", where), text(given, "text", where), doc_id, score)
+    doc_id, score = shapes.identity(given, "docid", where), shapes.number(given, "score", where)
+    return Passage(shapes.text(given, "title", where), shapes.text(given, "text", where), doc_id, score)
 
 
 def _with_ids(row: Mapping[str, Any], where: str) -> Example:
     return Example(
-        text(row, "query_text", where) or text(row, "query", where),
-        [Passage("", "", name) for name in identities(row, "positive_document_ids", where)],
-        [Passage("", "", name) for name in identities(row, "negative_document_ids", where)],
-        identity(row, "query_id", where),
-        texts(row, "answers", where),
-        source=text(row, "source", where) or None,
+        shapes.text(row, "query_text", where) or shapes.text(row, "query", where),
+        [Passage("", "", name) for name in shapes.identities(row, "positive_document_ids", where)],
+        [Passage("", "", name) for name in shapes.identities(row, "negative_document_ids", where)],
+        shapes.identity(row, "query_id", where),
+        shapes.texts(row, "answers", where),
+        source=shapes.text(row, "source", where) or None,
     )
 
 
@@ -196,17 +178,13 @@ def _tevatron_rows(collection: Collection) -> Iterator[dict[str, Any]]:
             "query": example.query,
             "positive_passages": [_written(passage) for passage in example.positives],
             "negative_passages": [_written(passage) for passage in example.negatives],
-            **beyond(example),
+            **shapes.beyond(example),
         }
 
 
 def _written(passage: Passage) -> dict[str, Any]:
     score = {} if passage.score is None else {"score": passage.score}
     return {"docid": passage.doc_id, "title": passage.title, "text": passage.text, **score}
-
-
-_NEGATIVES = ("hard_negative_ctxs", "negative_ctxs")
-_DPR_JSON_COLUMNS = ("query_id", "question", "answers", "positive_ctxs", *_NEGATIVES)
 
 
 class DprJson(FormatOfRows):
@@ -222,30 +200,35 @@ class DprJson(FormatOfRows):
         return {"question", "positive_ctxs"} <= set(row)
 
     def open(self, workers: int | None = None) -> ShapedRows:
-        """DataError when there is no file, or it is of another format."""
-        rows = open_rows("dpr_json", self.path, ("question", "positive_ctxs"))
+        """The file's rows."""
+        rows = shapes.open_rows("dpr_json", self.path, ("question", "positive_ctxs"))
         return ShapedRows(rows.path.stem, rows, _DPR_JSON_COLUMNS, _example)
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """All negatives are hard ones; sources, weights and grades are not kept."""
+        """All negatives are hard ones; sources, weights and grades are dropped."""
         write_rows(target, _dpr_json_rows(collection), nested=True)
 
 
 def _example(row: Mapping[str, Any], where: str) -> Example:
     return Example(
-        text(row, "question", where),
-        [_dpr_json_passage(one, where) for one in objects(row, "positive_ctxs", where)],
-        [_dpr_json_passage(one, where) for name in _NEGATIVES for one in objects(row, name, where)],
-        identity(row, "query_id", where),
-        texts(row, "answers", where),
+        shapes.text(row, "question", where),
+        [_dpr_json_passage(one, where) for one in shapes.objects(row, "positive_ctxs", where)],
+        [_dpr_json_passage(one, where) for name in _NEGATIVES for one in shapes.objects(row, name, where)],
+        shapes.identity(row, "query_id", where),
+        shapes.texts(row, "answers", where),
     )
 
 
 def _dpr_json_passage(context: Mapping[str, Any], where: str) -> Passage:
     name = "passage_id" if context.get("passage_id") is not None else "psg_id"
-    score = number(context, "score", where)
-    return Passage(text(context, "title", where), text(context, "text", where), identity(context, name, where), score)
+    score = shapes.number(context, "score", where)
+    return Passage(
+        shapes.text(context, "title", where),
+        shapes.text(context, "text", where),
+        shapes.identity(context, name, where),
+        score,
+    )
 
 
 def _dpr_json_rows(collection: Collection) -> Iterator[dict[str, Any]]:
@@ -257,7 +240,7 @@ def _dpr_json_rows(collection: Collection) -> Iterator[dict[str, Any]]:
             "positive_ctxs": [_context(passage) for passage in example.positives],
             "negative_ctxs": [],
             "hard_negative_ctxs": [_context(passage) for passage in example.negatives],
-            **{name: value for name, value in beyond(example).items() if name == "split"},
+            **{name: value for name, value in shapes.beyond(example).items() if name == "split"},
         }
 
 

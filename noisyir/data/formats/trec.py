@@ -1,4 +1,4 @@
-"""TREC's files: judgements (qrels), perhaps a run, with the files of the topics and of the documents beside them."""
+"""TREC's files: judgements (qrels) and perhaps a run, with separate files of topics and documents."""
 
 import ast
 import re
@@ -27,10 +27,17 @@ from noisyir.engine.provenance import files_digest
 
 _TAG = "noisyir"
 _FIRST_LINES = 20  # tell what a file is
+_NAMES: dict[PairColumn, tuple[str, ...]] = {
+    "query_id": ("query_id", "qid", "_id", "id"),
+    "query": ("query", "question", "qtext", "text"),
+    "answers": ("answers", "answer"),
+}
+_TOPIC = re.compile(r"<(num|title)>\s*(?:Number:|Topic:)?\s*([^<]*)", re.IGNORECASE)
+_ANSWERS = re.compile(r"^[\[(\"'].*")
 
 
 class Trec(Format):
-    """Judgements, topics, documents, and a run, whose hits that nobody calls relevant are negatives."""
+    """Judgements, topics, documents, and a run; its hits without relevance are negatives."""
 
     kind: Literal["trec"] = "trec"
     written: ClassVar[str | None] = ""
@@ -41,13 +48,13 @@ class Trec(Format):
     split: Split = Field("test", description="split of the judgements")
 
     def open(self, workers: int | None = None) -> "TrecFiles":
-        """DataError when a file is missing."""
+        """The files, if all exist."""
         given = {"data.path": self.path, "data.queries": self.queries, "data.corpus": self.corpus, "data.run": self.run}
         if self.path is None or self.queries is None or self.corpus is None:
-            raise DataError("data.qrels_runs_hold_ids", path=self.path or "format trec")
+            raise DataError("data.ids_without_texts", path=self.path or "format trec")
         for setting, path in given.items():
             if path is not None and not Path(path).is_file():
-                raise DataError("data.not_file_must_name", path=path, setting=setting)
+                raise DataError("data.setting_names_no_file", path=path, setting=setting)
         qrels, run = Path(self.path), Path(self.run) if self.run else None
         if trec_role(qrels) == "run":
             qrels, run = None, qrels  # type: ignore[assignment]
@@ -56,16 +63,19 @@ class Trec(Format):
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """A folder: qrels.txt, topics.tsv, corpus.tsv; run.txt with the negatives, if there are any, best score first.
+        """A folder with qrels.txt, topics.tsv, corpus.tsv, and run.txt if there are negatives, best score first.
 
-        Tabs and line ends become spaces; pairs that nobody judged count as relevance 1; splits, weights are not kept.
+        Tabs and line ends become spaces, unjudged pairs relevance 1; splits and weights are dropped.
         """
         target.mkdir(parents=True, exist_ok=True)
         _write(
             target / "corpus.tsv",
-            ((name, said, title) if title else (name, said) for name, title, said in _rows(collection.documents)),
+            (
+                (name, question, title) if title else (name, question)
+                for name, title, question in _rows(collection.documents)
+            ),
         )
-        _write(target / "topics.tsv", ((name, said) for name, said, *_ in _rows(collection.queries)))
+        _write(target / "topics.tsv", ((name, question) for name, question, *_ in _rows(collection.queries)))
         with open_to_write(target / "qrels.txt") as out:
             for query_id, doc_id, _, relevance, *_ in _rows(collection.judgements):
                 out.write(f"{query_id} 0 {doc_id} {1 if relevance is None else relevance}\n".encode())
@@ -81,7 +91,7 @@ class Trec(Format):
 
 
 def trec_role(path: Path) -> Literal["qrels", "run"] | None:
-    """The role of a file, by its first lines; None where it has neither."""
+    """The role of a file by its first lines; None if it has neither."""
     first = list(islice((line.split() for _, line in utf8_lines(path) if line.strip()), _FIRST_LINES))
     fields = first[0] if first else []
     if len(fields) == 3:
@@ -92,7 +102,7 @@ def trec_role(path: Path) -> Literal["qrels", "run"] | None:
 
 
 def _are_ranks(lines: list[list[str]]) -> bool:
-    """Whether the last of three columns counts each query's hits from 1: triples of ids have three columns, too."""
+    """Whether the last of three columns counts hits from 1: triples of ids have three columns, too."""
     query, rank = "", 0
     for fields in lines:
         rank = rank + 1 if fields[0] == query else 1
@@ -103,7 +113,7 @@ def _are_ranks(lines: list[list[str]]) -> bool:
 
 
 def layout_of_run(fields: list[str]) -> Callable[[list[str]], tuple[str, str, str, str | None]] | None:
-    """How qid, docid, score and grade are found in the lines of a run, by its first one."""
+    """How to find qid, docid, score and grade in the lines of a run, by its first one."""
     if len(fields) == 6 and fields[1].upper() == "Q0" and fields[3].isdecimal():
         return lambda f: (f[0], f[2], f[4], None)
     if len(fields) == 6 and fields[2].isdecimal() and _is_number(fields[4]):  # qid method rank docid score grade
@@ -115,7 +125,7 @@ def layout_of_run(fields: list[str]) -> Callable[[list[str]], tuple[str, str, st
 
 @dataclass(frozen=True)
 class TrecFiles:
-    """The documents, then the topics, then the judgements, then the run."""
+    """Documents, topics, judgements and the run."""
 
     name: str
     qrels: Path | None
@@ -131,7 +141,7 @@ class TrecFiles:
         return "-".join(files_digest(path.parent, [path]) for path in paths)
 
     def documents(self) -> Iterator[Document]:
-        """The documents' file."""
+        """The file of documents."""
         return self.texts.documents()
 
     def queries(self) -> Iterator[Query]:
@@ -139,7 +149,7 @@ class TrecFiles:
         return TopicsFile(self.topics.name, self.topics, self.split).records()
 
     def judgements(self) -> Iterator[Judgement]:
-        """The lines of the qrels, all grades.  DataError where there are none."""
+        """The lines of the qrels, all grades."""
         number = 0
         for number, line in utf8_lines(self.qrels) if self.qrels else ():
             place = f"{self.qrels} line"
@@ -147,14 +157,14 @@ class TrecFiles:
                 continue
             with row(place, number):
                 if len(fields) != 4:
-                    raise DataError("data.expected_qid_docid_grade", place=place, number=number, n_fields=len(fields))
+                    raise DataError("data.not_qrels_line", place=place, number=number, n_fields=len(fields))
                 grade = relevance_of(fields[3], f"{place} {number}")
                 yield Judgement(fields[0], fields[2], grade, self.split, None, place, number)
         if self.qrels and not number:
-            raise DataError("data.empty_get_again_give", qrels=self.qrels)
+            raise DataError("data.empty_qrels", qrels=self.qrels)
 
     def records(self) -> Iterator[Record]:
-        """All, each file once."""
+        """All records, each file once."""
         relevant: set[tuple[str, str]] = set()
         yield from chain(self.documents(), self.queries())
         for record in self.judgements():
@@ -179,17 +189,17 @@ class TrecFiles:
             with row(place, number):
                 layout = layout or layout_of_run(fields)
                 if layout is None or len(fields) not in (3, 6):
-                    raise DataError("data.expected_qid_docid_rank", place=place, number=number, line=line)
+                    raise DataError("data.not_run_line", place=place, number=number, line=line)
                 query_id, doc_id, score, grade = layout(fields)
                 if not _is_number(score):
-                    raise DataError("data.score_must_number_found", place=place, number=number, score=score)
+                    raise DataError("data.wrong_score", place=place, number=number, value=score)
                 graded = grade is not None and grade.isdecimal() and int(grade) >= self.min_relevance
                 if graded or (query_id, doc_id) in relevant:
                     not_kept("a hit that is judged relevant, and so no negative")
                 else:
                     yield Negative(query_id, doc_id, float(score), place, number)
         if self.run and layout is None:
-            raise DataError("data.holds_no_hits_get", run=self.run)
+            raise DataError("data.empty_run", run=self.run)
 
 
 def _is_number(value: str) -> bool:
@@ -208,15 +218,6 @@ def _write(path: Path, rows: Iterator[tuple[str, ...]]) -> None:
         out.writelines(("\t".join(" ".join(cell.split()) for cell in cells) + "\n").encode() for cells in rows)
 
 
-_NAMES: dict[PairColumn, tuple[str, ...]] = {
-    "query_id": ("query_id", "qid", "_id", "id"),
-    "query": ("query", "question", "qtext", "text"),
-    "answers": ("answers", "answer"),
-}
-_TOPIC = re.compile(r"<(num|title)>\s*(?:Number:|Topic:)?\s*([^<]*)", re.IGNORECASE)
-_ANSWERS = re.compile(r"^[\[(\"'].*")
-
-
 class Topics(Format):
     """Questions alone."""
 
@@ -226,15 +227,15 @@ class Topics(Format):
 
     @classmethod
     def fits(cls, row: Mapping[str, Any]) -> bool:
-        """By questions with a list of answers, and nothing that could be a document."""
+        """By questions with a list of answers, without any column of documents."""
         names = {name.lower(): value for name, value in row.items()}
-        asked, answers = names.keys() & {"question", "qtext"}, names.get("answers", names.get("answer"))
-        return bool(asked) and isinstance(answers, list) and not names.keys() & {"document", "passage", "context"}
+        questions, answers = names.keys() & {"question", "qtext"}, names.get("answers", names.get("answer"))
+        return bool(questions) and isinstance(answers, list) and not names.keys() & {"document", "passage", "context"}
 
     def open(self, workers: int | None = None) -> "TopicsFile":
-        """DataError when there is no file."""
+        """The file."""
         if self.path is None or not Path(self.path).is_file():
-            raise DataError("data.format_topics_needs_file", path=self.path)
+            raise DataError("data.topics_file_missing", path=self.path)
         return TopicsFile(Path(self.path).name, Path(self.path), self.split)
 
     @classmethod
@@ -242,8 +243,8 @@ class Topics(Format):
         """Rows of query_id, question and answers."""
         columns = (collection.queries[name].to_pylist() for name in ("query_id", "text", "answers"))
         rows = (
-            {"query_id": name, "question": said, "answers": answers or []}
-            for name, said, answers in zip(*columns, strict=True)
+            {"query_id": name, "question": question, "answers": answers or []}
+            for name, question, answers in zip(*columns, strict=True)
         )
         write_rows(target, rows, nested=True)
 
@@ -261,11 +262,11 @@ class TopicsFile:
         return files_digest(self.path.parent, [self.path])
 
     def facts(self) -> dict[str, Any]:
-        """Nothing is worth keeping."""
+        """No facts."""
         return {}
 
     def records(self) -> Iterator[Query]:
-        """The questions, each with its answers."""
+        """The questions with their answers."""
         with glance():
             rows, first = self._rows(), next((line for _, line in utf8_lines(self.path) if line.strip()), "")
         if rows is not None:
@@ -291,10 +292,10 @@ class TopicsFile:
             with row(rows.place, number):
                 where = f"{rows.place} {number}"
                 name = identity(values, columns.get("query_id", "qId"), where)
-                said = text(values, columns["query"], where)
+                question = text(values, columns["query"], where)
                 given = values.get(columns.get("answers", ""))
                 answers = texts({"answers": [given] if isinstance(given, str) else given}, "answers", where)
-                yield Query(name or content_id(number, said), said, answers, rows.place, number, self.split)
+                yield Query(name or content_id(number, question), question, answers, rows.place, number, self.split)
 
     def _separated(self) -> Iterator[Query]:
         place = f"{self.path} line"
@@ -304,7 +305,7 @@ class TopicsFile:
             with row(place, number):
                 first, tab, second = line.partition("\t")
                 if not tab:
-                    raise DataError("data.expected_id_tab_text", place=place, number=number)
+                    raise DataError("data.not_topic_line", place=place, number=number)
                 answers = _literal(second) if _ANSWERS.match(second) else None
                 if answers is None:
                     yield Query(first, second, (), place, number, self.split)
@@ -321,7 +322,7 @@ class TopicsFile:
             elif low.startswith("</top>"):
                 with row(place, start):
                     if not found["num"].strip():
-                        raise DataError("data.topic_without_num", place=place, start=start)
+                        raise DataError("data.topic_without_num", place=place, number=start)
                     title = " ".join(found["title"].split())
                     yield Query(found["num"].strip(), title, (), place, start, self.split)
             elif marked := _TOPIC.match(line.strip()):
@@ -334,7 +335,7 @@ class TopicsFile:
 
 
 def _literal(value: str) -> tuple[str, ...] | None:
-    """A Python list of texts, which is parsed and never executed; None where it is none."""
+    """A Python list of texts, parsed and never executed; None for anything else."""
     try:
         found = ast.literal_eval(value)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

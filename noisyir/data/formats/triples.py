@@ -1,4 +1,4 @@
-"""Triples as MS MARCO has them: query, relevant and irrelevant passage between tabs, as texts or as ids; no header."""
+"""MS MARCO's triples: query, relevant and irrelevant passage between tabs, as texts or ids, without a header."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,6 @@ from noisyir.data.formats import FormatOfRows
 from noisyir.data.id_texts import IdTexts
 from noisyir.data.leniency import bad_row
 from noisyir.data.records import Document
-from noisyir.data.row_files import RowFile
 from noisyir.data.shapes import joined
 from noisyir.data.text_files import open_to_write, utf8_lines
 
@@ -24,7 +23,7 @@ _COLUMNS = 3
 
 
 class Triples(FormatOfRows):
-    """MS MARCO's triples: `query<TAB>positive<TAB>negative`, or `qid<TAB>pid<TAB>pid` with the files of the texts."""
+    """MS MARCO's triples: `query<TAB>positive<TAB>negative`, or ids with the files of texts."""
 
     kind: Literal["triples"] = "triples"
     written: ClassVar[str | None] = ".tsv"
@@ -33,15 +32,15 @@ class Triples(FormatOfRows):
     corpus: Location = Field(None, description="of triples of ids: the documents' file, id<TAB>text or jsonl")
 
     def open(self, workers: int | None = None) -> "TriplesFile":
-        """DataError when a file is missing."""
+        """The file, with the texts of ids."""
         if self.path is None or not Path(self.path).is_file():
-            raise DataError("data.format_triples_needs_file", not_there=_not_there(self.path))
+            raise DataError("data.triples_file_missing", not_there=_not_there(self.path))
         file = Path(self.path)
         if (self.queries is None) != (self.corpus is None):
-            raise DataError("data.triples_ids_need_both", file=file)
+            raise DataError("data.triples_need_both", file=file)
         if self.queries is None or self.corpus is None:
             if _are_ids(file):
-                raise DataError("data.holds_triples_ids_give", file=file)
+                raise DataError("data.triples_of_ids", file=file)
             return TriplesFile(file.name.split(".")[0], file, None, None)
         return TriplesFile(
             file.name.split(".")[0],
@@ -52,15 +51,15 @@ class Triples(FormatOfRows):
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """Triples of texts; a query's documents and negatives are each written at least once.
+        """Triples of texts; each document and negative of a query is written at least once.
 
-        Tabs and line ends become spaces, titles are put before the texts; a query without negatives cannot be written.
+        Tabs and line ends become spaces, titles precede texts; a query without negatives cannot be written.
         """
         with open_to_write(target) as out:
             for example in collection.examples():
                 if not example.negatives or not example.positives:
                     lacks = "negative" if example.positives else "document"
-                    raise DataError("data.query_no_triple_needs", target=target, query_id=example.query_id, lacks=lacks)
+                    raise DataError("data.query_without_triple", target=target, query_id=example.query_id, lacks=lacks)
                 for number in range(max(len(example.positives), len(example.negatives))):
                     right = example.positives[number % len(example.positives)]
                     wrong = example.negatives[number % len(example.negatives)]
@@ -78,16 +77,12 @@ class TriplesFile(ExampleSource):
     texts: IdTexts | None
 
     def given_documents(self) -> Iterator[Document] | None:
-        """The documents' file, of triples of ids."""
+        """The file of documents, if the triples are ids."""
         return self.texts.documents() if self.texts else None
 
     def paths(self) -> Sequence[Path]:
         """All files."""
         return [self.path, *(file.path for file in (self.queries_file, self.texts) if file)]
-
-    def files(self) -> Sequence[RowFile]:
-        """None of named columns."""
-        return ()
 
     def rows(self) -> Iterator[Placed]:
         """The lines that are not blank."""
@@ -98,20 +93,20 @@ class TriplesFile(ExampleSource):
             if len(cells := line.split("\t")) == _COLUMNS:
                 yield Placed(place, number, cells)
             else:
-                said = f"{place} {number}: expected query<TAB>positive<TAB>negative, found {len(cells)} columns"
-                bad_row(place, number, DataError(said))
+                error = DataError("data.not_triple_line", place=place, number=number, n_cells=len(cells))
+                bad_row(place, number, error)
 
     def example(self, found: Placed) -> Example:
         """The three cells."""
         query, right, wrong = found.value
         if self.texts is None:
             return Example(query, [Passage("", right)], [Passage("", wrong)])
-        if query not in self._asked_by_id:
-            raise DataError("data.query_not_queries_file", where=found.where, query=query)
-        return Example(self._asked_by_id[query], [Passage("", "", right)], [Passage("", "", wrong)], query)
+        if query not in self._query_texts:
+            raise DataError("data.unknown_query_of_triple", where=found.where, query=query)
+        return Example(self._query_texts[query], [Passage("", "", right)], [Passage("", "", wrong)], query)
 
     @cached_property
-    def _asked_by_id(self) -> Mapping[str, str]:
+    def _query_texts(self) -> Mapping[str, str]:
         return {name: text for _, name, text in self.queries_file.texts()} if self.queries_file else {}
 
 

@@ -1,7 +1,4 @@
-"""chunk: documents as passages, and pairs, judgements and negatives of documents as those of passages.
-
-The names of its tables are those of ingest: what trains and searches reads either.
-"""
+"""chunk: documents as passages, with pairs, judgements and negatives of passages, in tables named as ingest's."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,33 +18,33 @@ _TEXTS = ("doc_id", "title", "text")
 
 
 class _Cut(NamedTuple):
-    """The passages of a document that was longer than one: their ids, and their texts."""
+    """Ids and texts of the passages of a longer document."""
 
     names: list[str]
     texts: list[str]
 
 
 def chunk(job: Job[ChunkParams]) -> None:
-    """Cut every document, and give each pair and negative the passage that its query is about.
+    """Cut every document, and give each pair and negative the passage that fits its query.
 
-    A judgement becomes one of each passage of its document.  So do training pairs that nobody judged: whoever mines
-    negatives, or makes pairs wrong, passes the other passages of a pair's document by.
+    A judgement holds for each passage of its document.  So does an unjudged training pair: mining and corruption then
+    pass by the other passages of its document.
     """
     tables = {name: job.table(name) for name in ("pairs", "given_negatives", "qrels")}
-    asked = defaultdict(list)
+    queries_of = defaultdict(list)
     for query_id, doc_id in pair_ids(
         pa.concat_tables([table.select(["query_id", "doc_id"]) for table in tables.values()])
     ):
-        asked[doc_id].append(query_id)
+        queries_of[doc_id].append(query_id)
     texts, answers = _by_id(job.table("queries")), _by_id(job.table("answers"))
     best: dict[tuple[str, str], str] = {}
     passages: dict[str, list[str]] = {}
     with job.writer("corpus") as corpus, job.writer("cut_passages") as written:
         for number, (table, found) in enumerate(_in_passages(job), 1):
-            for doc_id in asked.keys() & found.keys():
+            for doc_id in queries_of.keys() & found.keys():
                 names, parts = found[doc_id]
                 passages[doc_id] = names
-                for query_id in asked[doc_id]:
+                for query_id in queries_of[doc_id]:
                     best[query_id, doc_id] = names[best_passage(texts[query_id], parts, answers.get(query_id, ()))]
             corpus.append(table)
             written.append(table)
@@ -64,7 +61,7 @@ def _by_id(table: pa.Table) -> dict[str, Any]:
 
 
 def _in_passages(job: Job[ChunkParams]) -> Iterator[tuple[pa.Table, dict[str, _Cut]]]:
-    """Batch by batch: passages as CORPUS, with the `document` that each is of, and the documents that were cut."""
+    """Batch by batch, passages as CORPUS with the `document` of each, and the documents that were cut."""
     words, overlap = job.params.words, job.params.overlap
     assert words is not None, "the plan has this stage only where documents are cut"
     marked = {name for batch in job.batches("corpus") for name in batch["doc_id"].to_pylist() if "#" in name}
@@ -85,7 +82,7 @@ def _in_passages(job: Job[ChunkParams]) -> Iterator[tuple[pa.Table, dict[str, _C
 
 
 def _names(doc_id: str, count: int, marked: set[str]) -> list[str]:
-    """Ids of passages, as Anserini's segments have them: d7#0, d7#1; with another # where a document is called so."""
+    """Ids of passages as in Anserini: d7#0, d7#1, with more # if a document has such an id."""
     sign = "#"
     while any(f"{doc_id}{sign}{number}" in marked for number in range(count)):
         sign += "#"
@@ -99,7 +96,7 @@ def _of_best(rows: pa.Table, best: Mapping[tuple[str, str], str]) -> pa.Table:
 
 
 def _of_all(qrels: pa.Table, pairs: pa.Table, passages: Mapping[str, Sequence[str]]) -> pa.Table:
-    """The judgements of all passages; a pair of a document that was cut is one too, where nobody judged it."""
+    """The judgements of all passages, and of unjudged pairs of a document that was cut."""
     judged = dict(zip(pair_ids(qrels), qrels["relevance"].to_pylist(), strict=True))
     judged = {pair: 1 for pair in pair_ids(pairs) if pair[1] in passages} | judged
     rows = [

@@ -1,4 +1,4 @@
-"""Raw data, whatever its format, as the tables that other stages read; and weights of pairs that files give."""
+"""Raw data of any format as the tables that other stages read, and weights of pairs from files."""
 
 from functools import partial
 from pathlib import Path
@@ -54,7 +54,7 @@ def ingest(job: Job[Format]) -> None:
         tables, held_out = hold_out(tables, texts, job.params.hold_out, job.params.promotion_share)
     splits = {*tables["queries"]["split"].unique().to_pylist()}
     if job.params.promotion_share and not splits & {"dev", PROMOTION}:
-        raise DataError("data.data_promotion_share_takes", promotion_share=job.params.promotion_share)
+        raise DataError("data.no_dev_to_promote", promotion_share=job.params.promotion_share)
     for name, table in tables.items():
         job.write(name, table)
     repeated = {"repeated_pairs": checked.repeated} if may_repeat else {}
@@ -68,7 +68,7 @@ def ingest(job: Job[Format]) -> None:
 
 
 def _sizes(pairs: pa.Table, queries: pa.Table) -> str:
-    """The training pairs and the held-out queries, counted."""
+    """Numbers of training pairs and held-out queries, in words."""
     counts = {row["values"]: row["counts"] for row in pc.value_counts(queries["split"]).to_pylist()}
     held = [f"{counts[split]:,} {split}" for split in HELD_OUT if split in counts]
     training = f"{pc.sum(pc.equal(pairs['split'], 'train')).as_py() or 0:,} training pairs"
@@ -76,13 +76,13 @@ def _sizes(pairs: pa.Table, queries: pa.Table) -> str:
 
 
 def _texts_by_id(part: pa.Table) -> dict[str, int]:
-    """A hash of a document's words, by its id."""
+    """A hash of each document's words, by id."""
     columns = (part[name].to_pylist() for name in ("doc_id", "title", "text"))
     return {doc_id: text_key(f"{title} {text}".casefold()) for doc_id, title, text in zip(*columns, strict=True)}
 
 
 def _relevant(pairs: pa.Table, qrels: pa.Table, least: int) -> pa.Table:
-    """The pairs without training pairs that were judged below `least`; a pair that nobody judged stays."""
+    """The pairs without training pairs judged below `least`; an unjudged pair stays."""
     below = pa.array(semi_join(pairs, qrels.filter(pc.less(qrels["relevance"], least))))
     return pairs.filter(pc.invert(pc.and_(below, pc.equal(pairs["split"], "train"))))
 
@@ -107,11 +107,7 @@ INGEST = Stage(
 
 
 def judged_pairs(job: Job[JudgedPairsParams]) -> None:
-    """Write the relevant judgements of a held-out split as pairs, and what it calls wrong as negatives.
-
-    Detectors judge the pairs of the split train, so that is where these are put: nothing is trained on them.
-    DataError where the split has none.
-    """
+    """Write a held-out split's relevant judgements as training pairs, which detectors judge, and its negatives."""
     qrels, pairs, split = job.table("qrels"), job.table("pairs"), job.params.split
     of = aligned(qrels, job.table("queries"), ["query_id"])["split"]
     right = pc.greater_equal(qrels["relevance"], job.params.min_relevance)
@@ -120,7 +116,7 @@ def judged_pairs(job: Job[JudgedPairsParams]) -> None:
     if not relevant.num_rows:
         there = {*pairs["split"].filter(pc.equal(pairs["split"], "train")).to_pylist(), *of.filter(right).to_pylist()}
         named = ", ".join(name for name in get_args(AuditedSplit) if name in there) or "none"
-        raise DataError("data.no_pair_split_judged", split=split, named=named)
+        raise DataError("data.no_judged_pair", split=split, splits=named)
     source = aligned(relevant, pairs, ["query_id", "doc_id"])["source"]
     job.write(
         "noisy_pairs",
@@ -151,7 +147,7 @@ JUDGED_PAIRS = Stage(
 
 
 def given_weights(job: Job[Pairs]) -> None:
-    """Write each training pair's weight; one to which the file gives none counts whole."""
+    """Write each training pair's weight, 1 if the file gives none."""
     pairs = job.table("pairs")
     training = pairs.filter(pc.equal(pairs["split"], "train"))
     given = {(query_id, doc_id): weight for query_id, doc_id, weight in job.params.open(job.runtime.threads).weights()}
@@ -183,27 +179,27 @@ def digest_given(params: GivenFileParams) -> str:
     """A hash of the file's bytes."""
     path = Path(params.path or "")
     if not path.is_file():
-        raise DataError("data.not_file", path=path)
+        raise DataError("data.not_a_file", path=path)
     return files_digest(path.parent, [path])
 
 
 def weights_of_others(job: Job[GivenFileParams]) -> None:
-    """Write the weights of a file.  DataError where one of the training pairs has none, or one is no number from 0."""
+    """Write the weights of a file; every training pair needs one, not below 0."""
     pairs = job.table("pairs")
     training = pairs.filter(pc.equal(pairs["split"], "train"))
     rows = RowFile.open(str(job.params.path), "weights")
     columns = ("query_id", "doc_id", "weight")
     if lacking := [name for name in columns if name not in rows.columns]:
-        raise DataError("data.no_column_weights_query", rows=rows.path, lacking=lacking[0])
+        raise DataError("data.missing_weight_column", rows=rows.path, lacking=lacking[0])
     given: dict[tuple[str, str], float] = {}
     for number, row in rows.rows(columns):
         given[str(row["query_id"]), str(row["doc_id"])] = _weight(row["weight"], f"{rows.place} {number}")
     ids = list(zip(training["query_id"].to_pylist(), training["doc_id"].to_pylist(), strict=True))
     if lost := [pair for pair in ids if pair not in given]:
-        raise DataError("data.no_weight_training_pairs", rows=rows.path, n_lost=len(lost), n_ids=len(ids), lost=lost[0])
+        raise DataError("data.missing_weights", rows=rows.path, n_missing=len(lost), n_pairs=len(ids), example=lost[0])
     weights = np.array([given[pair] for pair in ids], np.float32)
     if not weights.any():
-        raise DataError("data.leaves_out_every_training", rows=rows.path)
+        raise DataError("data.all_weights_zero", rows=rows.path)
     job.write("given_weights", training.select(["query_id", "doc_id"]).append_column("weight", pa.array(weights)))
 
 
@@ -213,7 +209,7 @@ def _weight(value: object, place: str) -> float:
     except (TypeError, ValueError):
         weight = -1.0
     if not 0 <= weight < np.inf:
-        raise DataError("data.weight_number_not", place=place, value=value)
+        raise DataError("data.wrong_weight", place=place, value=value)
     return weight
 
 

@@ -1,4 +1,4 @@
-"""join_corpus: a corpus with new documents behind it, others in the place of known ones, and some taken away."""
+"""join_corpus: a corpus with documents added, replaced and removed."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -27,19 +27,19 @@ _REVISED = pa.schema([*(CORPUS.schema.field(name) for name in _TEXTS), ROW_ORIGI
 
 
 class NewDocuments(NamedTuple):
-    """A file of documents, a list of the ids of those that are gone, or both; nothing is read yet."""
+    """A file of documents, a list of removed ids, or both; nothing is read yet."""
 
     documents: RowFile | None
     removals: Path | None
 
 
 def join_corpus(job: Job[JoinCorpusParams]) -> None:
-    """Stream the earlier corpus past the new documents, which are in memory; rows are counted anew, without gaps."""
+    """Stream the earlier corpus past the new documents, which are in memory; rows are renumbered without gaps."""
     given = _opened(job.params)
     fresh, gone = _checked(job, given.documents), utf8_lines(given.removals) if given.removals else ()
     removals = pa.array(dict.fromkeys(line for _, line in gone if line.strip()), pa.string())
     if both := fresh.filter(pc.is_in(fresh["doc_id"], value_set=removals))["doc_id"].to_pylist():
-        raise DataError("data.documents_both_new_removed", n_both=len(both), both=both[0])
+        raise DataError("data.new_and_removed", n_both=len(both), example=both[0])
     known = pa.concat_arrays([batch["doc_id"] for batch in job.batches("corpus")])
     behind = fresh.filter(pc.invert(pc.is_in(fresh["doc_id"], value_set=known)))
     last = pa.table([*behind.columns, pa.repeat(_NONE, behind.num_rows)], schema=_REVISED)
@@ -55,31 +55,31 @@ def join_corpus(job: Job[JoinCorpusParams]) -> None:
             kept += part.num_rows - part["earlier_row"].null_count
             job.progress(corpus.rows, len(known) - removed + behind.num_rows, "documents")
     if not corpus.rows:
-        raise DataError("data.nothing_left_corpus_when")
+        raise DataError("data.no_document_left")
     replaced, unknown = len(known) - removed - kept, len(removals) - removed
     counts = {"added": behind.num_rows, "replaced": replaced, "removed": removed, "kept": kept}
     job.note("documents", {**counts, "unknown_removals": unknown})
 
 
 def _opened(params: JoinCorpusParams) -> NewDocuments:
-    """ConfigError when there is neither; DataError when a file is missing, or of another format."""
+    """The given files; ConfigError if there are none."""
     if params.path is None and params.remove is None:
-        raise ConfigError("data.nothing_refresh_give_new")
+        raise ConfigError("data.empty_refresh")
     documents = None if params.path is None else open_corpus(_file(params.path), "data.path")
     removals = None if params.remove is None else Path(params.remove)
     if removals and not removals.is_file():
-        raise DataError("data.not_file_remove_names", removals=removals)
+        raise DataError("data.not_a_removals_file", removals=removals)
     return NewDocuments(documents, removals)
 
 
 def _file(path: str) -> str:
-    """The file of documents that a path means: itself, or the one in a folder."""
+    """The file of documents at a path, or the one in the folder there."""
     root = Path(path)
     if not root.is_dir():
         return path
     if found := one_of(root, _IN_FOLDER):
         return str(found)
-    raise DataError("data.holds_no_file_documents", root=root, in_folder=", ".join(_IN_FOLDER))
+    raise DataError("data.no_documents_file", root=root, names=", ".join(_IN_FOLDER))
 
 
 def _checked(job: Job[JoinCorpusParams], documents: RowFile | None) -> pa.Table:
@@ -93,7 +93,7 @@ def _checked(job: Job[JoinCorpusParams], documents: RowFile | None) -> pa.Table:
 
 
 def _revised(job: Job[JoinCorpusParams], known: pa.Array, fresh: pa.Table, removals: pa.Array) -> Iterator[pa.Table]:
-    """The earlier documents in their order, but those that are removed; `earlier_row` is null where the text is new."""
+    """The earlier documents that stay, in their order; `earlier_row` is null if the text is new."""
     place, gone = pc.index_in(known, value_set=fresh["doc_id"].combine_chunks()), pc.is_in(known, value_set=removals)
     first = 0
     for batch in job.batches("corpus"):

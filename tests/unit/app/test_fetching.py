@@ -213,7 +213,7 @@ def test_another_revision_is_known_although_its_bytes_are_the_same(store: Store,
 @pytest.mark.parametrize("place", ["given", "given/pipe"])
 def test_a_pipe_is_refused_and_not_waited_for(folder: Path, store: Store, place: str):
     os.mkfifo(folder / "pipe")
-    with refuses(DataError, "data.folder_pipe_device_name"):
+    with refuses(DataError, "data.special_file"):
         fetch(store, source_of(str(folder.parent / place)), "x")
     (folder / "pipe").unlink()
     assert fetch(store, source_of(str(folder)), "x").size == 3

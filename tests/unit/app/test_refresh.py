@@ -276,7 +276,7 @@ def test_what_cannot_be_read_or_makes_no_sense_is_refused(world: World, tmp_path
             )
     broken = tmp_path / "broken.jsonl"
     broken.write_text('{"_id": "x", "text": "w1"}\n{"_id": ')
-    with refuses(DataError, "data.invalid_json_mend_3"):
+    with refuses(DataError, "data.invalid_json"):
         refresh_corpus(
             RefreshCorpusParams(model="tiny", data={"path": str(broken)}), Execution(store=world.store, runtime=RUNTIME)
         )

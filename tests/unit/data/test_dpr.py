@@ -160,14 +160,14 @@ def test_a_fault_is_one_line_with_its_place(ingest, tmp_path, changes, message):
 
 
 def test_contexts_outside_the_collection_are_refused_unless_they_may_be_left_out(ingest, tmp_path):
-    with refuses(DataError, "data.unknown_document_documents_named", doc_id="999", n_unknown=1):
+    with refuses(DataError, "data.unknown_documents", doc_id="999", n_unknown=1):
         ingest(write(tmp_path), on_unknown="error")
 
 
 def test_another_subset_is_other_files(tmp_path):
-    with refuses(DataError, "data.lacks_questions_put_biencoder", subset="trivia"):
+    with refuses(DataError, "data.dpr_questions_missing", subset="trivia"):
         DprData(path=str(write(tmp_path)), subset="trivia").digest()
-    with refuses(DataError, "data.format_needs_folder_data", holds="psgs_w100.tsv"):
+    with refuses(DataError, "data.format_folder_missing", holds="psgs_w100.tsv"):
         DprData().digest()
 
 

@@ -281,14 +281,14 @@ def test_ids_of_ir_datasets_are_read_by_the_package(tmp_path: Path):
         ir_datasets.registry.register("ours/test", data)
     report = import_data("ir_datasets:ours/test", tmp_path / "out").report
     assert report["pairs"] == {"test": 1}
-    with refuses(DataError, "data.ir_datasets_knows_no", id="nowhere"):
+    with refuses(DataError, "data.ir_datasets_unknown_id", id="nowhere"):
         import_data("ir_datasets:nowhere", tmp_path / "other")
 
 
 def test_tables_of_other_columns_are_refused(tmp_path: Path):
     import_data(write(tmp_path / "x.jsonl", {"query": "q", "document": "d"}), tmp_path / "out")
     pq.write_table(pa.table({"a": [1]}), tmp_path / "out/queries.parquet")
-    with refuses(DataError, "data.parquet_columns_import_data"):
+    with refuses(DataError, "data.wrong_table_columns"):
         Format.parse(recognise(str(tmp_path / "out"))).open()
 
 
@@ -301,7 +301,7 @@ def test_a_damaged_arrow_file_is_told_and_not_followed_out_of_memory(tmp_path: P
     ends = table["document"].chunk(0).buffers()[1].to_pybytes()  # where each text ends
     assert whole.count(ends) == 1
     path.write_bytes(whole.replace(ends, ends[:8] + b"\xff\xff\xff\x7f" + ends[12:]))
-    with refuses(DataError, "data.damaged_after_row_get", number=0):
+    with refuses(DataError, "data.damaged_after", number=0):
         import_data(str(path), tmp_path / "out")
     path.write_bytes(whole)
     assert import_data(str(path), tmp_path / "out").report["tables"]["judgements"] == 99
@@ -329,7 +329,7 @@ def test_a_split_that_comes_up_late_is_never_unread(tmp_path: Path, row, late):
     ]
     kind = "sentence_transformers" if "anchor" in row else "flagembedding"
     path = write(tmp_path / "x.jsonl", *rows, rows[0] | {"query": "last?", "anchor": "last?"} | late)
-    with refuses(DataError, "data.first_rows_tell_columns", number=111, first_rows=100):
+    with refuses(DataError, "data.late_column", number=111, first_rows=100):
         list(Format.parse({"kind": kind, "path": path}).open().judgements())
     write(Path(path), rows[0] | {"split": None}, *rows[1:], rows[0] | {"query": "last?", "anchor": "last?"} | late)
     found = [one.split for one in Format.parse({"kind": kind, "path": path}).open().judgements()]

@@ -56,10 +56,10 @@ def test_what_is_no_array_of_objects_is_refused_with_its_place(tmp_path, monkeyp
 
 def test_damaged_bytes_are_refused(tmp_path):
     (tmp_path / "a.json").write_bytes(b'[{"a": "caf\xe9 and more"}]')
-    with refuses(DataError, "data.not_utf_near_byte"):
+    with refuses(DataError, "data.not_utf8_near"):
         list(json_arrays.json_array(tmp_path / "a.json"))
     (tmp_path / "b.json.gz").write_bytes(gzip.compress(json.dumps([{"a": list(range(999))}]).encode())[:-40])
-    with refuses(DataError, "data.damaged_after_byte_content"):
+    with refuses(DataError, "data.damaged_after_byte"):
         list(json_arrays.json_array(tmp_path / "b.json.gz"))
 
 
@@ -67,5 +67,5 @@ def test_an_item_without_end_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(json_arrays, "_READ_AT_ONCE", 8)
     monkeypatch.setenv(LINE.name, "100")
     (tmp_path / "a.json").write_text('[{"a": "' + "x" * 500)
-    with refuses(DataError, "data.refused"):
+    with refuses(DataError, "data.json_item_too_long"):
         list(json_arrays.json_array(tmp_path / "a.json"))

@@ -1,11 +1,10 @@
 """The judgements of a held-out split, as pairs that an audit judges: all relevant ones, and what is called wrong."""
 
-import pytest
-
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import GIVEN_NEGATIVES
 from noisyir.data.settings import JudgedPairsParams
 from noisyir.data.stages.ingest import JUDGED_PAIRS
+from tests.refusals import refuses
 from tests.world import pairs_world, table
 
 SPLITS = {"q1": "train", "q2": "dev", "q3": "test", "q4": "test", "q5": "test"}
@@ -44,5 +43,5 @@ def test_dev_pairs_keep_their_source(run_stage_on):
 
 def test_a_split_that_is_not_there_names_those_that_are(run_stage_on):
     without_dev = [row for row in GRADES if row[0] != "q2"]
-    with pytest.raises(DataError, match=r"no pair of split dev is judged relevant; .*: train, test$"):
+    with refuses(DataError, "data.no_judged_pair", split="dev", splits="train, test"):
         run_stage_on(JUDGED_PAIRS, JudgedPairsParams(split="dev"), given(without_dev))

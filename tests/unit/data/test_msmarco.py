@@ -148,7 +148,7 @@ def test_rocketqas_release_has_titles_and_further_positives_that_nobody_judged(i
     with pytest.raises(DataError, match=r"qrels.dev.tsv line 1: expected 2 columns, qid pid, found 4"):
         ingest(raw)
     (raw / "collection.tsv").write_text("")
-    with refuses(DataError, "data.format_msmarco_needs"):
+    with refuses(DataError, "data.msmarco_files"):
         ingest(raw)
 
 

@@ -278,7 +278,7 @@ def test_a_fault_is_one_line_with_its_place(ingest, rows, name, settings, messag
 
 def test_bytes_that_are_not_utf8_are_found_in_parquet_too(ingest, tmp_path):
     pq.write_table(BAD_PARQUET, tmp_path / "bad.parquet")
-    with refuses(DataError, "data.row_not_utf_convert", first=2):
+    with refuses(DataError, "data.not_utf8_row", number=2):
         ingest(path=str(tmp_path / "bad.parquet"))
 
 

@@ -52,7 +52,7 @@ def test_the_source_of_a_pair_is_its_top_package(doc_id, package):
 
 
 def test_holding_out_more_than_half_is_refused():
-    with refuses(DataError, "data.pydocs_queries_holding_out", dev=3, test=3):
+    with refuses(DataError, "data.too_few_docstrings", dev=3, test=3):
         hold_out({f"text {n}": [f"d{n}"] for n in range(10)}, dev=3, test=3)
 
 

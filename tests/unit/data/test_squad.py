@@ -89,7 +89,7 @@ def test_a_fault_is_one_line_with_its_place(ingest, changes, message):
 
 def test_a_missing_file_is_named_when_planning(tmp_path):
     (tmp_path / "dev-v1.1.json").write_text("{}")
-    with refuses(DataError, "data.lacks_format_needs", missing="train-v1.1.json"):
+    with refuses(DataError, "data.files_missing", missing="train-v1.1.json"):
         Squad(path=str(tmp_path)).digest()
 
 

@@ -124,7 +124,7 @@ def test_columns_are_mapped_and_documents_may_come_apart(pairs):
 
 
 def test_errors_are_the_packages_own_lines(pairs, found):
-    with refuses(DataError, "data.refused_2"):
+    with refuses(DataError, "data.unclear_columns"):
         noisyir.audit([{"a": 1, "document": "b"}])
     with pytest.raises(ConfigError, match="did you mean"):
         noisyir.audit(pairs, settings={"detect.treshold": 0.5})

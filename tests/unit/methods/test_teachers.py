@@ -294,7 +294,7 @@ def test_lists_without_an_order_are_left_out_and_refused_where_there_are_no_othe
 def test_broken_scores_are_refused_before_any_work(teach, tmp_path):
     path = tmp_path / "broken.jsonl"
     path.write_text('{"query_id": "train0", "document_ids": ["d0", "d1"], "scores": [NaN, 1]}\n')
-    with refuses(DataError, "data.scores_missing_nan_infinite", bad=1, total=2) as refused:
+    with refuses(DataError, "data.broken_scores", n_bad=1, n_scores=2) as refused:
         teach("teacher=file", f"teacher.path={path}")
     assert not any("in step" in note for note in refused.value.__notes__)
     with refuses(DataError, "mining.not_file_set_teacher"):
