@@ -26,7 +26,7 @@ from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams
 from noisyir.retrieval.stages.bm25 import BM25, BM25_INDEX
 from noisyir.retrieval.stages.encode import ENCODE
 from noisyir.retrieval.stages.index import INDEX
-from noisyir.serving.loading import ServeOptions
+from noisyir.serving.options import ServeOptions
 from noisyir.serving.server import application
 from tests.tiny_models import static_encoder
 

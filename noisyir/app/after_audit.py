@@ -1,4 +1,4 @@
-"""Judging, and the guarantee, after an audit: `noisyir audit --judge` and `--keep-wrong-below`."""
+"""Judging and the kept-pairs guarantee after an audit: `noisyir audit --judge` and `--keep-wrong-below`."""
 
 import getpass
 import shlex
@@ -20,18 +20,21 @@ from noisyir.audits.judgements import BY_MODEL, read_judgements
 from noisyir.audits.judging.journal import Journal
 from noisyir.audits.judging.learning import Knowledge, OrderLearner, PairLearner
 from noisyir.audits.judging.pairs_to_judge import PairsToJudge, pairs_to_judge
-from noisyir.audits.judging.server import has_display, page_alone, serve_page
+from noisyir.audits.judging.server import page_alone, serve_page
 from noisyir.audits.judging.session import JudgingSession, summary, told_guarantee
-from noisyir.audits.judging.terminal import judge_in_terminal
 from noisyir.audits.keeping import Keeping
 from noisyir.base.errors import ConfigError, StoreError
 from noisyir.engine.locks import held_if_free
 from noisyir.engine.provenance import lineage
 from noisyir.engine.tables import aligned, matrix
 
+FILE, ALONE = "judgements.jsonl", "judge.html"
+_FEATURES = "pair_features"
+_LOWEST_SCORE_FIRST = [("score", "ascending"), ("query_id", "ascending"), ("doc_id", "ascending")]
+
 
 class AuditArguments(NamedTuple):
-    """The arguments of `noisyir audit` that say which pairs are audited, and how."""
+    """The arguments of `noisyir audit` that select pairs and detectors."""
 
     data: str
     overrides: Sequence[str]
@@ -47,15 +50,15 @@ class AuditArguments(NamedTuple):
 
     @property
     def named(self) -> dict[str, str | None]:
-        """The arguments that say how the data is read and how detectors judge, by name."""
+        """Keyword arguments of `experiment_to_audit`."""
         return {name: getattr(self, name) for name in ("corpus", "model", "budget", "assume", "split")}
 
     def with_judgements(self, path: Path) -> str:
-        """The command that audits the same pairs by a file of judgements, as a shell takes it."""
+        """The shell command that audits the same pairs with a file of judgements."""
         return self._with("--judgements", str(path))
 
     def to_judge(self) -> str:
-        """The command that judges some of the same pairs, as a shell takes it."""
+        """The shell command that opens a judging session on the same pairs."""
         return self._with("--judge")
 
     def _with(self, *more: str) -> str:
@@ -66,25 +69,31 @@ class AuditArguments(NamedTuple):
 
 @dataclass(frozen=True)
 class JudgingOptions:
-    """Wishes beside an audit's files.
+    """Options of judging after an audit.
 
-    judgements: files of verdicts.  judge: let a person judge: in the terminal or else on a page; None: on a page where
-    there is a display.  name: the judge's, the login name where None.  wrong: say how many pairs to keep so that at
-    most this share of them is wrong.  standalone: write a page that judges without a server.
+    Args:
+        command: Arguments of the audit.
+        judgements: Files of verdicts.
+        judge: Serve the judging page.
+        name: Name of the judge; None means the login name.
+        wrong: Largest share of wrong pairs among the kept ones; None writes no kept pairs.
+        standalone: Write a page that works without a server.
+
+    Raises:
+        ConfigError: If options contradict each other.
     """
 
     command: AuditArguments
     judgements: Sequence[str] = ()
     judge: bool = False
-    terminal: bool | None = None
     name: str | None = None
     wrong: float | None = None
     standalone: bool = False
 
     def __post_init__(self) -> None:
-        """ConfigError for what makes no sense together."""
-        if not self.judge and (self.terminal is not None or self.name is not None):
-            raise ConfigError("app.terminal_page_say_how")
+        """Check the options."""
+        if not self.judge and self.name is not None:
+            raise ConfigError("app.as_without_judge")
         if self.judge and self.standalone:
             raise ConfigError("app.judge_asks_standalone_writes")
         if self.name is not None and self.name.startswith(BY_MODEL):
@@ -93,10 +102,7 @@ class JudgingOptions:
             raise ConfigError("app.keep_wrong_below_share", wrong=self.wrong)
 
     def run(self, audited: Audited, folder: Path) -> str:
-        """Do what is wished for; what came of it, empty where nothing is.
-
-        Without any judgements what may be kept is known under an assumption alone.
-        """
+        """Serve or write what the options request, and return a report, empty if there is nothing to report."""
         if self.standalone:
             return self._page_alone(audited, folder)
         if self.judge:
@@ -110,7 +116,7 @@ class JudgingOptions:
         return self._kept(audited, known.keeping(audited.table.num_rows), folder)
 
     def _page_alone(self, audited: Audited, folder: Path) -> str:
-        """Write the page for somebody without noisyir; where it is, and how the answers come back."""
+        """Write the standalone page and return where it is and the command that reads its answers."""
         path, command = folder / ALONE, self.command.with_judgements(Path(FILE))
         try:
             path.write_text(page_alone(_pairs(audited), audited.exp.seed, command), encoding="utf-8")
@@ -122,12 +128,12 @@ class JudgingOptions:
         )
 
     def _kept(self, audited: Audited, keeping: Keeping, folder: Path) -> str:
-        """The line that says how many pairs may be kept, and where they are."""
+        """Report how many pairs may be kept, and where they are."""
         assert self.wrong is not None
         return f"{told_guarantee(keeping, self.wrong)}\n{self._written(audited, keeping, folder)}".rstrip()
 
     def _written(self, audited: Audited, keeping: Keeping, folder: Path) -> str:
-        """Write the pairs that may be kept; a line that says where, empty where there are none or nobody asked."""
+        """Write the pairs that may be kept and return a line with their path, empty if none are written."""
         if self.wrong is None:
             return ""
         (folder / KEPT).unlink(missing_ok=True)
@@ -141,25 +147,23 @@ class JudgingOptions:
                 command, cleans = self.command.with_judgements(folder / FILE), audited.exp.audited == "train"
                 return summary(session, command, self.wrong, cleans=cleans)
 
-            if not has_display() if self.terminal is None else self.terminal:
-                judge_in_terminal(session)
-            else:
-                serve_page(session, folder, told, stdout_console().print)
+            serve_page(session, folder, told, stdout_console().print)
             session.finish()
             kept = self._written(audited, session.known.keeping(audited.table.num_rows), folder)
             return f"{told()}\n{kept}".rstrip()
 
 
-FILE, ALONE = "judgements.jsonl", "judge.html"
-_FEATURES = "pair_features"
-
-
 @contextmanager
 def session_on(audited: Audited, folder: Path, judge: str | None) -> Iterator[JudgingSession]:
-    """A session that writes to the folder's file of judgements and goes on where that ends.
+    """Open a session that continues the folder's file of judgements.
 
-    judge: the name that answers carry; the login name where none is given.  ConfigError while another session writes
-    to the same file.
+    Args:
+        audited: The finished audit.
+        folder: Folder of the audit's files.
+        judge: Name recorded with each answer; None means the login name.
+
+    Raises:
+        ConfigError: If another session is writing to the file.
     """
     path = folder / FILE
     folder.mkdir(parents=True, exist_ok=True)
@@ -180,7 +184,11 @@ def session_on(audited: Audited, folder: Path, judge: str | None) -> Iterator[Ju
 
 
 def known_from(audited: Audited, files: Sequence[str]) -> Knowledge:
-    """Judgements of the audited pairs, from files.  DataError for pairs that were not audited."""
+    """Learn from files of judgements.
+
+    Raises:
+        DataError: If a judged pair was not audited.
+    """
     pairs = _pairs(audited)
     said = read_judgements(files, pairs.audit)
     return _learner(audited, pairs).learn({pairs.row_of[pair]: judged for pair, judged in said.items()})
@@ -196,7 +204,7 @@ def _learner(audited: Audited, pairs: PairsToJudge) -> OrderLearner:
 
 
 def _features(audited: Audited, pairs: PairsToJudge) -> Float[np.ndarray, "pair feature"] | None:
-    """Features of each pair by the detectors behind the audit; None where none of them has any."""
+    """Features of each pair by the audit's detectors; None if no detector has any."""
     store = audited.store
     behind = lineage(store, [audited.outcome.kept["audit"]])
     found = [meta.ref(_FEATURES) for meta in behind if _FEATURES in meta.artifacts]
@@ -207,13 +215,11 @@ def _features(audited: Audited, pairs: PairsToJudge) -> Float[np.ndarray, "pair 
     return np.column_stack(columns) if columns else None
 
 
-_LOWEST_SCORE_FIRST = [("score", "ascending"), ("query_id", "ascending"), ("doc_id", "ascending")]
-
-
 def write_kept(audited: Audited, most: int, folder: Path) -> Path:
-    """The `most` audited pairs of the lowest score, with whole texts; one of an earlier audit gives way.
+    """Write the `most` audited pairs with the lowest scores, with their full texts.
 
-    StoreError where the folder cannot be written to.
+    Raises:
+        StoreError: If the folder cannot be written to.
     """
     kept = audited.table.sort_by(_LOWEST_SCORE_FIRST).slice(0, most).select(["query_id", "doc_id", "query", "source"])
     read = dict(audited.outcome.results["audit"].meta.input_refs())["corpus"]

@@ -1,4 +1,4 @@
-"""Systems that can be asked: a model, BM25, or both together, by the names that a run's tables give them."""
+"""Systems that can be searched with, by their names in a run's tables: a model, BM25, or both together."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from noisyir.app.lookup import (
     Finished,
     Indexed,
     built,
+    experiment_that_kept,
     find_model,
     finished_comparison,
     finished_run,
@@ -27,42 +28,63 @@ BEST = "best"
 
 @dataclass(frozen=True)
 class System:
-    """A system: its model, and the builds that searched with BM25 and combined the two; None for what it has not.
+    """A system that can be searched with: a model, a BM25 search, or the fusion of both.
 
-    kept: the model that its run kept, over whose newest documents BM25 alone is asked.
-    against: why it should not be used, with the command that asks a better one.
-    corpus: the documents that it searched in its run; None where it is named without one.
+    Args:
+        model: Model of the vectors.
+        bm25: Build of the BM25 search.
+        fused: Build of the fusion.
+        doubt: Reason not to use it, with the command that searches with a better system.
+        kept: Model that its run kept; BM25 alone searches the newest documents of this model.
+        corpus: Documents that its run searched.
     """
 
     model: Ref | None = None
     bm25: Meta | None = None
     fused: Meta | None = None
-    against: str | None = None
+    doubt: str | None = None
     kept: Ref | None = None
     corpus: Ref | None = None
 
+    @property
+    def indexed(self) -> Ref | None:
+        """The model with the index: of BM25 alone the one that its run kept."""
+        return self.model or self.kept
+
+
+@dataclass(frozen=True)
+class Indexes:
+    """Indexes of a system and their corpus."""
+
+    corpus: Ref
+    vectors: Ref | None
+    terms: Ref | None
+
 
 def find_system(store: Store, name: str) -> System:
-    """The system that `name` means: EXPERIMENT:SYSTEM, or a model as `find_model` knows it.
+    """The system called `name`: EXPERIMENT:SYSTEM, or a model's name as in `find_model`.
 
-    SYSTEM is a row of the run's tables, `hybrid` (BM25 and the kept model) or `best` (the one that was recommended).
-    StoreError where nothing has that name; ConfigError for a system that the run does not have or nobody can ask.
+    SYSTEM is a row of the run's tables, `hybrid` (BM25 and the kept model) or `best` (the recommended one).
+
+    Raises:
+        StoreError: If nothing has this name.
+        ConfigError: If the run has no such system, or the system cannot be searched with.
     """
     experiment, system = _parts(name)
     if system is None:
         model = find_model(store, name)
         kept = None if name.startswith("models:/") else _run_that_kept(store, model)
-        return System(model, against=_against(store, kept[1], kept_by(kept[1]), kept[0], against) if kept else None)
+        return System(model, doubt=_doubt(store, kept[1], kept_by(kept[1]), kept[0], against) if kept else None)
     run = finished_comparison(store, experiment)
     scored = _scored(store, run)
     system = system_called(store, run, system, list(scored))
     made, kept_model = _searched(store, scored[system]), run.results.get("model")
-    doubt = _against(store, run, system, experiments.name_of(experiment), against)
+    doubt = _doubt(store, run, system, experiments.name_of(experiment), against)
     if made.stage == "bm25":
-        return System(bm25=made, against=doubt, kept=kept_model, corpus=_corpus_of(store, made))
+        return System(bm25=made, doubt=doubt, kept=kept_model, corpus=_corpus_of(store, made))
     if made.stage == "search":
         found = _indexed(store, made)
-        return System(found.model, against=doubt, kept=kept_model, corpus=found.corpus)
+        return System(found.model, doubt=doubt, kept=kept_model, corpus=found.corpus)
     if made.stage != "fuse":
         raise ConfigError("app.cannot_asked_ranks_another", name=name, experiment=experiment, best=BEST)
     lexical, dense = (store.builds.meta(dict(made.input_refs())[side]) for side in ("lexical", "dense"))
@@ -71,13 +93,13 @@ def find_system(store: Store, name: str) -> System:
 
 
 def _parts(name: str) -> tuple[str, str | None]:
-    """The experiment and the system of a name; None where it names a model alone."""
+    """Split a name into experiment and system; the system is None for a model's name."""
     experiment, colon, system = name.rpartition(":")
     return (experiment, system) if colon and not name.startswith("models:/") else (name, None)
 
 
 def system_called(store: Store, run: Finished, system: str, known: list[str]) -> str:
-    """The system of the run's tables that is meant by its name, by `hybrid` or by `best`."""
+    """Resolve `hybrid`, `best` or a system's name to a row of the run's tables."""
     if system == HYBRID:
         system = hybrid_of(kept_by(run))
     if system == BEST and (found := of_run(store, run)) is not None:
@@ -89,17 +111,37 @@ def system_called(store: Store, run: Finished, system: str, known: list[str]) ->
     )
 
 
+def hybrid_with(store: Store, system: System) -> System | None:
+    """The system itself if it is a hybrid, else the hybrid of the run that kept its model, if there is one."""
+    model = system.indexed
+    if system.fused or model is None:
+        return system
+    experiment = experiment_that_kept(store, model)
+    try:
+        found = find_system(store, f"{experiment}:{HYBRID}") if experiment else None
+    except (ConfigError, StoreError):
+        return None
+    return found if found and found.model == model else None
+
+
+def path_of(name: str) -> str:
+    """A model's name as part of a URL: without alias and system."""
+    plain = experiments.name_of(name).removeprefix("models:/").partition("@")[0]
+    return plain.partition(":")[0].replace("/", "-")
+
+
 def of_run(store: Store, run: Finished) -> Recommendation | None:
-    """The recommendation of a finished run; None where it made none."""
+    """The recommendation of a finished run, if it made one."""
     if "standings" not in run.results:
         return None
     return recommendation([store.builds.table(run.results["standings"])], run.settings["compare"]["confidence"])
 
 
 def model_to_export(store: Store, name: str) -> tuple[Ref, Finished | None]:
-    """A model by its name or EXPERIMENT:SYSTEM, and the run that tells of it, as if it had kept this model.
+    """A model by its name or EXPERIMENT:SYSTEM, with its run presented as if it had kept this model.
 
-    ConfigError for a system that has no model.
+    Raises:
+        ConfigError: If the system has no model.
     """
     experiment, system = _parts(name)
     if system is None:
@@ -116,27 +158,27 @@ def model_to_export(store: Store, name: str) -> tuple[Ref, Finished | None]:
 
 
 def against_export(store: Store, name: str) -> str | None:
-    """The case against a model that is worth using neither alone nor with BM25; None where nothing does."""
+    """The reason not to export a model that is worth using neither alone nor with BM25."""
     experiment, system = _parts(name)
     if name.startswith("models:/"):
         return None
     if system is None:
         kept = _run_that_kept(store, find_model(store, name))
-        return _against(store, kept[1], kept_by(kept[1]), kept[0], unusable) if kept else None
+        return _doubt(store, kept[1], kept_by(kept[1]), kept[0], unusable) if kept else None
     run = finished_comparison(store, experiment)
     system = model_of(system_called(store, run, system, list(_scored(store, run))))
-    return _against(store, run, system, experiments.name_of(experiment), unusable)
+    return _doubt(store, run, system, experiments.name_of(experiment), unusable)
 
 
 def kept_by(run: Finished) -> str:
-    """The system whose model a run kept."""
+    """Name of the system that a run kept."""
     return str(run.settings.get("keep") or run.settings["methods"][-1]["kind"])
 
 
-def _against(
+def _doubt(
     store: Store, run: Finished, system: str, experiment: str, said: Callable[[Recommendation, str, str], str | None]
 ) -> str | None:
-    """The case against a system of a run; nothing where the run itself was forced."""
+    """The reason not to use a system of a run; None if the run was forced."""
     found = of_run(store, run)
     return said(found, system, experiment) if found and run.settings.get("register_if") != "always" else None
 
@@ -156,7 +198,7 @@ def _scored(store: Store, run: Finished) -> dict[str, Ref]:
 
 
 def _searched(store: Store, scored: Ref) -> Meta:
-    """The build that ranked what was scored, before passages became documents again."""
+    """The ranking behind a scoring, before passages are merged into documents."""
     made = store.builds.meta(dict(store.builds.meta(scored).input_refs())["run"])
     return store.builds.meta(dict(made.input_refs())["run"]) if made.stage == "best_passages" else made
 
@@ -170,18 +212,13 @@ def _corpus_of(store: Store, bm25: Meta) -> Ref:
     return dict(store.builds.meta(dict(bm25.input_refs())["lexical_index"]).input_refs())["corpus"]
 
 
-@dataclass(frozen=True)
-class Indexes:
-    """The indexes that a system is asked with, and the corpus that they are of."""
-
-    corpus: Ref
-    vectors: Ref | None
-    terms: Ref | None
-
-
 def indexes_of(store: Store, system: System) -> Indexes:
-    """The newest indexes of a system, refreshed or not.  StoreError where one of them is gone or not of the corpus."""
-    if (model := system.model or system.kept) is None:
+    """The newest indexes of a system, refreshed or not.
+
+    Raises:
+        StoreError: If an index is gone or belongs to another corpus.
+    """
+    if (model := system.indexed) is None:
         assert system.bm25 is not None
         return Indexes(_corpus_of(store, system.bm25), None, dict(system.bm25.input_refs())["lexical_index"])
     newest = newest_index(store, model, lambda one: one.searched, system.corpus)

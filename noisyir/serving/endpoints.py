@@ -29,8 +29,9 @@ from noisyir.models.text_tokenizer import Side
 from noisyir.retrieval.texts import Vectors
 from noisyir.serving import protocols
 from noisyir.serving.batching import OverloadedError
+from noisyir.serving.index import ServedIndex
 from noisyir.serving.live import LiveModel
-from noisyir.serving.loading import ServedIndex, ServedModel
+from noisyir.serving.loading import ServedModel
 from noisyir.serving.protocols import RefusedError, listed
 from noisyir.serving.traffic import AccessGuard, Metrics, answer, read_body, refusal_of
 

@@ -10,7 +10,9 @@ from scipy.special import expit
 
 from noisyir.models.text_tokenizer import Side
 from noisyir.serving.batching import Batcher
-from noisyir.serving.loading import Embedded, Ranking, ServedModel, ServeOptions
+from noisyir.serving.index import Embedded, Ranking
+from noisyir.serving.loading import ServedModel
+from noisyir.serving.options import ServeOptions
 from noisyir.serving.protocols import RefusedError
 from noisyir.serving.traffic import Metrics
 

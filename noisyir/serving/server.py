@@ -20,7 +20,8 @@ from noisyir.engine.store import open_store
 from noisyir.registry.kinds import RETRIEVER
 from noisyir.registry.registry import CHAMPION
 from noisyir.registry.standing import standing
-from noisyir.serving.loading import FOLLOWED, ServedModel, ServeOptions
+from noisyir.serving.loading import FOLLOWED, ServedModel
+from noisyir.serving.options import ServeOptions
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

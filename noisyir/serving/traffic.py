@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from noisyir.audits.own_pages import LOOPBACK, foreign
 from noisyir.serving.batching import OverloadedError
-from noisyir.serving.loading import ServeOptions
+from noisyir.serving.options import ServeOptions
 from noisyir.serving.protocols import MALFORMED, Protocol, RefusedError, error_body, protocol_of
 
 log = logging.getLogger("noisyir")

@@ -13,12 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from statistics import median
+from threading import Thread
 from typing import Any, NamedTuple, TypeVar, cast
 
 import httpx
@@ -26,11 +27,12 @@ import psutil
 
 from noisyir.engine.store import Store
 from tests.e2e.site import FINAL, ROOT, Site, wait_until
+from tests.judging_client import address_in, answer_pairs
 from tests.tiny import SETTINGS, write_beir
 
 _GROWTH = 1.05  # of the servers' memory, from the first third to the last
 _KEEP = 5  # runs whose builds gc leaves
-_ANSWERS = 4  # of a judge at a time
+_ANSWERS, _VERDICTS = 4, ("clean", "wrong", "unclear")  # of a judge at a time
 _LATE = 1200  # seconds after which a flow run that should have ended is stuck
 T = TypeVar("T")
 _UNEXPECTED = ("did not expect this", "Traceback (most recent call last)")
@@ -87,7 +89,7 @@ class Soak:
             ["run", "demo", *self._small(), f"seed={self.number % 4}", "runtime.threads=1"],
             ["refresh", "demo", str(new)],
             ["audit", *self._audited()],
-            ["audit", *self._audited(), "--judge", "--terminal"],
+            ["audit", *self._audited(), "--judge"],
             ["promote", "--force"],
             ["search", "demo", "oven"],
             ["store", "gc", "--keep-runs", str(_KEEP), "--yes", "--wait", "60"],
@@ -106,13 +108,14 @@ class Soak:
             code = self._flow()
         else:
             environment = self.site.environment | self.site.client_environment() | {"OMP_NUM_THREADS": "1"}
-            said, answers = self.site.home / "said", self.site.home / "answers"
-            answers.write_text("".join(f"{key}\n" for key in self.draw.choices("rwu", k=_ANSWERS)) + "q\n")
-            with said.open("w") as out, answers.open() as given:
+            said = self.site.home / "said"
+            with said.open("w") as out:
                 command = [sys.executable, "-m", "noisyir.front.cli", *words]
-                process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=given, stdout=out, stderr=out)
+                process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out)
+                judge = Thread(target=self._judge, args=(said, self.draw.choices(_VERDICTS, k=_ANSWERS)), daemon=True)
+                if "--judge" in words:
+                    judge.start()
                 code = self._ended(process, self.draw.uniform(0, 20) if self.draw.random() < 0.2 else 900)
-            self.saved += said.read_text(errors="replace").count("Saved: ")
             if any(odd in said.read_text(errors="replace") for odd in _UNEXPECTED):
                 self.faults.append(f"{words[0]}: {said.read_text(errors='replace')[-400:]}")
         killed = ""
@@ -121,6 +124,13 @@ class Soak:
             killed, pid = self.draw.choice(running)
             os.kill(pid, 9)  # supervisord begins it again
         self._note(f"{words[0]}{' kill ' + killed if killed else ''}", code)
+
+    def _judge(self, said: Path, verdicts: Sequence[str]) -> None:
+        """Answer on the page; the command may be killed meanwhile."""
+        with suppress(httpx.HTTPError, TimeoutError):
+            address = address_in(said)
+            for number, verdict in enumerate(verdicts, 1):
+                self.saved += answer_pairs(address, [verdict], finish=number == len(verdicts))
 
     def _ended(self, process: "subprocess.Popen[bytes]", seconds: float) -> int | None:
         """The exit code; None where it was killed after so long.  What takes a quarter of an hour is stuck."""

@@ -90,7 +90,8 @@ def test_a_model_finds_documents_of_its_own_experiment_though_another_has_the_sa
     code, _, err = noisyir("run", "demo", *settings(own), "name=other")
     assert code == 0, err
     assert [noisyir("search", system, "oven word4", "--force", "--json")[1] for system in asked] == before
-    from noisyir.serving.loading import ServedModel, ServeOptions
+    from noisyir.serving.loading import ServedModel
+    from noisyir.serving.options import ServeOptions
 
     served = ServedModel(ServeOptions("demo:zero_shot_hybrid", force=True))
     assert served.default in served.index.systems and "stranger" not in served.index._columns["doc_id"].to_pylist()

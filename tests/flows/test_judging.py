@@ -61,7 +61,7 @@ class Server:
     """The command at work; `url` is what it prints."""
 
     def __init__(self, owner, out):
-        command = [NOISYIR, *"audit mine.jsonl runtime.threads=1 --judge --page --as ann --out".split(), out]
+        command = [NOISYIR, *"audit mine.jsonl runtime.threads=1 --judge --as ann --out".split(), out]
         self.process = subprocess.Popen(
             command, cwd=owner.folder, env=owner.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -274,13 +274,3 @@ def test_a_page_alone_asks_the_sessions_pairs_and_saves_what_the_command_takes(p
     assert asked == {(line["query_id"], line["doc_id"]): line["weight"] for line in saved}
     command[command.index("judgements.jsonl")] = str(tmp_path / "judgements.jsonl")
     assert "30 of them were drawn at random" in owner.run(NOISYIR, *command[1:], "--apply")
-
-
-def test_the_terminal_takes_answers_from_a_pipe_and_tells_what_to_do_with_them(owner):
-    command = [NOISYIR, "audit", "mine.jsonl", "runtime.threads=1", "--out", "piped", "--judge", "--terminal"]
-    out = owner.run(*command, "--as", "bob", given="r\nw\n" * 15 + "q\n")
-    assert "30 pairs judged by bob: piped/judgements.jsonl" in out
-    assert {answer["judge"] for answer in owner.answers("piped")} == {"bob"}
-    using = shlex.split(out.splitlines()[-1])
-    assert "30 pairs" in owner.run(NOISYIR, *using[1:])
-    assert "30 pairs judged by bob" in owner.run(*command, "--as", "bob", given=""), "a session that goes on"

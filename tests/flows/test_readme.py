@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from examples.python_docs import python_docs
+from tests.judging_client import address_in, answer_pairs
 from tests.unit.test_site import ROOT, typed
 
 NOISYIR = Path(sys.executable).with_name("noisyir")
-ANSWERS = {
-    "--judge": "r\n" * 9 + "w\nr\n" * 8 + "q\n"
-}  # 25 pairs, a third of them wrong; the terminal asks without a display
+VERDICTS = ["clean"] * 9 + ["wrong", "clean"] * 8  # of 25 pairs, a third of them wrong
 REFUSED = "not better than"  # a small file's model may be no better than BM25: README says that export then refuses
 
 
@@ -28,13 +27,15 @@ def test_readme_is_typed_from_its_first_command_to_its_last(tmp_path):
     assert [words[1] for words in commands] == ["audit", "audit", "audit", "init", "run", "search", "export"]
     elsewhere = {"NOISYIR_HOME": str(tmp_path / "home"), "BROWSER": "true", "DISPLAY": "", "OMP_NUM_THREADS": "1"}
     for words in commands:
-        more = ["--terminal"] if "--judge" in words else []
-        answers = next((keys for flag, keys in ANSWERS.items() if flag in words), "")
-        done = subprocess.run(
-            [NOISYIR, *words[1:], *more],
-            cwd=tmp_path, env=os.environ | elsewhere, input=answers, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0 or (words[1] == "export" and REFUSED in done.stderr), (words, done.stderr)
+        with (tmp_path / "said").open("w") as said:
+            command = subprocess.Popen(
+                [NOISYIR, *words[1:]], cwd=tmp_path, env=os.environ | elsewhere, stdout=said, stderr=said,
+            )  # fmt: skip
+            if "--judge" in words:
+                assert answer_pairs(address_in(tmp_path / "said"), VERDICTS) == len(VERDICTS)
+            code = command.wait()
+        told = (tmp_path / "said").read_text()
+        assert code == 0 or (words[1] == "export" and REFUSED in told), (words, told)
     assert (tmp_path / "pairs.csv").read_bytes() == before
     with (tmp_path / "pairs-audit" / "pairs.cleaned.csv").open(encoding="utf-8-sig") as file:
         assert {"question", "answer", "weight"} <= set(next(csv.reader(file)))

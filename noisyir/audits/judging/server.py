@@ -244,7 +244,7 @@ def serve_page(
         import uvicorn
         from starlette.applications import Starlette  # noqa: F401
     except ImportError as error:
-        raise MissingPackageError("audits.page_needs_terminal_works", install_hint=install_hint("judge")) from error
+        raise MissingPackageError("audits.page_needs", install_hint=install_hint("judge")) from error
     listening, access = _listen(Access.of(folder))
     access.keep(folder)
 

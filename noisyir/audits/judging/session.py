@@ -1,4 +1,4 @@
-"""A session: which pair comes next, what was answered, and what is known; the page and the terminal share it."""
+"""A session: which pair comes next, what was answered, and what is known."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

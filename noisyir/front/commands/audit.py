@@ -65,8 +65,7 @@ def run(
     error: Annotated[float | None, option("E", "say how many to judge for the noise rate within E")] = None,
     judgements: _Judgements = None,
     refit: Annotated[bool, flag("--refit", "judge all pairs again, by all verdicts")] = False,
-    by_hand: Annotated[bool, flag("--judge", "judge pairs on a local page, or in the terminal")] = False,
-    terminal: Annotated[bool | None, flag("--terminal/--page", "with --judge: there, display or not")] = None,
+    by_hand: Annotated[bool, flag("--judge", "judge pairs on a local page")] = False,
     standalone: Annotated[bool, flag("--standalone", "write judge.html, to judge without noisyir")] = False,
     judge_as: Annotated[str | None, option("NAME", "with --judge: who you are (default: login name)", "--as")] = None,
     keep_wrong_below: Annotated[float | None, option("E", "how many to keep to have at most E wrong")] = None,
@@ -97,10 +96,10 @@ def run(
 
     settings, machine = split_settings(with_columns(overrides, query, document))
     command = AuditArguments(data, overrides or (), corpus, out, model, budget, assume, store, split, query, document)
-    wishes = JudgingOptions(command, judgements or (), by_hand, terminal, judge_as, keep_wrong_below, standalone)
+    options = JudgingOptions(command, judgements or (), by_hand, judge_as, keep_wrong_below, standalone)
     settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
     exp = experiment_to_audit(data, settings, **command.named, sample=sample, judgements=judgements or (), refit=refit)
-    return _audit(exp, machine, judge, _apply(apply, drop, force), wishes, _Output(as_json, verbose, error, fail_over))
+    return _audit(exp, machine, judge, _apply(apply, drop, force), options, _Output(as_json, verbose, error, fail_over))
 
 
 def _check_judge(answers: str, judgements: str, within: float | None, *, as_json: bool) -> int:
@@ -126,7 +125,7 @@ def _audit(
     machine: Sequence[str],
     judge: "AskParams | None",
     applying: "_Applying | None",
-    wishes: "JudgingOptions",
+    options: "JudgingOptions",
     output: "_Output",
 ) -> int:
     """Audit, write, ask, apply, and do what else is wished; the exit code, 1 where a judge stopped answering."""
@@ -134,33 +133,33 @@ def _audit(
     from noisyir.app.label_cleaning import refuse_held_out
     from noisyir.methods.experiments import load_runtime
 
-    if output.as_json and (judge or wishes.judge):
+    if output.as_json and (judge or options.judge):
         raise ConfigError("front.json_prints_audit_found")
     gate = None if output.fail_over is None else Gate(exp, output.fail_over)
-    runtime, folder = load_runtime(machine), Path(wishes.command.out or f"{exp.name}-audit")
-    opened = open_store(wishes.command.store)
+    runtime, folder = load_runtime(machine), Path(options.command.out or f"{exp.name}-audit")
+    opened = open_store(options.command.store)
     if applying:
         applying.check(exp, folder)
     opened.check_writable()
     refuse_to_overwrite(exp, folder)
-    if wishes.wrong is not None:
+    if options.wrong is not None:
         refuse_held_out(exp, "--keep-wrong-below")
     began = time.monotonic()
     found = _audited(exp, opened, runtime, verbose=output.verbose)
     took = time.monotonic() - began if sys.stdout.isatty() else None  # what is piped is the same each time
-    output.say(found.summary(output.error, took, examples=not wishes.judge), **found.for_machines())
+    output.say(found.summary(output.error, took, examples=not options.judge), **found.for_machines())
     if applying:
         applying.check_size(found)
     names = found.write(folder)
     files = "\n".join(f"{name:<15} {folder / name}" for name in names)
     output.say(f"\n{files}", files=[str(folder / name) for name in names])
-    if not found.sampled and not wishes.judge:
-        output.say(f"\n{'next':<15} {wishes.command.to_judge()}\n{'':<15} check 50 pairs to know how many are wrong")
+    if not found.sampled and not options.judge:
+        output.say(f"\n{'next':<15} {options.command.to_judge()}\n{'':<15} check 50 pairs to know how many are wrong")
     stopped = judge is not None and _asked(judge, found, folder, runtime)
     if applying:
         said = applying.apply(found, folder)
         output.say(said, applied=said.split("\n"))
-    if said := wishes.run(found, folder):
+    if said := options.run(found, folder):
         output.say(said, kept=said.split("\n"))
     return output.ended(found, gate) or int(stopped)
 

@@ -33,8 +33,8 @@ def run(
         raise ConfigError("front.search_needs_query_words_2")
     opened = open_store(store)
     system = find_system(opened, model)
-    if system.against and not force:
-        raise ConfigError("front.force_searches_anyway", against=system.against)
+    if system.doubt and not force:
+        raise ConfigError("front.force_searches_anyway", doubt=system.doubt)
     hits = answer(opened, system, indexes_of(opened, system), query=query, k=k)
     if as_json:
         return print_json({"query": query, "model": system.model and system.model.key, "hits": hits})

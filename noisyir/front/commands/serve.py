@@ -44,7 +44,8 @@ def run(
     """
     import sys
 
-    from noisyir.serving.loading import FOLLOWED, ServeOptions
+    from noisyir.serving.loading import FOLLOWED
+    from noisyir.serving.options import ServeOptions
     from noisyir.serving.server import serve, speak
 
     if not 0 < port < 1 << 16:

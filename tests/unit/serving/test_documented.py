@@ -39,7 +39,7 @@ def test_a_program_prints_what_it_asks_for(served, program):
 
 
 def test_its_limits_are_those_of_the_options():
-    from noisyir.serving.loading import ServeOptions
+    from noisyir.serving.options import ServeOptions
 
     said = dict(re.findall(r"`(--max-\w+)`.*?\| ([\d,]+)", DOCS))
     own = ServeOptions("m")

@@ -6,7 +6,7 @@ import pytest
 
 from noisyir.audits.by_hand import ByHand
 from noisyir.engine.meta import Meta
-from noisyir.serving.loading import rate_of
+from noisyir.serving.facts import rate_of
 
 
 def audit(**notes) -> Meta:
