@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from noisyir.audits.judgements import given_judgements
 from noisyir.audits.judging.journal import Journal
 from noisyir.audits.judging.server import Access, judging_app
-from noisyir.audits.model_judges.answer import decided, in_words, usage_of, yes_or_no
+from noisyir.audits.model_judges.answer import in_words, usage_of, yes_or_no
 from noisyir.audits.model_judges.judges.endpoint import KeptAnswers
 from noisyir.base.errors import NoisyirError
 from noisyir.data.formats import Format
@@ -216,7 +216,7 @@ def _read_reply(data: bytes, folder: Path) -> None:
     except (ValueError, RecursionError):  # as the conversation takes it
         return
     usage_of(body)
-    for read in (in_words, yes_or_no, decided):
+    for read in (in_words, yes_or_no):
         with suppress(ValueError):
             reason = read(body).reason
             assert reason.isprintable() or " " in reason

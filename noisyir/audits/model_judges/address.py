@@ -14,7 +14,6 @@ from noisyir.base.errors import ConfigError
 
 KEY = "NOISYIR_JUDGE_KEY"
 _PATH = "/chat/completions"
-_DECISIONS = ("/decide", "/systemone", "/decisions")  # ends of addresses that take typed questions
 _SHORTEST = 8  # characters of a key that is one: servers without keys are given a word such as EMPTY
 
 
@@ -38,11 +37,6 @@ class Address:
         return text.replace(self.key.get_secret_value(), "[key]")
 
 
-def takes_decisions(url: str) -> bool:
-    """Whether an address is that of typed questions, and not that of chats."""
-    return url.strip().rstrip("/").endswith(_DECISIONS)
-
-
 def address_of(url: str) -> Address:
     """The endpoint that --judge-url names: its base (`https://HOST/v1`) or the whole of it.
 
@@ -62,7 +56,7 @@ def address_of(url: str) -> Address:
     if key and parts.scheme == "http" and not local:
         raise ConfigError("audits.judge_url_begins_http", key=KEY, host=host)
     path = parts.path.rstrip("/")
-    whole = path if path.endswith((_PATH, *_DECISIONS)) else path + _PATH
+    whole = path if path.endswith(_PATH) else path + _PATH
     return Address(f"{parts.scheme}://{parts.netloc}{whole}", local, key)
 
 

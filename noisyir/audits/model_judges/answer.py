@@ -6,14 +6,13 @@ import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from noisyir.audits.model_judges.judges import Answer
 
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 LONGEST_REASON = 500  # characters that are kept
 _AROUND = " \t\r\n\u2581\u0120\"'`*_.,:;!()[]"  # of a token: spaces, as tokenizers write them, and marks
-RIGHT = "right"  # the question's name at an endpoint of decisions
 _NO_CHANCE = "answers in words where a probability was promised"
 
 
@@ -52,10 +51,8 @@ class _Choice(BaseModel):
 class Usage(BaseModel):
     """Tokens that the endpoint says it read and wrote."""
 
-    prompt_tokens: int = Field(ge=0, strict=True, validation_alias=AliasChoices("prompt_tokens", "input_tokens"))
-    completion_tokens: int = Field(
-        ge=0, strict=True, validation_alias=AliasChoices("completion_tokens", "output_tokens")
-    )
+    prompt_tokens: int = Field(ge=0, strict=True)
+    completion_tokens: int = Field(ge=0, strict=True)
 
 
 class _Reply(BaseModel):
@@ -130,23 +127,6 @@ def yes_or_no(body: Any) -> Answer:
     least = math.exp(min(listed.values()))
     yes, no = (found or least for found in chance.values())
     return Answer.by_chance(no / (yes + no))
-
-
-def decided(body: Any) -> Answer:
-    """The probability in the reply of an endpoint of decisions: `noul`, or `probability` as OpenAI calls it.
-
-    NoProbabilityError for an answer without a number; ValueError for what is no reply of one.
-    """
-    answers = body.get("answers") if isinstance(body, dict) else None
-    found = answers.get(RIGHT) if isinstance(answers, dict) else answers[0] if answers else None
-    if not isinstance(found, dict) or found.get("type") == "refusal":
-        raise ValueError("holds no decision")
-    chance = found.get("noul", found.get("probability"))
-    if isinstance(chance, bool) or not isinstance(chance, int | float):
-        raise NoProbabilityError(_NO_CHANCE)
-    if not 0 <= chance <= 1:
-        raise ValueError(f"holds a probability of {chance!r:.20}")
-    return Answer.by_chance(1 - chance)
 
 
 def printable(text: str) -> str:

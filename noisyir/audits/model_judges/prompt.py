@@ -10,10 +10,7 @@ _CUT = "\n---\n"  # between what the judge is told and what it is given
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt's two parts and the digest of its file, which is in the key of each answer.
-
-    A question to an endpoint of decisions has the first part alone.
-    """
+    """A prompt's two parts and the digest of its file, which is in the key of each answer."""
 
     version: str
     digest: str
@@ -22,8 +19,7 @@ class Prompt:
 
     def size(self, query: str, document: str) -> int:
         """Bytes of all that a judge reads of a question."""
-        given = self.messages(query, document) if self.given else [{"content": self.told + query + document}]
-        return sum(len(message["content"].encode("utf-8", "replace")) for message in given)
+        return sum(len(message["content"].encode("utf-8", "replace")) for message in self.messages(query, document))
 
     def messages(self, query: str, document: str) -> list[dict[str, str]]:
         """The question as messages of the chat protocol.
