@@ -21,7 +21,7 @@ from noisyir.audits.judgements import given_judgements
 from noisyir.audits.judging.journal import Journal
 from noisyir.audits.judging.server import Access, judging_app
 from noisyir.audits.model_judges.answer import in_words, usage_of, yes_or_no
-from noisyir.audits.model_judges.judges.endpoint import KeptAnswers
+from noisyir.audits.model_judges.kept_answers import KeptAnswers
 from noisyir.base.errors import NoisyirError
 from noisyir.data.formats import Format
 from noisyir.data.importing import take_in
@@ -223,8 +223,9 @@ def _read_reply(data: bytes, folder: Path) -> None:
 
 
 def _read_kept(data: bytes, folder: Path) -> None:
-    (folder / "kept.jsonl").write_bytes(data)
-    with KeptAnswers(folder / "kept.jsonl", {"k"}) as kept:
+    (folder / "kept.sqlite").write_bytes(data)
+    with KeptAnswers(folder / "kept.sqlite") as kept:
+        kept.load({"k"})
         assert all(key == "k" for key in kept.found)
 
 

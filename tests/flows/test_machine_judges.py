@@ -6,15 +6,17 @@ import random
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from noisyir.audits.model_judges.address import KEY
 from noisyir.audits.model_judges.answer_records import ModelJudgement
-from noisyir.audits.model_judges.judges.endpoint import KEPT
+from noisyir.audits.model_judges.kept_answers import KEPT
 from noisyir.front.cli import main
 from tests.judge_server import Reaction, chances, judge_server, says, verdict
 from tests.tiny_models import WORDS, tiny_classifier
@@ -316,7 +318,8 @@ def test_a_killed_command_goes_on_without_asking_again(noisyir, file, tmp_path, 
                 if re.search(r"asking the judge +(18|19|2\d) of 60", line):
                     break
             os.kill(process.pid, signal.SIGKILL)
-        answered = len((home / "judges" / KEPT).read_bytes().splitlines())
+        with closing(sqlite3.connect(home / "judges" / KEPT)) as database:
+            answered = database.execute("SELECT count(*) FROM answers").fetchone()[0]
         assert 18 <= answered <= 25
         server.react = honest
         server.calls.clear()

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from noisyir.audits.judging.pairs_to_judge import PairsToJudge
 from noisyir.audits.judging.session import JudgingSession, Progress, random_order
-from noisyir.audits.own_pages import LOOPBACK, foreign, inlined, page_headers, page_policy
+from noisyir.audits.own_pages import LOOPBACK, OwnPage, foreign
 from noisyir.audits.page import identity, json_for_html
 from noisyir.base.errors import DataError, MissingPackageError, NoisyirError, install_hint
 from noisyir.base.pages.cells import templates
@@ -34,11 +34,12 @@ _LARGEST_BODY = 64 * 1024
 _MOST_PAIRS = 50
 _VERDICTS = ("wrong", "clean", "unclear")
 _ROOM = "noisyir.audits"
-_SCRIPTS = ("texts.js", "judge.js", "judge_server.js")
-_ALONE = ("texts.js", "judge.js", "judge_alone.js")
-_PAIRS_ALONE = 200  # of a page without a server: four times as many as tell the rate well enough for a start
 _STYLES = ("report.css", "audit.css", "judge.css")
-_HEADERS = page_headers(_ROOM, _SCRIPTS, _STYLES)
+_SERVED = OwnPage(_ROOM, ("texts.js", "judge.js", "judge_server.js"), _STYLES)
+_ALONE = OwnPage(_ROOM, ("texts.js", "judge.js", "judge_alone.js"), _STYLES)
+_PAIRS_ALONE = 200  # of a page without a server: four times as many as give a first rate
+_ACCESS = "judging.json"  # next to the judgements while a session is open
+_LAST_PORT, _TOKEN = 65535, re.compile(r"[\w-]{32}", re.ASCII)  # as token_urlsafe(24) makes it
 
 Body = dict[str, Any]
 Call = Callable[[JudgingSession, Body], Any]
@@ -151,7 +152,7 @@ def _guards(token: str) -> list[Any]:
         async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
             async def send_guarded(message: Any) -> None:
                 if message["type"] == "http.response.start":
-                    MutableHeaders(scope=message).update(_HEADERS)
+                    MutableHeaders(scope=message).update(_SERVED.headers)
                 await send(message)
 
             request = Request(scope)
@@ -164,7 +165,7 @@ def _guards(token: str) -> list[Any]:
 
 def page(common: Sequence[str]) -> str:
     """The page as HTML text.  common: words that are not marked where query and document share them."""
-    return _rendered(_SCRIPTS, {"common": common})
+    return _rendered(_SERVED, {"common": common})
 
 
 def page_alone(pairs: PairsToJudge, seed: int, command: str) -> str:
@@ -180,17 +181,22 @@ def page_alone(pairs: PairsToJudge, seed: int, command: str) -> str:
         for row, weight in zip(rows, order.weights.tolist(), strict=False)
     ]
     data = {"common": pairs.common, "id": identity(pairs.audit), "pairs": drawn, "command": command}
-    return _rendered(_ALONE, data, policy=page_policy(_ROOM, _ALONE, _STYLES))
+    return _rendered(_ALONE, data)
 
 
-def _rendered(scripts: tuple[str, ...], data: Body, policy: str = "") -> str:
-    style, script = (Markup(inlined(_ROOM, names)) for names in (_STYLES, scripts))
-    shown = {"style": style, "script": script, "data": Markup(json_for_html(data))}
-    return templates(_ROOM).get_template("judge.html").render(**shown, policy=Markup(policy), alone=scripts == _ALONE)
-
-
-_ACCESS = "judging.json"  # beside the judgements while a session is open
-_LAST_PORT, _TOKEN = 65535, re.compile(r"[\w-]{32}", re.ASCII)  # as token_urlsafe(24) makes it
+def _rendered(page: OwnPage, data: Body) -> str:
+    alone = page is _ALONE
+    return (
+        templates(_ROOM)
+        .get_template("judge.html")
+        .render(
+            style=page.style,
+            script=page.script,
+            data=Markup(json_for_html(data)),
+            policy=Markup(page.policy if alone else ""),
+            alone=alone,
+        )
+    )
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from noisyir.audits.model_judges.judges import Answer
 
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-LONGEST_REASON = 500  # characters that are kept
+_LONGEST_REASON = 500  # characters that are kept
 _AROUND = " \t\r\n\u2581\u0120\"'`*_.,:;!()[]"  # of a token: spaces, as tokenizers write them, and marks
 _NO_CHANCE = "answers in words where a probability was promised"
 
@@ -20,7 +20,7 @@ class NoProbabilityError(ValueError):
     """A judge that was asked for a probability gave none, and will not give one to another question either."""
 
 
-class Verdict(BaseModel):
+class _Verdict(BaseModel):
     """The shape of an answer to the prompt, and nothing beside it."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -28,16 +28,10 @@ class Verdict(BaseModel):
     verdict: Literal["right", "wrong", "unsure"]
     reason: str
 
-    def answer(self, p_wrong: float | None = None) -> Answer:
+    def answer(self) -> Answer:
         """The same in the audit's words."""
         words: dict[str, Literal["wrong", "clean", "unclear"]] = {"right": "clean", "unsure": "unclear"}
-        return Answer(words.get(self.verdict, "wrong"), p_wrong, self.reason)
-
-    @classmethod
-    def of(cls, answer: Answer) -> "Verdict":
-        """The judge's words for an answer."""
-        words: dict[str, Literal["right", "wrong", "unsure"]] = {"clean": "right", "unclear": "unsure"}
-        return cls(verdict=words.get(answer.verdict, "wrong"), reason=answer.reason)
+        return Answer(words.get(self.verdict, "wrong"), None, printable(self.reason)[:_LONGEST_REASON])
 
 
 class _Message(BaseModel):
@@ -97,12 +91,11 @@ def in_words(body: Any) -> Answer:
     if not content or not content.strip():
         raise ValueError("holds an empty message")
     try:
-        found = Verdict.model_validate(json.loads(content, object_pairs_hook=_once))
+        return _Verdict.model_validate(json.loads(content, object_pairs_hook=_once)).answer()
     except ValidationError as error:
         raise ValueError(f"answers in another form than asked for ({_fault(error)})") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"holds a message that is not one JSON object ({error})") from None
-    return found.model_copy(update={"reason": printable(found.reason)[:LONGEST_REASON]}).answer()
 
 
 def yes_or_no(body: Any) -> Answer:
