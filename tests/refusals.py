@@ -10,7 +10,7 @@ from noisyir.base.errors import NoisyirError
 
 
 @contextmanager
-def refuses(kind: type[NoisyirError], code: str, **values: Any) -> Iterator[pytest.ExceptionInfo[NoisyirError]]:
+def refuses(kind: type[NoisyirError], code: str, /, **values: Any) -> Iterator[pytest.ExceptionInfo[NoisyirError]]:
     """Expect an error of this kind and code, with at least these values."""
     with pytest.raises(kind) as caught:
         yield caught

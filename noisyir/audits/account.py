@@ -124,7 +124,7 @@ def _account(store: Store, run: Mapping[str, Any], query_id: str, doc_id: str | 
     found = [(table, rows) for table in tables if (rows := _rows_about(table, query_id, doc_id)) is not None]
     if not any(table.artifact == "queries" for table in tables):
         raise StoreError(
-            "audits.tables_newest_run_gone",
+            "audits.run_tables_gone",
             experiment=run["experiment"],
             url=store.url,
             run=run.get("command") or "noisyir run " + run["experiment"],
@@ -158,7 +158,7 @@ def _newest_runs(store: Store, experiment: str | None) -> list[Mapping[str, Any]
         if run["status"] == "done" and "join_corpus" not in run["steps"]:
             newest.setdefault((run["experiment"], "audit" in (run.get("kept") or {})), run)
     if not newest:
-        raise StoreError("audits.no_run_come_end", url=store.url)
+        raise StoreError("audits.no_finished_run", url=store.url)
     if experiment is None:
         return list(newest.values())
     if mine := [run for (name, _), run in newest.items() if name == experiment]:
@@ -166,7 +166,7 @@ def _newest_runs(store: Store, experiment: str | None) -> list[Mapping[str, Any]
     names = sorted({name for name, _ in newest})
     hint = did_you_mean(experiment, names)
     raise StoreError(
-        "audits.no_finished_run_runs", experiment=experiment, url=store.url, hint=hint, names=", ".join(names)
+        "audits.no_run_of_experiment", experiment=experiment, url=store.url, hint=hint, names=", ".join(names)
     )
 
 
@@ -215,7 +215,7 @@ def _query(tables: Sequence[_Table], found: Sequence[tuple[_Table, list[Row]]], 
 def _refuse(tables: Sequence[_Table], artifact: str, column: str, name: str, kind: str) -> NoReturn:
     known = [value for table in tables if table.artifact == artifact for value in table.values(column)]
     hint = did_you_mean(name, known)
-    raise DataError("audits.run_no_among_give", kind=kind, name=name, n_known=len(known), hint=hint)
+    raise DataError("audits.unknown_in_run", kind=kind, name=name, n_known=len(known), hint=hint)
 
 
 def _by_artifact(found: Sequence[tuple[_Table, list[Row]]]) -> dict[str, list[Row]]:

@@ -171,9 +171,9 @@ def _by_row(source: PairsToClean, fates: Mapping[Pair, Fate], *, weigh: bool) ->
     if unseen:
         query_id, doc_id = next(iter(unseen))
         raise DataError(
-            "audits.audited_pairs_not_example",
+            "audits.pairs_not_in_source",
             n_unseen=len(unseen),
-            n_fates=len(fates),
+            n_audited=len(fates),
             source=source.name,
             query_id=query_id,
             doc_id=doc_id,
@@ -201,4 +201,4 @@ def log_of(folder: Path, stem: str) -> Path:
 def refuse_existing(*paths: Path) -> None:
     """DataError for files that are there already."""
     if existing := [str(path) for path in paths if path.exists()]:
-        raise DataError("audits.exists_already_not_overwritten", existing=" and ".join(existing))
+        raise DataError("audits.files_exist", existing=" and ".join(existing))

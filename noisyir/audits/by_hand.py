@@ -164,7 +164,7 @@ def with_suspicion(pairs: pa.Table) -> pa.Table:
 def how_many(rate: float, error: float, confidence: float, pairs: int) -> str:
     """How many of the pairs to judge by hand to know the noise rate, in words.  ConfigError for impossible wishes."""
     if not 0 < confidence < 1:
-        raise ConfigError("audits.confidence_noise_rate_lies", confidence=confidence)
+        raise ConfigError("audits.confidence_out_of_range", confidence=confidence)
     count = pairs_to_judge(rate, error, confidence, pairs)
     number = f"all {pairs:,} pairs" if count >= pairs else f"{count:,} pairs"
     return f"To know the rate within ± {100 * error:g} points at {100 * confidence:g} %: judge {number}"
@@ -254,7 +254,7 @@ _FEW = "{} judgements of a random sample tell the rate roughly and set no border
 
 def _probability(threshold: float) -> float:
     if not 0 < threshold < 1:
-        raise ConfigError("audits.detect_threshold_probability_between", threshold=threshold)
+        raise ConfigError("audits.threshold_no_probability", threshold=threshold)
     return threshold
 
 

@@ -140,7 +140,7 @@ def machine_answers(file: RowFile) -> MachineAnswers | None:
             said.setdefault(pair, []).append(row)
     judges = sorted({row.judge for rows in said.values() for row in rows})
     if len(judges) > 1:
-        raise DataError("audits.holds_answers_keep_lines", file=file.path, judges=" and of ".join(judges[:_SHOWN]))
+        raise DataError("audits.several_model_judges", file=file.path, judges=" and of ".join(judges[:_SHOWN]))
     last = {pair: _last_word(pair, rows) for pair, rows in said.items()}
     words = {pair: row.verdict for pair, row in last.items() if row.verdict is not None}
     chances = {pair: row.p_wrong for pair, row in last.items() if row.p_wrong is not None}
@@ -187,14 +187,14 @@ def _last_word(pair: Pair, said: Sequence[_Said]) -> _Said:
     first, second = sorted((other, last), key=said.index)
     who = f" by {last.judge}" if last.judge else ""
     raise DataError(
-        "audits.query_document_judged_keep",
+        "audits.contradicting_verdicts",
         place=second.place,
-        pair=pair[0],
-        pair_2=pair[1],
+        query_id=pair[0],
+        doc_id=pair[1],
         verdict=second.verdict,
         who=who,
-        verdict_2=first.verdict,
-        place_2=first.place,
+        other_verdict=first.verdict,
+        other_place=first.place,
     )
 
 
@@ -217,7 +217,7 @@ def _all_said(paths: Sequence[str]) -> _ByPair:
                 found.setdefault(pair, []).append(said)
                 count += 1
         if not count:
-            raise DataError("audits.holds_no_verdict_person", file=file.path, verdicts=", ".join(_VERDICTS))
+            raise DataError("audits.no_human_verdicts", file=file.path, verdicts=", ".join(_VERDICTS))
     return found
 
 
@@ -232,10 +232,7 @@ def _rows(file: RowFile) -> Iterator[tuple[Pair, _Said]]:
     """The judgement of each row with a verdict."""
     if missing := [name for name in _COLUMNS if name not in file.columns]:
         raise DataError(
-            "audits.lacks_column_name_columns",
-            file=file.path,
-            missing=", ".join(missing),
-            columns=", ".join(file.columns),
+            "audits.missing_columns", file=file.path, missing=", ".join(missing), columns=", ".join(file.columns)
         )
     columns = [*_COLUMNS, *(name for name in _MORE if name in file.columns)]
     for number, row in file.rows(columns, (*_COLUMNS, *_MORE)):
@@ -254,7 +251,7 @@ def _id(row: Mapping[str, Any], column: str, file: RowFile, place: str) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value:
-        raise DataError("audits.must_id_found", place=place, column=column, value=value)
+        raise DataError("audits.bad_id", place=place, column=column, value=value)
     return unguard(value) if file.suffix == ".csv" else value
 
 
@@ -263,7 +260,7 @@ def _verdict(value: object, place: str) -> Verdict | None:
     if not word:
         return None
     if word not in _WORDS:
-        raise DataError("audits.verdict_must_empty_found", place=place, verdicts=", ".join(_VERDICTS), value=value)
+        raise DataError("audits.bad_verdict", place=place, verdicts=", ".join(_VERDICTS), value=value)
     return _WORDS[word]
 
 
@@ -280,14 +277,14 @@ def _number(value: object) -> float | None:
 def _chance(value: object, place: str) -> float | None:
     chance = _number(value)
     if chance is not None and not 0 <= chance <= 1:
-        raise DataError("audits.wrong_must_probability_empty", place=place, value=value)
+        raise DataError("audits.bad_probability", place=place, value=value)
     return chance
 
 
 def _weight(value: object, place: str) -> float | None:
     weight = _number(value)
     if weight is not None and not 0 < weight < math.inf:
-        raise DataError("audits.weight_must_number_pairs", place=place, value=value)
+        raise DataError("audits.bad_weight", place=place, value=value)
     return weight
 
 
@@ -301,7 +298,7 @@ def _time(row: Mapping[str, Any], place: str) -> float | None:
     try:
         time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
     except ValueError as error:
-        raise DataError("audits.must_time_such_found", place=place, value=value) from error
+        raise DataError("audits.bad_time", place=place, value=value) from error
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
@@ -338,7 +335,7 @@ def cohens_kappa(
     1969, Eq. 13 (error).
     """
     if not len(one):
-        raise DataError("audits.judges_no_pair_common")
+        raise DataError("audits.judges_share_no_pairs")
     joint = np.array([[np.mean((one == a) & (other == b)) for b in (False, True)] for a in (False, True)])
     rows, columns = joint.sum(axis=1), joint.sum(axis=0)
     observed, expected = float(np.trace(joint)), float(rows @ columns)

@@ -109,7 +109,7 @@ class FileOfPairs(PairsToClean):
         if weights is None:
             return None
         if "weight" not in self.file.columns and "weight" in self.file.pairs.columns:
-            raise DataError("audits.column_weight_not_pairs", name=self.name)
+            raise DataError("audits.weight_column_taken", name=self.name)
         name = self.file.columns.get("weight", "weight")
         if any(len(of_row) > 1 for of_row in weights.values()):
             return NewColumn(name, lambda number: list(weights.get(number, [1.0])))
@@ -153,7 +153,7 @@ class TableOfPairs(PairsToClean):
         sources = self.training["source"].to_pylist()
         for number, pair in self.pairs():
             if pair not in texts:
-                raise DataError("audits.query_document_not_audit", name=self.name, pair=pair[0], pair_2=pair[1])
+                raise DataError("audits.pair_not_in_audit", name=self.name, query_id=pair[0], doc_id=pair[1])
             (query_id, doc_id), (query, document) = pair, texts[pair]
             if fate := fates[number][0] if number in fates else None:
                 if fate.new_doc_id is None:
@@ -223,6 +223,4 @@ def _new_ids(fates: Fates) -> set[str]:
 
 def _refuse_unknown(wanted: set[str], found: Iterable[str], where: str) -> None:
     if missing := sorted(wanted.difference(found)):
-        raise DataError(
-            "audits.replacements_not_example_apply", n_missing=len(missing), where=where, missing=missing[0]
-        )
+        raise DataError("audits.unknown_replacements", n_missing=len(missing), where=where, example=missing[0])

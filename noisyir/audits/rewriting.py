@@ -18,8 +18,6 @@ from noisyir.data.text_files import parse_object
 
 Row: TypeAlias = dict[str, Any]
 Edit: TypeAlias = Callable[[int, Row], Row | None]  # of a row and its number, as RowFile counts; None leaves it out
-    [int, Row], Row | None
-]  # from a row's number, as RowFile counts, and the row; None: leave out
 
 _BATCH_ROWS = 65536  # and so the rows of a row group
 

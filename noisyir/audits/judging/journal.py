@@ -112,7 +112,7 @@ def _read(path: Path) -> Iterator[JournalEntry]:
         try:
             yield _answer(row)
         except (ValueError, TypeError) as error:
-            raise DataError("audits.line_no_judgement_mend", path=path, number=number, error=error) from error
+            raise DataError("audits.damaged_journal_line", path=path, number=number, error=error) from error
 
 
 def _answer(row: Mapping[str, Any]) -> JournalEntry:

@@ -88,9 +88,9 @@ def judging_app(session: JudgingSession, token: str, finish: Callable[[], Body])
 def _answer(session: JudgingSession, body: Body) -> None:
     verdict, replacement = body.get("verdict"), body.get("replacement")
     if verdict not in _VERDICTS or not isinstance(replacement, str | None):
-        raise DataError("audits.verdict_replacement_doc_id", verdicts=", ".join(_VERDICTS))
+        raise DataError("audits.page_bad_verdict", verdicts=", ".join(_VERDICTS))
     if replacement is not None and not session.pairs.offers(_pair(body), replacement):
-        raise DataError("audits.replacement_documents_shown_pair")
+        raise DataError("audits.page_bad_replacement")
     session.answer(Progress(_pair(body), verdict, replacement))
 
 
@@ -102,7 +102,7 @@ def _undo(session: JudgingSession, body: Body) -> Body | None:
 def _pair(body: Body) -> tuple[str, str]:
     pair = body.get("query_id"), body.get("doc_id")
     if not (isinstance(pair[0], str) and isinstance(pair[1], str)):
-        raise DataError("audits.pair_query_id_doc")
+        raise DataError("audits.page_bad_pair")
     return pair[0], pair[1]
 
 
@@ -250,7 +250,7 @@ def serve_page(
         import uvicorn
         from starlette.applications import Starlette  # noqa: F401
     except ImportError as error:
-        raise MissingPackageError("audits.page_needs_terminal_works", install_hint=install_hint("judge")) from error
+        raise MissingPackageError("audits.page_package_missing", install_hint=install_hint("judge")) from error
     listening, access = _listen(Access.of(folder))
     access.keep(folder)
 

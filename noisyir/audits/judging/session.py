@@ -88,7 +88,7 @@ class JudgingSession:
             try:
                 answer = JournalEntry(*said.pair, said.verdict, self.judge, weight, replacement, time)
             except ValueError as error:
-                raise DataError("audits.no_answer_taken", error=error) from error
+                raise DataError("audits.answer_refused", error=error) from error
             if not answer.says_as(self._own.get(said.pair)):
                 self.journal.append(answer)
             self._own.pop(said.pair, None)
@@ -174,17 +174,14 @@ class JudgingSession:
         said = self.journal.latest()
         if unknown := [pair for own in said.values() for pair in own if pair not in self.pairs.row_of]:
             raise DataError(
-                "audits.judgements_pairs_not_audit",
-                journal=self.journal.path,
-                n_unknown=len(unknown),
-                unknown=unknown[0],
+                "audits.journal_of_other_pairs", journal=self.journal.path, n_unknown=len(unknown), example=unknown[0]
             )
         self._judged()  # what cannot be counted in the end is refused before anything is asked
         return dict(said.get(self.judge, {}))
 
     def _row(self, pair: Pair) -> int:
         if pair not in self.pairs.row_of:
-            raise DataError("audits.query_document_not_among", pair=pair[0], pair_2=pair[1])
+            raise DataError("audits.pair_not_audited", query_id=pair[0], doc_id=pair[1])
         return self.pairs.row_of[pair]
 
     def _forget(self, row: int) -> None:

@@ -47,14 +47,14 @@ def address_of(url: str) -> Address:
         parts = urlsplit(url.strip())
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise ConfigError("audits.judge_url_no_address") from error
+        raise ConfigError("audits.url_malformed") from error
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ConfigError("audits.judge_url_may_hold", scheme=parts.scheme or "https", host=host or "HOST", key=KEY)
+        raise ConfigError("audits.url_holds_secret", scheme=parts.scheme or "https", host=host or "HOST", key=KEY)
     if parts.scheme not in ("http", "https") or not host:
-        raise ConfigError("audits.judge_url_must_begin")
+        raise ConfigError("audits.url_without_http")
     key, local = _key(), _is_local(host)
     if key and parts.scheme == "http" and not local:
-        raise ConfigError("audits.judge_url_begins_http", key=KEY, host=host)
+        raise ConfigError("audits.key_in_plain_text", key=KEY, host=host)
     path = parts.path.rstrip("/")
     whole = path if path.endswith(_PATH) else path + _PATH
     return Address(f"{parts.scheme}://{parts.netloc}{whole}", local, key)
@@ -67,7 +67,7 @@ def refuse_odd_host(address: Address) -> None:
     try:
         httpx.Request("POST", address.url).url.raw_host.decode("ascii").encode("idna")
     except (httpx.InvalidURL, UnicodeError) as error:
-        raise ConfigError("audits.judge_url_names_host", error=error) from None
+        raise ConfigError("audits.url_impossible_host", error=error) from None
 
 
 def _key() -> SecretStr | None:
@@ -75,7 +75,7 @@ def _key() -> SecretStr | None:
     if not key:
         return None
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise ConfigError("audits.holds_character_no_key", key=KEY)
+        raise ConfigError("audits.key_odd_character", key=KEY)
     return SecretStr(key)
 
 

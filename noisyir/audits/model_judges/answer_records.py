@@ -50,4 +50,4 @@ def write_judgements(judgements: Iterable[ModelJudgement], path: Path) -> None:
         new.write_text("".join(lines), encoding="utf-8")
         new.replace(path)
     except OSError as error:
-        raise StoreError("audits.cannot_write_2", path=path, error=error) from error
+        raise StoreError("audits.cannot_write", path=path, error=error) from error

@@ -24,7 +24,7 @@ class Budget(NamedTuple):
         found = _BUDGET.fullmatch(text.strip())
         amount = round(float(found[1]) * _TIMES[found[2]]) if found else 0
         if found is None or amount < 1:
-            raise ConfigError("audits.judges_budget_number_calls", text=text)
+            raise ConfigError("audits.budget_malformed", text=text)
         return cls(amount, "tokens" if (found[3] or "").startswith("token") else "calls")
 
 

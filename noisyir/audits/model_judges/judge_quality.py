@@ -146,13 +146,13 @@ def check_files(answers: str, judgements: str, within: float | None) -> JudgeChe
     of several judges, and where no pair is of both.
     """
     if within is not None and not 0 < within < 0.5:
-        raise ConfigError("audits.error_half_intervals_width", within=within)
+        raise ConfigError("audits.error_out_of_range", within=within)
     files = RowFile.open(answers, "ANSWERS"), RowFile.open(judgements, "JUDGEMENTS")
     found, people = machine_answers(files[0]), judgements
     if found is None:
         found, people = machine_answers(files[1]), answers
     if found is None:
-        raise DataError("audits.holds_no_answer_model", answers=answers)
+        raise DataError("audits.no_model_answers", file=answers)
     return check_judge(found, given_judgements([people]), within or _WITHIN)
 
 
@@ -166,10 +166,7 @@ def check_judge(answers: MachineAnswers, people: Judgements, within: float, conf
     both, at_random = measured_on(asked)
     if not both:
         raise DataError(
-            "audits.none_answers_about_pairs",
-            n_verdicts=len(answers.verdicts),
-            judge=answers.judge,
-            n_labels=len(labels),
+            "audits.answers_on_other_pairs", n_answers=len(answers.verdicts), judge=answers.judge, n_labels=len(labels)
         )
     pairs = round(sum(answers.weights.values())) or len(asked)
     report = account(answers.judge, pairs, asked, JudgeUsage(), None, confidence)

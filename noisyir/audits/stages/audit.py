@@ -80,7 +80,7 @@ def _flagged(job: Job[AuditParams], assumed: Null | None) -> pa.Table:
     given = job.table("pairs")
     pairs = given.filter(pc.equal(given["split"], "train")).select([*_PAIR, "source"])
     if not pairs.num_rows:
-        raise DataError("audits.audit_none_pairs_split")
+        raise DataError("audits.no_training_pairs")
     pairs = with_flags(pairs, job.table("flags"))
     none = pa.scalar(None, pa.string())
     verdict, chance = pc.if_else(pairs["is_clean"], none, "suspect"), pairs["p_clean"]
@@ -153,7 +153,7 @@ def _suspects(job: Job[AuditParams]) -> Suspects | None:
     """Candidates for negatives that are likely relevant, where judges were asked."""
     given = job.has("audit_negatives"), job.has("audit_judges")
     if any(given) and not all(given):
-        raise ConfigError("audits.audit_shows_audit_negatives")
+        raise ConfigError("audits.negatives_without_judges")
     return Suspects(job.table("audit_negatives"), job.table("audit_judges")) if all(given) else None
 
 
@@ -171,7 +171,7 @@ def _refuse_unknown(ids: pa.ChunkedArray, known: pa.ChunkedArray, what: str, whe
     unknown = ids.filter(pc.invert(pc.is_in(ids, value_set=known.combine_chunks()))).unique()
     if len(unknown):
         raise DataError(
-            "audits.audit_training_pairs_not", n_unknown=len(unknown), what=what, where=where, as_py=unknown[0].as_py()
+            "audits.unknown_pair_ids", n_unknown=len(unknown), what=what, where=where, example=unknown[0].as_py()
         )
 
 

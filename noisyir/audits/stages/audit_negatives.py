@@ -33,7 +33,7 @@ def write_suspects(job: Job[SuspectsParams]) -> None:
     """A table of the surest suspects with the evidence, and what each judge did, of all candidates."""
     verdicts, candidates = job.tables("verdicts"), job.table("candidates")
     if not verdicts:
-        raise DataError("audits.audit_negatives_no_verdicts")
+        raise DataError("audits.no_judge_verdicts")
     said = what_judges_say(verdicts)
     _refuse_strangers(said.verdicts, candidates)
     suspects = beside(said.against.slice(0, job.params.negatives), candidates, _PAIR)
@@ -52,7 +52,7 @@ def _refuse_strangers(verdicts: pa.Table, candidates: pa.Table) -> None:
     unknown = verdicts.select([*_PAIR, "judge"]).join(candidates.select(_PAIR), _PAIR, join_type="left anti")
     if unknown.num_rows:
         example = unknown.sort_by([(name, "ascending") for name in (*_PAIR, "judge")]).slice(0, 1).to_pylist()[0]
-        raise DataError("audits.audit_negatives_verdicts_documents", num_rows=unknown.num_rows, example=example)
+        raise DataError("audits.verdicts_of_no_candidates", n_verdicts=unknown.num_rows, example=example)
 
 
 def _compared(job: Job[SuspectsParams], suspects: pa.Table) -> Columns:
@@ -82,9 +82,7 @@ def _texts(job: Job[SuspectsParams], columns: Columns) -> Columns:
     text_of = texts_of(job.batches("corpus"), wanted)
     for kind, ids, known in (("queries", asked, query_of), ("documents", wanted, text_of)):
         if missing := [name for name in ids if name not in known]:
-            raise DataError(
-                "audits.audit_negatives_candidates_no", n_missing=len(missing), kind=kind, missing=missing[0]
-            )
+            raise DataError("audits.candidates_without_text", n_missing=len(missing), kind=kind, missing=missing[0])
     both = ((text_of[suspect], text_of.get(positive)) for suspect, positive in zip(suspects, positives, strict=True))
     overlaps = [None if positive is None else overlap(own, positive) for own, positive in both]
     return {

@@ -29,7 +29,7 @@ class Classifier(MachineJudge):
         from noisyir.models.weights import locate_classifier
 
         if budget.unit == "tokens":
-            raise ConfigError("audits.reads_machine_tokens_cost", setting=_SETTING)
+            raise ConfigError("audits.classifier_token_budget", setting=_SETTING)
         locate_classifier(self._place, _SETTING)
 
     @property

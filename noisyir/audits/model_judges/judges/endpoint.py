@@ -63,7 +63,7 @@ class EndpointJudge(MachineJudge):
         """
         address = address_of(self.url)
         if find_spec("httpx") is None:
-            raise MissingPackageError("audits.judge_url_needs_package", install_hint=install_hint("judge"))
+            raise MissingPackageError("audits.judge_package_missing", install_hint=install_hint("judge"))
         refuse_odd_host(address)
 
     def expected_tokens(self, question: Question) -> float:

@@ -379,13 +379,13 @@ def test_addresses_that_hold_secrets_or_are_none_are_refused(url):
 def test_a_key_does_not_travel_in_plain_text(monkeypatch):
     assert address_of("http://gpu-box:8000/v1").url == "http://gpu-box:8000/v1/chat/completions"
     monkeypatch.setenv(KEY, SECRET)
-    with refuses(ConfigError, "audits.judge_url_begins_http") as caught:
+    with refuses(ConfigError, "audits.key_in_plain_text") as caught:
         address_of("http://gpu-box:8000/v1")
     assert SECRET not in str(caught.value)
     for local in ("http://localhost:1/v1", "http://127.0.0.1:1/v1", "http://[::1]:1/v1", "https://gpu-box/v1"):
         assert address_of(local).key is not None
     monkeypatch.setenv(KEY, "two words-of-a-secret")
-    with refuses(ConfigError, "audits.holds_character_no_key") as caught:
+    with refuses(ConfigError, "audits.key_odd_character") as caught:
         address_of("https://host/v1")
     assert "secret" not in str(caught.value)
 
@@ -394,7 +394,7 @@ def test_budgets_in_words():
     assert Budget.parse("200") == (200, "calls") and Budget.parse("2k calls") == (2000, "calls")
     assert Budget.parse(" 1.5M tokens ") == (1_500_000, "tokens") and Budget.parse("1 token") == (1, "tokens")
     for wrong in ("", "0", "-3", "many", "10 euros", "1e9", "0.2"):
-        with refuses(ConfigError, "audits.judges_budget_number_calls"):
+        with refuses(ConfigError, "audits.budget_malformed"):
             Budget.parse(wrong)
 
 

@@ -122,5 +122,5 @@ def test_a_dead_endpoint_stops_however_small_the_budget(tmp_path):
 
 @pytest.mark.parametrize("host", ["xn--", "xn--a", "a..b", "a" * 70, "h\x7f"])
 def test_hosts_that_cannot_be_are_refused_before_any_work(host):
-    with refuses(ConfigError, "audits.judge_url_names_host"):
+    with refuses(ConfigError, "audits.url_impossible_host"):
         Chat(url=f"https://{host}/v1", model="m").check(Budget.parse("1"))
