@@ -38,11 +38,15 @@ _Z = 1.96  # standard deviations of a 95 % interval
 
 @dataclass(frozen=True)
 class VerdictProvenance:
-    """How the verdicts came about, where the builds behind them tell.
+    """The provenance of the verdicts, as far as the builds behind them tell.
 
-    judged: pairs judged by hand, whose verdicts are people's.  sampled: how many of them were drawn at random and gave
-    the noise rate.  border: whether judgements set the border of the other verdicts.  repeated: rows that count once.
-    columns: the file's columns, by what they hold.  mapped: whether a person named them.
+    Attributes:
+        judged: Number of pairs judged by hand.
+        sampled: Number of these that were drawn at random and gave the noise rate.
+        border: Whether judgements set the border of the other verdicts.
+        repeated: Repeated rows, which count once.
+        columns: The file's columns by meaning.
+        mapped: Whether a person named the columns.
     """
 
     dataset: str | None
@@ -57,22 +61,26 @@ class VerdictProvenance:
 
     @property
     def assumed(self) -> Null | None:
-        """The made-up pairs that wrong ones are taken to be like, where a kind is assumed by its name."""
+        """The assumed kind of null pairs, if one is named."""
         return named_null(self.detect.assume) if self.detect else None
 
 
 @dataclass(frozen=True)
 class AuditPage:
-    """Contents of the page: all pairs, the most suspect first; the rows shown, with reasons; texts; the estimate.
+    """Contents of the page.
 
-    keeping: how many pairs may be kept.  suspects: candidates for negatives, where judges were asked about them.
+    Attributes:
+        pairs: All pairs, the most suspect first.
+        shown: The rows shown, with reasons.
+        keeping: The number of pairs that may be kept.
+        suspects: Likely relevant candidates for negatives, if judges were asked.
     """
 
     pairs: pa.Table
     shown: pa.Table
     texts: PairTexts
     estimate: Mapping[str, float]
-    making: VerdictProvenance
+    provenance: VerdictProvenance
     keeping: Keeping
     suspects: Suspects | None = None
 
@@ -86,10 +94,10 @@ def render(params: AuditParams, audit: AuditPage) -> str:
         sentence=lambda clause: clause[:1].upper() + clause[1:],
     )
     script = _script(pages, audit)
-    pairs, detect = audit.pairs, audit.making.detect
+    pairs, detect = audit.pairs, audit.provenance.detect
     flagged = pc.is_in(pairs["verdict"], value_set=pa.array(FLAGGED)).to_numpy(zero_copy_only=False)
-    making = audit.making
-    assumed = ASSUMED[making.assumed] if making.assumed and not making.border else ""
+    provenance = audit.provenance
+    assumed = ASSUMED[provenance.assumed] if provenance.assumed and not provenance.border else ""
     # a Beta's moments do not draw it: its curve is no bell
     mixture = audit.estimate if not (detect and detect.method == "beta") else {}
     by_machine = ~pairs["by_hand"].to_numpy(zero_copy_only=False)
@@ -107,8 +115,8 @@ def render(params: AuditParams, audit: AuditPage) -> str:
         estimate=audit.estimate,
         rates=by_each_null(audit.estimate) if "rate" in audit.estimate else [],
         not_known=NOT_KNOWN,
-        judge_command=_judge_command(params, making.columns if making.mapped else {}),
-        making=making,
+        judge_command=_judge_command(params, provenance.columns if provenance.mapped else {}),
+        provenance=provenance,
         keeping=audit.keeping,
         mixture="clean_mean" in mixture,
         histogram=Markup(histogram(scores, flagged, mixture, border(scores[by_machine], flagged[by_machine]))),
@@ -123,13 +131,13 @@ def render(params: AuditParams, audit: AuditPage) -> str:
 
 
 def _judge_command(params: AuditParams, columns: Mapping[str, str]) -> str:
-    """The command that judges some of these pairs, as a shell takes it in the file's folder."""
+    """The shell command that judges some of these pairs, in the file's folder."""
     named = [part for name in ("query", "document") if name in columns for part in (f"--{name}", columns[name])]
     return shlex.join(["noisyir", "audit", params.title or "FILE", *named, "--judge"])
 
 
 def _script(pages: Environment, audit: AuditPage) -> str:
-    """The page's own JavaScript, with what the second table takes where there is one."""
+    """The page's own JavaScript, also for the second table if there is one."""
     assert pages.loader
     names = [
         "texts.js",
@@ -140,7 +148,7 @@ def _script(pages: Environment, audit: AuditPage) -> str:
 
 
 def documents_shown(pairs: pa.Table, suspects: Suspects | None, better: int) -> pa.Array:
-    """Ids of the documents that a page with these rows shows: their own, what fits better, and what suspects name."""
+    """Ids of the documents that a page with these rows shows."""
     fits_better = first_of_each(pairs["better"].combine_chunks(), better).flatten()
     replacements = pairs["replacement"].combine_chunks().drop_null()
     of_suspects = [suspects.named] if suspects else []
@@ -150,7 +158,7 @@ def documents_shown(pairs: pa.Table, suspects: Suspects | None, better: int) -> 
 def page_data(params: AuditParams, audit: AuditPage, assumed: str = "") -> dict[str, Any]:
     """Data of audit.js: columns of rows that name documents by number, and each document's text once.
 
-    assumed: the documents that wrong pairs are taken to have, in words; empty where chances rest on no assumption.
+    `assumed` are the assumed documents of wrong pairs in words, empty without an assumption.
     """
     shown, documents = audit.shown, audit.texts.documents
     named = documents_shown(shown, audit.suspects, params.better)
@@ -184,7 +192,7 @@ def page_data(params: AuditParams, audit: AuditPage, assumed: str = "") -> dict[
 
 
 def _for_slider(keeping: Keeping) -> dict[str, Any] | None:
-    """Numbers of pairs kept, and the share of them that is wrong at most; null where nothing can be said."""
+    """Numbers of pairs kept and bounds on their wrong share; null if unknown."""
     if (bounds := keeping.bounds) is None:
         return None
     return {
@@ -196,9 +204,9 @@ def _for_slider(keeping: Keeping) -> dict[str, Any] | None:
 
 
 def worst_sources(pairs: pa.Table) -> list[dict[str, Any]]:
-    """Sources by the least share of flagged pairs that their numbers allow, so that a small one does not lead by luck.
+    """Sources by the lower bound of their flagged share, so that a small one does not lead by luck.
 
-    Empty with fewer than two sources; pairs without source are not counted.
+    Empty with fewer than two sources; pairs without source do not count.
     """
     known = pairs.filter(pc.is_valid(pairs["source"]))
     wrong = pc.cast(pc.is_in(known["verdict"], value_set=pa.array(FLAGGED)), pa.int64())
@@ -227,7 +235,7 @@ def json_for_html(value: Any) -> str:
 
 
 def identity(pairs: pa.Table) -> str:
-    """A name for the audited pairs, whatever their order, under which the browser keeps a person's verdicts."""
+    """A name for the audited pairs in any order, under which the browser keeps verdicts."""
     total = hashlib.sha256()
     ordered = pairs.select([name for name, _ in BY_ID]).sort_by(BY_ID)
     for batch in ordered.to_batches(max_chunksize=_ROWS_AT_ONCE):

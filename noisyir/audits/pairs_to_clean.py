@@ -1,4 +1,4 @@
-"""The pairs that an audit is applied to, as they came: a file of pairs in any of its formats, or a data set's table."""
+"""The pairs that an audit is applied to: a file of pairs in its own format, or a data set's table."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,10 +24,7 @@ _PARTS: tuple[PairColumn, ...] = ("doc_id", "title", "document", "weight")
 
 
 class Fate(NamedTuple):
-    """The fate of an audited pair.
-
-    weight: in training.  new_doc_id: of the document that the query gets instead.  flagged: whether it is called wrong.
-    """
+    """The fate of an audited pair; new_doc_id: the document that the query gets instead."""
 
     action: Action
     new_doc_id: str | None
@@ -49,19 +46,19 @@ Fates: TypeAlias = Mapping[int, Sequence[Fate | None]]  # by row, one for each o
 
 
 class PairChanges(NamedTuple):
-    """By row, of each of its pairs: what is relabelled or dropped, and the weights, where they are written.
-
-    A row that is not in `fates` stays as it is, and one that is not in `weights` counts whole.
-    """
+    """Changes by row, for each of its pairs; a row outside `fates` is unchanged, one outside `weights` counts whole."""
 
     fates: Fates
     weights: Mapping[int, Sequence[float]] | None = None
 
 
 class PairsToClean(ABC):
-    """Pairs in rows, most often one in each; reading them twice gives the same numbers.
+    """Pairs in rows, mostly one in each; reading them twice gives the same numbers.
 
-    name: what messages call them.  stem, suffix: of the file names of what is made of them.
+    Attributes:
+        name: Their name in messages.
+        stem: Beginning of the names of written files.
+        suffix: End of the names of written files.
     """
 
     name: str
@@ -74,14 +71,18 @@ class PairsToClean(ABC):
 
     @abstractmethod
     def write(self, target: Path, changes: PairChanges) -> None:
-        """Write all rows, changed.  DataError when a new document is not known."""
+        """Write all rows with the changes.
+
+        Raises:
+            DataError: If a new document is unknown.
+        """
 
 
 class FileOfPairs(PairsToClean):
-    """A file of pairs.  Rows without a fate keep their bytes, a weight put behind; columns of unknown meaning are kept.
+    """A file of pairs: rows without a fate keep their bytes, except for an added weight.
 
-    Where a row gets a new document, its id, title and text change.  In a file that only names documents, so do a cell
-    that repeats the text, and a title.
+    A new document changes a row's id, title and text, and in a file that only names documents also cells that repeat
+    the text or the title.
     """
 
     def __init__(self, file: PairsFile) -> None:
@@ -93,7 +94,11 @@ class FileOfPairs(PairsToClean):
         return ((pair.number, (pair.query_id, pair.doc_id)) for pair in self.file.pairs_in_order())
 
     def write(self, target: Path, changes: PairChanges) -> None:
-        """In the format of the source.  DataError also where a column of another meaning has the name `weight`."""
+        """Write in the format of the source.
+
+        Raises:
+            DataError: If a new document is unknown, or a column `weight` has another meaning.
+        """
         columns, fates = self.file.columns, changes.fates
         old_ids = {number: pair[1] for number, pair in self.pairs() if number in fates} if self.file.corpus else {}
         new_ids = _new_ids(fates)
@@ -105,7 +110,7 @@ class FileOfPairs(PairsToClean):
         rewrite(self.file.pairs, target, fates.keys(), edit, self._weights(changes.weights))
 
     def _weights(self, weights: Mapping[int, Sequence[float]] | None) -> NewColumn | None:
-        """A number a row; where a row lists several documents, a list in every row."""
+        """A number in each row, or a list if any row lists several documents."""
         if weights is None:
             return None
         if "weight" not in self.file.columns and "weight" in self.file.pairs.columns:
@@ -126,10 +131,9 @@ class FileOfPairs(PairsToClean):
 
 
 class TableOfPairs(PairsToClean):
-    """A data set's training pairs: a table as PAIRS, the texts from the audit, and from the corpus for new documents.
+    """A data set's training pairs, with texts from the audit, and from the corpus for new documents.
 
-    Written as jsonl: query_id, doc_id, query, document, source where it is known, and weight where there are any.
-    corpus: a stream of CORPUS (doc_id, title, text).
+    Written as jsonl: query_id, doc_id, query, document, source if known, and weight if there are weights.
     """
 
     def __init__(self, pairs: pa.Table, audit: pa.Table, corpus: Iterable[pa.RecordBatch], dataset: str) -> None:
@@ -142,7 +146,11 @@ class TableOfPairs(PairsToClean):
         return enumerate(pair_ids(self.training))
 
     def write(self, target: Path, changes: PairChanges) -> None:
-        """As jsonl.  DataError also for a pair that was not audited, for its text is not known."""
+        """Write as jsonl.
+
+        Raises:
+            DataError: If a new document is unknown, or a pair was not audited, because its text is unknown.
+        """
         write_jsonl(self._rows(*changes), target)
 
     def _rows(self, fates: Fates, weights: Mapping[int, Sequence[float]] | None) -> Iterator[Row]:
@@ -172,10 +180,10 @@ class TableOfPairs(PairsToClean):
 def edited(
     row: Row, columns: Mapping[PairColumn, str], fates: Sequence[Fate | None], texts: TextById, old: Text | None
 ) -> Row | None:
-    """The row after its pairs met their fates; None when none of them is left.
+    """The row with its pairs' fates applied; None if no pair is left.
 
-    Of a row that lists several documents, those dropped leave the lists.  old: the text of the row's document where
-    the file only names it; cells of no known meaning that repeat it get the new one's.
+    Dropped documents leave a row's lists.  `old` is the text of a document that the file only names; cells of unknown
+    meaning that repeat it get the new text.
     """
     kept = [(number, fate) for number, fate in enumerate(fates) if fate is None or fate.new_doc_id is not None]
     if not kept:
@@ -198,7 +206,7 @@ def edited(
 
 
 def _part(name: PairColumn, value: Any, fate: Fate | None, texts: TextById) -> Any:
-    """The new document's part in place of `value`; an id stays a number where it was one."""
+    """The new document's part in place of `value`; a numeric id stays a number."""
     if fate is None or fate.new_doc_id is None or name == "weight":
         return value
     if name == "doc_id":

@@ -23,17 +23,14 @@ _BATCH_ROWS = 65536  # and so the rows of a row group
 
 
 class NewColumn(NamedTuple):
-    """A column that every row gets, behind the others, or in the place of the one that has its name.
-
-    value: of the row with this number; a list only where the format can hold one.
-    """
+    """A column that every row gets, last or in place of its namesake; `value` maps a row's number to its cell."""
 
     name: str
     value: Callable[[int], float | list[float]]
 
 
 def rewrite(file: RowFile, target: Path, touched: Collection[int], edit: Edit, column: NewColumn | None = None) -> None:
-    """Write `file` to `target` in its own format; only the rows numbered `touched` are edited; all get the column."""
+    """Write `file` to `target`; only the rows numbered `touched` are edited, and all get the column."""
     if file.suffix == ".parquet":
         _rewrite_parquet(file, target, touched, edit, column)
         return
@@ -44,7 +41,7 @@ def rewrite(file: RowFile, target: Path, touched: Collection[int], edit: Edit, c
 
 
 def _written(record: "_Json | _Separated", touched: Collection[int], edit: Edit, column: NewColumn | None) -> bytes:
-    """The record as it goes out; empty where it is left out."""
+    """The record's new bytes, none if it is left out."""
     raw = record.raw if record.raw.endswith(b"\n") else record.raw + b"\n"
     if record.is_blank or (record.number not in touched and column is None):
         return raw
@@ -88,7 +85,7 @@ class _Json(NamedTuple):
 
 
 class _Separated(NamedTuple):
-    """A record of csv or tsv with all its lines, and how it is written."""
+    """A record of csv or tsv with all its lines, and its writer."""
 
     number: int
     raw: bytes
@@ -158,7 +155,7 @@ def _as_csv(separator: str) -> Callable[[Iterable[str]], str]:
 
 
 def _as_tsv(cells: Iterable[str]) -> str:
-    """A tsv has no quotes, so that a tab or line end within a cell becomes a space."""
+    """A row of tsv; without quotes, a tab or line end within a cell becomes a space."""
     return "\t".join(" ".join(cell.replace("\t", "\n").splitlines()) for cell in cells)
 
 
@@ -169,7 +166,7 @@ def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 @contextmanager
 def _opened(target: Path, like: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
-    """A new binary file, zipped where `like` is; the same rows give the same bytes, for the zip holds no time."""
+    """A new binary file, zipped if `like` is; the zip holds no time, so that equal rows give equal bytes."""
     with target.open("xb") as plain:
         if _is_zipped(like):
             with gzip.GzipFile("", "wb", fileobj=plain, mtime=0) as packed:

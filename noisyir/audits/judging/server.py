@@ -1,4 +1,4 @@
-"""The page's server: on this machine's own address alone, for whoever has the token, and for nobody else's page."""
+"""The page's server: on the loopback address, for holders of the token, and for no foreign page."""
 
 import hmac
 import json
@@ -46,7 +46,7 @@ Call = Callable[[JudgingSession, Body], Any]
 
 
 def judging_app(session: JudgingSession, token: str, finish: Callable[[], Body]) -> "Starlette":
-    """The page and what it calls, all below /TOKEN/.  finish: ends the session, and tells what it came to."""
+    """The page and its calls, all below /TOKEN/; `finish` ends the session and returns its result."""
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import HTMLResponse, JSONResponse
@@ -107,7 +107,7 @@ def _pair(body: Body) -> tuple[str, str]:
 
 
 async def _body(request: "Request") -> Body | None:
-    """The JSON object that was sent; None where it is none, or too large."""
+    """The JSON object in the request; None if it is none or too large."""
     sent = bytearray()
     async for chunk in request.stream():
         sent += chunk
@@ -121,9 +121,9 @@ async def _body(request: "Request") -> Body | None:
 
 
 def refusal(method: str, path: str, headers: Any, token: str) -> tuple[int, str] | None:
-    """Why a request is not answered (status and reason), or None where it is.
+    """Why a request is refused (status and reason); None if it is not.
 
-    It must come from the page itself; what changes anything must be JSON, which no form can send.
+    It must come from the page itself, and a change must be JSON, which no form can send.
     """
     header = foreign(headers.getlist("host"), headers.getlist("origin"), LOOPBACK)
     if header:
@@ -144,7 +144,7 @@ def _guards(token: str) -> list[Any]:
     from starlette.responses import JSONResponse
 
     class Guard:
-        """Refuses what does not come from the session's own page, and adds the headers that keep it to itself."""
+        """Refuses requests from elsewhere than the session's own page, and adds the page's headers."""
 
         def __init__(self, app: Any) -> None:
             self.app = app
@@ -164,14 +164,14 @@ def _guards(token: str) -> list[Any]:
 
 
 def page(common: Sequence[str]) -> str:
-    """The page as HTML text.  common: words that are not marked where query and document share them."""
+    """The page as HTML text; common: words that are not marked as shared."""
     return _rendered(_SERVED, {"common": common})
 
 
 def page_alone(pairs: PairsToJudge, seed: int, command: str) -> str:
-    """The page as a file of its own: the first pairs of a session's random order, and answers that the browser keeps.
+    """The page as a file of its own, with the first pairs of a session's random order; the browser keeps the answers.
 
-    seed: of the session, which asks the same pairs.  command: takes the saved answers back.
+    `seed` is the session's, for the same pairs; `command` takes the saved answers back.
     """
     order = random_order(pairs.scores, np.random.default_rng(seed))
     rows = order.rows[:_PAIRS_ALONE].tolist()
@@ -201,14 +201,14 @@ def _rendered(page: OwnPage, data: Body) -> str:
 
 @dataclass(frozen=True)
 class Access:
-    """Where the page is: whoever is told the token may judge."""
+    """The page's port, and the token that admits a judge."""
 
     port: int
     token: str
 
     @classmethod
     def of(cls, folder: Path) -> Self:
-        """That of the session before where it was killed, so that an open page goes on; else a new one."""
+        """The access of a killed session, so that an open page goes on; else a new one."""
         try:
             found = json.loads((folder / _ACCESS).read_text())
             port, token = found["port"], found["token"]
@@ -219,7 +219,7 @@ class Access:
         return cls(0, secrets.token_urlsafe(24))
 
     def keep(self, folder: Path) -> None:
-        """Write it where nobody else reads it."""
+        """Write it for the owner's eyes only."""
         path = folder / _ACCESS
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -232,7 +232,7 @@ class Access:
 
 
 def has_display() -> bool:
-    """Whether a browser that this process opens would be seen by whoever started it."""
+    """Whether the user would see a browser that this process opens."""
     if os.environ.get("SSH_CONNECTION"):
         return False
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
@@ -243,8 +243,10 @@ def serve_page(
 ) -> None:
     """Serve the session's page until it is finished there, or interrupted.
 
-    summary: what the page shows in the end.  announce: says a line to whoever started this.  MissingPackageError
-    without starlette and uvicorn.
+    `summary` is the page's last text; `announce` shows a line to the user.
+
+    Raises:
+        MissingPackageError: If starlette or uvicorn is not installed.
     """
     try:
         import uvicorn
@@ -274,7 +276,7 @@ def serve_page(
 
 
 def _listen(wanted: Access) -> tuple[socket.socket, Access]:
-    """A socket on the port that is wanted; on any other where somebody has it, and then with another token."""
+    """A socket on the wanted port; if that is taken, on another, with a new token."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -282,5 +284,5 @@ def _listen(wanted: Access) -> tuple[socket.socket, Access]:
     except OSError:
         wanted = Access(0, secrets.token_urlsafe(24))
         listening.bind((HOST, 0))
-    listening.listen()  # who is told the address at once may call before the server is up
+    listening.listen()  # the announced address may be called before the server is up
     return listening, Access(listening.getsockname()[1], wanted.token)

@@ -1,7 +1,4 @@
-"""Where questions are sent, and the key that goes with them: refused where either would tell a secret.
-
-The key comes from the environment alone, and leaves this module only as a header.
-"""
+"""The address of an endpoint and its key, which comes from the environment and leaves only as a header."""
 
 import ipaddress
 import os
@@ -14,12 +11,12 @@ from noisyir.base.errors import ConfigError
 
 KEY = "NOISYIR_JUDGE_KEY"
 _PATH = "/chat/completions"
-_SHORTEST = 8  # characters of a key that is one: servers without keys are given a word such as EMPTY
+_SHORTEST = 8  # characters of a real key: servers without keys get a word such as EMPTY
 
 
 @dataclass(frozen=True)
 class Address:
-    """An endpoint.  local: it is on this machine, so that nothing leaves it."""
+    """An endpoint; local: on this machine, so that nothing leaves it."""
 
     url: str
     local: bool
@@ -27,21 +24,22 @@ class Address:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that go with each question."""
+        """Headers of each question."""
         return {"Authorization": f"Bearer {self.key.get_secret_value()}"} if self.key else {}
 
     def without_key(self, text: str) -> str:
-        """A text of the endpoint's without the key, should it send it back."""
+        """A text of the endpoint without the key, in case it sends the key back."""
         if self.key is None or len(self.key) < _SHORTEST:
             return text
         return text.replace(self.key.get_secret_value(), "[key]")
 
 
 def address_of(url: str) -> Address:
-    """The endpoint that --judge-url names: its base (`https://HOST/v1`) or the whole of it.
+    """The endpoint that --judge-url names by its base (`https://HOST/v1`) or whole address.
 
-    ConfigError, which repeats neither a password nor the key, for what is no http address, for one that holds a user, a
-    query or a fragment, and for a key that would travel in plain text.
+    Raises:
+        ConfigError: If it is no http address, holds a user, query or fragment, or would carry the key in plain text.
+            The text repeats neither a password nor the key.
     """
     try:
         parts = urlsplit(url.strip())
@@ -61,7 +59,11 @@ def address_of(url: str) -> Address:
 
 
 def refuse_odd_host(address: Address) -> None:
-    """ConfigError for a host that no request can be sent to, such as `xn--`."""
+    """Refuse a host that no request can reach, such as `xn--`.
+
+    Raises:
+        ConfigError: If the host is impossible.
+    """
     import httpx
 
     try:

@@ -1,4 +1,4 @@
-"""The answers of an endpoint, taken apart without mercy: a word, or the probability of one, or no answer."""
+"""Strict readers of an endpoint's replies: a verdict in words, a probability, or no answer."""
 
 import json
 import math
@@ -12,16 +12,16 @@ from noisyir.audits.model_judges.judges import Answer
 
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _LONGEST_REASON = 500  # characters that are kept
-_AROUND = " \t\r\n\u2581\u0120\"'`*_.,:;!()[]"  # of a token: spaces, as tokenizers write them, and marks
+_AROUND = " \t\r\n\u2581\u0120\"'`*_.,:;!()[]"  # around a token: spaces, as tokenizers write them, and marks
 _NO_CHANCE = "answers in words where a probability was promised"
 
 
 class NoProbabilityError(ValueError):
-    """A judge that was asked for a probability gave none, and will not give one to another question either."""
+    """A judge that was asked for a probability gave none, and will give none later."""
 
 
 class _Verdict(BaseModel):
-    """The shape of an answer to the prompt, and nothing beside it."""
+    """The exact shape of an answer to the prompt."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -43,7 +43,7 @@ class _Choice(BaseModel):
 
 
 class Usage(BaseModel):
-    """Tokens that the endpoint says it read and wrote."""
+    """Tokens that the endpoint reports to have read and written."""
 
     prompt_tokens: int = Field(ge=0, strict=True)
     completion_tokens: int = Field(ge=0, strict=True)
@@ -75,7 +75,7 @@ class _ReplyOfChances(BaseModel):
 
 
 def usage_of(body: Any) -> Usage | None:
-    """The reply's count of tokens; None where it gives none that can be one."""
+    """The reply's count of tokens; None if it has no valid one."""
     try:
         return Usage.model_validate(body["usage"])
     except (ValidationError, KeyError, TypeError):
@@ -83,7 +83,11 @@ def usage_of(body: Any) -> Usage | None:
 
 
 def in_words(body: Any) -> Answer:
-    """The verdict that a reply of the chat protocol holds.  ValueError, saying what is wrong, for anything else."""
+    """The verdict in a reply of the chat protocol.
+
+    Raises:
+        ValueError: If the reply is anything else; its text names the fault.
+    """
     try:
         content = _Reply.model_validate(body).choices[0].message.content
     except ValidationError as error:
@@ -99,11 +103,14 @@ def in_words(body: Any) -> Answer:
 
 
 def yes_or_no(body: Any) -> Answer:
-    """The probability that the answer's first word is no and not yes, from the log-probabilities of a reply.
+    """The probability that the answer's first word is no and not yes, from log-probabilities.
 
-    Tokens that differ in case, spaces and marks alone are one word.  A word that is not among the likeliest that the
-    reply lists has at most the probability of the last of them, which is taken for it.
-    NoProbabilityError without log-probabilities; ValueError where neither word is among the likeliest.
+    Tokens that differ only in case, spaces and marks are one word.  A word outside the listed tokens gets the
+    probability of the last listed one, its upper bound.
+
+    Raises:
+        NoProbabilityError: If the reply has no log-probabilities.
+        ValueError: If neither word is listed.
     """
     try:
         places = _ReplyOfChances.model_validate(body).choices[0].logprobs.content
@@ -123,12 +130,12 @@ def yes_or_no(body: Any) -> Answer:
 
 
 def printable(text: str) -> str:
-    """The text on one line, without what would steer a terminal."""
+    """The text on one line, without control characters."""
     return _UNPRINTABLE.sub(" ", text).encode("utf-8", "replace").decode()
 
 
 def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """An object none of whose names stands twice, for then it says two things."""
+    """The object, if no name occurs twice."""
     found = list(pairs)
     if len(dict(found)) < len(found):
         raise ValueError("a name stands twice")

@@ -148,7 +148,7 @@ class EndpointJudge(MachineJudge):
             kept.add(self._key(best, question), reply.answer, self._name(best))
         if reply.outcome not in ("nothing", "refused", "words"):
             return best
-        spent.in_words = "its reply has no log-probabilities" if reply.outcome == "words" else reply.said
+        spent.in_words = "its reply has no log-probabilities" if reply.outcome == "words" else reply.fault
         return others[0]
 
     def _key(self, form: QuestionForm, question: Question) -> str:
