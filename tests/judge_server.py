@@ -32,9 +32,7 @@ class Call:
 
     @property
     def text(self) -> str:
-        """Query and document as they stand in the prompt, or in the state of a decision."""
-        if "messages" not in self.body:
-            return json.dumps(self.body.get("state") or self.body["input"])
+        """Query and document as they stand in the prompt."""
         return self.body["messages"][1]["content"]
 
 
@@ -59,15 +57,6 @@ def chances(**words: float) -> Reaction:
     return Reaction(
         body=json.dumps({"choices": [choice], "usage": {"prompt_tokens": 100, "completion_tokens": 1}}).encode()
     )
-
-
-def decision(call: Call, right: float) -> Reaction:
-    """A proper reply of an endpoint of decisions, in the dialect of the question."""
-    usage = {"input_tokens": 90, "output_tokens": 0}
-    noul = {"right": {"type": "noul", "noul": right, "confidence": 0.9}}
-    predicate = [{"type": "predicate", "name": "right", "probability": right}]
-    answers = predicate if isinstance(call.body["questions"], list) else noul
-    return Reaction(body=json.dumps({"model": "m", "answers": answers, "usage": usage}).encode())
 
 
 class JudgeServer:

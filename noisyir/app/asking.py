@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from noisyir.app.label_audit import Audited
 from noisyir.audits.judgements import Pair, given_judgements
 from noisyir.audits.model_judges.account import AskedPair, AskedReport, account
-from noisyir.audits.model_judges.address import takes_decisions
 from noisyir.audits.model_judges.answer_records import MODEL_JUDGEMENTS, ByPeople, ModelJudgement, write_judgements
 from noisyir.audits.model_judges.budget import Budget
 from noisyir.audits.model_judges.judges import Question, QuestionQueue
@@ -51,8 +50,7 @@ def whom_to_ask(
         return settings, None
     if bool(name) != bool(url):
         raise ConfigError("app.judge_url_needs_judge")
-    kind = "decision" if url and takes_decisions(url) else "chat"
-    judge = {"kind": kind, "url": url, "model": name} if url else {"kind": "classifier", "model": model}
+    judge = {"kind": "chat", "url": url, "model": name} if url else {"kind": "classifier", "model": model}
     params = experiments.load_asking({"judge": judge} | ({"budget": budget} if budget else {}), asking)
     params.judge.check(Budget.parse(params.budget))
     return settings, params

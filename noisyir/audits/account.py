@@ -1,4 +1,4 @@
-"""Find in the builds of one run every row about a query, and say what it means."""
+"""Every row about a query in the builds of one run, with its meaning in sentences."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from noisyir.engine.meta import Meta
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
 
-MAX_CHARS = 300  # of a text that is shown
+MAX_CHARS = 300  # longest text that is shown
 _ROWS = 65536
 _ID = "query_id"
 _STAND_ELSEWHERE = {"audit": ("query", "document"), "audit_negatives": ("query", "document")}  # columns by artifact
@@ -24,7 +24,7 @@ _STAND_ELSEWHERE = {"audit": ("query", "document"), "audit_negatives": ("query",
 
 @dataclass(frozen=True)
 class Decided:
-    """One table of one step, as far as it is about the query: sentences where its meaning is known, and its rows."""
+    """The part of one step's table about the query: rows, and sentences if their meaning is known."""
 
     step: str
     stage: str
@@ -36,9 +36,9 @@ class Decided:
 
 @dataclass(frozen=True)
 class RowAccount:
-    """All that a run decided about a query, or about a query and a document, in the order in which it was decided.
+    """A run's decisions about a query, or about a query and a document, in their order.
 
-    texts: of the documents that are paired with the query or named in a decision; long ones are cut.
+    `texts` are cut, of documents paired with the query or named in a decision.
     """
 
     experiment: str
@@ -101,8 +101,11 @@ class _Table:
 def account_of(store: Store, query_id: str, doc_id: str | None = None, experiment: str | None = None) -> RowAccount:
     """Decisions of the newest finished run that knows the query and the document, perhaps of this experiment.
 
-    Of a pair it is the newest that audited it, if one did.
-    StoreError when there is no such run; DataError, with a near match, for what no experiment's newest run knows.
+    A run that audited the pair goes first.
+
+    Raises:
+        StoreError: If there is no such run.
+        DataError: If no experiment's newest run knows the ids; its text has a near match.
     """
     refused: list[NoisyirError] = []
     found: list[RowAccount] = []
@@ -124,7 +127,7 @@ def _account(store: Store, run: Mapping[str, Any], query_id: str, doc_id: str | 
     found = [(table, rows) for table in tables if (rows := _rows_about(table, query_id, doc_id)) is not None]
     if not any(table.artifact == "queries" for table in tables):
         raise StoreError(
-            "audits.tables_newest_run_gone",
+            "audits.run_tables_gone",
             experiment=run["experiment"],
             url=store.url,
             run=run.get("command") or "noisyir run " + run["experiment"],
@@ -149,16 +152,19 @@ def _account(store: Store, run: Mapping[str, Any], query_id: str, doc_id: str | 
 
 
 def _newest_runs(store: Store, experiment: str | None) -> list[Mapping[str, Any]]:
-    """The records of each experiment's newest run and newest audit that came to an end, newest first, or of one's.
+    """The records of each experiment's newest finished run and audit, newest first, or of one experiment.
 
-    A refreshed corpus is none, for it decides about no query.  StoreError when there is none.
+    A refreshed corpus does not count, because it decides about no query.
+
+    Raises:
+        StoreError: If there is none.
     """
     newest: dict[tuple[str, bool], Mapping[str, Any]] = {}
     for run in store.runs.all():
         if run["status"] == "done" and "join_corpus" not in run["steps"]:
             newest.setdefault((run["experiment"], "audit" in (run.get("kept") or {})), run)
     if not newest:
-        raise StoreError("audits.no_run_come_end", url=store.url)
+        raise StoreError("audits.no_finished_run", url=store.url)
     if experiment is None:
         return list(newest.values())
     if mine := [run for (name, _), run in newest.items() if name == experiment]:
@@ -166,7 +172,7 @@ def _newest_runs(store: Store, experiment: str | None) -> list[Mapping[str, Any]
     names = sorted({name for name, _ in newest})
     hint = did_you_mean(experiment, names)
     raise StoreError(
-        "audits.no_finished_run_runs", experiment=experiment, url=store.url, hint=hint, names=", ".join(names)
+        "audits.no_run_of_experiment", experiment=experiment, url=store.url, hint=hint, names=", ".join(names)
     )
 
 
@@ -176,7 +182,7 @@ def cut(text: str) -> str:
 
 
 def _tables(store: Store, run: Mapping[str, Any]) -> Iterator[_Table]:
-    """The tables behind a run, oldest first: nothing is older than what it was made from."""
+    """The tables behind a run, oldest first, so that each follows its inputs."""
     told = list(SENTENCES)
     steps = {(step["stage"], step["build"]): name for name, step in run["steps"].items() if step["build"]}
     used = [
@@ -193,7 +199,7 @@ def _tables(store: Store, run: Mapping[str, Any]) -> Iterator[_Table]:
 
 
 def _rows_about(table: _Table, query_id: str, doc_id: str | None) -> list[Row] | None:
-    """The table's rows about the query; None when its rows are not about queries, or hold nothing else."""
+    """The table's rows about the query; None if its rows are not about queries, or hold nothing else."""
     if table.artifact == "excluded":
         of_pair = [f"{query_id} {doc_id}", doc_id] if doc_id else []
         return list(table.rows("id", [query_id, *of_pair]))
@@ -203,7 +209,11 @@ def _rows_about(table: _Table, query_id: str, doc_id: str | None) -> list[Row] |
 
 
 def _query(tables: Sequence[_Table], found: Sequence[tuple[_Table, list[Row]]], query_id: str) -> Row:
-    """Text and split of the query; empty where it was left out.  DataError when the run does not know it."""
+    """Text and split of the query; empty if it was left out.
+
+    Raises:
+        DataError: If the run does not know it.
+    """
     for table, rows in found:
         if table.artifact == "queries" and rows:
             return rows[0]
@@ -215,7 +225,7 @@ def _query(tables: Sequence[_Table], found: Sequence[tuple[_Table, list[Row]]], 
 def _refuse(tables: Sequence[_Table], artifact: str, column: str, name: str, kind: str) -> NoReturn:
     known = [value for table in tables if table.artifact == artifact for value in table.values(column)]
     hint = did_you_mean(name, known)
-    raise DataError("audits.run_no_among_give", kind=kind, name=name, n_known=len(known), hint=hint)
+    raise DataError("audits.unknown_in_run", kind=kind, name=name, n_known=len(known), hint=hint)
 
 
 def _by_artifact(found: Sequence[tuple[_Table, list[Row]]]) -> dict[str, list[Row]]:

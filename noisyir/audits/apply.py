@@ -1,4 +1,4 @@
-"""Apply an audit: pairs get weights, those that people vouch for another document, or are dropped; the source stays."""
+"""Apply an audit: pairs get weights, a vouched replacement, or are dropped; the source stays."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from noisyir.detection.relabel import gets_replacement
 
 Log: TypeAlias = list[tuple[Pair, Fate]]
 
-HALF = 0.5  # a pair of less weight counts as changed; one that the audit calls clean has no less
+HALF = 0.5  # below it a pair counts as changed; clean pairs have at least this weight
 _LEAST_LIKELY_FIRST = [("p_clean", "ascending"), ("score", "descending"), *BY_ID]
 _BY_MACHINE = {
     "query_id": "query_id",
@@ -36,10 +36,12 @@ _BY_MACHINE = {
 
 @dataclass(frozen=True)
 class Applied:
-    """The cleaned pairs, the log of what was changed, and how many of the source's pairs met which fate.
+    """The cleaned pairs, the log of changes, and the number of pairs by fate.
 
-    kept: those not changed; unaudited: of these, pairs that the audit does not have: of dev and test, or left out when
-    the data was read.  doubted: those that stay with less than half of their weight.
+    Attributes:
+        kept: Pairs not changed.
+        doubted: Pairs that stay with less than half of their weight.
+        unaudited: Kept pairs outside the audit: of dev and test, or left out when the data was read.
     """
 
     pairs: Path
@@ -66,8 +68,10 @@ class Applied:
 def apply_audit(audit: pa.Table, source: PairsToClean, folder: Path, *, drop: bool = False) -> Applied:
     """Write the cleaned pairs, in the source's format, and a log of every change into `folder`.
 
-    drop: leave flagged pairs out that are not relabelled; else all pairs stay, each with its weight in a column
-    `weight`.  DataError when a file is there already, or the audit is not of these pairs; nothing is written then.
+    With `drop`, flagged pairs without a replacement are left out; else all stay, with a column `weight`.
+
+    Raises:
+        DataError: If a file exists already, or the audit is not of these pairs; nothing is written then.
     """
     pairs, log = folder / f"{source.stem}.cleaned{source.suffix}", log_of(folder, source.stem)
     refuse_existing(pairs, log)
@@ -87,10 +91,9 @@ def apply_audit(audit: pa.Table, source: PairsToClean, folder: Path, *, drop: bo
 def decide(audit: pa.Table, *, drop: bool = False) -> dict[Pair, Fate]:
     """The fate of every audited pair.
 
-    A pair is relabelled where the column `relabel` says that people vouch for it.  Of the others the machine's chances
-    decide first, as if nobody had judged, and where there are none a pair stays whole.  Then people's verdicts decide
-    about their own pairs, and about no other: a pair judged clean stays whole, and one judged wrong gets its
-    replacement or goes.
+    A pair with `relabel` set gets its replacement.  For the others the machine's chances decide first, and a pair
+    without one stays whole.  Then people's verdicts decide about their own pairs: a clean one stays whole, a wrong one
+    gets its replacement or goes.
     """
     by_machine = _by_machine(audit)
     fates, said = {}, []
@@ -111,15 +114,15 @@ def decide(audit: pa.Table, *, drop: bool = False) -> dict[Pair, Fate]:
 
 
 def changed(audit: pa.Table, *, drop: bool = False) -> int:
-    """How many pairs would be dropped, relabelled, or left less than half of their weight: never more than flagged."""
+    """The number of pairs that would be dropped, relabelled, or left less than half of their weight."""
     return sum(fate.action != "keep" for fate in decide(audit, drop=drop).values())
 
 
 def _by_machine(audit: pa.Table) -> dict[Pair, Fate]:
-    """The fate of every pair by the machine's chances; `reason` is only what is to be added to the audit's."""
+    """The fate of every pair by the machine's chances; `reason` is a suffix of the audit's."""
     machine = audit.select([*_BY_MACHINE, "relabel", "judged"])
     machine = machine.rename_columns([_BY_MACHINE.get(name, name) for name in machine.column_names])
-    # The order of a query's rows says which of them gets what several have found.
+    # The order of a query's rows decides which of them gets a replacement that several have found.
     ordered = machine.sort_by(_LEAST_LIKELY_FIRST)
     unseen = pc.and_(ordered["relabel"], pc.is_null(ordered["judged"])).to_numpy()
     gets = gets_replacement(ordered, np.flatnonzero(unseen).tolist(), 1.0)
@@ -150,7 +153,7 @@ def _dropped(fate: Fate) -> Fate:
 
 
 def _by_row(source: PairsToClean, fates: Mapping[Pair, Fate], *, weigh: bool) -> tuple[PairChanges, Log, int, int]:
-    """Changes in the source's rows, the log, the number of pairs, and how many the audit does not have."""
+    """Changes in the source's rows, the log, the number of pairs, and the number outside the audit."""
     unseen = dict.fromkeys(fates)
     logged: Log = []
     by_row: dict[int, list[Fate | None]] = {}
@@ -171,9 +174,9 @@ def _by_row(source: PairsToClean, fates: Mapping[Pair, Fate], *, weigh: bool) ->
     if unseen:
         query_id, doc_id = next(iter(unseen))
         raise DataError(
-            "audits.audited_pairs_not_example",
+            "audits.pairs_not_in_source",
             n_unseen=len(unseen),
-            n_fates=len(fates),
+            n_audited=len(fates),
             source=source.name,
             query_id=query_id,
             doc_id=doc_id,
@@ -194,11 +197,15 @@ def _log_entry(pair: Pair, fate: Fate) -> dict[str, Any]:
 
 
 def log_of(folder: Path, stem: str) -> Path:
-    """The file that lists what was changed."""
+    """The file that lists the changes."""
     return folder / f"{stem}.changes.jsonl"
 
 
 def refuse_existing(*paths: Path) -> None:
-    """DataError for files that are there already."""
+    """Refuse to overwrite.
+
+    Raises:
+        DataError: If a file exists already.
+    """
     if existing := [str(path) for path in paths if path.exists()]:
-        raise DataError("audits.exists_already_not_overwritten", existing=" and ".join(existing))
+        raise DataError("audits.files_exist", existing=" and ".join(existing))

@@ -15,12 +15,12 @@ AUDIT_NEGATIVES = Artifact(
         "score": F32,
         "positive_score": F32,
         "positive_similarity": F32,  # cosine
-        "overlap": F32,  # of the words of document and positive, the share that both have
-        "judges": STRINGS,  # those that do not keep it, and what they go by
+        "overlap": F32,  # shared part of the words of document and positive
+        "judges": STRINGS,  # judges that drop it, with score and bound
         "judge_scores": FLOATS,
         "judge_bounds": FLOATS,
         "kept_by": STRINGS,
-        "confidence": F32,  # share of the judges' verdicts that lie less far above their bound, their mean
+        "confidence": F32,  # mean share of each judge's verdicts with a smaller margin
         "used": BOOL,  # whether it was drawn as a negative
         "reason": STRING,
     },

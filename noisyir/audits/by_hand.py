@@ -1,4 +1,4 @@
-"""Verdicts of people in an audit: each stands for its own pair; a random sample sets the machine right."""
+"""Verdicts of people in an audit: each decides about its own pair, and a random sample recalibrates the machine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,21 +22,35 @@ Features: TypeAlias = Float[np.ndarray, "pair feature"]
 
 BY_ID = [("query_id", "ascending"), ("doc_id", "ascending")]
 MOST_SUSPECT_FIRST = [("suspicion", "descending"), *BY_ID]
-_WRONGLY_RELABELLED, _SURELY_RELABELLED = 0.1, 0.95  # at most this share of unseen pairs, with this confidence
+_WRONGLY_RELABELLED, _SURELY_RELABELLED = 0.1, 0.95  # largest share of unseen pairs, and the confidence
 _LEAST_CHANCE = np.finfo(np.float32).tiny
 _LARGEST_CHANCE = np.nextafter(np.float32(1), np.float32(0))
+
+_OWN = "{:,} of the verdicts carry no weight, so they were not drawn at random: they count for their own pairs alone."
+_UNKNOWN = (
+    "The noise rate stays unknown; 50 pairs drawn at random and judged would tell it (--sample 50 or --judge). "
+    "--refit would judge all pairs again by these verdicts, which is biased by how the pairs were chosen."
+)
+_SELECTED = (
+    "All pairs were judged again, also by {:,} verdicts on pairs that were not drawn at random. The most suspicious "
+    "pairs are the hardest cases, so the border may lie far off. Compare the number flagged before and now."
+)
+_FEW = "{} judgements of a random sample tell the rate roughly and set no border: judge at least {}."
 
 
 @dataclass(frozen=True)
 class ByHand:
     """Effects of judgements by hand on an audit.
 
-    judged: pairs judged wrong or clean; unclear: pairs about which the judges could not tell, which count for nothing;
-    agreed: share of those judged on which the machine had said the same; sampled: those judged that were drawn at
-    random.  interval: (rate, low, high), the share of wrong pairs by the sample and its interval at `confidence`; None
-    without a sample.
-    threshold: the highest score of a pair called clean, where the judgements set it; anew: whether they gave all other
-    pairs their chances; flagged, flagged_before: pairs called wrong.  notes: sentences on what else one must know.
+    Attributes:
+        judged: Number of pairs judged wrong or clean.
+        unclear: Number of pairs that the judges left open, which do not count.
+        agreed: Share of the judged pairs on which the machine had agreed.
+        sampled: Number of judged pairs that were drawn at random.
+        interval: (rate, low, high) of wrong pairs by the sample, at `confidence`; None without a sample.
+        threshold: The highest score of a clean pair, if the judgements set it.
+        anew: Whether the judgements gave all other pairs their chances.
+        notes: Caveats, in sentences.
     """
 
     judged: int
@@ -70,7 +84,7 @@ class ByHand:
 
 @dataclass(frozen=True)
 class _Decided:
-    """Pairs judged wrong or clean: rows and verdicts; how many each stands for, nan for those not drawn."""
+    """Pairs judged wrong or clean: rows, verdicts, and weights, NaN for pairs not drawn at random."""
 
     rows: Array
     is_wrong: Array
@@ -90,16 +104,25 @@ def judged_by_hand(
     refit: bool = False,
     features: Features | None = None,
 ) -> tuple[pa.Table, ByHand]:
-    """The pairs as people judged them; where they judged a random sample, the others as the sample sets the machine.
+    """Apply people's verdicts to their pairs, and a random sample's lesson to all others.
 
-    pairs: query_id, doc_id, score, verdict (`suspect` or null), p_clean, replacement, by_hand, rests_on, as the machine
-    has them.  Those judged get their verdict, p_clean 0 or 1 and, where a judge named it, the replacement.  All other
-    pairs stay to the bit as they are, unless at least FEWEST of those judged were drawn at random, or `refit` wants a
-    border by all verdicts.
-    Columns added: those of `as_the_machine_says`.
-    threshold: least probability of being clean that a clean pair has.  features: of each pair, where a detector gave
-    any: a model then learns from the sample, and not the border alone is set.
-    DataError where a refit is not possible.
+    Judged pairs get their verdict, p_clean 0 or 1 and, if a judge named it, the replacement.  All others keep their
+    values, unless at least FEWEST judged pairs were drawn at random, or `refit` asks for a border by all verdicts.
+
+    Args:
+        pairs: The machine's query_id, doc_id, score, verdict (`suspect` or null), p_clean, replacement, by_hand and
+            rests_on.
+        judgements: Verdicts on some of them.
+        threshold: Least p_clean of a clean pair.
+        confidence: Confidence of the rate's interval.
+        refit: Set the border by all verdicts, random or not.
+        features: Features of each pair, from which a model learns in place of the border alone.
+
+    Returns:
+        The pairs with the columns of `as_the_machine_says`, and the effects.
+
+    Raises:
+        DataError: If a refit is not possible.
     """
     place = rows_of(judgements, pairs)
     decided = _decided({place[pair]: judged for pair, judged in judgements.items()})
@@ -127,11 +150,10 @@ def judged_by_hand(
 
 
 def as_the_machine_says(pairs: pa.Table) -> pa.Table:
-    """The pairs as they are where nobody judged, with six columns more.
+    """The pairs with six columns more, as if no one had judged them.
 
-    judged (the people's verdict, null where there is none), accepted (whether a person named the replacement), relabel
-    (whether it may take the document's place), and machine_verdict, machine_p_clean and machine_replacement, as if
-    these very pairs had not been judged.
+    These are judged (people's verdict or null), accepted (whether a person named the replacement), relabel (whether it
+    may take the document's place), machine_verdict, machine_p_clean and machine_replacement.
     """
     columns = {
         "judged": pa.nulls(pairs.num_rows, pa.string()),
@@ -149,8 +171,7 @@ def as_the_machine_says(pairs: pa.Table) -> pa.Table:
 def with_suspicion(pairs: pa.Table) -> pa.Table:
     """The pairs with `suspicion`: the share of the others that are less suspect, ties half.
 
-    Pairs judged wrong come before all, those judged clean after all; between them the chance decides where there is
-    one, and then the score.
+    Pairs judged wrong come first and pairs judged clean last; between them the known chance decides, then the score.
     """
     by_hand = pairs["by_hand"].to_numpy(zero_copy_only=False)
     chance = pc.fill_null(pairs["p_clean"], 0.5).to_numpy().astype(np.float64)
@@ -162,9 +183,13 @@ def with_suspicion(pairs: pa.Table) -> pa.Table:
 
 
 def how_many(rate: float, error: float, confidence: float, pairs: int) -> str:
-    """How many of the pairs to judge by hand to know the noise rate, in words.  ConfigError for impossible wishes."""
+    """The number of pairs to judge by hand for the noise rate, in words.
+
+    Raises:
+        ConfigError: If the confidence is impossible.
+    """
     if not 0 < confidence < 1:
-        raise ConfigError("audits.confidence_noise_rate_lies", confidence=confidence)
+        raise ConfigError("audits.confidence_out_of_range", confidence=confidence)
     count = pairs_to_judge(rate, error, confidence, pairs)
     number = f"all {pairs:,} pairs" if count >= pairs else f"{count:,} pairs"
     return f"To know the rate within ± {100 * error:g} points at {100 * confidence:g} %: judge {number}"
@@ -186,10 +211,12 @@ def _rate(pairs: pa.Table, sample: _Decided, confidence: float) -> tuple[float, 
 
 
 class _Anew(NamedTuple):
-    """The pairs as the judgements have the machine judge them.
+    """The pairs after recalibration by judgements.
 
-    border: a score, where one parts clean from wrong.  by_judgements: whether judgements changed more than own pairs.
-    interval: the rate with its interval, where the model that learnt helped to know it.
+    Attributes:
+        border: The score that parts clean from wrong, if one does.
+        by_judgements: Whether judgements changed other pairs than their own.
+        interval: The rate with its interval, if a model helped to estimate it.
     """
 
     pairs: pa.Table
@@ -202,7 +229,7 @@ class _Anew(NamedTuple):
 def _set_right(
     pairs: pa.Table, decided: _Decided, threshold: float, confidence: float, refit: bool, features: Features | None
 ) -> _Anew:
-    """The pairs with the chances and verdicts that the judgements give them, and what to know."""
+    """Recalibrate the chances and verdicts of all pairs, if there are enough judgements."""
     sample, scores = decided.at_random(), pairs["score"].to_numpy().astype(np.float64)
     chosen = len(decided.rows) - len(sample.rows)
     if refit:
@@ -230,7 +257,7 @@ def _set_right(
 def _taught(
     pairs: pa.Table, decided: _Decided, threshold: float, confidence: float, features: Features, notes: list[str]
 ) -> _Anew:
-    """By a model that learns from the judgements, where they improve the order without them."""
+    """Recalibrate by a model that learns from the judgements."""
     scores, query = pairs["score"].to_numpy().astype(np.float64), pairs["query_id"].combine_chunks()
     numbers = query.dictionary_encode().indices.to_numpy()
     answers = JudgedPairs(decided.rows, decided.is_wrong, decided.weights)
@@ -240,29 +267,17 @@ def _taught(
     return _Anew(_with_chances(pairs, found.lesson.p_wrong, threshold), told, None, True, interval)
 
 
-_OWN = "{:,} of the verdicts carry no weight, so they were not drawn at random: they count for their own pairs alone."
-_UNKNOWN = (
-    "The noise rate stays unknown; 50 pairs drawn at random and judged would tell it (--sample 50 or --judge). "
-    "--refit would judge all pairs again by these verdicts, which is biased by how the pairs were chosen."
-)
-_SELECTED = (
-    "All pairs were judged again, also by {:,} verdicts on pairs that were not drawn at random. The most suspicious "
-    "pairs are the hardest cases, so the border may lie far off. Compare the number flagged before and now."
-)
-_FEW = "{} judgements of a random sample tell the rate roughly and set no border: judge at least {}."
-
-
 def _probability(threshold: float) -> float:
     if not 0 < threshold < 1:
-        raise ConfigError("audits.detect_threshold_probability_between", threshold=threshold)
+        raise ConfigError("audits.threshold_no_probability", threshold=threshold)
     return threshold
 
 
 def _may_be_relabelled(pairs: pa.Table, by_row: dict[int, HumanJudgement]) -> Array:
-    """The least likely right pairs of which at most a tenth would get a wrong document, or lose a right one.
+    """Mark the least likely pairs, at most a tenth of which would get a wrong document or lose a right one.
 
-    By the pairs among them that were drawn at random: a replacement is right where a person named the same.  The place
-    of each is by a model that has not seen its own query's verdicts.
+    The random pairs among them set the bound: a replacement is right if a person named the same.  A model that has
+    not seen a query's verdicts places its pairs.
     """
     given = pairs["replacement"].to_pylist()
     rows = np.flatnonzero(pc.and_(pc.equal(pairs["verdict"], "wrong"), pc.is_valid(pairs["replacement"])).to_numpy())
@@ -290,7 +305,7 @@ def _with_chances(pairs: pa.Table, p_wrong: Array, threshold: float) -> pa.Table
 
 
 def _with_hands(pairs: pa.Table, by_row: dict[int, HumanJudgement]) -> pa.Table:
-    """The verdicts of people above those of the machine, and the replacements that they named."""
+    """The pairs with people's verdicts and replacements in place of the machine's."""
     names = ("verdict", "p_clean", "replacement", "by_hand", "judged", "accepted", "rests_on", "relabel")
     rows = list(by_row)
     columns = tuple(pairs[name].take(pa.array(rows, pa.int64())).to_pylist() for name in names)

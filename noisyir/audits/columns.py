@@ -12,9 +12,11 @@ from noisyir.base.artifact import BOOL, F32, FLOATS, I32, PAIR_KEY, STRING, STRI
 class AuditColumn:
     """One column.
 
-    meaning: for people.  nullable: whether a pair may have no value.  heading: in the page's table; empty: it has no
-    column there.  place: in that table, from 0.  on_page: whether the page's script gets the values as they are.
-    compute: its values from the pairs with the other columns; None: the stage joins them.
+    Attributes:
+        heading: Heading in the page's table; empty if it has no column there.
+        place: Place in that table, from 0.
+        on_page: Whether the page's script gets the values unchanged.
+        compute: Its values from the other columns; None if the stage joins them.
     """
 
     name: str
@@ -28,14 +30,14 @@ class AuditColumn:
 
     @property
     def is_number(self) -> bool:
-        """Whether it is set as numbers are, and sorted by size."""
+        """Whether it is set and sorted as a number."""
         return bool(pa.types.is_integer(self.type) or pa.types.is_floating(self.type))
 
 
 FLAGGED = ("wrong", "suspect")
-"""Verdicts on pairs that are held for wrong."""
+"""Verdicts of flagged pairs."""
 
-# What people judged stands above what the machine says, which the columns machine_ keep.
+# People's verdicts override the machine's, which the columns machine_ keep.
 COLUMNS = (
     AuditColumn("query_id", STRING, "the query", on_page=True),
     AuditColumn("doc_id", STRING, "the document of the pair"),
@@ -88,7 +90,7 @@ AUDIT = Artifact(
 
 
 def computed(pairs: pa.Table) -> pa.Table:
-    """The pairs with the columns that are computed from the others, in the order of the audit."""
+    """The pairs with the computed columns, in the order of the audit."""
     for column in COLUMNS:
         if column.compute:
             pairs = pairs.append_column(column.name, column.compute(pairs))
@@ -96,10 +98,7 @@ def computed(pairs: pa.Table) -> pa.Table:
 
 
 def in_table(condition: str = "") -> list[tuple[str, str, str]]:
-    """(name, heading, text or num) of the columns of the page's table, in its order.
-
-    condition: on which p_clean rests, where nobody judged.
-    """
+    """(name, heading, text or num) of the page's columns, in order; condition: the assumption behind p_clean."""
     shown = sorted((column for column in COLUMNS if column.heading), key=lambda column: column.place)
     heading = {column.name: column.heading for column in shown} | {"p_clean": f"p(clean){condition}"}
     return [(column.name, heading[column.name], "num" if column.is_number else "text") for column in shown]

@@ -1,4 +1,4 @@
-"""Files of rows: CSV that a spreadsheet opens without running anything and that reads back as it was, and jsonl."""
+"""Files of rows: jsonl, and CSV in which a spreadsheet runs no formula."""
 
 import json
 import re
@@ -18,12 +18,15 @@ from noisyir.engine.tables import aligned
 _FORMULA = "'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"  # the last four: full-width = + - @
 _BYTE_ORDER_MARK = "\ufeff".encode()  # spreadsheets take UTF-8 without it for the machine's old encoding
 _OWN = ("query_id", "doc_id", "query")
+_OF_PAIR = ("verdict", "suspicion", "by_hand", "rank", "similarity")
+_EVIDENCE = [*_OF_PAIR, "p_clean", "rests_on", "query", "better"]
 
 
 def guard(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """The texts, with a quote mark in front where a spreadsheet would take one for a formula.
+    """The texts, formulas of spreadsheets behind a quote mark.
 
-    A text that is a quote mark and a formula gets one more, so that `unguard` can tell.
+    A quote mark and a formula get one more mark, so that `unguard` is exact.
+
     Source: OWASP, "CSV Injection".
     """
     quoted = pc.binary_join_element_wise("'", texts, "")
@@ -31,7 +34,7 @@ def guard(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
 
 def unguard(text: str) -> str:
-    """The text that `guard` was given."""
+    """The inverse of `guard`."""
     return text[1:] if text.startswith("'") and re.match(_FORMULA, text) else text
 
 
@@ -61,11 +64,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
 
 
 def write_pairs(pairs: pa.Table, documents: pa.Table, path: Path) -> None:
-    """Write rows (query_id, doc_id, query, and what else there is) as jsonl, each with its document.
-
-    documents: doc_id, title and text of all that the pairs name.
-    PairTexts are whole and as they stand, so that the file is read back as the pairs that it means.
-    """
+    """Write rows (query_id, doc_id, query and any others) as jsonl, each with its whole document."""
     own = aligned(pairs, documents, ["doc_id"])
     columns = {
         **{name: pairs[name].to_pylist() for name in _OWN},
@@ -83,15 +82,10 @@ def write_jsonl(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
             out.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-_OF_PAIR = ("verdict", "suspicion", "by_hand", "rank", "similarity")
-_EVIDENCE = [*_OF_PAIR, "p_clean", "rests_on", "query", "better"]
-
-
 def better_documents(competitors: pa.Table) -> tuple[pa.Array, pa.Array]:
     """(ids, similarities) of the competitors more similar to the query than the pair's own document, best first.
 
-    competitors: one row a pair (similarity, competitors, competitor_similarities), null where the pair was not searched
-    for, which gives empty lists.
+    A pair that was not searched has null in `competitors` and gets empty lists.
     """
     ids, theirs = (competitors[name].combine_chunks() for name in ("competitors", "competitor_similarities"))
     owner = pc.list_parent_indices(ids).to_numpy()
@@ -127,7 +121,7 @@ def _evidence(row: dict[str, Any], document: str, texts: PairTexts, openings: Ma
 
 
 def _kept(lists: pa.ListArray, owner: np.ndarray, keep: np.ndarray) -> pa.ListArray:
-    """The lists with only those of their values that `keep` marks; owner: each value's list."""
+    """The lists with only the values that `keep` marks; owner: each value's list."""
     sizes = np.bincount(owner[keep], minlength=len(lists))
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), lists.flatten().filter(pa.array(keep)))

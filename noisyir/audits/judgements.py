@@ -1,4 +1,4 @@
-"""Verdicts of people: read from files, settled into one verdict, and how far judges agree; those of models are left."""
+"""Verdicts of people, read from files and settled into one a pair; agreement of judges."""
 
 import math
 from collections import Counter
@@ -31,7 +31,7 @@ _WORDS: Mapping[str, Verdict] = {**{word: word for word in _VERDICTS}, "right": 
 _COLUMNS = ("query_id", "doc_id", "verdict")
 _MORE = ("judge", "weight", "replacement", "at", "p_wrong")
 _SETTING = "audit.judgements"
-BY_MODEL = "model:"  # how the names of judges that are not people begin
+BY_MODEL = "model:"  # begins the names of judges that are models
 _SHOWN = 3  # examples in a message
 
 
@@ -39,9 +39,9 @@ _SHOWN = 3  # examples in a message
 class HumanJudgement:
     """A judgement of a pair.
 
-    weight: how many pairs it stands for, as one drawn at random; None where it was chosen in another way, by its rank
-    on the page for one: it then tells nothing of other pairs.
-    replacement: the document that the query gets instead, where a judge named one and the verdict is wrong.
+    Attributes:
+        weight: Number of pairs that it represents if drawn at random; None if chosen in another way.
+        replacement: The document that the query gets instead, if a judge named one and the verdict is wrong.
     """
 
     verdict: Verdict
@@ -50,7 +50,7 @@ class HumanJudgement:
 
     @property
     def tells_of_others(self) -> bool:
-        """Whether it counts towards the noise rate and the border: drawn at random, and decided."""
+        """Whether it counts towards the noise rate and the border: random and decided."""
         return self.weight is not None and self.verdict != "unclear"
 
 
@@ -58,9 +58,11 @@ Judgements: TypeAlias = Mapping[Pair, HumanJudgement]
 
 
 class _Said(NamedTuple):
-    """One row: a judge's word about a pair, when it was said, where that is known, and where it stands.
+    """One row: a judge's verdict on a pair, with its time and place.
 
-    verdict: None takes back what the judge said before.  p_wrong: of a judge that is no person, where it gave one.
+    Attributes:
+        verdict: None takes back the judge's earlier verdict.
+        p_wrong: A model's probability, if it gave one.
     """
 
     judge: str
@@ -76,9 +78,10 @@ _ByPair: TypeAlias = dict[Pair, list[_Said]]
 
 
 def judgements_digest(params: AuditParams) -> str | None:
-    """A hash of the files of judgements, for the key of the audit; None without one.
+    """A hash of the files of judgements, for the key of the audit; None without files.
 
-    DataError for whatever can be told of bad files without the audit.
+    Raises:
+        DataError: If a file is wrong by itself.
     """
     if not params.judgement_files:
         return None
@@ -90,17 +93,23 @@ def judgements_digest(params: AuditParams) -> str | None:
 def given_judgements(paths: Sequence[str]) -> Judgements:
     """The verdicts in these files by pair, whatever pairs were audited.
 
-    Each has query_id, doc_id and verdict (wrong, clean, unclear; right and unsure are read as the last two; an empty
-    one is none), and perhaps judge, weight, replacement and at.  An empty verdict with a time takes back what the same
-    judge said before.  Of several judges the majority counts, and a tie is unclear.  DataError for a missing column,
-    another word, a judge who says both of a pair where `at` does not tell what she said last, and for a file without
-    any verdict.
+    Each row has query_id, doc_id and verdict (wrong, clean, unclear, or right and unsure for the last two), and perhaps
+    judge, weight, replacement and at.  An empty verdict counts for nothing, and with a time it takes back the same
+    judge's earlier one.  The majority of judges counts, and a tie is unclear.
+
+    Raises:
+        DataError: If a column is missing, a value is wrong, a judge contradicts herself without times, or a file holds
+            no verdict.
     """
     return _all_settled(_all_said(paths))
 
 
 def read_judgements(paths: Sequence[str], pairs: pa.Table) -> Judgements:
-    """As `given_judgements`.  pairs: query_id and doc_id of the audited ones; DataError also for one that is not."""
+    """As `given_judgements`, on audited pairs only.
+
+    Raises:
+        DataError: As `given_judgements`, or if a pair is not audited.
+    """
     said = _all_said(paths)
     known = rows_of(said, pairs)
     if unknown := {pair: rows[0].place for pair, rows in said.items() if pair not in known}:
@@ -109,7 +118,7 @@ def read_judgements(paths: Sequence[str], pairs: pa.Table) -> Judgements:
 
 
 def rows_of(judged: Collection[Pair], pairs: pa.Table) -> dict[Pair, int]:
-    """The row of each judged pair that is there; of the others only those of the judged queries are looked at."""
+    """The row of each judged pair among the pairs."""
     queries = pa.array({query for query, _ in judged}, pairs["query_id"].type)
     rows = np.flatnonzero(pc.is_in(pairs["query_id"], value_set=queries).to_numpy())
     place = dict(zip(pair_ids(pairs.select(["query_id", "doc_id"]).take(rows)), rows.tolist(), strict=True))
@@ -117,11 +126,7 @@ def rows_of(judged: Collection[Pair], pairs: pa.Table) -> dict[Pair, int]:
 
 
 class MachineAnswers(NamedTuple):
-    """The answers of one judge that is no person.
-
-    p_wrong: its probability that a pair is wrong, where it gave one; weights: how many pairs each one stands for that
-    was drawn at random; verdicts: its words.
-    """
+    """The answers of one model; `p_wrong` and `weights` only on pairs that have them."""
 
     judge: str
     verdicts: Mapping[Pair, Verdict]
@@ -130,9 +135,10 @@ class MachineAnswers(NamedTuple):
 
 
 def machine_answers(file: RowFile) -> MachineAnswers | None:
-    """The answers of a file whose judges are named `model:...`; None where it has none of these.
+    """The answers in a file of a judge named `model:...`; None if it has none.
 
-    DataError as `given_judgements`, for a probability that is none, and for the answers of several judges.
+    Raises:
+        DataError: As `given_judgements`, or if answers are by several judges.
     """
     said: _ByPair = {}
     for pair, row in _rows(file):
@@ -140,7 +146,7 @@ def machine_answers(file: RowFile) -> MachineAnswers | None:
             said.setdefault(pair, []).append(row)
     judges = sorted({row.judge for rows in said.values() for row in rows})
     if len(judges) > 1:
-        raise DataError("audits.holds_answers_keep_lines", file=file.path, judges=" and of ".join(judges[:_SHOWN]))
+        raise DataError("audits.several_model_judges", file=file.path, judges=" and of ".join(judges[:_SHOWN]))
     last = {pair: _last_word(pair, rows) for pair, rows in said.items()}
     words = {pair: row.verdict for pair, row in last.items() if row.verdict is not None}
     chances = {pair: row.p_wrong for pair, row in last.items() if row.p_wrong is not None}
@@ -149,7 +155,7 @@ def machine_answers(file: RowFile) -> MachineAnswers | None:
 
 
 def drawn_at_random(judgements: Judgements) -> int:
-    """How many of the pairs were drawn at random and judged wrong or clean."""
+    """The number of pairs that were drawn at random and judged wrong or clean."""
     return sum(judged.tells_of_others for judged in judgements.values())
 
 
@@ -162,7 +168,7 @@ def _all_settled(said: _ByPair) -> Judgements:
 
 
 def _settled(pair: Pair, said: Sequence[_Said]) -> HumanJudgement | None:
-    """One verdict: of each judge the last word, of these the most frequent, unclear where two are; None without any."""
+    """The most frequent of the judges' last words, unclear on a tie; None without any."""
     by_judge: dict[str, list[_Said]] = {}
     for row in said:
         by_judge.setdefault(row.judge, []).append(row)
@@ -178,7 +184,11 @@ def _settled(pair: Pair, said: Sequence[_Said]) -> HumanJudgement | None:
 
 
 def _last_word(pair: Pair, said: Sequence[_Said]) -> _Said:
-    """The last word of one judge.  DataError where she said two things and nothing tells the last of them."""
+    """The last word of one judge.
+
+    Raises:
+        DataError: If two words differ and no time orders them.
+    """
     ordered = sorted(said, key=lambda row: -math.inf if row.at is None else row.at)
     last = ordered[-1]
     other = next((row for row in ordered if row.verdict != last.verdict and row.at in (None, last.at)), None)
@@ -187,19 +197,19 @@ def _last_word(pair: Pair, said: Sequence[_Said]) -> _Said:
     first, second = sorted((other, last), key=said.index)
     who = f" by {last.judge}" if last.judge else ""
     raise DataError(
-        "audits.query_document_judged_keep",
+        "audits.contradicting_verdicts",
         place=second.place,
-        pair=pair[0],
-        pair_2=pair[1],
+        query_id=pair[0],
+        doc_id=pair[1],
         verdict=second.verdict,
         who=who,
-        verdict_2=first.verdict,
-        place_2=first.place,
+        other_verdict=first.verdict,
+        other_place=first.place,
     )
 
 
 def _most_frequent(values: Sequence[T]) -> T | None:
-    """None without values, and where several are the most frequent."""
+    """The most frequent value; None without values or on a tie."""
     found = Counter(values).most_common(2)
     return found[0][0] if found and (len(found) == 1 or found[0][1] > found[1][1]) else None
 
@@ -217,12 +227,16 @@ def _all_said(paths: Sequence[str]) -> _ByPair:
                 found.setdefault(pair, []).append(said)
                 count += 1
         if not count:
-            raise DataError("audits.holds_no_verdict_person", file=file.path, verdicts=", ".join(_VERDICTS))
+            raise DataError("audits.no_human_verdicts", file=file.path, verdicts=", ".join(_VERDICTS))
     return found
 
 
 def has_verdicts(path: Path) -> bool:
-    """Whether somebody has filled in any row of this file.  DataError where it cannot be read."""
+    """Whether any row of this file has a verdict.
+
+    Raises:
+        DataError: If it cannot be read.
+    """
     file = RowFile.open(str(path), _SETTING)
     rows = file.rows(["verdict"], ["verdict"]) if "verdict" in file.columns else ()
     return any(str(row["verdict"] or "").strip() for _, row in rows)
@@ -232,10 +246,7 @@ def _rows(file: RowFile) -> Iterator[tuple[Pair, _Said]]:
     """The judgement of each row with a verdict."""
     if missing := [name for name in _COLUMNS if name not in file.columns]:
         raise DataError(
-            "audits.lacks_column_name_columns",
-            file=file.path,
-            missing=", ".join(missing),
-            columns=", ".join(file.columns),
+            "audits.missing_columns", file=file.path, missing=", ".join(missing), columns=", ".join(file.columns)
         )
     columns = [*_COLUMNS, *(name for name in _MORE if name in file.columns)]
     for number, row in file.rows(columns, (*_COLUMNS, *_MORE)):
@@ -254,7 +265,7 @@ def _id(row: Mapping[str, Any], column: str, file: RowFile, place: str) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value:
-        raise DataError("audits.must_id_found", place=place, column=column, value=value)
+        raise DataError("audits.bad_id", place=place, column=column, value=value)
     return unguard(value) if file.suffix == ".csv" else value
 
 
@@ -263,12 +274,12 @@ def _verdict(value: object, place: str) -> Verdict | None:
     if not word:
         return None
     if word not in _WORDS:
-        raise DataError("audits.verdict_must_empty_found", place=place, verdicts=", ".join(_VERDICTS), value=value)
+        raise DataError("audits.bad_verdict", place=place, verdicts=", ".join(_VERDICTS), value=value)
     return _WORDS[word]
 
 
 def _number(value: object) -> float | None:
-    """A cell's number, NaN where it holds something else; None where it is empty."""
+    """A cell's number, NaN if it holds something else; None if it is empty."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     try:
@@ -280,14 +291,14 @@ def _number(value: object) -> float | None:
 def _chance(value: object, place: str) -> float | None:
     chance = _number(value)
     if chance is not None and not 0 <= chance <= 1:
-        raise DataError("audits.wrong_must_probability_empty", place=place, value=value)
+        raise DataError("audits.bad_probability", place=place, value=value)
     return chance
 
 
 def _weight(value: object, place: str) -> float | None:
     weight = _number(value)
     if weight is not None and not 0 < weight < math.inf:
-        raise DataError("audits.weight_must_number_pairs", place=place, value=value)
+        raise DataError("audits.bad_weight", place=place, value=value)
     return weight
 
 
@@ -301,7 +312,7 @@ def _time(row: Mapping[str, Any], place: str) -> float | None:
     try:
         time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
     except ValueError as error:
-        raise DataError("audits.must_time_such_found", place=place, value=value) from error
+        raise DataError("audits.bad_time", place=place, value=value) from error
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
@@ -320,7 +331,7 @@ def _unknown_pairs(unknown: Mapping[Pair, str], judged: int, paths: Sequence[str
 
 
 class Kappa(NamedTuple):
-    """Cohen's kappa with its interval: 1 where two judges always agree, 0 where they do as often as chance brings."""
+    """Cohen's kappa with its interval: 1 for perfect agreement, 0 for agreement by chance."""
 
     value: float
     low: float
@@ -330,15 +341,19 @@ class Kappa(NamedTuple):
 def cohens_kappa(
     one: Bool[np.ndarray, " pair"], other: Bool[np.ndarray, " pair"], confidence: float = 0.95
 ) -> Kappa | None:
-    """Of two judges' verdicts on the same pairs; None where both only ever said one and the same, which tells nothing.
+    """Kappa of two judges on the same pairs; None if both always gave one and the same verdict.
 
-    The interval is normal, with the large-sample error of kappa, and is cut at -1 and 1; where they always agree its
-    lower end is that of Wilson's interval of the agreement.  DataError without a pair.
+    The interval is normal, with the large-sample error of kappa, cut at -1 and 1; under perfect agreement its lower end
+    comes from Wilson's interval of the agreement.
+
+    Raises:
+        DataError: If there is no pair.
+
     Source: Cohen, Educational and Psychological Measurement, 1960; Fleiss, Cohen and Everitt, Psychological Bulletin,
     1969, Eq. 13 (error).
     """
     if not len(one):
-        raise DataError("audits.judges_no_pair_common")
+        raise DataError("audits.judges_share_no_pairs")
     joint = np.array([[np.mean((one == a) & (other == b)) for b in (False, True)] for a in (False, True)])
     rows, columns = joint.sum(axis=1), joint.sum(axis=0)
     observed, expected = float(np.trace(joint)), float(rows @ columns)

@@ -13,11 +13,12 @@ Margins = Float[np.ndarray, " verdict"]
 
 
 class JudgeVerdict(NamedTuple):
-    """The judges' word: every verdict, and the candidates that at least one does not keep, the surest first.
+    """The judges' verdicts together.
 
-    verdicts: query_id, doc_id, judge, score, bound, keep.
-    against: query_id, doc_id, judges (how many do not keep it), confidence.
-    judged: how many candidates at least one judge was shown.
+    Attributes:
+        verdicts: query_id, doc_id, judge, score, bound, keep.
+        against: Candidates that a judge drops, surest first: query_id, doc_id, judges (number against), confidence.
+        judged: Number of candidates with any verdict.
     """
 
     verdicts: pa.Table
@@ -26,18 +27,15 @@ class JudgeVerdict(NamedTuple):
 
 
 def standing(margins: Margins) -> Margins:
-    """Of one judge's verdicts, the share that lie less far above their bound than each: 0 to 1, without a unit.
-
-    margins: score - bound.
-    """
+    """The share of one judge's verdicts with a smaller margin (score - bound) than each."""
     share: Margins = np.searchsorted(np.sort(margins), margins) / max(1, len(margins))
     return share
 
 
 def what_judges_say(verdicts: Mapping[str, pa.Table]) -> JudgeVerdict:
-    """The verdicts (VERDICTS, by judge) put together; neither the judges' order nor that of their rows matters.
+    """The verdicts (VERDICTS, by judge) put together, whatever the order of judges and rows.
 
-    A candidate's confidence is the mean of its verdicts' standings, those of judges that keep it included.
+    A candidate's confidence is the mean standing of all its verdicts.
     """
     said = pa.concat_tables(_of_one(judge, verdicts[judge]) for judge in sorted(verdicts))
     found = said.group_by(PAIR, use_threads=False).aggregate([("standing", "mean"), ("against", "sum")])

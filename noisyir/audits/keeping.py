@@ -1,4 +1,4 @@
-"""How many pairs may be kept so that few of them are wrong, in words: by judgements, or by an assumption."""
+"""The number of pairs that may be kept with few wrong ones, by judgements or by an assumption."""
 
 from dataclasses import dataclass
 
@@ -19,10 +19,11 @@ _HALF = 0.5  # of the pairs
 
 @dataclass(frozen=True)
 class Keeping:
-    """The part of so many pairs that may be kept.
+    """The part of the pairs that may be kept.
 
-    bounds: None where nothing can be said.  assumed: the kind of made-up pairs that wrong ones are taken to be like;
-    None: the bounds rest on judgements.
+    Attributes:
+        bounds: None if unknown.
+        assumed: The assumed kind of null pairs; None if the bounds rest on judgements.
     """
 
     bounds: Guarantee | None
@@ -30,17 +31,17 @@ class Keeping:
     assumed: Null | None = None
 
     def most(self, wrong: float) -> int:
-        """The most pairs, those of the lowest score, of which at most this share is wrong; 0 where none are known."""
+        """The most pairs, by lowest score, with at most this share of wrong ones; 0 if unknown."""
         found = self.bounds and self.bounds.most(wrong)
         return found[0] if found else 0
 
     @property
     def condition(self) -> str:
-        """On what the bounds rest, in a clause that begins a sentence; empty for judgements."""
+        """The assumption of the bounds, in a clause that begins a sentence; empty for judgements."""
         return f"if wrong pairs have {ASSUMED[self.assumed]}, " if self.assumed else ""
 
     def told(self, wrong: float) -> str:
-        """How many pairs to keep so that at most the share `wrong` of them is wrong, as a sentence without its end."""
+        """The number of pairs to keep with at most the share `wrong`, as a sentence without its end."""
         if self.bounds is None:
             return f"nothing can be said with {SURENESS:.0%} confidence: judge 50 pairs drawn at random (--judge)"
         at = f"with {self.bounds.confidence:.0%} confidence"
@@ -64,7 +65,7 @@ class Keeping:
 
 
 def kept_by_judgements(pairs: pa.Table, judgements: Judgements) -> Keeping:
-    """By those judgements on pairs (query_id, doc_id, score) that were drawn at random."""
+    """The pairs (query_id, doc_id, score) to keep by random judgements."""
     place = {pair: row for row, pair in enumerate(pair_ids(pairs))}
     told = [(place[pair], said) for pair, said in judgements.items() if said.tells_of_others]
     found = guaranteed(
@@ -78,7 +79,7 @@ def kept_by_judgements(pairs: pa.Table, judgements: Judgements) -> Keeping:
 
 
 def kept_if_assumed(bounds: pa.Table, pairs: int, assumed: Null | None) -> Keeping:
-    """Where nobody judged.  bounds: KEPT_BY_NULL, of which the last epoch counts; no rows without an assumption."""
+    """The pairs to keep without judgements, by the last epoch of KEPT_BY_NULL (no rows without an assumption)."""
     if not bounds.num_rows:
         return Keeping(None, pairs)
     last = last_epoch(bounds)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from jinja2 import Environment
 from markupsafe import Markup
 
@@ -20,11 +20,11 @@ from noisyir.audits.columns import COLUMNS, FLAGGED, in_table
 from noisyir.audits.files import first_of_each
 from noisyir.audits.keeping import Keeping
 from noisyir.audits.reasons import chance
+from noisyir.audits.score_chart import border, histogram
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.suspects_page import Suspects, brief, shown_columns, values_for_script
 from noisyir.audits.texts import PairTexts
 from noisyir.base.pages.cells import templates
-from noisyir.base.pages.charts import Scale, nice_ticks, svg, ticks_between
 from noisyir.detection.null import Null, named_null
 from noisyir.detection.rates import ASSUMED, NOT_KNOWN, by_each_null, why_none_is_flagged
 from noisyir.detection.settings import DetectParams
@@ -36,21 +36,17 @@ _SOURCES = 12  # rows of the table of sources
 _Z = 1.96  # standard deviations of a 95 % interval
 
 
-def border(scores: Float[np.ndarray, " pair"], flagged: Bool[np.ndarray, " pair"]) -> float | None:
-    """The score halfway between the last pair not flagged and the first flagged; None where no score parts the two."""
-    if flagged.all() or not flagged.any():
-        return None
-    last, first = float(scores[~flagged].max()), float(scores[flagged].min())
-    return (last + first) / 2 if first >= last else None
-
-
 @dataclass(frozen=True)
 class VerdictProvenance:
-    """How the verdicts came about, where the builds behind them tell.
+    """The provenance of the verdicts, as far as the builds behind them tell.
 
-    judged: pairs judged by hand, whose verdicts are people's.  sampled: how many of them were drawn at random and gave
-    the noise rate.  border: whether judgements set the border of the other verdicts.  repeated: rows that count once.
-    columns: the file's columns, by what they hold.  mapped: whether a person named them.
+    Attributes:
+        judged: Number of pairs judged by hand.
+        sampled: Number of these that were drawn at random and gave the noise rate.
+        border: Whether judgements set the border of the other verdicts.
+        repeated: Repeated rows, which count once.
+        columns: The file's columns by meaning.
+        mapped: Whether a person named the columns.
     """
 
     dataset: str | None
@@ -65,22 +61,26 @@ class VerdictProvenance:
 
     @property
     def assumed(self) -> Null | None:
-        """The made-up pairs that wrong ones are taken to be like, where a kind is assumed by its name."""
+        """The assumed kind of null pairs, if one is named."""
         return named_null(self.detect.assume) if self.detect else None
 
 
 @dataclass(frozen=True)
 class AuditPage:
-    """Contents of the page: all pairs, the most suspect first; the rows shown, with reasons; texts; the estimate.
+    """Contents of the page.
 
-    keeping: how many pairs may be kept.  suspects: candidates for negatives, where judges were asked about them.
+    Attributes:
+        pairs: All pairs, the most suspect first.
+        shown: The rows shown, with reasons.
+        keeping: The number of pairs that may be kept.
+        suspects: Likely relevant candidates for negatives, if judges were asked.
     """
 
     pairs: pa.Table
     shown: pa.Table
     texts: PairTexts
     estimate: Mapping[str, float]
-    making: VerdictProvenance
+    provenance: VerdictProvenance
     keeping: Keeping
     suspects: Suspects | None = None
 
@@ -94,10 +94,10 @@ def render(params: AuditParams, audit: AuditPage) -> str:
         sentence=lambda clause: clause[:1].upper() + clause[1:],
     )
     script = _script(pages, audit)
-    pairs, detect = audit.pairs, audit.making.detect
+    pairs, detect = audit.pairs, audit.provenance.detect
     flagged = pc.is_in(pairs["verdict"], value_set=pa.array(FLAGGED)).to_numpy(zero_copy_only=False)
-    making = audit.making
-    assumed = ASSUMED[making.assumed] if making.assumed and not making.border else ""
+    provenance = audit.provenance
+    assumed = ASSUMED[provenance.assumed] if provenance.assumed and not provenance.border else ""
     # a Beta's moments do not draw it: its curve is no bell
     mixture = audit.estimate if not (detect and detect.method == "beta") else {}
     by_machine = ~pairs["by_hand"].to_numpy(zero_copy_only=False)
@@ -115,8 +115,8 @@ def render(params: AuditParams, audit: AuditPage) -> str:
         estimate=audit.estimate,
         rates=by_each_null(audit.estimate) if "rate" in audit.estimate else [],
         not_known=NOT_KNOWN,
-        judge_command=_judge_command(params, making.columns if making.mapped else {}),
-        making=making,
+        judge_command=_judge_command(params, provenance.columns if provenance.mapped else {}),
+        provenance=provenance,
         keeping=audit.keeping,
         mixture="clean_mean" in mixture,
         histogram=Markup(histogram(scores, flagged, mixture, border(scores[by_machine], flagged[by_machine]))),
@@ -131,13 +131,13 @@ def render(params: AuditParams, audit: AuditPage) -> str:
 
 
 def _judge_command(params: AuditParams, columns: Mapping[str, str]) -> str:
-    """The command that judges some of these pairs, as a shell takes it in the file's folder."""
+    """The shell command that judges some of these pairs, in the file's folder."""
     named = [part for name in ("query", "document") if name in columns for part in (f"--{name}", columns[name])]
     return shlex.join(["noisyir", "audit", params.title or "FILE", *named, "--judge"])
 
 
 def _script(pages: Environment, audit: AuditPage) -> str:
-    """The page's own JavaScript, with what the second table takes where there is one."""
+    """The page's own JavaScript, also for the second table if there is one."""
     assert pages.loader
     names = [
         "texts.js",
@@ -148,7 +148,7 @@ def _script(pages: Environment, audit: AuditPage) -> str:
 
 
 def documents_shown(pairs: pa.Table, suspects: Suspects | None, better: int) -> pa.Array:
-    """Ids of the documents that a page with these rows shows: their own, what fits better, and what suspects name."""
+    """Ids of the documents that a page with these rows shows."""
     fits_better = first_of_each(pairs["better"].combine_chunks(), better).flatten()
     replacements = pairs["replacement"].combine_chunks().drop_null()
     of_suspects = [suspects.named] if suspects else []
@@ -158,7 +158,7 @@ def documents_shown(pairs: pa.Table, suspects: Suspects | None, better: int) -> 
 def page_data(params: AuditParams, audit: AuditPage, assumed: str = "") -> dict[str, Any]:
     """Data of audit.js: columns of rows that name documents by number, and each document's text once.
 
-    assumed: the documents that wrong pairs are taken to have, in words; empty where chances rest on no assumption.
+    `assumed` are the assumed documents of wrong pairs in words, empty without an assumption.
     """
     shown, documents = audit.shown, audit.texts.documents
     named = documents_shown(shown, audit.suspects, params.better)
@@ -192,7 +192,7 @@ def page_data(params: AuditParams, audit: AuditPage, assumed: str = "") -> dict[
 
 
 def _for_slider(keeping: Keeping) -> dict[str, Any] | None:
-    """Numbers of pairs kept, and the share of them that is wrong at most; null where nothing can be said."""
+    """Numbers of pairs kept and bounds on their wrong share; null if unknown."""
     if (bounds := keeping.bounds) is None:
         return None
     return {
@@ -204,9 +204,9 @@ def _for_slider(keeping: Keeping) -> dict[str, Any] | None:
 
 
 def worst_sources(pairs: pa.Table) -> list[dict[str, Any]]:
-    """Sources by the least share of flagged pairs that their numbers allow, so that a small one does not lead by luck.
+    """Sources by the lower bound of their flagged share, so that a small one does not lead by luck.
 
-    Empty with fewer than two sources; pairs without source are not counted.
+    Empty with fewer than two sources; pairs without source do not count.
     """
     known = pairs.filter(pc.is_valid(pairs["source"]))
     wrong = pc.cast(pc.is_in(known["verdict"], value_set=pa.array(FLAGGED)), pa.int64())
@@ -235,142 +235,10 @@ def json_for_html(value: Any) -> str:
 
 
 def identity(pairs: pa.Table) -> str:
-    """A name for the audited pairs, whatever their order, under which the browser keeps a person's verdicts."""
+    """A name for the audited pairs in any order, under which the browser keeps verdicts."""
     total = hashlib.sha256()
     ordered = pairs.select([name for name, _ in BY_ID]).sort_by(BY_ID)
     for batch in ordered.to_batches(max_chunksize=_ROWS_AT_ONCE):
         for pair in pair_ids(pa.Table.from_batches([batch])):
             total.update("".join(f"{len(name)} {name}" for name in pair).encode())
     return total.hexdigest()[:16]
-
-
-_BINS, _POINTS = 72, 240
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 1080, 300, 64, 14, 30, 44
-_SHOWN = 0.999  # quantile: a few extreme scores must not squeeze the rest together
-_HEADROOM = 1.25  # a curve may rise this much above the highest bar before it is cut
-
-
-@dataclass(frozen=True)
-class Bars:
-    """Scores in equal bins: `edges` has one more value than the two counts."""
-
-    edges: Float[np.ndarray, " edge"]
-    clean: Float[np.ndarray, " bin"]
-    wrong: Float[np.ndarray, " bin"]
-
-
-def bin_scores(scores: Float[np.ndarray, " pair"], flagged: Bool[np.ndarray, " pair"], bins: int = _BINS) -> Bars:
-    """Counts of pairs not flagged and flagged; scores above the 99.9 % quantile are counted in the last bin."""
-    low, high = float(scores.min()), float(np.quantile(scores, _SHOWN))
-    edges = np.linspace(low, high if high > low else low + 1.0, bins + 1)
-    inside = np.minimum(scores, edges[-1])
-    clean, wrong = (np.histogram(inside[kind], edges)[0].astype(float) for kind in (~flagged, flagged))
-    return Bars(edges, clean, wrong)
-
-
-def component(
-    estimate: Mapping[str, float], name: str, at: Float[np.ndarray, " point"]
-) -> Float[np.ndarray, " point"] | None:
-    """Density of one weighted Gaussian of the mixture, per unit of score; None where none was fitted.
-
-    Source: Zhang et al. (NPC), Findings of EMNLP 2023, section 3.1; drawn as in their Figure 4.
-    """
-    keys = [f"{name}_{part}" for part in ("weight", "mean", "std")]
-    if any(key not in estimate for key in keys) or estimate[keys[2]] <= 0:
-        return None
-    weight, mean, std = (estimate[key] for key in keys)
-    density: Float[np.ndarray, " point"] = weight * np.exp(-0.5 * ((at - mean) / std) ** 2) / (std * np.sqrt(2 * np.pi))
-    return density
-
-
-def histogram(
-    scores: Float[np.ndarray, " pair"],
-    flagged: Bool[np.ndarray, " pair"],
-    estimate: Mapping[str, float],
-    limit: float | None,
-) -> str:
-    """Bars of pairs by score, those flagged in another tone and hatched; the mixture's curves; the border, if any."""
-    bars = bin_scores(scores, flagged)
-    at = np.linspace(bars.edges[0], bars.edges[-1], _POINTS)
-    pairs_a_unit = len(scores) * (bars.edges[1] - bars.edges[0])
-    curves = {
-        name: density * pairs_a_unit
-        for name in ("clean", "noisy")
-        if (density := component(estimate, name, at)) is not None
-    }
-    highest = float((bars.clean + bars.wrong).max())
-    top = max(highest, min(max((float(curve.max()) for curve in curves.values()), default=0.0), highest * _HEADROOM))
-    ticks = [tick for tick in nice_ticks(0.0, top, 4) if tick <= top * 1.02]
-    frame = _HistogramFrame(float(bars.edges[0]), float(bars.edges[-1]), top)
-    parts = [_HATCH, *frame.grid(ticks), *_bar_shapes(bars, frame)]
-    parts += [frame.curve(name, at, np.minimum(values, top)) for name, values in curves.items()]
-    parts += frame.x_axis()
-    if limit is not None:
-        parts.append(frame.limit(limit))
-    return svg(_WIDTH, _HEIGHT, parts, _spoken(scores, flagged, limit), kind="chart histogram")
-
-
-_HATCH = (
-    '<defs><pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    '<rect class="hatch-ground" width="5" height="5"/><rect class="hatch-line" width="2" height="5"/></pattern></defs>'
-)
-
-
-class _HistogramFrame:
-    """Where scores (low to high) and counts (0 to top) lie in the picture."""
-
-    def __init__(self, low: float, high: float, top: float) -> None:
-        self.x = Scale(low, high, _LEFT, _WIDTH - _RIGHT)
-        self.y = Scale(0.0, top, _HEIGHT - _BOTTOM, _TOP)
-
-    def grid(self, ticks: list[float]) -> list[str]:
-        return [
-            f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{self.y(tick):.1f}" y2="{self.y(tick):.1f}"/>'
-            f'<text x="{_LEFT - 8}" y="{self.y(tick) + 4:.1f}" text-anchor="end">{tick:,.10g}</text>'
-            for tick in ticks
-        ]
-
-    def x_axis(self) -> list[str]:
-        middle = (_LEFT + _WIDTH - _RIGHT) / 2
-        numbers = [
-            f'<text x="{self.x(tick):.1f}" y="{_HEIGHT - _BOTTOM + 17}" text-anchor="middle">{tick:g}</text>'
-            for tick in ticks_between(self.x.low, self.x.high, 10)
-        ]
-        label = "score: the higher, the more suspect"
-        return [*numbers, f'<text x="{middle:.0f}" y="{_HEIGHT - 6}" text-anchor="middle">{label}</text>']
-
-    def curve(self, name: str, at: Float[np.ndarray, " point"], counts: Float[np.ndarray, " point"]) -> str:
-        points = " ".join(f"{self.x(score):.1f},{self.y(count):.1f}" for score, count in zip(at, counts, strict=True))
-        return f'<polyline class="component {name}" points="{points}"/>'
-
-    def limit(self, score: float) -> str:
-        x = self.x(min(max(score, self.x.low), self.x.high))
-        return (
-            f'<line class="limit" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 8}" y2="{_HEIGHT - _BOTTOM}"/>'
-            f'<text class="label" x="{x - 8:.1f}" y="{_TOP - 12}" text-anchor="end">not flagged</text>'
-            f'<text class="label" x="{x + 8:.1f}" y="{_TOP - 12}">flagged</text>'
-        )
-
-
-def _bar_shapes(bars: Bars, frame: _HistogramFrame) -> list[str]:
-    """One rectangle for each kind in each bin that has any, the wrong ones on top of the clean ones."""
-    shapes = []
-    for start, end, clean, wrong in zip(bars.edges, bars.edges[1:], bars.clean, bars.wrong, strict=False):
-        above = "" if end == bars.edges[-1] else f"{end:.4g}"  # the last bin has the rest
-        data = f'data-from="{start:.4g}" data-to="{above}"'
-        left, width = frame.x(start), frame.x(end) - frame.x(start) - 1
-        for kind, floor, count in (("clean", 0.0, clean), ("wrong", clean, wrong)):
-            if count:
-                y = frame.y(floor + count)
-                height = frame.y(floor) - y
-                shapes.append(
-                    f'<rect class="bin {kind}" {data} x="{left:.1f}" y="{y:.1f}" '
-                    f'width="{width:.1f}" height="{height:.1f}"/>'
-                )
-    return shapes
-
-
-def _spoken(scores: Float[np.ndarray, " pair"], flagged: Bool[np.ndarray, " pair"], limit: float | None) -> str:
-    ends = f"scores of {len(scores):,} pairs from {scores.min():.3g} to {scores.max():.3g}"
-    verdicts = f"{int((~flagged).sum()):,} not flagged and {int(flagged.sum()):,} flagged"
-    return f"{ends}; {verdicts}" + (f", parted at {limit:.3g}" if limit is not None else "")

@@ -1,10 +1,10 @@
-"""Why a pair, or a candidate for a hard negative, got its verdict: in one sentence with numbers."""
+"""The reason for a verdict on a pair or a candidate, in one sentence with numbers."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_NEARLY_SAME = 0.6  # two texts of a hundred different words that differ in twenty overlap by 0.67
+_NEARLY_SAME = 0.6  # overlap; texts of 100 words that differ in 20 have 0.67
 _SOME = 0.3
 _CLOSE = 0.8  # cosine
 
@@ -13,14 +13,13 @@ _CLOSE = 0.8  # cosine
 class Evidence:
     """Evidence on a pair.
 
-    verdict: clean, wrong, suspect, or None where nothing is said.  suspicion: the share of the pairs that are less
-    suspect.  p_clean: None where no judgement tells it.
-    rank: of the pair's document for its query, None where the search did not go so deep or the collection was not
-    searched.  similarity: of query and document, None in the second case.
-    better: the first words of the other document that fits best, empty where the page does not show it; None where
-    none fits better than the pair's own.
-    shared: words that query and document have both, common ones left out.
-    by_hand: whether the verdict is a person's.
+    Attributes:
+        suspicion: The share of the pairs that are less suspect.
+        p_clean: The chance of being right, if judgements tell it.
+        rank: The document's rank for its query; None if not found or not searched.
+        similarity: Similarity of query and document; None if not searched.
+        better: The first words of the best other document, empty if it is not shown; None if none fits better.
+        shared: Number of words in both texts, common ones left out.
     """
 
     verdict: str | None
@@ -34,7 +33,7 @@ class Evidence:
 
 
 def reason(pair: Evidence) -> str:
-    """The strongest evidence: a person's word, else rank and better documents, else words and the order's place."""
+    """The strongest evidence: a person's verdict, else rank and better documents, else shared words and place."""
     if pair.by_hand:
         return f"Judged {pair.verdict} by hand."
     if pair.better is not None and pair.similarity is not None:
@@ -47,13 +46,13 @@ def reason(pair: Evidence) -> str:
 
 
 def _place(pair: Evidence) -> str:
-    """Where the pair stands among all, and its chance where there is one."""
+    """The pair's place among all, and its chance if known."""
     known = "" if pair.p_clean is None else f" (chance of being right {chance(pair.p_clean)})"
     return f"{math.floor(100 * pair.suspicion)} % of the pairs are less suspect{known}"
 
 
 def chance(p: float | None) -> str:
-    """A probability to two places, never shown as certain; a dash for one that is not known."""
+    """A probability to two places, never shown as certain; a dash if unknown."""
     if p is None:
         return "\N{EN DASH}"
     if p < 0.005:
@@ -62,7 +61,7 @@ def chance(p: float | None) -> str:
 
 
 def apart(high: float, low: float) -> tuple[str, str]:
-    """Both numbers to as many places, at least two and at most six, as tell them apart."""
+    """Both numbers to two to six places, as many as distinguish them."""
     for places in range(2, 7):
         if f"{high:.{places}f}" != f"{low:.{places}f}":
             break
@@ -85,7 +84,7 @@ def _count(shared: int) -> str:
 
 @dataclass(frozen=True)
 class NotKept:
-    """One judge's verdict on a candidate that it does not keep; above `bound` goes."""
+    """A judge's verdict on a candidate that it drops for a score above `bound`."""
 
     judge: str
     score: float
@@ -94,10 +93,13 @@ class NotKept:
 
 @dataclass(frozen=True)
 class Suspicion:
-    """Evidence on a candidate; None where nobody computed it.
+    """Evidence on a candidate; None if not computed.
 
-    score, positive_score: of the query with it, and with the query's positive, by the model that mines.
-    similarity: cosine of it and the positive.  overlap: the share of their words that both have.
+    Attributes:
+        score: The mining model's score of query and candidate.
+        positive_score: Its score of query and positive.
+        similarity: Cosine of candidate and positive.
+        overlap: The share of their words that both have.
     """
 
     score: float | None
@@ -109,7 +111,7 @@ class Suspicion:
 
 
 def suspicion(known: Suspicion) -> str:
-    """Scores beside the positive's, likeness to it, and who does not keep the candidate."""
+    """Scores against the positive, likeness to it, and the judges that drop the candidate."""
     found = [_scored(known), _like_the_positive(known), _judged(known)]
     text = "; ".join(part for part in found if part)
     return f"{text[0].upper()}{text[1:]}."

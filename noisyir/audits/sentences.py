@@ -10,14 +10,19 @@ from noisyir.detection.rates import ASSUMED, beside
 Row: TypeAlias = dict[str, Any]
 ByArtifact: TypeAlias = Mapping[str, Sequence[Row]]
 
-_FEW = 3  # documents named where there are many
+_FEW = 3  # most documents that are named
+_OF_FEATURES = {"cosine": "fit less by meaning", "bm25": "have a lower BM25 score", "overlap": "share fewer words"}
+_ACTIONS = {
+    "keep": "{} is kept",
+    "flag": "{} stays flagged",
+    "relabel": "{} was given to the query in place of a flagged document",
+}
+_CALLED = {None: "not flagged", "suspect": "suspect", "wrong": "called wrong", "clean": "called clean"}
+_IF_SO = " if wrong pairs are like the made-up ones of the detection"
 
 
 class RowQuery(NamedTuple):
-    """A question about rows: `doc_id` where it is about one pair, and `documents`, all that are of interest.
-
-    params, stage: the settings of the build that the rows are of, and what made it.
-    """
+    """A question about rows of a build with these settings: about one pair (`doc_id`), or all `documents`."""
 
     doc_id: str | None
     documents: Sequence[str]
@@ -25,7 +30,7 @@ class RowQuery(NamedTuple):
     stage: str = ""
 
     def of(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows about the document, where one was asked about; else all."""
+        """The rows about the document of the question; all if it names none."""
         return [row for row in rows if self.doc_id in (None, row.get("doc_id", self.doc_id))]
 
 
@@ -33,7 +38,7 @@ Speak: TypeAlias = Callable[[Sequence[Row], RowQuery], list[str]]
 
 
 def describe(artifact: str, rows: Sequence[Row], asked: RowQuery) -> tuple[list[str], list[Row]]:
-    """Sentences about the rows of a query, none where the meaning is not known, and the rows that were asked about."""
+    """Sentences about a query's rows (none if their meaning is unknown), and the rows in question."""
     speak = SENTENCES.get(artifact)
     return (speak(rows, asked) if speak and rows else []), asked.of(rows)
 
@@ -46,7 +51,7 @@ def documents_of(rows: ByArtifact) -> tuple[str, ...]:
 
 
 def documents_named(rows: ByArtifact, documents: Sequence[str]) -> tuple[str, ...]:
-    """These documents, those of the query's pairs, and what the decisions about them name instead."""
+    """These documents, those of the query's pairs, and their replacements in decisions."""
     named = [*documents, *(row["doc_id"] for name in ("pairs", "noisy_pairs") for row in rows.get(name, ()))]
     for row in (row for of_table in rows.values() for row in of_table if row.get("doc_id") in documents):
         named += [row.get("replacement"), row.get("best_other")]
@@ -55,12 +60,12 @@ def documents_named(rows: ByArtifact, documents: Sequence[str]) -> tuple[str, ..
 
 
 def _each(template: str) -> Speak:
-    """The same sentence of every row."""
+    """The same sentence for every row."""
     return lambda rows, asked: [template.format(**row) for row in rows]
 
 
 def _of_documents(template: str) -> Speak:
-    """The same sentence of the row of the document that was asked about, or of the first few."""
+    """The same sentence for the document in question, or for the first few."""
     return lambda rows, asked: [template.format(**row) for row in asked.of(rows)[:_FEW]]
 
 
@@ -87,7 +92,7 @@ def _qrels(rows: Sequence[Row], asked: RowQuery) -> list[str]:
 
 
 def _noise_truth(rows: Sequence[Row], asked: RowQuery) -> list[str]:
-    """Nothing where no noise was put in."""
+    """Nothing if no noise was injected."""
     if not asked.params.get("rate"):
         return []
     if found := asked.of(rows):
@@ -102,7 +107,7 @@ def _truth(row: Row) -> str:
 
 
 def _said_elsewhere(rows: Sequence[Row], asked: RowQuery) -> list[str]:
-    """Nothing: the truth about noise, the repaired pairs or the judgements say it."""
+    """Nothing, because another table says it."""
     return []
 
 
@@ -169,11 +174,8 @@ def _pair_scores(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     ]
 
 
-_OF_FEATURES = {"cosine": "fit less by meaning", "bm25": "have a lower BM25 score", "overlap": "share fewer words"}
-
-
 def _pair_features(rows: Sequence[Row], asked: RowQuery) -> list[str]:
-    """The place of the pair among all, by the features that have a name for people: each is a rank's share less 1/2."""
+    """The pair's place among all by each feature with a name; a feature is a rank's share less 1/2."""
     says = []
     for row in asked.of(rows):
         found = dict(zip(FEATURES, row["features"], strict=False))
@@ -203,13 +205,6 @@ def _noise_flags(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     ]
 
 
-_ACTIONS = {
-    "keep": "{} is kept",
-    "flag": "{} stays flagged",
-    "relabel": "{} was given to the query in place of a flagged document",
-}
-
-
 def _repaired_pairs(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     if found := asked.of(rows):
         return [_ACTIONS.get(row["action"], f"{{}}: {row['action']}").format(row["doc_id"]) for row in found]
@@ -225,14 +220,8 @@ def _audit(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     ]
 
 
-_CALLED = {None: "not flagged", "suspect": "suspect", "wrong": "called wrong", "clean": "called clean"}
-
-
-_IF_SO = " if wrong pairs are like the made-up ones of the detection"
-
-
 def _ground(rests_on: str | None) -> str:
-    """The assumption that a chance rests on, in a clause; empty where people judged."""
+    """The assumption behind a chance, in a clause; empty if people judged."""
     return f" if wrong pairs have {ASSUMED[rests_on]}" if rests_on in ASSUMED else ""
 
 
@@ -279,7 +268,7 @@ def _confusing(rows: Sequence[Row], asked: RowQuery) -> list[str]:
 
 
 def _confidences(rows: Sequence[Row], asked: RowQuery) -> list[str]:
-    """How far a reader believes the passages' labels: a passage has what its places have together."""
+    """A reader's confidence in the labels of each passage, summed over its places."""
     last = max(row["update"] for row in rows)
     first, final = (_by_document(rows, update) for update in (0, last))
     best = max(final, key=lambda doc_id: (final[doc_id], doc_id))
@@ -327,7 +316,7 @@ def _list(names: Sequence[str]) -> str:
     return ", ".join(names[:_FEW]) + more
 
 
-# In the order in which the tables of one step are told.
+# in the order of the account
 SENTENCES: dict[str, Speak] = {
     "queries": _each("in the split {split}"),
     "excluded": _each("the {kind} {id} was left out: {reason}"),

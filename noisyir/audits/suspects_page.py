@@ -23,7 +23,7 @@ _COLUMNS: list[Column] = [
 
 @dataclass(frozen=True)
 class Suspects:
-    """Candidates on the page: AUDIT_NEGATIVES, and AUDIT_JUDGES."""
+    """Candidates on the page: AUDIT_NEGATIVES and AUDIT_JUDGES."""
 
     rows: pa.Table
     judges: pa.Table
@@ -35,12 +35,12 @@ class Suspects:
         return pa.concat_arrays(columns).drop_null()
 
     def sure(self, least: float) -> pa.Table:
-        """The rows of at least this confidence that no judge keeps."""
+        """The rows with at least this confidence that no judge keeps."""
         confident = pc.greater_equal(self.rows["confidence"], pa.scalar(least, pa.float32()))
         return self.rows.filter(pc.and_(confident, pc.equal(pc.list_value_length(self.rows["kept_by"]), 0)))
 
     def summary(self, promote: float) -> dict[str, Any]:
-        """Values of the template: judges, those of all together last where there are several, and counts."""
+        """Values of the template: judges, several also together, and counts."""
         rows = sorted(self.judges.to_pylist(), key=lambda row: row["judge"] is None)
         judges = rows if len(rows) > 2 else rows[:1]
         return {
@@ -68,7 +68,7 @@ class Suspects:
 
 
 def shown_columns(columns: Iterable[Column], rows: pa.Table) -> list[Column]:
-    """Those of the columns that have a value in any row, and the document, which scripts look up by its number."""
+    """The columns with any value, and the document, which scripts look up by number."""
     return [column for column in columns if column[0] == "document" or rows[column[0]].null_count < rows.num_rows]
 
 
@@ -78,5 +78,5 @@ def values_for_script(rows: pa.Table, plain: Iterable[str], numbers: Iterable[st
 
 
 def brief(values: Iterable[float | None]) -> list[float | None]:
-    """The numbers to four digits, null left as it is."""
+    """The numbers to four digits; null stays null."""
     return [None if value is None else float(f"{value:.4g}") for value in values]

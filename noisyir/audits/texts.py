@@ -1,4 +1,4 @@
-"""The words of texts: which a query and a document share, which say little, and which documents have the same ones."""
+"""Words of texts: shared ones, common ones, and duplicate documents."""
 
 from array import array
 from collections import Counter
@@ -13,17 +13,18 @@ import pyarrow.compute as pc
 import regex
 
 _WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
-_COMMON_SHARE = 0.1  # of the documents, or of the queries
-_TOO_FEW = 50  # of so few texts, a tenth says nothing about a word
+_COMMON_SHARE = 0.1  # of documents or queries
+_TOO_FEW = 50  # texts, too few to tell common words
 
 
 @dataclass(frozen=True)
 class PairTexts:
     """Texts of some documents and word counts of all, from one pass over the corpus.
 
-    documents: doc_id, title, text and `duplicates`, the number of other documents with the same words.
-    common: words of the queries that more than a tenth of the queries or of the documents have.
-    corpus: how many documents there are.
+    Attributes:
+        documents: doc_id, title, text and `duplicates`, the number of other documents with the same words.
+        common: Words of the queries in more than a tenth of the queries or documents.
+        corpus: Number of documents.
     """
 
     documents: pa.Table
@@ -55,7 +56,7 @@ def full_text(title: str, text: str) -> str:
 
 
 def texts_of(batches: Iterable[pa.RecordBatch], wanted: Iterable[str]) -> dict[str, str]:
-    """The full texts of these documents, those that the corpus (doc_id, title, text) has; it is read as a stream."""
+    """The full texts of these documents, as far as the streamed corpus (doc_id, title, text) has them."""
     ids, found = pa.array(sorted(wanted), pa.string()), dict[str, str]()
     for batch in batches:
         rows = batch.filter(pc.is_in(batch["doc_id"], value_set=ids)).to_pylist()
@@ -69,7 +70,7 @@ def shared_words(query: str, document: str, common: Set[str]) -> set[str]:
 
 
 def overlap(one: str, other: str) -> float:
-    """Of the words of two texts, the share that both have: |A & B| / |A | B|; 0 where neither has any.
+    """The shared part of two texts' words, |A & B| / |A | B|; 0 without words.
 
     Source: Jaccard, 1901; Broder, 1997, takes it for near-duplicates.
     """
@@ -78,10 +79,10 @@ def overlap(one: str, other: str) -> float:
 
 
 def read_texts(batches: Iterable[pa.RecordBatch], wanted: pa.Array, queries: Iterable[str]) -> PairTexts:
-    """Stream the corpus (doc_id, title, text); memory grows by eight bytes for a document that is not wanted.
+    """Stream the corpus (doc_id, title, text); an unwanted document takes eight bytes of memory.
 
-    Two documents are duplicates when their texts (their titles, where there is no text) have the same words in the
-    same order; a document without any word has none.
+    Duplicates have the same words in the same order in their texts (or titles, without a text); a document without
+    words has none.
     """
     in_queries, asked = _frequencies(queries)
     in_documents: Counter[str] = Counter()
@@ -101,12 +102,12 @@ def read_texts(batches: Iterable[pa.RecordBatch], wanted: pa.Array, queries: Ite
 
 
 def common_words(texts: Iterable[str]) -> Set[str]:
-    """Words that more than a tenth of these texts have; none where there are too few texts to tell."""
+    """Words in more than a tenth of these texts; none if there are too few texts to tell."""
     return _common(*_frequencies(texts))
 
 
 def _frequencies(texts: Iterable[str]) -> tuple[Counter[str], int]:
-    """In how many of the texts each word occurs, and how many texts there are."""
+    """The number of texts with each word, and of all texts."""
     counts: Counter[str] = Counter()
     asked = list(texts)
     for text in asked:
@@ -126,7 +127,7 @@ def _key(found: list[str]) -> int:
 
 
 def _with_duplicates(rows: pa.Table, keys: np.ndarray) -> pa.Table:
-    """The rows with `duplicates` in the place of `key`; keys: of the whole corpus."""
+    """The rows with `duplicates` in place of `key`, by the keys of the whole corpus."""
     distinct, counts = np.unique(keys, return_counts=True)
     own = rows["key"].to_numpy()
     others = np.where(own == 0, 0, counts[np.searchsorted(distinct, own)] - 1) if len(own) else np.zeros(0)

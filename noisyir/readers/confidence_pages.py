@@ -21,8 +21,7 @@ from noisyir.base.pages.cells import (
     signed,
     templates,
 )
-from noisyir.base.pages.charts import line_chart, spark_line
-from noisyir.base.pages.line_chart import Line, Point, epoch_chart
+from noisyir.base.pages.charts import Line, Point, epoch_chart, line_chart, spark_line
 from noisyir.engine.tables import semi_join
 from noisyir.evaluation.bench import Cell
 

@@ -22,7 +22,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 from noisyir import __version__
-from noisyir.audits.own_pages import inlined, page_headers
+from noisyir.audits.own_pages import OwnPage
 from noisyir.audits.page import json_for_html
 from noisyir.base.pages.cells import templates
 from noisyir.models.text_tokenizer import Side
@@ -39,10 +39,7 @@ log = logging.getLogger("noisyir")
 
 _WITHOUT_SIDE = "input_type is missing: embedded as a passage"
 _OF_AUDIT = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
-_ROOM = "noisyir.serving"
-_SCRIPTS = ("texts.js", "search.js")
-_STYLES = ("report.css", "search.css")
-_PAGE_HEADERS = page_headers(_ROOM, _SCRIPTS, _STYLES)
+_PAGE = OwnPage("noisyir.serving", ("texts.js", "search.js"), ("report.css", "search.css"))
 _DEPTH = 100  # ranks that are told
 _MOST_WORDS = 32  # of a query that are left out, one at a time
 Asked = TypeVar("Asked", bound=BaseModel)
@@ -255,7 +252,7 @@ class Endpoints:
 
     async def page(self, request: Request) -> Response:
         """GET /: the search page."""
-        return HTMLResponse(search_page(self.live.model, has_key=self.has_key), headers=_PAGE_HEADERS)
+        return HTMLResponse(search_page(self.live.model, has_key=self.has_key), headers=_PAGE.headers)
 
     async def audit(self, request: Request) -> Response:
         """GET /audit: the page of the audit of the model's data."""
@@ -369,12 +366,11 @@ def search_page(model: ServedModel, *, has_key: bool) -> str:
     """The page as HTML text, without a text of the data."""
     systems = model.index.systems if model.index else []
     known = {"store": model.id, "systems": systems, "has_key": has_key, "audit": model.facts["audit"], "common": []}
-    style, script = (Markup(inlined(_ROOM, names)) for names in (_STYLES, _SCRIPTS))
     told = {"model": model.id, "documents": len(model.index) if model.index else 0, "systems": systems}
     return (
-        templates(_ROOM)
+        templates(_PAGE.room)
         .get_template("search.html")
-        .render(style=style, script=script, data=Markup(json_for_html(known)), **told)
+        .render(style=_PAGE.style, script=_PAGE.script, data=Markup(json_for_html(known)), **told)
     )
 
 

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from noisyir.audits.judgements import given_judgements
 from noisyir.audits.judging.journal import Journal
 from noisyir.audits.judging.server import Access, judging_app
-from noisyir.audits.model_judges.answer import decided, in_words, usage_of, yes_or_no
-from noisyir.audits.model_judges.judges.endpoint import KeptAnswers
+from noisyir.audits.model_judges.answer import in_words, usage_of, yes_or_no
+from noisyir.audits.model_judges.kept_answers import KeptAnswers
 from noisyir.base.errors import NoisyirError
 from noisyir.data.formats import Format
 from noisyir.data.importing import take_in
@@ -216,15 +216,16 @@ def _read_reply(data: bytes, folder: Path) -> None:
     except (ValueError, RecursionError):  # as the conversation takes it
         return
     usage_of(body)
-    for read in (in_words, yes_or_no, decided):
+    for read in (in_words, yes_or_no):
         with suppress(ValueError):
             reason = read(body).reason
             assert reason.isprintable() or " " in reason
 
 
 def _read_kept(data: bytes, folder: Path) -> None:
-    (folder / "kept.jsonl").write_bytes(data)
-    with KeptAnswers(folder / "kept.jsonl", {"k"}) as kept:
+    (folder / "kept.sqlite").write_bytes(data)
+    with KeptAnswers(folder / "kept.sqlite") as kept:
+        kept.load({"k"})
         assert all(key == "k" for key in kept.found)
 
 

@@ -6,17 +6,19 @@ import random
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from noisyir.audits.model_judges.address import KEY
 from noisyir.audits.model_judges.answer_records import ModelJudgement
-from noisyir.audits.model_judges.judges.endpoint import KEPT
+from noisyir.audits.model_judges.kept_answers import KEPT
 from noisyir.front.cli import main
-from tests.judge_server import Reaction, chances, decision, judge_server, says, verdict
+from tests.judge_server import Reaction, chances, judge_server, says, verdict
 from tests.tiny_models import WORDS, tiny_classifier
 
 PAIRS, WRONG = 120, 40
@@ -201,22 +203,18 @@ def unsure(text):
     return 0.5 + (0.1 + number % 7 / 20) * (-1 if is_wrong(text) != (number % 10 == 0) else 1)
 
 
-@pytest.mark.parametrize("path", ["", "/systemone"])
-def test_probabilities_are_stored_counted_and_checked(noisyir, file, tmp_path, path):
-    """Of a chat and of an endpoint of decisions; `audit --judge-check` reads what the audit wrote."""
+def test_probabilities_are_stored_counted_and_checked(noisyir, file, tmp_path):
+    """`audit --judge-check` reads what the audit wrote."""
     sample = sampled(tmp_path / "sample.csv", 60, 2.0)
 
-    def react(call, _):
-        return decision(call, unsure(call.text)) if path else chances(yes=unsure(call.text))
-
-    with judge_server(react) as (server, url):
-        asking = ["--judge-url", url + path, "--judge-name", "m", "--judge-budget", 100, "ask.random=0.4"]
+    with judge_server(lambda call, _: chances(yes=unsure(call.text))) as (server, url):
+        asking = ["--judge-url", url, "--judge-name", "m", "--judge-budget", 100, "ask.random=0.4"]
         code, out, err = noisyir("audit", file, "--judgements", sample, "--out", "asked", *asking)
     assert code == 0 and len(server.calls) == 100, err
     text = {(row["query_id"], row["doc_id"]): f"{row['query']} {row['document']}" for row in pairs()}
     said = judgements(tmp_path / "asked")
     assert all(one.p_wrong == pytest.approx(1 - unsure(text[one.query_id, one.doc_id])) for one in said)
-    assert {one.judge for one in said} == {"model:m@decision_v1" if path else "model:m@yes_no_v1"}
+    assert {one.judge for one in said} == {"model:m@yes_no_v1"}
     low, high = map(float, re.search(r"corrected +[\d.]+% \[([\d.]+)%, ([\d.]+)%\]", out).groups())
     assert low < 100 / 3 < high and "its chances" in out
 
@@ -320,7 +318,8 @@ def test_a_killed_command_goes_on_without_asking_again(noisyir, file, tmp_path, 
                 if re.search(r"asking the judge +(18|19|2\d) of 60", line):
                     break
             os.kill(process.pid, signal.SIGKILL)
-        answered = len((home / "judges" / KEPT).read_bytes().splitlines())
+        with closing(sqlite3.connect(home / "judges" / KEPT)) as database:
+            answered = database.execute("SELECT count(*) FROM answers").fetchone()[0]
         assert 18 <= answered <= 25
         server.react = honest
         server.calls.clear()

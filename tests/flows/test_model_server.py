@@ -49,7 +49,7 @@ def environment():
 
 @pytest.fixture(scope="module")
 def transformers_serve(folder, environment, tmp_path_factory):
-    """The server that transformers brings: decisions, and chats without log-probabilities."""
+    """The server that transformers brings: chats without log-probabilities."""
     pytest.importorskip("fastapi")
     command = [sys.executable, "-m", "transformers.cli.transformers", "serve", str(folder), "--host", "127.0.0.1"]
     log = tmp_path_factory.mktemp("serve") / "log"
@@ -141,15 +141,6 @@ def test_what_is_read_is_what_the_model_computes(folder, environment, tmp_path):
         asking = QuestionQueue([Question(row["query"], row["document"])], Budget.parse("5"), tmp_path, Runtime(), print)
         (answer,) = Chat(url=url, model="m", seconds=240).ask(asking).answers
     assert answer.p_wrong == pytest.approx(no / (yes + no), rel=1e-3) and math.isfinite(answer.p_wrong)
-
-
-def test_a_real_endpoint_of_decisions_is_asked(noisyir, folder, transformers_serve):
-    url = ["--judge-url", f"{transformers_serve}/systemone", "--judge-name", str(folder)]
-    code, out = noisyir("audit", "mine.jsonl", "--judgements", "people.csv", *url)
-    said = answers()
-    assert code == 0 and len(said) == len(COUNTRIES), out
-    assert all(0 < one["p_wrong"] < 1 for one in said.values()) and "its chances" in out
-    assert re.search(r"took +24 calls, [\d,]+ tokens \([\d,]+ read, 0 written\)", out)
 
 
 def test_a_real_server_without_log_probabilities_is_told(noisyir, folder, transformers_serve):

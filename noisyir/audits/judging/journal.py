@@ -1,4 +1,4 @@
-"""The file of answers: a line is appended, and on the disk, before anybody is told that an answer was taken."""
+"""The file of answers: a line is on disk before its answer is confirmed."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from noisyir.audits.judgements import Pair, Verdict
 from noisyir.base.errors import DataError, StoreError
 from noisyir.data.text_files import json_lines
 
-_LAST_YEAR = 9000  # later ones have no next microsecond some day, which the time of a new answer needs
+_LAST_YEAR = 9000  # a new answer's time is later than the one before, which must be possible
 _VERDICTS = (*get_args(Verdict), None)
 
 
@@ -21,9 +21,13 @@ _VERDICTS = (*get_args(Verdict), None)
 class JournalEntry:
     """One answer of a judge on a pair; verdict None takes back the one before.
 
-    weight: how many pairs it stands for, up to a factor that all have in common; None for one that was not drawn at
-    random.  replacement: a document accepted instead.  at: when, as ISO 8601 in UTC.
-    ValueError for a field that is none of these.
+    Attributes:
+        weight: Number of pairs that it represents, up to a common factor; None if it was not drawn at random.
+        replacement: A document accepted instead.
+        at: Time, ISO 8601 in UTC.
+
+    Raises:
+        ValueError: If a field is wrong.
     """
 
     query_id: str
@@ -35,7 +39,7 @@ class JournalEntry:
     at: str
 
     def __post_init__(self) -> None:
-        """Refuse what could not be read back, or be reckoned with."""
+        """Refuse values that could not be read back or computed with."""
         texts = {name: getattr(self, name) for name in ("query_id", "doc_id", "judge", "replacement")}
         for name, value in texts.items():
             if not (_is_text(value) or (name == "replacement" and value is None)):
@@ -59,12 +63,13 @@ class JournalEntry:
 
 
 class Journal:
-    """The answers in one file, in the order in which they were given.  One process writes, others may read."""
+    """The answers in one file, in their order; one process writes, others may read."""
 
     def __init__(self, path: Path) -> None:
-        """Read what is there.  DataError for a line that is no answer; a last line without an end is cut off.
+        """Read the file; an unfinished last line, which a killed process left unconfirmed, is cut off.
 
-        Such a line is what a process leaves that was killed while it wrote: nobody was told that it was taken.
+        Raises:
+            DataError: If a line is no answer.
         """
         self.path = path
         self.answers: list[JournalEntry] = []
@@ -77,7 +82,11 @@ class Journal:
             self.answers = list(_read(path))
 
     def append(self, answer: JournalEntry) -> None:
-        """Write an answer and wait until the disk has it.  StoreError where it cannot; the file is then as before."""
+        """Write an answer and wait until the disk has it.
+
+        Raises:
+            StoreError: If it cannot be written; the file is then unchanged.
+        """
         line = (json.dumps(asdict(answer), ensure_ascii=False) + "\n").encode()
         try:
             with self.path.open("ab") as file:
@@ -92,7 +101,7 @@ class Journal:
         self.answers.append(answer)
 
     def time(self) -> str:
-        """The time of a new answer, after that of the one before even where the clock was set back."""
+        """The time of a new answer, after the one before even if the clock was set back."""
         before = datetime.fromisoformat(self.answers[-1].at) if self.answers else datetime.min.replace(tzinfo=UTC)
         return max(datetime.now(UTC), before + timedelta(microseconds=1)).isoformat(timespec="microseconds")
 
@@ -112,7 +121,7 @@ def _read(path: Path) -> Iterator[JournalEntry]:
         try:
             yield _answer(row)
         except (ValueError, TypeError) as error:
-            raise DataError("audits.line_no_judgement_mend", path=path, number=number, error=error) from error
+            raise DataError("audits.damaged_journal_line", path=path, number=number, error=error) from error
 
 
 def _answer(row: Mapping[str, Any]) -> JournalEntry:
@@ -125,7 +134,7 @@ def _answer(row: Mapping[str, Any]) -> JournalEntry:
 
 
 def _is_text(value: object) -> bool:
-    """Whether it is a text with something in it that a file of UTF-8 can hold."""
+    """Whether it is a non-blank text that UTF-8 can encode."""
     if not isinstance(value, str) or not value.strip():
         return False
     try:

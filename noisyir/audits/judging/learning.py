@@ -13,9 +13,14 @@ from noisyir.detection.calibration.fit import judge_all
 from noisyir.detection.calibration.logistic import Interval, JudgedPairs
 from noisyir.detection.guarantee import Guarantee
 
+Array = np.ndarray
+
+_MORE = 50  # further judgements, for which the rate's interval is foretold
+_CONFIDENCE = 0.95  # of the rate's interval
+
 
 class Kept(NamedTuple):
-    """So many pairs, the least suspect, and the share of them that is wrong at most."""
+    """A number of the least suspect pairs, and a bound on their share of wrong ones."""
 
     pairs: int
     bound: float
@@ -25,9 +30,13 @@ class Kept(NamedTuple):
 class Knowledge:
     """The judgements' message.
 
-    sampled: pairs drawn at random that were judged wrong or clean.  rate: share of wrong pairs among all.  order: how
-    often a wrong pair is more suspect than a right one (AUROC, cross-validated).  narrower: of what more would do.
-    advice: whether judgements improve the order.  guarantee: bounds that hold together at `confidence`, by pairs kept.
+    Attributes:
+        sampled: Number of random pairs judged wrong or clean.
+        rate: Share of wrong pairs among all.
+        order: Cross-validated AUROC of the order.
+        narrower: The effect of more judgements, in words.
+        advice: Whether judgements improve the order, in words.
+        guarantee: Bounds by pairs kept, which hold together at `confidence`.
     """
 
     sampled: int = 0
@@ -43,7 +52,7 @@ class Knowledge:
         return asdict(self)
 
     def keeping(self, pairs: int) -> Keeping:
-        """The guarantee, as it is told of so many audited pairs."""
+        """The guarantee on this number of audited pairs."""
         if not self.guarantee:
             return Keeping(None, pairs)
         kept, bound = (np.array(column) for column in zip(*self.guarantee, strict=True))
@@ -51,28 +60,22 @@ class Knowledge:
 
 
 class OrderLearner(Protocol):
-    """Learns from judgements; slow, so that it is called beside the answering."""
+    """A slow learner from judgements, called in a thread of its own."""
 
     def learn(self, judged: Mapping[int, HumanJudgement]) -> Knowledge:
-        """The message of these judgements, by row of the pairs."""
-
-
-Array = np.ndarray
-
-_MORE = 50  # pairs, of which is said what they would do for the rate's interval
-_CONFIDENCE = 0.95  # of the rate's interval
+        """The message of these judgements, given by row."""
 
 
 @dataclass(frozen=True)
 class PairLearner:
-    """Knows the pairs by their label-free score, their features, where they have any, and their query, by number."""
+    """A learner that knows the pairs by label-free score, perhaps features, and number of the query."""
 
     scores: Float[Array, " pair"]
     features: Float[Array, "pair feature"] | None
     query: Int[Array, " pair"]
 
     def learn(self, judged: Mapping[int, HumanJudgement]) -> Knowledge:
-        """As `OrderLearner`; pairs that were not drawn at random, or of which the judges were unsure, do not count."""
+        """As `OrderLearner`; only random pairs with a clear verdict count."""
         decided = {row: said for row, said in judged.items() if said.tells_of_others}
         answers = JudgedPairs(
             np.array(list(decided), np.int64),

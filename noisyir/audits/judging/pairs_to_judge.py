@@ -1,4 +1,4 @@
-"""The pairs to judge: their texts and what else was found for their queries, and nothing that the machine thinks."""
+"""The pairs to judge: their texts and other documents for their queries, without the machine's verdicts."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -19,14 +19,14 @@ from noisyir.engine.tables import pair_ids
 Array = np.ndarray
 ReadTexts = Callable[[Iterable[str]], Mapping[str, str]]
 
-OTHERS = 3  # other documents that are shown with a pair
-TEXT_CHARS = 4000  # of a text, as it is shown
+OTHERS = 3  # other documents shown with a pair
+TEXT_CHARS = 4000  # shown of a text
 _TEXTS_FOR_COMMON = 2000
 
 
 @dataclass(frozen=True)
 class ShownDocument:
-    """A document as it is shown: `cut` where the text goes on."""
+    """A shown document; `cut` if its text goes on."""
 
     doc_id: str
     text: str
@@ -35,7 +35,7 @@ class ShownDocument:
 
 @dataclass(frozen=True)
 class Shown:
-    """A pair as a judge sees it.  others: found for the same query, whether they fit better or not."""
+    """A pair as a judge sees it, with other documents found for its query."""
 
     query_id: str
     query: str
@@ -49,10 +49,12 @@ class Shown:
 
 @dataclass
 class PairsToJudge:
-    """The audited pairs, in an order that no verdict changes: by their ids.
+    """The audited pairs, ordered by their ids, which no verdict changes.
 
-    audit: query_id, doc_id, query, document and score of each, sorted by the first two.
-    others: ids of other documents found for a pair's query, best first.  read_texts: full texts of documents by id.
+    Attributes:
+        audit: query_id, doc_id, query, document and score of each pair.
+        others: Ids of other documents found for a pair's query, best first.
+        read_texts: Reader of full texts by id.
     """
 
     audit: pa.Table
@@ -78,12 +80,12 @@ class PairsToJudge:
 
     @cached_property
     def common(self) -> list[str]:
-        """Words so frequent among queries and documents that sharing them says little."""
+        """Words too frequent among queries and documents to mark as shared."""
         some = self.audit.slice(0, _TEXTS_FOR_COMMON)
         return sorted(common_words([*some["query"].to_pylist(), *some["document"].to_pylist()]))
 
     def prepare(self, rows: Iterable[int]) -> None:
-        """Read the texts that these pairs show, in one pass over the collection."""
+        """Read the texts that these pairs show in one pass over the collection."""
         wanted = {doc_id for row in rows for doc_id in self._others(row)}
         with self._lock:
             if missing := wanted - self._texts.keys():
@@ -107,7 +109,7 @@ class PairsToJudge:
 
 
 def pairs_to_judge(audit: pa.Table, given: Iterable[tuple[str, Ref]], store: Store) -> PairsToJudge:
-    """The pairs of an audit.  given: what its stage read, of which the competitors and the corpus are read again."""
+    """The pairs of an audit; `given` are its stage's inputs, with competitors and corpus."""
     inputs = dict(given)
     audit = audit.select(["query_id", "doc_id", "query", "document", "score", "better"])
     audit = audit.sort_by([("query_id", "ascending"), ("doc_id", "ascending")]).combine_chunks()

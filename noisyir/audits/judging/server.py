@@ -1,4 +1,4 @@
-"""The page's server: on this machine's own address alone, for whoever has the token, and for nobody else's page."""
+"""The page's server: on the loopback address, for holders of the token, and for no foreign page."""
 
 import hmac
 import json
@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from noisyir.audits.judging.pairs_to_judge import PairsToJudge
 from noisyir.audits.judging.session import JudgingSession, Progress, random_order
-from noisyir.audits.own_pages import LOOPBACK, foreign, inlined, page_headers, page_policy
+from noisyir.audits.own_pages import LOOPBACK, OwnPage, foreign
 from noisyir.audits.page import identity, json_for_html
 from noisyir.base.errors import DataError, MissingPackageError, NoisyirError, install_hint
 from noisyir.base.pages.cells import templates
@@ -34,18 +34,19 @@ _LARGEST_BODY = 64 * 1024
 _MOST_PAIRS = 50
 _VERDICTS = ("wrong", "clean", "unclear")
 _ROOM = "noisyir.audits"
-_SCRIPTS = ("texts.js", "judge.js", "judge_server.js")
-_ALONE = ("texts.js", "judge.js", "judge_alone.js")
-_PAIRS_ALONE = 200  # of a page without a server: four times as many as tell the rate well enough for a start
 _STYLES = ("report.css", "audit.css", "judge.css")
-_HEADERS = page_headers(_ROOM, _SCRIPTS, _STYLES)
+_SERVED = OwnPage(_ROOM, ("texts.js", "judge.js", "judge_server.js"), _STYLES)
+_ALONE = OwnPage(_ROOM, ("texts.js", "judge.js", "judge_alone.js"), _STYLES)
+_PAIRS_ALONE = 200  # of a page without a server: four times as many as give a first rate
+_ACCESS = "judging.json"  # next to the judgements while a session is open
+_LAST_PORT, _TOKEN = 65535, re.compile(r"[\w-]{32}", re.ASCII)  # as token_urlsafe(24) makes it
 
 Body = dict[str, Any]
 Call = Callable[[JudgingSession, Body], Any]
 
 
 def judging_app(session: JudgingSession, token: str, finish: Callable[[], Body]) -> "Starlette":
-    """The page and what it calls, all below /TOKEN/.  finish: ends the session, and tells what it came to."""
+    """The page and its calls, all below /TOKEN/; `finish` ends the session and returns its result."""
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import HTMLResponse, JSONResponse
@@ -87,9 +88,9 @@ def judging_app(session: JudgingSession, token: str, finish: Callable[[], Body])
 def _answer(session: JudgingSession, body: Body) -> None:
     verdict, replacement = body.get("verdict"), body.get("replacement")
     if verdict not in _VERDICTS or not isinstance(replacement, str | None):
-        raise DataError("audits.verdict_replacement_doc_id", verdicts=", ".join(_VERDICTS))
+        raise DataError("audits.page_bad_verdict", verdicts=", ".join(_VERDICTS))
     if replacement is not None and not session.pairs.offers(_pair(body), replacement):
-        raise DataError("audits.replacement_documents_shown_pair")
+        raise DataError("audits.page_bad_replacement")
     session.answer(Progress(_pair(body), verdict, replacement))
 
 
@@ -101,12 +102,12 @@ def _undo(session: JudgingSession, body: Body) -> Body | None:
 def _pair(body: Body) -> tuple[str, str]:
     pair = body.get("query_id"), body.get("doc_id")
     if not (isinstance(pair[0], str) and isinstance(pair[1], str)):
-        raise DataError("audits.pair_query_id_doc")
+        raise DataError("audits.page_bad_pair")
     return pair[0], pair[1]
 
 
 async def _body(request: "Request") -> Body | None:
-    """The JSON object that was sent; None where it is none, or too large."""
+    """The JSON object in the request; None if it is none or too large."""
     sent = bytearray()
     async for chunk in request.stream():
         sent += chunk
@@ -120,9 +121,9 @@ async def _body(request: "Request") -> Body | None:
 
 
 def refusal(method: str, path: str, headers: Any, token: str) -> tuple[int, str] | None:
-    """Why a request is not answered (status and reason), or None where it is.
+    """Why a request is refused (status and reason); None if it is not.
 
-    It must come from the page itself; what changes anything must be JSON, which no form can send.
+    It must come from the page itself, and a change must be JSON, which no form can send.
     """
     header = foreign(headers.getlist("host"), headers.getlist("origin"), LOOPBACK)
     if header:
@@ -143,7 +144,7 @@ def _guards(token: str) -> list[Any]:
     from starlette.responses import JSONResponse
 
     class Guard:
-        """Refuses what does not come from the session's own page, and adds the headers that keep it to itself."""
+        """Refuses requests from elsewhere than the session's own page, and adds the page's headers."""
 
         def __init__(self, app: Any) -> None:
             self.app = app
@@ -151,7 +152,7 @@ def _guards(token: str) -> list[Any]:
         async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
             async def send_guarded(message: Any) -> None:
                 if message["type"] == "http.response.start":
-                    MutableHeaders(scope=message).update(_HEADERS)
+                    MutableHeaders(scope=message).update(_SERVED.headers)
                 await send(message)
 
             request = Request(scope)
@@ -163,14 +164,14 @@ def _guards(token: str) -> list[Any]:
 
 
 def page(common: Sequence[str]) -> str:
-    """The page as HTML text.  common: words that are not marked where query and document share them."""
-    return _rendered(_SCRIPTS, {"common": common})
+    """The page as HTML text; common: words that are not marked as shared."""
+    return _rendered(_SERVED, {"common": common})
 
 
 def page_alone(pairs: PairsToJudge, seed: int, command: str) -> str:
-    """The page as a file of its own: the first pairs of a session's random order, and answers that the browser keeps.
+    """The page as a file of its own, with the first pairs of a session's random order; the browser keeps the answers.
 
-    seed: of the session, which asks the same pairs.  command: takes the saved answers back.
+    `seed` is the session's, for the same pairs; `command` takes the saved answers back.
     """
     order = random_order(pairs.scores, np.random.default_rng(seed))
     rows = order.rows[:_PAIRS_ALONE].tolist()
@@ -180,29 +181,34 @@ def page_alone(pairs: PairsToJudge, seed: int, command: str) -> str:
         for row, weight in zip(rows, order.weights.tolist(), strict=False)
     ]
     data = {"common": pairs.common, "id": identity(pairs.audit), "pairs": drawn, "command": command}
-    return _rendered(_ALONE, data, policy=page_policy(_ROOM, _ALONE, _STYLES))
+    return _rendered(_ALONE, data)
 
 
-def _rendered(scripts: tuple[str, ...], data: Body, policy: str = "") -> str:
-    style, script = (Markup(inlined(_ROOM, names)) for names in (_STYLES, scripts))
-    shown = {"style": style, "script": script, "data": Markup(json_for_html(data))}
-    return templates(_ROOM).get_template("judge.html").render(**shown, policy=Markup(policy), alone=scripts == _ALONE)
-
-
-_ACCESS = "judging.json"  # beside the judgements while a session is open
-_LAST_PORT, _TOKEN = 65535, re.compile(r"[\w-]{32}", re.ASCII)  # as token_urlsafe(24) makes it
+def _rendered(page: OwnPage, data: Body) -> str:
+    alone = page is _ALONE
+    return (
+        templates(_ROOM)
+        .get_template("judge.html")
+        .render(
+            style=page.style,
+            script=page.script,
+            data=Markup(json_for_html(data)),
+            policy=Markup(page.policy if alone else ""),
+            alone=alone,
+        )
+    )
 
 
 @dataclass(frozen=True)
 class Access:
-    """Where the page is: whoever is told the token may judge."""
+    """The page's port, and the token that admits a judge."""
 
     port: int
     token: str
 
     @classmethod
     def of(cls, folder: Path) -> Self:
-        """That of the session before where it was killed, so that an open page goes on; else a new one."""
+        """The access of a killed session, so that an open page goes on; else a new one."""
         try:
             found = json.loads((folder / _ACCESS).read_text())
             port, token = found["port"], found["token"]
@@ -213,7 +219,7 @@ class Access:
         return cls(0, secrets.token_urlsafe(24))
 
     def keep(self, folder: Path) -> None:
-        """Write it where nobody else reads it."""
+        """Write it for the owner's eyes only."""
         path = folder / _ACCESS
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -226,7 +232,7 @@ class Access:
 
 
 def has_display() -> bool:
-    """Whether a browser that this process opens would be seen by whoever started it."""
+    """Whether the user would see a browser that this process opens."""
     if os.environ.get("SSH_CONNECTION"):
         return False
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
@@ -237,14 +243,16 @@ def serve_page(
 ) -> None:
     """Serve the session's page until it is finished there, or interrupted.
 
-    summary: what the page shows in the end.  announce: says a line to whoever started this.  MissingPackageError
-    without starlette and uvicorn.
+    `summary` is the page's last text; `announce` shows a line to the user.
+
+    Raises:
+        MissingPackageError: If starlette or uvicorn is not installed.
     """
     try:
         import uvicorn
         from starlette.applications import Starlette  # noqa: F401
     except ImportError as error:
-        raise MissingPackageError("audits.page_needs", install_hint=install_hint("judge")) from error
+        raise MissingPackageError("audits.page_package_missing", install_hint=install_hint("judge")) from error
     listening, access = _listen(Access.of(folder))
     access.keep(folder)
 
@@ -268,7 +276,7 @@ def serve_page(
 
 
 def _listen(wanted: Access) -> tuple[socket.socket, Access]:
-    """A socket on the port that is wanted; on any other where somebody has it, and then with another token."""
+    """A socket on the wanted port; if that is taken, on another, with a new token."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -276,5 +284,5 @@ def _listen(wanted: Access) -> tuple[socket.socket, Access]:
     except OSError:
         wanted = Access(0, secrets.token_urlsafe(24))
         listening.bind((HOST, 0))
-    listening.listen()  # who is told the address at once may call before the server is up
+    listening.listen()  # the announced address may be called before the server is up
     return listening, Access(listening.getsockname()[1], wanted.token)

@@ -1,4 +1,4 @@
-"""A session: which pair comes next, what was answered, and what is known."""
+"""A session of judging: the next pair, the answers, and the knowledge from them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,9 +17,13 @@ from noisyir.audits.keeping import Keeping
 from noisyir.base.errors import DataError, NoisyirError
 from noisyir.detection.calibration.sample import strata_by_score
 
-BATCH = 25  # answers after which everything is learnt anew
-_AHEAD = 12  # pairs that are chosen before they are asked about
-_READ_AHEAD = 100  # pairs drawn at random whose texts are read together
+Array = np.ndarray
+
+BATCH = 25  # answers after which everything is learnt again
+_AHEAD = 12  # pairs chosen ahead of their turn
+_READ_AHEAD = 100  # random pairs that share one reading of texts
+_STRATA = 10
+_ROUNDS = 5  # a weight counts the pairs that one represents after these rounds, which take fifty pairs
 
 
 @dataclass(frozen=True)
@@ -32,10 +36,14 @@ class Progress:
 
 
 class JudgingSession:
-    """One judge's session over a journal that may hold the answers of others, too.  Safe to call from many threads."""
+    """One judge's thread-safe session over a journal, which may hold other judges' answers, too."""
 
     def __init__(self, pairs: PairsToJudge, journal: Journal, judge: str, learner: OrderLearner, seed: int = 0) -> None:
-        """Go on where the journal ends.  DataError where it is about pairs that are not these."""
+        """Go on where the journal ends.
+
+        Raises:
+            DataError: If the journal is about other pairs.
+        """
         self.pairs, self.journal, self.judge, self.learner = pairs, journal, judge, learner
         self.known = Knowledge()
         self._lock, self._wanted, self._ended = RLock(), Event(), False
@@ -49,7 +57,7 @@ class JudgingSession:
         self._thread = Thread(target=self._learn_on, daemon=True)
 
     def start(self) -> None:
-        """Read the first texts, and begin to learn from what is there."""
+        """Read the first texts, and begin to learn from the answers so far."""
         self._plan()
         self.pairs.prepare(self._coming())
         self._wanted.set()
@@ -65,7 +73,7 @@ class JudgingSession:
         return [self.pairs.shown(row) for row in rows]
 
     def skip(self, pair: Pair) -> None:
-        """Ask about the pair again after those that are chosen already."""
+        """Ask about the pair again after the chosen ones."""
         row = self._row(pair)
         with self._lock:
             if pair not in self._own:
@@ -76,9 +84,11 @@ class JudgingSession:
     # What is answered ----------------------------------------------------------------------------------------------
 
     def answer(self, said: Progress) -> None:
-        """Take an answer; it is on the disk when this returns.  The same answer again changes nothing.
+        """Take an answer and write it to disk; the same answer again changes nothing.
 
-        DataError for a pair that was not audited.  StoreError where the disk takes nothing; the pair is still open.
+        Raises:
+            DataError: If the pair was not audited.
+            StoreError: If the disk takes nothing; the pair stays open.
         """
         row = self._row(said.pair)
         with self._lock:
@@ -88,7 +98,7 @@ class JudgingSession:
             try:
                 answer = JournalEntry(*said.pair, said.verdict, self.judge, weight, replacement, time)
             except ValueError as error:
-                raise DataError("audits.no_answer_taken", error=error) from error
+                raise DataError("audits.answer_refused", error=error) from error
             if not answer.says_as(self._own.get(said.pair)):
                 self.journal.append(answer)
             self._own.pop(said.pair, None)
@@ -99,9 +109,9 @@ class JudgingSession:
                 self._ask_to_learn()
 
     def undo(self, expected: Pair | None = None) -> Shown | None:
-        """Take the judge's last answer back and ask about its pair next; None where there is none.
+        """Take the judge's last answer back and ask about its pair next; None if there is none.
 
-        expected: the pair that the judge means; where another was answered last, nothing is taken back.
+        If another pair than `expected` was answered last, nothing is taken back.
         """
         with self._lock:
             last = next(reversed(self._own.values()), None)
@@ -127,7 +137,7 @@ class JudgingSession:
     # What is known -------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """For the page: progress, what is known, and whether that is about to change."""
+        """The state for the page: progress, knowledge, and whether it is about to change."""
         with self._lock:
             last = next(reversed(self._own.values()), None)
             return {
@@ -145,12 +155,12 @@ class JudgingSession:
     # Choosing ------------------------------------------------------------------------------------------------------
 
     def _plan(self) -> None:
-        """Draw so many pairs that some are known before they are asked about."""
+        """Choose pairs ahead of their turn."""
         while len(self._queue) < _AHEAD and (row := self._draw()) is not None:
             self._queue.append(row)
 
     def _draw(self) -> int | None:
-        """The next pair of the random order.  One that was chosen and answered before counts as drawn from now on."""
+        """The next pair of the random order; one chosen and answered before counts as drawn from now on."""
         while self._drawn < len(self._order.rows):
             row, weight = (column[self._drawn].item() for column in self._order)
             self._drawn += 1
@@ -174,17 +184,14 @@ class JudgingSession:
         said = self.journal.latest()
         if unknown := [pair for own in said.values() for pair in own if pair not in self.pairs.row_of]:
             raise DataError(
-                "audits.judgements_pairs_not_audit",
-                journal=self.journal.path,
-                n_unknown=len(unknown),
-                unknown=unknown[0],
+                "audits.journal_of_other_pairs", journal=self.journal.path, n_unknown=len(unknown), example=unknown[0]
             )
         self._judged()  # what cannot be counted in the end is refused before anything is asked
         return dict(said.get(self.judge, {}))
 
     def _row(self, pair: Pair) -> int:
         if pair not in self.pairs.row_of:
-            raise DataError("audits.query_document_not_among", pair=pair[0], pair_2=pair[1])
+            raise DataError("audits.pair_not_audited", query_id=pair[0], doc_id=pair[1])
         return self.pairs.row_of[pair]
 
     def _forget(self, row: int) -> None:
@@ -216,29 +223,24 @@ class JudgingSession:
         return self.learner.learn(judged)
 
     def _judged(self) -> Mapping[int, HumanJudgement]:
-        """The word of all judges together, as `noisyir audit --judgements` reads it."""
+        """The verdicts of all judges together, as `noisyir audit --judgements` reads them."""
         if not any(self.journal.latest().values()):
             return {}
         return {self.pairs.row_of[pair]: said for pair, said in given_judgements([str(self.journal.path)]).items()}
 
 
-Array = np.ndarray
-
-_STRATA = 10
-_ROUNDS = 5  # a weight is how many pairs one stands for after so many rounds, which is fifty pairs
-
-
 class RandomOrder(NamedTuple):
-    """All pairs in random order, and how many pairs each stands for, up to a common factor."""
+    """All pairs in random order, and the number that each represents, up to a common factor."""
 
     rows: Int[Array, " pair"]
     weights: Float[Array, " pair"]
 
 
 def random_order(scores: Float[Array, " pair"], rng: np.random.Generator) -> RandomOrder:
-    """All pairs, in rounds: each takes one pair, at random, of every tenth of the pairs by score, in random order.
+    """All pairs, in rounds of one random pair from every tenth by score, in random order.
 
-    A judge may stop anywhere: of a part by score, those judged are always drawn at random from it.
+    Wherever a judge stops, the judged pairs of each tenth are a random sample of it.
+
     Source: Cochran, Sampling Techniques, 1977, chapter 5 (stratified sampling).
     """
     count = len(scores)
@@ -269,7 +271,7 @@ def summary(session: JudgingSession, command: str, wrong: float | None = None, *
 
 
 def told(known: Knowledge) -> list[str]:
-    """The judgements' message, a line each."""
+    """The judgements' message, in lines."""
     lines = []
     if known.rate:
         lines.append(f"wrong pairs    {known.rate} at 95 %, by {known.sampled:,} pairs drawn at random")
@@ -288,10 +290,10 @@ def told_guarantee(keeping: Keeping, wrong: float) -> str:
 
 
 def agreement(latest: Mapping[str, Mapping[Pair, JournalEntry]]) -> list[dict[str, Any]]:
-    """For every two judges with pairs in common: their names, how many pairs, and Cohen's kappa with its interval.
+    """The names, number of pairs and Cohen's kappa of every two judges with common pairs.
 
-    latest: what each judge said last of each pair.  Pairs about which one of the two was unsure count for nothing;
-    kappa is None where both only ever said one and the same.
+    Args:
+        latest: Each judge's last answer on each pair; unclear ones do not count.
     """
     found = []
     for judges in combinations(sorted(latest), 2):

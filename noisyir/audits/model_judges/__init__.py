@@ -1,4 +1,4 @@
-"""Asking judges that are not people about pairs: a sequence classifier, or an endpoint that is sent their texts.
+"""Judges that are models: a sequence classifier, or an endpoint that receives the texts of pairs.
 
-Nothing leaves the machine unless the user names an address; what is answered is never mixed with what people judged.
+Nothing leaves the machine unless the user names an address; answers are never mixed with people's judgements.
 """

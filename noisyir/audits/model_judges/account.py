@@ -1,4 +1,4 @@
-"""The account of asking a judge: the rate by its word, how often it errs, the rate set right, and the cost."""
+"""The report on a judge: its rate, its error, the corrected rate, and the cost."""
 
 import math
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ from noisyir.detection.calibration.judge_error import (
 from noisyir.detection.calibration.queue import Draw
 from noisyir.detection.rate import powered_rate, rate_from_judgements
 
-_EVEN = 1.5  # a random sample's largest weight over its least, up to which its pairs count alike
+_EVEN = 1.5  # largest ratio of weights in a random sample that counts as even
 _FAULTS_SHOWN = 3
-_LEVEL = 0.05  # of the test that a judge's probabilities are what they say
+_LEVEL = 0.05  # significance of the test of a judge's probabilities
 
 
 class AskedPair(NamedTuple):
-    """A pair that was asked about: how it was drawn, what the judge answered, and what people said of it."""
+    """A pair, its draw, the judge's answer, and people's verdict."""
 
     draw: Draw
     answer: Answer | None
@@ -35,7 +35,7 @@ class AskedPair(NamedTuple):
 
 
 class Corrected(NamedTuple):
-    """The rate with the judge's error taken out.  by: prediction-powered inference, or sensitivity and specificity."""
+    """The rate without the judge's error, and how it was corrected."""
 
     rate: RateByJudge
     by: Literal["people and judge", "sensitivity and specificity"]
@@ -44,8 +44,10 @@ class Corrected(NamedTuple):
 class AskedReport(NamedTuple):
     """The result of asking.
 
-    said: the share that the judge calls wrong in the random part, of `decided` pairs; None where it decided none.
-    error, calibration: on pairs that people judged, too; at_random: whether those were drawn at random.
+    Attributes:
+        said: The share of the `decided` random pairs that the judge calls wrong; None if it decided none.
+        error: The judge's error on pairs that people judged, too.
+        at_random: Whether those were drawn at random.
     """
 
     judge: str
@@ -138,10 +140,10 @@ class AskedReport(NamedTuple):
 def account(
     judge: str, pairs: int, asked: Sequence[AskedPair], spent: JudgeUsage, cost: float | None, confidence: float = 0.95
 ) -> AskedReport:
-    """The account of the answers; pairs: how many the audit has, of which the random ones were drawn.
+    """The report on the answers; pairs: number in the audit, from which the random ones were drawn.
 
-    Where people judged pairs drawn at random and the judge was asked about them, the rate is prediction-powered; else
-    the judge's sensitivity and specificity correct it, measured at random where that can be.
+    The rate is prediction-powered if people judged enough of the random pairs; else the judge's sensitivity and
+    specificity correct it, measured on random pairs if there are enough.
     """
     random = [one for one in asked if one.draw == "random"]
     decided = [one.answer.verdict == "wrong" for one in random if one.answer and one.answer.verdict != "unclear"]
@@ -170,7 +172,7 @@ def account(
 
 
 def measured_on(asked: Sequence[AskedPair]) -> tuple[list[AskedPair], bool]:
-    """The pairs that tell how the judge errs, and whether people drew them at random: all, where those are few."""
+    """The pairs that measure the judge's error, and whether they are a random sample; all if that is too small."""
     both = [one for one in asked if one.people is not None]
     drawn = [one for one in both if one.people and one.people.weight is not None]
     enough = len(drawn) == len(both) or _error(drawn).can_be_corrected_for
@@ -191,7 +193,7 @@ def _error(both: Sequence[AskedPair]) -> JudgeError:
 
 
 def _calibration(both: Sequence[AskedPair]) -> JudgeCalibration | None:
-    """Of a judge that gives probabilities, on enough pairs that people judged, too."""
+    """The calibration of a judge's probabilities; None on too few pairs that people judged, too."""
     known = [
         (one.answer.p_wrong, one.people.wrong)
         for one in both
@@ -225,7 +227,7 @@ def _corrected(
 
 
 def in_short(found: JudgeCalibration | None) -> list[str]:
-    """How far the judge's probabilities are to be believed, as a sentence, if it gave any."""
+    """The calibration in a sentence, if the judge gave probabilities."""
     if found is None:
         return []
     off = f"expected calibration error {found.error:.2f}, where chance alone brings {found.by_chance:.2f}"
@@ -234,7 +236,7 @@ def in_short(found: JudgeCalibration | None) -> list[str]:
 
 
 def is_even(both: Sequence[AskedPair]) -> bool:
-    """Whether people drew all of these pairs at random, each about as likely as any other."""
+    """Whether people drew all these pairs at random, with nearly equal weights."""
     weights = [one.people.weight for one in both if one.people and one.people.weight]
     return len(weights) == len(both) > 0 and max(weights) <= _EVEN * min(weights)
 
@@ -246,7 +248,7 @@ def _is_decided(one: AskedPair) -> bool:
 def surely_wrong(asked: Sequence[AskedPair], ends: tuple[float, float] = (0.0, 1.0)) -> np.ndarray:
     """How surely the judge calls each wrong, from 0 at the first of `ends` to 1 at the second.
 
-    A half of the way where it did not answer, so that the samples stay as drawn.
+    A missing answer counts as the middle, so that the samples stay as drawn.
     """
     low, high = ends
     said = np.array([one.answer.surely_wrong if one.answer else (low + high) / 2 for one in asked])
@@ -254,7 +256,7 @@ def surely_wrong(asked: Sequence[AskedPair], ends: tuple[float, float] = (0.0, 1
 
 
 def ends_of(asked: Sequence[AskedPair]) -> tuple[float, float]:
-    """The least and the most sure that the judge is: one that is never sure tells as much when this is stretched."""
+    """The judge's least and greatest certainty, for stretching that of a judge who is never sure."""
     said = [one.answer.surely_wrong for one in asked if one.answer]
     low, high = min(said, default=0.0), max(said, default=1.0)
     return (low, high) if low < high else (0.0, 1.0)

@@ -1,7 +1,4 @@
-"""Where questions are sent, and the key that goes with them: refused where either would tell a secret.
-
-The key comes from the environment alone, and leaves this module only as a header.
-"""
+"""The address of an endpoint and its key, which comes from the environment and leaves only as a header."""
 
 import ipaddress
 import os
@@ -14,13 +11,12 @@ from noisyir.base.errors import ConfigError
 
 KEY = "NOISYIR_JUDGE_KEY"
 _PATH = "/chat/completions"
-_DECISIONS = ("/decide", "/systemone", "/decisions")  # ends of addresses that take typed questions
-_SHORTEST = 8  # characters of a key that is one: servers without keys are given a word such as EMPTY
+_SHORTEST = 8  # characters of a real key: servers without keys get a word such as EMPTY
 
 
 @dataclass(frozen=True)
 class Address:
-    """An endpoint.  local: it is on this machine, so that nothing leaves it."""
+    """An endpoint; local: on this machine, so that nothing leaves it."""
 
     url: str
     local: bool
@@ -28,52 +24,52 @@ class Address:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that go with each question."""
+        """Headers of each question."""
         return {"Authorization": f"Bearer {self.key.get_secret_value()}"} if self.key else {}
 
     def without_key(self, text: str) -> str:
-        """A text of the endpoint's without the key, should it send it back."""
+        """A text of the endpoint without the key, in case it sends the key back."""
         if self.key is None or len(self.key) < _SHORTEST:
             return text
         return text.replace(self.key.get_secret_value(), "[key]")
 
 
-def takes_decisions(url: str) -> bool:
-    """Whether an address is that of typed questions, and not that of chats."""
-    return url.strip().rstrip("/").endswith(_DECISIONS)
-
-
 def address_of(url: str) -> Address:
-    """The endpoint that --judge-url names: its base (`https://HOST/v1`) or the whole of it.
+    """The endpoint that --judge-url names by its base (`https://HOST/v1`) or whole address.
 
-    ConfigError, which repeats neither a password nor the key, for what is no http address, for one that holds a user, a
-    query or a fragment, and for a key that would travel in plain text.
+    Raises:
+        ConfigError: If it is no http address, holds a user, query or fragment, or would carry the key in plain text.
+            The text repeats neither a password nor the key.
     """
     try:
         parts = urlsplit(url.strip())
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise ConfigError("audits.judge_url_no_address") from error
+        raise ConfigError("audits.url_malformed") from error
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ConfigError("audits.judge_url_may_hold", scheme=parts.scheme or "https", host=host or "HOST", key=KEY)
+        raise ConfigError("audits.url_holds_secret", scheme=parts.scheme or "https", host=host or "HOST", key=KEY)
     if parts.scheme not in ("http", "https") or not host:
-        raise ConfigError("audits.judge_url_must_begin")
+        raise ConfigError("audits.url_without_http")
     key, local = _key(), _is_local(host)
     if key and parts.scheme == "http" and not local:
-        raise ConfigError("audits.judge_url_begins_http", key=KEY, host=host)
+        raise ConfigError("audits.key_in_plain_text", key=KEY, host=host)
     path = parts.path.rstrip("/")
-    whole = path if path.endswith((_PATH, *_DECISIONS)) else path + _PATH
+    whole = path if path.endswith(_PATH) else path + _PATH
     return Address(f"{parts.scheme}://{parts.netloc}{whole}", local, key)
 
 
 def refuse_odd_host(address: Address) -> None:
-    """ConfigError for a host that no request can be sent to, such as `xn--`."""
+    """Refuse a host that no request can reach, such as `xn--`.
+
+    Raises:
+        ConfigError: If the host is impossible.
+    """
     import httpx
 
     try:
         httpx.Request("POST", address.url).url.raw_host.decode("ascii").encode("idna")
     except (httpx.InvalidURL, UnicodeError) as error:
-        raise ConfigError("audits.judge_url_names_host", error=error) from None
+        raise ConfigError("audits.url_impossible_host", error=error) from None
 
 
 def _key() -> SecretStr | None:
@@ -81,7 +77,7 @@ def _key() -> SecretStr | None:
     if not key:
         return None
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise ConfigError("audits.holds_character_no_key", key=KEY)
+        raise ConfigError("audits.key_odd_character", key=KEY)
     return SecretStr(key)
 
 

@@ -1,4 +1,4 @@
-"""The answers of an endpoint, taken apart without mercy: a word, or the probability of one, or no answer."""
+"""Strict readers of an endpoint's replies: a verdict in words, a probability, or no answer."""
 
 import json
 import math
@@ -6,39 +6,32 @@ import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from noisyir.audits.model_judges.judges import Answer
 
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-LONGEST_REASON = 500  # characters that are kept
-_AROUND = " \t\r\n\u2581\u0120\"'`*_.,:;!()[]"  # of a token: spaces, as tokenizers write them, and marks
-RIGHT = "right"  # the question's name at an endpoint of decisions
+_LONGEST_REASON = 500  # characters that are kept
+_AROUND = " \t\r\n\u2581\u0120\"'`*_.,:;!()[]"  # around a token: spaces, as tokenizers write them, and marks
 _NO_CHANCE = "answers in words where a probability was promised"
 
 
 class NoProbabilityError(ValueError):
-    """A judge that was asked for a probability gave none, and will not give one to another question either."""
+    """A judge that was asked for a probability gave none, and will give none later."""
 
 
-class Verdict(BaseModel):
-    """The shape of an answer to the prompt, and nothing beside it."""
+class _Verdict(BaseModel):
+    """The exact shape of an answer to the prompt."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     verdict: Literal["right", "wrong", "unsure"]
     reason: str
 
-    def answer(self, p_wrong: float | None = None) -> Answer:
+    def answer(self) -> Answer:
         """The same in the audit's words."""
         words: dict[str, Literal["wrong", "clean", "unclear"]] = {"right": "clean", "unsure": "unclear"}
-        return Answer(words.get(self.verdict, "wrong"), p_wrong, self.reason)
-
-    @classmethod
-    def of(cls, answer: Answer) -> "Verdict":
-        """The judge's words for an answer."""
-        words: dict[str, Literal["right", "wrong", "unsure"]] = {"clean": "right", "unclear": "unsure"}
-        return cls(verdict=words.get(answer.verdict, "wrong"), reason=answer.reason)
+        return Answer(words.get(self.verdict, "wrong"), None, printable(self.reason)[:_LONGEST_REASON])
 
 
 class _Message(BaseModel):
@@ -50,12 +43,10 @@ class _Choice(BaseModel):
 
 
 class Usage(BaseModel):
-    """Tokens that the endpoint says it read and wrote."""
+    """Tokens that the endpoint reports to have read and written."""
 
-    prompt_tokens: int = Field(ge=0, strict=True, validation_alias=AliasChoices("prompt_tokens", "input_tokens"))
-    completion_tokens: int = Field(
-        ge=0, strict=True, validation_alias=AliasChoices("completion_tokens", "output_tokens")
-    )
+    prompt_tokens: int = Field(ge=0, strict=True)
+    completion_tokens: int = Field(ge=0, strict=True)
 
 
 class _Reply(BaseModel):
@@ -84,7 +75,7 @@ class _ReplyOfChances(BaseModel):
 
 
 def usage_of(body: Any) -> Usage | None:
-    """The reply's count of tokens; None where it gives none that can be one."""
+    """The reply's count of tokens; None if it has no valid one."""
     try:
         return Usage.model_validate(body["usage"])
     except (ValidationError, KeyError, TypeError):
@@ -92,7 +83,11 @@ def usage_of(body: Any) -> Usage | None:
 
 
 def in_words(body: Any) -> Answer:
-    """The verdict that a reply of the chat protocol holds.  ValueError, saying what is wrong, for anything else."""
+    """The verdict in a reply of the chat protocol.
+
+    Raises:
+        ValueError: If the reply is anything else; its text names the fault.
+    """
     try:
         content = _Reply.model_validate(body).choices[0].message.content
     except ValidationError as error:
@@ -100,20 +95,22 @@ def in_words(body: Any) -> Answer:
     if not content or not content.strip():
         raise ValueError("holds an empty message")
     try:
-        found = Verdict.model_validate(json.loads(content, object_pairs_hook=_once))
+        return _Verdict.model_validate(json.loads(content, object_pairs_hook=_once)).answer()
     except ValidationError as error:
         raise ValueError(f"answers in another form than asked for ({_fault(error)})") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"holds a message that is not one JSON object ({error})") from None
-    return found.model_copy(update={"reason": printable(found.reason)[:LONGEST_REASON]}).answer()
 
 
 def yes_or_no(body: Any) -> Answer:
-    """The probability that the answer's first word is no and not yes, from the log-probabilities of a reply.
+    """The probability that the answer's first word is no and not yes, from log-probabilities.
 
-    Tokens that differ in case, spaces and marks alone are one word.  A word that is not among the likeliest that the
-    reply lists has at most the probability of the last of them, which is taken for it.
-    NoProbabilityError without log-probabilities; ValueError where neither word is among the likeliest.
+    Tokens that differ only in case, spaces and marks are one word.  A word outside the listed tokens gets the
+    probability of the last listed one, its upper bound.
+
+    Raises:
+        NoProbabilityError: If the reply has no log-probabilities.
+        ValueError: If neither word is listed.
     """
     try:
         places = _ReplyOfChances.model_validate(body).choices[0].logprobs.content
@@ -132,30 +129,13 @@ def yes_or_no(body: Any) -> Answer:
     return Answer.by_chance(no / (yes + no))
 
 
-def decided(body: Any) -> Answer:
-    """The probability in the reply of an endpoint of decisions: `noul`, or `probability` as OpenAI calls it.
-
-    NoProbabilityError for an answer without a number; ValueError for what is no reply of one.
-    """
-    answers = body.get("answers") if isinstance(body, dict) else None
-    found = answers.get(RIGHT) if isinstance(answers, dict) else answers[0] if answers else None
-    if not isinstance(found, dict) or found.get("type") == "refusal":
-        raise ValueError("holds no decision")
-    chance = found.get("noul", found.get("probability"))
-    if isinstance(chance, bool) or not isinstance(chance, int | float):
-        raise NoProbabilityError(_NO_CHANCE)
-    if not 0 <= chance <= 1:
-        raise ValueError(f"holds a probability of {chance!r:.20}")
-    return Answer.by_chance(1 - chance)
-
-
 def printable(text: str) -> str:
-    """The text on one line, without what would steer a terminal."""
+    """The text on one line, without control characters."""
     return _UNPRINTABLE.sub(" ", text).encode("utf-8", "replace").decode()
 
 
 def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """An object none of whose names stands twice, for then it says two things."""
+    """The object, if no name occurs twice."""
     found = list(pairs)
     if len(dict(found)) < len(found):
         raise ValueError("a name stands twice")

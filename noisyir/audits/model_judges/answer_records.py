@@ -1,4 +1,4 @@
-"""Judgements as lines of a file, a judge's own: who said what of which pair, when, and how the pair was drawn."""
+"""A model's judgements as lines of its own file."""
 
 import json
 from collections.abc import Iterable
@@ -16,8 +16,10 @@ MODEL_JUDGEMENTS = "model_judgements.jsonl"
 class ModelJudgement(BaseModel):
     """One line.
 
-    p_wrong: the judge's probability that the pair is wrong; None: it gave a word alone.  weight: how many pairs a
-    randomly drawn one stands for; at: time of the answer, ISO 8601, UTC.
+    Attributes:
+        p_wrong: The judge's probability that the pair is wrong; None if it gave a word alone.
+        weight: Number of pairs that a randomly drawn one represents.
+        at: Time of the answer, ISO 8601, UTC.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -35,14 +37,18 @@ class ModelJudgement(BaseModel):
 
 
 class ByPeople(NamedTuple):
-    """People's word on a pair: whether it is wrong, and how many pairs it stands for where it was drawn at random."""
+    """People's verdict on a pair, and the number of pairs that it represents if it was drawn at random."""
 
     wrong: bool
     weight: float | None
 
 
 def write_judgements(judgements: Iterable[ModelJudgement], path: Path) -> None:
-    """Replace the file, whole or not at all.  StoreError where it cannot be written."""
+    """Replace the file atomically.
+
+    Raises:
+        StoreError: If it cannot be written.
+    """
     lines = (json.dumps(one.model_dump(), ensure_ascii=False) + "\n" for one in judgements)
     new = path.with_name(f".{path.name}.new")
     try:
@@ -50,4 +56,4 @@ def write_judgements(judgements: Iterable[ModelJudgement], path: Path) -> None:
         new.write_text("".join(lines), encoding="utf-8")
         new.replace(path)
     except OSError as error:
-        raise StoreError("audits.cannot_write_2", path=path, error=error) from error
+        raise StoreError("audits.cannot_write", path=path, error=error) from error

@@ -1,4 +1,4 @@
-"""The budget of a judge: calls, or tokens; never more than the user said, whatever is sent again or at once."""
+"""The budget of a judge in calls or tokens, which retries and parallel calls never exceed."""
 
 import asyncio
 import re
@@ -13,26 +13,29 @@ _TIMES = {"": 1, "k": 1000, "M": 1_000_000}
 
 
 class Budget(NamedTuple):
-    """So many calls, or so many tokens read and written together."""
+    """A number of calls, or of tokens read and written together."""
 
     amount: int
     unit: Unit
 
     @classmethod
     def parse(cls, text: str) -> "Budget":
-        """`200`, `2k calls`, `200k tokens`, `1.5M tokens`; a number alone means calls.  ConfigError for all else."""
+        """Parse `200`, `2k calls`, `200k tokens`, `1.5M tokens`; a number alone means calls.
+
+        Raises:
+            ConfigError: If the text is no budget.
+        """
         found = _BUDGET.fullmatch(text.strip())
         amount = round(float(found[1]) * _TIMES[found[2]]) if found else 0
         if found is None or amount < 1:
-            raise ConfigError("audits.judges_budget_number_calls", text=text)
+            raise ConfigError("audits.budget_malformed", text=text)
         return cls(amount, "tokens" if (found[3] or "").startswith("token") else "calls")
 
 
 class BudgetLedger:
-    """A budget that is being spent: a call is reserved for before it is sent, and charged afterwards.
+    """A budget that is being spent: each call is reserved before it is sent, and charged afterwards.
 
-    spent: what was sent and charged; of a call that is under way, and of one whose tokens nobody told, the most that it
-    may have cost counts.
+    `spent` counts a call under way, or of unknown size, at the most that it may cost.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -42,9 +45,9 @@ class BudgetLedger:
         self._charged = asyncio.Condition()
 
     async def reserve(self, most_tokens: int) -> bool:
-        """Whether another call may be sent that costs at most so many tokens: then it counts from now on.
+        """Reserve a call of at most `most_tokens`; False if the budget does not allow it.
 
-        Waits while calls under way may yet turn out to be cheaper than they might have been.
+        Waits while calls under way may turn out cheaper than reserved.
         """
         most = self._price(most_tokens)
         async with self._charged:
@@ -57,7 +60,7 @@ class BudgetLedger:
             return True
 
     async def charge(self, most_tokens: int, tokens: int) -> None:
-        """Charge a call that was reserved for: it took so many tokens."""
+        """Charge a reserved call, which took `tokens`."""
         async with self._charged:
             self.spent += self._price(tokens) - self._price(most_tokens)
             self._under_way -= 1

@@ -16,17 +16,19 @@ from noisyir.audits.model_judges.judges import Answer, JudgeUsage
 if TYPE_CHECKING:
     import httpx
 
-
-_LARGEST = 1_000_000  # bytes of a reply that are read
+_MAX_BYTES = 1_000_000  # most that is read of a reply
 _QUOTED = 160  # characters of the endpoint's own words in a message
 _LATER = {408, 425, 429}
 _THIS_PAIR = {400, 413, 422}
+_REPEATS = 2  # times a question is sent again after a reply without an answer
+_IN_A_ROW = 10  # questions without an answer that end asking
+_LONGEST_PAUSE = 60.0  # seconds, unless the endpoint names a time
 
 
 class EndpointCall(NamedTuple):
-    """A question as it is sent: its body, how the reply is read, and the tokens that it costs at most.
+    """A question to send: its body, the reader of a reply, and the most tokens that it costs.
 
-    read: NoProbabilityError where words came in place of a probability, ValueError for what is no answer at all.
+    The reader raises NoProbabilityError for words in place of a probability, and ValueError for no answer at all.
     """
 
     body: Mapping[str, Any]
@@ -35,22 +37,24 @@ class EndpointCall(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The answer to one call.
+    """The reply to one call.
 
-    outcome: answer; nothing (no verdict); silent (not in time); later (too busy, broken, not reached); refused (this
-    question alone); stop (whatever is asked, such as for a wrong key); words (in place of a probability).
-    said: what is wrong, for people.  wait: seconds that the endpoint asks to wait.
+    Attributes:
+        outcome: answer; nothing (no verdict); silent (not in time); later (too busy, broken, not reached); refused
+            (this question alone); stop (any question, such as for a wrong key); words (in place of a probability).
+        fault: The fault in words.
+        wait: Seconds that the endpoint asks to wait.
     """
 
     outcome: Literal["answer", "nothing", "silent", "later", "refused", "stop", "words"]
     answer: Answer | None = None
-    said: str = ""
+    fault: str = ""
     usage: Usage | None = None
     wait: float | None = None
 
 
 class Endpoint:
-    """An address and how it is asked.  client: of httpx, without a time limit of its own; seconds: of one call."""
+    """An address and a client without a time limit, which `seconds` sets for each call."""
 
     def __init__(self, address: Address, client: "httpx.AsyncClient", seconds: float) -> None:
         self._address = address
@@ -61,18 +65,20 @@ class Endpoint:
         """Ask once."""
         import httpx
 
+        body = bytearray()
         try:
             async with (
                 asyncio.timeout(self._seconds),
                 self._client.stream("POST", self._address.url, json=call.body) as response,
             ):
-                body = await _read(response)
+                async for part in response.aiter_bytes():
+                    body += part
+                    if len(body) > _MAX_BYTES:
+                        return Reply("nothing", fault=f"a reply of more than {_MAX_BYTES:,} bytes")
         except TimeoutError:
-            return Reply("silent", said=f"no answer within {self._seconds:g} s")
+            return Reply("silent", fault=f"no answer within {self._seconds:g} s")
         except httpx.HTTPError as error:
-            return Reply("later", said=f"not reached ({self._quoted(f'{type(error).__name__}: {error}')})")
-        if body is None:
-            return Reply("nothing", said=f"a reply of more than {_LARGEST:,} bytes")
+            return Reply("later", fault=f"not reached ({self._quoted(f'{type(error).__name__}: {error}')})")
         text = self._address.without_key(body.decode("utf-8", "replace"))
         if response.status_code == httpx.codes.OK:
             return self._answer(text, call.read)
@@ -82,42 +88,35 @@ class Endpoint:
         try:
             body = json.loads(text)
         except (ValueError, RecursionError):
-            return Reply("nothing", said="a reply that is not JSON")
+            return Reply("nothing", fault="a reply that is not JSON")
         usage = usage_of(body)
         try:
             answer = read(body)
         except ValueError as error:
             outcome: Literal["words", "nothing"] = "words" if isinstance(error, NoProbabilityError) else "nothing"
-            return Reply(outcome, said=f"a reply that {self._quoted(str(error))}", usage=usage)
-        reason = self._address.without_key(answer.reason)  # it may have stood there in another spelling
+            return Reply(outcome, fault=f"a reply that {self._quoted(str(error))}", usage=usage)
+        reason = self._address.without_key(answer.reason)  # JSON may have spelled it in another way
         return Reply("answer", answer._replace(reason=reason), usage=usage)
 
     def _fault(self, status: int, text: str, retry_after: str | None) -> Reply:
-        said = f"status {status}" + (f": {self._quoted(text)}" if text.strip() else "")
+        fault = f"status {status}" + (f": {self._quoted(text)}" if text.strip() else "")
         if status in _LATER or status >= 500:
-            return Reply("later", said=said, wait=seconds_of(retry_after))
+            return Reply("later", fault=fault, wait=seconds_of(retry_after))
         if status in _THIS_PAIR:
-            return Reply("refused", said=said)
+            return Reply("refused", fault=fault)
         if 300 <= status < 400:
-            said = f"status {status}: it sends elsewhere, where no text is sent unasked; give that address"
-        return Reply("stop", said=said)
+            fault = f"status {status}: it sends elsewhere, where no text is sent unasked; give that address"
+        return Reply("stop", fault=fault)
 
     def _quoted(self, text: str) -> str:
         return printable(self._address.without_key(text)).strip()[:_QUOTED]
 
 
-async def _read(response: "httpx.Response") -> bytes | None:
-    """The reply's body; None where it is too large."""
-    body = bytearray()
-    async for part in response.aiter_bytes():
-        body += part
-        if len(body) > _LARGEST:
-            return None
-    return bytes(body)
-
-
 def seconds_of(retry_after: str | None) -> float | None:
-    """How long a Retry-After asks to wait: seconds, or a date; None where it is neither.  Source: RFC 9110, 10.2.3."""
+    """Seconds that a Retry-After asks to wait, from a number or a date; None for anything else.
+
+    Source: RFC 9110, 10.2.3.
+    """
     if retry_after is None:
         return None
     if retry_after.strip().isdecimal():
@@ -130,16 +129,12 @@ def seconds_of(retry_after: str | None) -> float | None:
     return max(0.0, (until - datetime.now(UTC)).total_seconds())
 
 
-ASKED_AGAIN = 2  # times, where what came was no answer
-_IN_A_ROW = 10  # questions without an answer, after which no more are asked
-_LONGEST_PAUSE = 60.0  # seconds, where the endpoint does not say how long
-
-
 class RetryPolicy(NamedTuple):
-    """retries: times that a call is sent again to an endpoint that is busy, broken or out of reach.
+    """How often a call is sent again to an endpoint that is busy, broken or out of reach.
 
-    pause: seconds before the first of these, twice as many before each next; longest: most seconds that are waited
-    because the endpoint says so.
+    Attributes:
+        pause: Seconds before the first retry, doubled before each next.
+        longest: Most seconds to wait at the endpoint's own request.
     """
 
     retries: int
@@ -148,23 +143,23 @@ class RetryPolicy(NamedTuple):
 
 
 class Conversation:
-    """Questions to one endpoint, several at once, out of one budget; all wait where the endpoint asks one to."""
+    """Questions to one endpoint, several at once, from one budget; all wait when the endpoint asks for it."""
 
-    def __init__(self, endpoint: Endpoint, ledger: BudgetLedger, patience: RetryPolicy, spent: JudgeUsage) -> None:
+    def __init__(self, endpoint: Endpoint, ledger: BudgetLedger, retry: RetryPolicy, spent: JudgeUsage) -> None:
         self._endpoint = endpoint
         self._ledger = ledger
-        self._patience = patience
+        self._retry = retry
         self.spent = spent
         self._not_before = 0.0
         self._in_a_row = 0
         self._jitter = random.Random()
 
     async def probe(self, call: EndpointCall) -> Reply | None:
-        """The reply to one call, whatever it is; None where the budget does not hold it."""
+        """The reply to one call, whatever it is; None if the budget does not allow it."""
         return await self._call(call) if await self._ledger.reserve(call.most_tokens) else None
 
     async def ask(self, call: EndpointCall) -> Reply | None:
-        """The reply that answers, or the last one that did not; None where nothing could be sent."""
+        """The reply that answers, or the last one that did not; None if nothing could be sent."""
         reply, nothing, later = None, 0, 0
         while self.spent.stopped is None:
             await self._wait_for_all()
@@ -174,7 +169,7 @@ class Conversation:
             if reply.outcome == "answer":
                 self._in_a_row = 0
                 return reply
-            self.spent.faults[reply.said] += 1
+            self.spent.faults[reply.fault] += 1
             nothing, later = nothing + (reply.outcome in ("nothing", "silent")), later + (reply.outcome == "later")
             if self._gives_up(reply, nothing, later):
                 break
@@ -195,30 +190,30 @@ class Conversation:
         return reply
 
     def _gives_up(self, reply: Reply, nothing: int, later: int) -> bool:
-        """Whether this question is not asked again; and no other, where none would fare better."""
-        waits_too_long = reply.wait is not None and reply.wait > self._patience.longest
+        """Whether this question is not sent again; asking stops if no other would fare better."""
+        waits_too_long = reply.wait is not None and reply.wait > self._retry.longest
         if reply.outcome in ("stop", "words") or waits_too_long:
             asks = f"; it asks to wait {reply.wait:,.0f} s" if waits_too_long else ""
-            self.spent.stopped = f"{reply.said}{asks}"
+            self.spent.stopped = f"{reply.fault}{asks}"
             return True
-        if reply.outcome != "refused" and nothing <= ASKED_AGAIN and later <= self._patience.retries:
+        if reply.outcome != "refused" and nothing <= _REPEATS and later <= self._retry.retries:
             return False
         self._in_a_row += 1
         if self._in_a_row >= _IN_A_ROW:
-            self.spent.stopped = f"{_IN_A_ROW} questions in succession got no answer; the last: {reply.said}"
+            self.spent.stopped = f"{_IN_A_ROW} questions in succession got no answer; the last: {reply.fault}"
         return True
 
     async def _pause(self, reply: Reply, times: int) -> None:
-        """Before a question is sent again: a random part of a time that doubles, or what the endpoint asks for.
+        """Wait a random part of a time that doubles, or as the endpoint asks.
 
         Source: Brooker, "Exponential backoff and jitter", AWS Architecture Blog, 2015 (full jitter).
         """
         if reply.wait is not None:
             self._not_before = max(self._not_before, asyncio.get_running_loop().time() + reply.wait)
             return
-        await asyncio.sleep(self._jitter.uniform(0, min(self._patience.pause * 2 ** (times - 1), _LONGEST_PAUSE)))
+        await asyncio.sleep(self._jitter.uniform(0, min(self._retry.pause * 2 ** (times - 1), _LONGEST_PAUSE)))
 
     async def _wait_for_all(self) -> None:
-        """Until the endpoint takes questions again, and not all at the same moment."""
+        """Wait until the endpoint takes questions again, each question a little differently."""
         while (left := self._not_before - asyncio.get_running_loop().time()) > 0:
-            await asyncio.sleep(left + self._jitter.uniform(0, self._patience.pause))
+            await asyncio.sleep(left + self._jitter.uniform(0, self._retry.pause))

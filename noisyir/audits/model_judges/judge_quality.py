@@ -1,4 +1,4 @@
-"""A judge that is no person beside people's verdicts, and how near a rate comes to the truth by its help."""
+"""A model's judgements against people's, and the precision of a rate with its help."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -33,21 +33,25 @@ from noisyir.detection.calibration.judge_error import (
 from noisyir.detection.calibration.logistic import Interval, auroc
 from noisyir.detection.rate import wilson
 
-_WITHIN = 0.05  # half of a rate's interval that is asked for where nobody says
-_MOST = 1_000_000  # labels: of more nobody thinks
+_WITHIN = 0.05  # default half-width of a rate's interval
+_MOST = 1_000_000  # labels
 
 
 @dataclass(frozen=True)
 class JudgeCheck:
-    """A judge's worth by the pairs that people judged, too.
+    """A judge's quality on the pairs that people judged, too.
 
-    answers, labels: pairs that the judge answered, and that people judged wrong or clean; both: pairs of both; decided:
-    of these, those that the judge did not leave open.  random: whether people's were drawn at random, each as likely
-    as any other.
-    kappa: None where the judge only ever said one thing.  order: of the judge's probabilities.
-    within: the half-width of the rate that is wished for; needed: labels that it takes, None where none are enough or
-    it is not known.  split: of these, so many of pairs that people call wrong, and so many of clean ones, where labels
-    need not be a random sample.
+    Attributes:
+        answers: Number of pairs that the judge answered.
+        labels: Number of pairs that people judged wrong or clean.
+        both: Number of pairs with an answer and a label.
+        decided: Number of these that the judge did not leave open.
+        random: Whether the labels are an even random sample.
+        kappa: None if the judge always said the same.
+        order: AUROC of the judge's probabilities.
+        within: The requested half-width of the rate's interval.
+        needed: Labels that this takes; None if unknown or impossible.
+        split: The needed labels on wrong and on clean pairs, if they need not be a random sample.
     """
 
     report: AskedReport
@@ -68,11 +72,11 @@ class JudgeCheck:
 
     @property
     def is_good_enough(self) -> bool:
-        """Whether the labels that there are bring the rate as near as is wished for."""
+        """Whether the present labels reach the requested half-width."""
         return self.reach is not None and self.reach.limit <= self.within
 
     def for_machines(self) -> dict[str, Any]:
-        """All of it as one object; what is not known is null."""
+        """The report as one object, unknown values as null."""
         report = self.report
         found = {
             "judge": report.judge,
@@ -91,7 +95,7 @@ class JudgeCheck:
         return {name: _known(value) for name, value in found.items()}
 
     def summary(self) -> list[tuple[str, str]]:
-        """The report for a terminal: what each line is of, and the line."""
+        """The report for a terminal: a heading and a text for each line."""
         error, kappa = self.report.error, self.kappa
         drawn = "drawn at random" if self.random else "not a random sample: it may err otherwise on the rest"
         left = f"; it left {self.both - self.decided:,} of them open" if self.both > self.decided else ""
@@ -140,36 +144,35 @@ class JudgeCheck:
 
 
 def check_files(answers: str, judgements: str, within: float | None) -> JudgeCheck:
-    """How well the judge does; the two files may be given in either order, for judges' names tell them apart.
+    """Check a judge by two files, in either order.
 
-    ConfigError for a share that is none; DataError for a file that is not one of answers or of judgements, for answers
-    of several judges, and where no pair is of both.
+    Raises:
+        ConfigError: If `within` is no half-width.
+        DataError: If a file holds neither answers nor judgements, answers are by several judges, or no pair is in both.
     """
     if within is not None and not 0 < within < 0.5:
-        raise ConfigError("audits.error_half_intervals_width", within=within)
+        raise ConfigError("audits.error_out_of_range", within=within)
     files = RowFile.open(answers, "ANSWERS"), RowFile.open(judgements, "JUDGEMENTS")
     found, people = machine_answers(files[0]), judgements
     if found is None:
         found, people = machine_answers(files[1]), answers
     if found is None:
-        raise DataError("audits.holds_no_answer_model", answers=answers)
+        raise DataError("audits.no_model_answers", file=answers)
     return check_judge(found, given_judgements([people]), within or _WITHIN)
 
 
 def check_judge(answers: MachineAnswers, people: Judgements, within: float, confidence: float = 0.95) -> JudgeCheck:
-    """How well the judge does on the pairs that people judged.
+    """Check a judge on the pairs that people judged; within: the half-width that the rate's interval may have.
 
-    within: half of the width that the rate's interval may have.  DataError where no pair is of both.
+    Raises:
+        DataError: If no pair has both verdicts.
     """
     labels = {pair: one for pair, one in people.items() if one.verdict != "unclear"}
     asked = [_asked(pair, answers, labels) for pair in answers.verdicts]
     both, at_random = measured_on(asked)
     if not both:
         raise DataError(
-            "audits.none_answers_about_pairs",
-            n_verdicts=len(answers.verdicts),
-            judge=answers.judge,
-            n_labels=len(labels),
+            "audits.answers_on_other_pairs", n_answers=len(answers.verdicts), judge=answers.judge, n_labels=len(labels)
         )
     pairs = round(sum(answers.weights.values())) or len(asked)
     report = account(answers.judge, pairs, asked, JudgeUsage(), None, confidence)
@@ -210,7 +213,7 @@ def _asked(pair: tuple[str, str], answers: MachineAnswers, labels: Judgements) -
 def _reach(
     both: Sequence[AskedPair], report: AskedReport, even: bool, within: float, confidence: float
 ) -> tuple[Reach | None, int | None, tuple[int, int] | None]:
-    """How near the rate comes, the labels that it takes to come within what is wished for, and how they divide."""
+    """The rate's precision, the labels needed for the requested one, and their split."""
     truth = np.array([one.people is not None and one.people.wrong for one in both], bool)
     if even and len(both) >= FEWEST_BY_PEOPLE:
         said = surely_wrong(both, ends_of(both))
@@ -232,7 +235,7 @@ def _reach(
 
 
 def _fewest(half: Callable[[int], float], within: float, least: int) -> int | None:
-    """The fewest labels, to within a tenth, for which half of the interval is as narrow; None where none are."""
+    """The fewest labels, to within a tenth, that reach the half-width; None if none do."""
     labels = least
     while half(labels) > within:
         labels = math.ceil(1.1 * labels)
@@ -260,7 +263,7 @@ def _as_object(value: float, low: float, high: float) -> dict[str, Any]:
 
 
 def _known(value: Any) -> Any:
-    """The value for JSON: null in the place of a number that is not known, also within."""
+    """The value for JSON: null in place of NaN, at any depth."""
     if isinstance(value, dict):
         return {name: _known(one) for name, one in value.items()}
     return None if isinstance(value, float) and math.isnan(value) else value

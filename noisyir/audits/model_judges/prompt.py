@@ -1,19 +1,16 @@
-"""The packaged prompts: one text a version, its digest, and the fence that no document closes."""
+"""The packaged prompts: one text a version, with a fence that no document can close."""
 
 import hashlib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-_CUT = "\n---\n"  # between what the judge is told and what it is given
+_CUT = "\n---\n"  # between instructions and texts
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt's two parts and the digest of its file, which is in the key of each answer.
-
-    A question to an endpoint of decisions has the first part alone.
-    """
+    """A prompt's two parts and the digest of its file, which is in the key of each answer."""
 
     version: str
     digest: str
@@ -21,15 +18,13 @@ class Prompt:
     given: str
 
     def size(self, query: str, document: str) -> int:
-        """Bytes of all that a judge reads of a question."""
-        given = self.messages(query, document) if self.given else [{"content": self.told + query + document}]
-        return sum(len(message["content"].encode("utf-8", "replace")) for message in given)
+        """Bytes that a judge reads of a question."""
+        return sum(len(message["content"].encode("utf-8", "replace")) for message in self.messages(query, document))
 
     def messages(self, query: str, document: str) -> list[dict[str, str]]:
         """The question as messages of the chat protocol.
 
-        The fence bears a mark that is made from both texts, so that neither can hold it: a document that was written to
-        close its own fence would have to contain a digest of itself.
+        The fence bears a digest of both texts: to close its own fence, a document would have to contain that digest.
         """
         mark = digest_of(self.digest, query, document)[:16]
         given = self.given.format(mark=mark, query=query, document=document)

@@ -1,4 +1,4 @@
-"""Settings of asking a judge that is no person: who, within which budget, about which pairs."""
+"""Settings of asking a model to judge."""
 
 from pydantic import Field, field_validator
 
@@ -7,7 +7,7 @@ from noisyir.base.settings import Fraction, Params
 
 
 class AskParams(Params):
-    """Whom to ask, and about what.  Nothing of this is in a key: no artifact is made of a model's judgements."""
+    """The judge, its budget and its pairs; in no key, because no artifact holds a model's judgements."""
 
     judge: MachineJudge = Field(description="who is asked")
     budget: str = Field("200", description="most calls, or tokens (200k tokens); retries count")

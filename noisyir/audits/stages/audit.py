@@ -1,4 +1,4 @@
-"""audit: what a data owner gets to see of her training pairs, the most suspect first, with the evidence."""
+"""audit: the training pairs for their owner, the most suspect first, with the evidence."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
     from noisyir.audits.page import VerdictProvenance
 
 _PAIR = ["query_id", "doc_id"]
-_CHUNK = 8192  # rows whose documents are in memory at once, beside the distinct ones
+_CHUNK = 8192  # rows with documents in memory at once, besides the distinct ones
 
 
 def write_audit(job: Job[AuditParams]) -> None:
-    """Judge the training pairs by their last flags, and by hand: a table of all, and the files that people open."""
+    """Judge the training pairs by their last flags and by hand; write the table and the files for people."""
     from noisyir.audits.page import AuditPage, documents_shown, render
 
-    estimate, making = last_estimate(job.table("estimate")), _making(job)
-    pairs = _flagged(job, making.assumed)
-    keeping = _kept_if_assumed(job, pairs.num_rows, making)
+    estimate, provenance = last_estimate(job.table("estimate")), _provenance(job)
+    pairs = _flagged(job, provenance.assumed)
+    keeping = _kept_if_assumed(job, pairs.num_rows, provenance)
     if job.params.judgement_files:
         judgements = read_judgements(job.params.judgement_files, pairs)
         keeping = kept_by_judgements(pairs, judgements) if drawn_at_random(judgements) else keeping
-        pairs, estimate, making = _by_hand(job, judgements, pairs, estimate, making)
+        pairs, estimate, provenance = _by_hand(job, judgements, pairs, estimate, provenance)
     else:
         pairs = as_the_machine_says(pairs)
     pairs = _searched(job, with_suspicion(pairs).sort_by(MOST_SUSPECT_FIRST).combine_chunks())
@@ -68,19 +68,19 @@ def write_audit(job: Job[AuditParams]) -> None:
     if suspects:
         _write_suspects(job, suspects, texts, folder)
     shown = _explained(pairs.slice(0, job.params.html_rows), texts)
-    page = render(job.params, AuditPage(pairs, shown, texts, estimate, making, keeping, suspects))
+    page = render(job.params, AuditPage(pairs, shown, texts, estimate, provenance, keeping, suspects))
     (folder / "audit.html").write_text(page, encoding="utf-8")
 
 
 def _flagged(job: Job[AuditParams], assumed: Null | None) -> pa.Table:
-    """The training pairs with the query's text and the last epoch's flags as verdicts, none of them by hand.
+    """The training pairs with the query's text and the last epoch's flags as verdicts.
 
-    Nobody has judged them: one that is flagged is suspect, and it has a chance under an assumption alone.
+    Without judgements a flagged pair is suspect, and has a chance only under an assumption.
     """
     given = job.table("pairs")
     pairs = given.filter(pc.equal(given["split"], "train")).select([*_PAIR, "source"])
     if not pairs.num_rows:
-        raise DataError("audits.audit_none_pairs_split")
+        raise DataError("audits.no_training_pairs")
     pairs = with_flags(pairs, job.table("flags"))
     none = pa.scalar(None, pa.string())
     verdict, chance = pc.if_else(pairs["is_clean"], none, "suspect"), pairs["p_clean"]
@@ -99,26 +99,26 @@ def _by_hand(
     judgements: Judgements,
     pairs: pa.Table,
     estimate: dict[str, float],
-    making: "VerdictProvenance",
+    provenance: "VerdictProvenance",
 ) -> "tuple[pa.Table, dict[str, float], VerdictProvenance]":
-    """The three as the judgements have them; the notes keep what changed."""
-    detect = making.detect or DetectParams()
+    """The pairs, estimate and provenance after the judgements; the notes keep the changes."""
+    detect = provenance.detect or DetectParams()
     limits = {"threshold": detect.threshold, "confidence": detect.confidence}
     pairs, found = judged_by_hand(pairs, judgements, **limits, refit=job.params.refit, features=_features(job, pairs))
     job.note("judgements", {**asdict(found), "summary": found.summary()})
     rates = dict(zip(("rate", "rate_low", "rate_high"), found.interval or (), strict=False))
-    hands = replace(making, judged=found.judged, sampled=found.sampled, border=found.anew)
+    hands = replace(provenance, judged=found.judged, sampled=found.sampled, border=found.anew)
     return pairs, estimate | rates, replace(hands, detect=detect)
 
 
-def _kept_if_assumed(job: Job[AuditParams], pairs: int, making: "VerdictProvenance") -> Keeping:
-    """The number of pairs that may be kept where nobody judged."""
+def _kept_if_assumed(job: Job[AuditParams], pairs: int, provenance: "VerdictProvenance") -> Keeping:
+    """The pairs that may be kept without judgements."""
     bounds = job.table("kept_by_null") if job.has("kept_by_null") else KEPT_BY_NULL.schema.empty_table()
-    return kept_if_assumed(bounds, pairs, making.assumed)
+    return kept_if_assumed(bounds, pairs, provenance.assumed)
 
 
 def _features(job: Job[AuditParams], pairs: pa.Table) -> np.ndarray | None:
-    """The features of each pair in a row; None where no detector gave any."""
+    """The features of each pair in a row; None if no detector gave any."""
     table = job.table("features") if job.has("features") else None
     if table is None or not table.num_rows:
         return None
@@ -126,7 +126,7 @@ def _features(job: Job[AuditParams], pairs: pa.Table) -> np.ndarray | None:
 
 
 def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
-    """The pairs with their rank and similarity, and the documents above them; null and empty where none searched."""
+    """The pairs with rank, similarity and better documents, null and empty without a search."""
     competitors = job.table("competitors") if job.has("competitors") else COMPETITORS.schema.empty_table()
     competitors = aligned(pairs, competitors, _PAIR)
     better, similarities = better_documents(competitors)
@@ -145,15 +145,15 @@ def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
 
 
 def _is(verdicts: pa.ChunkedArray, *some: str) -> pa.ChunkedArray:
-    """Whether each is one of these; a verdict that is null is none."""
+    """Whether each is one of these; null is none."""
     return pc.is_in(verdicts, value_set=pa.array(some))
 
 
 def _suspects(job: Job[AuditParams]) -> Suspects | None:
-    """Candidates for negatives that are likely relevant, where judges were asked."""
+    """Likely relevant candidates for negatives, if judges were asked."""
     given = job.has("audit_negatives"), job.has("audit_judges")
     if any(given) and not all(given):
-        raise ConfigError("audits.audit_shows_audit_negatives")
+        raise ConfigError("audits.negatives_without_judges")
     return Suspects(job.table("audit_negatives"), job.table("audit_judges")) if all(given) else None
 
 
@@ -171,7 +171,7 @@ def _refuse_unknown(ids: pa.ChunkedArray, known: pa.ChunkedArray, what: str, whe
     unknown = ids.filter(pc.invert(pc.is_in(ids, value_set=known.combine_chunks()))).unique()
     if len(unknown):
         raise DataError(
-            "audits.audit_training_pairs_not", n_unknown=len(unknown), what=what, where=where, as_py=unknown[0].as_py()
+            "audits.unknown_pair_ids", n_unknown=len(unknown), what=what, where=where, example=unknown[0].as_py()
         )
 
 
@@ -197,7 +197,7 @@ def _cut(rows: pa.Table, length: int) -> pa.Table:
 
 
 def _sample(job: Job[AuditParams], pairs: pa.Table, texts: PairTexts) -> pa.Table:
-    """Pairs to judge by hand, an empty column for the verdict, and nothing that would tell the machine's."""
+    """Pairs to judge by hand, with an empty verdict and without the machine's."""
     sample = draw_sample(pairs["score"].to_numpy().astype(np.float64), job.params.sample, job.rng("sample"))
     rows = _cut(_explained(pairs.take(sample.rows), texts), job.params.text_chars)
     empty = pa.nulls(len(sample.rows), pa.string())
@@ -208,8 +208,8 @@ def _sample(job: Job[AuditParams], pairs: pa.Table, texts: PairTexts) -> pa.Tabl
     )
 
 
-def _making(job: Job[AuditParams]) -> "VerdictProvenance":
-    """How the verdicts were made, as far as the builds behind the flags tell."""
+def _provenance(job: Job[AuditParams]) -> "VerdictProvenance":
+    """The provenance of the verdicts, from the builds behind the flags."""
     from noisyir.audits.page import VerdictProvenance
 
     settings: dict[str, dict[str, Any]] = {}

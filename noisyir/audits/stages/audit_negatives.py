@@ -1,4 +1,4 @@
-"""audit_negatives: candidates for hard negatives that judges do not keep, the likeliest relevant first."""
+"""audit_negatives: candidates for hard negatives that judges drop, the likeliest relevant first."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,13 +27,14 @@ Columns = Mapping[str, pa.Array | pa.ChunkedArray]
 _PAIR = ["query_id", "doc_id"]
 _EVIDENCE = ["score", "positive_score", "positive_similarity", "overlap", "kept_by"]
 _VERDICT = ["judges", "judge_scores", "judge_bounds"]
+_REASONS = {True: "fits its query less than the best positive", False: "fits its query as the best positive does"}
 
 
 def write_suspects(job: Job[SuspectsParams]) -> None:
-    """A table of the surest suspects with the evidence, and what each judge did, of all candidates."""
+    """Write the surest suspects with their evidence, and each judge's counts over all candidates."""
     verdicts, candidates = job.tables("verdicts"), job.table("candidates")
     if not verdicts:
-        raise DataError("audits.audit_negatives_no_verdicts")
+        raise DataError("audits.no_judge_verdicts")
     said = what_judges_say(verdicts)
     _refuse_strangers(said.verdicts, candidates)
     suspects = beside(said.against.slice(0, job.params.negatives), candidates, _PAIR)
@@ -52,11 +53,11 @@ def _refuse_strangers(verdicts: pa.Table, candidates: pa.Table) -> None:
     unknown = verdicts.select([*_PAIR, "judge"]).join(candidates.select(_PAIR), _PAIR, join_type="left anti")
     if unknown.num_rows:
         example = unknown.sort_by([(name, "ascending") for name in (*_PAIR, "judge")]).slice(0, 1).to_pylist()[0]
-        raise DataError("audits.audit_negatives_verdicts_documents", num_rows=unknown.num_rows, example=example)
+        raise DataError("audits.verdicts_of_no_candidates", n_verdicts=unknown.num_rows, example=example)
 
 
 def _compared(job: Job[SuspectsParams], suspects: pa.Table) -> Columns:
-    """A positive wherever the query has one, the cosine to it, and whether training drew the suspect."""
+    """A positive if the query has one, the cosine to it, and whether training drew the suspect."""
     pairs = job.table("pairs")
     training = pairs.filter(pc.equal(pairs["split"], "train"))
     first = training.group_by("query_id", use_threads=False).aggregate([("doc_id", "min")]).combine_chunks()
@@ -74,7 +75,7 @@ def _compared(job: Job[SuspectsParams], suspects: pa.Table) -> Columns:
 
 
 def _texts(job: Job[SuspectsParams], columns: Columns) -> Columns:
-    """The texts of queries and documents, and how many words the latter share with their positives."""
+    """Texts of queries and documents, and the documents' overlap with their positives."""
     queries = job.table("queries")
     query_of = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
     asked, suspects, positives = (columns[name].to_pylist() for name in (*_PAIR, "positive"))
@@ -82,9 +83,7 @@ def _texts(job: Job[SuspectsParams], columns: Columns) -> Columns:
     text_of = texts_of(job.batches("corpus"), wanted)
     for kind, ids, known in (("queries", asked, query_of), ("documents", wanted, text_of)):
         if missing := [name for name in ids if name not in known]:
-            raise DataError(
-                "audits.audit_negatives_candidates_no", n_missing=len(missing), kind=kind, missing=missing[0]
-            )
+            raise DataError("audits.candidates_without_text", n_missing=len(missing), kind=kind, missing=missing[0])
     both = ((text_of[suspect], text_of.get(positive)) for suspect, positive in zip(suspects, positives, strict=True))
     overlaps = [None if positive is None else overlap(own, positive) for own, positive in both]
     return {
@@ -95,7 +94,7 @@ def _texts(job: Job[SuspectsParams], columns: Columns) -> Columns:
 
 
 def _verdicts(suspects: pa.Table, said: JudgeVerdict) -> Columns:
-    """Who does not keep each suspect, by which score and bound, and who does; judges in the order of their names."""
+    """The judges that drop each suspect, with score and bound, and those that keep it, by name."""
     of_pair: dict[tuple[str, str], list[dict[str, Any]]] = {}
     some = said.verdicts.join(suspects.select(_PAIR), _PAIR, join_type="left semi")
     for row in sorted(some.to_pylist(), key=lambda row: str(row["judge"])):
@@ -148,51 +147,42 @@ AUDIT_NEGATIVES = Stage(
 )
 
 
-_GIVEN_PAIR = ["query_id", "doc_id"]
-_REASONS = {True: "fits its query less than the best positive", False: "fits its query as the best positive does"}
-
-
 def join_negatives(job: Job[Params]) -> None:
-    """Training pairs of queries that have negatives, and behind them these, as one table for a detector."""
+    """Write training pairs of queries with negatives, then the negatives, as one table for a detector."""
     pairs, negatives = job.table("pairs"), job.table("given_negatives")
     with_negatives = pc.is_in(pairs["query_id"], value_set=pc.unique(negatives["query_id"]))
     training = pairs.filter(pc.and_(with_negatives, pc.equal(pairs["split"], "train")))
     of_training = pc.is_in(negatives["query_id"], value_set=pc.unique(training["query_id"]))
-    others = negatives.filter(pc.and_(of_training, pa.array(~semi_join(negatives, training)))).select(_GIVEN_PAIR)
+    others = negatives.filter(pc.and_(of_training, pa.array(~semi_join(negatives, training)))).select(_PAIR)
     others = others.append_column("split", pa.repeat("train", others.num_rows))
     others = others.append_column("source", pa.nulls(others.num_rows, pa.string()))
     job.write("noisy_pairs", pa.concat_tables([training, others.cast(training.schema)]))
 
 
 def judge_negatives(job: Job[Params]) -> None:
-    """Keep a negative that fits its query less than the best of the query's positives does, by the same detector.
-
-    One that is a positive of its query, too, is not kept.
-    """
+    """Keep a negative that fits its query less than the best positive does, and is no positive itself."""
     pairs, negatives, scores = job.table("pairs"), job.table("given_negatives"), job.table("scores")
-    fit = scores.select(_GIVEN_PAIR).append_column("fit", pc.negate(scores["score"]))
+    fit = scores.select(_PAIR).append_column("fit", pc.negate(scores["score"]))
     positives = fit.filter(pa.array(semi_join(fit, pairs))).sort_by([("fit", "descending"), ("doc_id", "ascending")])
     first = pc.index_in(negatives["query_id"], value_set=positives["query_id"].combine_chunks())
-    judged = negatives.select(_GIVEN_PAIR).append_column("positive", positives["doc_id"].take(first))
+    judged = negatives.select(_PAIR).append_column("positive", positives["doc_id"].take(first))
     judged = judged.append_column("bound", positives["fit"].take(first)).filter(pc.is_valid(first))
-    judged = judged.join(fit, _GIVEN_PAIR, join_type="inner").sort_by(
-        [("query_id", "ascending"), ("fit", "descending")]
-    )
+    judged = judged.join(fit, _PAIR, join_type="inner").sort_by([("query_id", "ascending"), ("fit", "descending")])
     kept = pc.less(judged["fit"], judged["bound"])
     columns = {"score": judged["fit"], "bound": judged["bound"], "keep": kept}
     reasons = pa.array([_REASONS[keep] for keep in kept.to_pylist()], pa.string())
-    job.write("verdicts", pa.table({**{name: judged[name] for name in _GIVEN_PAIR}, **columns, "reason": reasons}))
+    job.write("verdicts", pa.table({**{name: judged[name] for name in _PAIR}, **columns, "reason": reasons}))
     job.write("candidates", _candidates(judged))
     job.note("given", {"judged": judged.num_rows, "as_good": judged.num_rows - (pc.sum(kept).as_py() or 0)})
 
 
 def _candidates(judged: pa.Table) -> pa.Table:
-    """Each negative beside the best positive, with its place among those of its query; no vectors are known."""
+    """Each negative with the best positive and its rank for the query, without vectors."""
     query = np.asarray(judged["query_id"].combine_chunks().dictionary_encode().indices, np.int64)
     starts = np.flatnonzero(np.diff(query, prepend=-1))
     rank = np.arange(len(query)) - np.repeat(starts, np.diff(starts, append=len(query))) + 1
     known = {
-        **{name: judged[name] for name in _GIVEN_PAIR},
+        **{name: judged[name] for name in _PAIR},
         "rank": pa.array(rank, pa.int32()),
         "positive": judged["positive"],
     }

@@ -19,7 +19,7 @@ from noisyir.base.pages.cells import (
     signed,
     templates,
 )
-from noisyir.base.pages.line_chart import Line, Point, Role, rate_chart
+from noisyir.base.pages.charts import Line, Point, Role, rate_chart
 from noisyir.engine.meta import Meta
 from noisyir.evaluation.bench_quality import Quality
 from noisyir.evaluation.pages.detection import bench_rows

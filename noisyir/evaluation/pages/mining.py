@@ -19,8 +19,7 @@ from noisyir.base.pages.cells import (
     percent,
     rate_as_set,
 )
-from noisyir.base.pages.charts import Scale, line_chart, svg, ticks_between
-from noisyir.base.pages.line_chart import Line, Point, epoch_chart
+from noisyir.base.pages.charts import Line, Point, Scale, epoch_chart, line_chart, svg, ticks_between
 from noisyir.evaluation.bench import Cell
 from noisyir.evaluation.bench_quality import CANDIDATES, MINED, MiningQuality, equal_arms_together, mining_quality
 

@@ -81,7 +81,7 @@ def test_a_line_that_is_no_answer_is_refused_with_its_place(tmp_path):
     answer_next(session(tmp_path))
     path = tmp_path / "judgements.jsonl"
     path.write_text('{"query_id": "q0000", "verdict": "clean", "at": "2026-01-01T00:00:00Z"}\n' + path.read_text())
-    with refuses(DataError, "audits.line_no_judgement_mend", number=1, error="it lacks doc_id, judge"):
+    with refuses(DataError, "audits.damaged_journal_line", number=1, error="it lacks doc_id, judge"):
         Journal(path)
 
 
@@ -121,13 +121,13 @@ def test_what_the_end_would_refuse_is_refused_before_anything_is_asked(tmp_path)
     path = tmp_path / "judgements.jsonl"
     (line,) = path.read_text().splitlines()
     path.write_text(line + "\n" + line.replace("clean", "wrong") + "\n")  # at the same time the other word
-    with refuses(DataError, "audits.query_document_judged_keep"):
+    with refuses(DataError, "audits.contradicting_verdicts"):
         session(tmp_path, start=False)
     path.write_bytes(line.encode() + b"\n\xff\n")
     with pytest.raises(DataError, match="line 2: not UTF-8"):
         session(tmp_path, start=False)
     path.write_text(line.replace('"judge": "ann"', '"judge": "bob"').replace('"q0', '"x0') + "\n")
-    with refuses(DataError, "audits.judgements_pairs_not_audit", n_unknown=1):
+    with refuses(DataError, "audits.journal_of_other_pairs", n_unknown=1):
         session(tmp_path, start=False)
 
 
@@ -169,7 +169,7 @@ def test_the_same_answer_again_is_one_line_and_another_one_counts(tmp_path):
     one.answer(Progress(pair, "wrong", "o1"))
     (said,) = given_judgements([str(tmp_path / "judgements.jsonl")]).values()
     assert (said.verdict, said.replacement, said.weight) == ("wrong", "o1", 120 / 50)
-    with refuses(DataError, "audits.query_document_not_among"):
+    with refuses(DataError, "audits.pair_not_audited"):
         one.answer(Progress(("q9999", "d1"), "clean"))
 
 
@@ -288,5 +288,5 @@ def test_times_rise_even_where_the_clock_is_set_back(tmp_path):
 
 def test_judgements_of_other_pairs_are_refused(tmp_path):
     answer_next(session(tmp_path))
-    with refuses(DataError, "audits.judgements_pairs_not_audit"):
+    with refuses(DataError, "audits.journal_of_other_pairs"):
         session(tmp_path, of=pairs(5), start=False)

@@ -303,13 +303,13 @@ def test_long_texts_are_cut(store: Store):
 
 def test_unknown_names_get_a_near_match(finished, store: Store):
     full, _ = finished
-    with refuses(DataError, "audits.run_no_among_give", kind="query", name="trian0"):
+    with refuses(DataError, "audits.unknown_in_run", kind="query", name="trian0"):
         account_of(full, "trian0")
-    with refuses(DataError, "audits.run_no_among_give", kind="document", name="dd1"):
+    with refuses(DataError, "audits.unknown_in_run", kind="document", name="dd1"):
         account_of(full, "train0", "dd1")
-    with refuses(StoreError, "audits.no_finished_run_runs", experiment="tinny", names="tiny"):
+    with refuses(StoreError, "audits.no_run_of_experiment", experiment="tinny", names="tiny"):
         account_of(full, "train0", None, "tinny")
-    with refuses(StoreError, "audits.no_run_come_end"):
+    with refuses(StoreError, "audits.no_finished_run"):
         account_of(store, "train0")
 
 
@@ -340,11 +340,11 @@ def test_an_id_of_another_run_is_looked_for_there_and_what_gc_took_is_said(store
     for version, name in enumerate(("first", "second", "third"), 1):
         asked(name, version)
     assert account_of(store, "first").experiment == "first"
-    with refuses(DataError, "audits.run_no_among_give", kind="query", name="frist"):
+    with refuses(DataError, "audits.unknown_in_run", kind="query", name="frist"):
         account_of(store, "frist")
-    with refuses(DataError, "audits.run_no_among_give", kind="query", name="first"):
+    with refuses(DataError, "audits.unknown_in_run", kind="query", name="first"):
         account_of(store, "first", experiment="second")
     for meta in store.builds.all():
         store.builds.remove(meta)
-    with refuses(StoreError, "audits.tables_newest_run_gone", experiment="third", run="noisyir run third"):
+    with refuses(StoreError, "audits.run_tables_gone", experiment="third", run="noisyir run third"):
         account_of(store, "first")

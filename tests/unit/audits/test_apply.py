@@ -331,7 +331,7 @@ def test_a_column_of_another_meaning_is_not_written_over(tmp_path: Path):
     with refuses(DataError, "data.wrong_mapped_weight", column="weight", value=7):
         list(opened(source).judgements())
     file = opened(source, weight=None)
-    with refuses(DataError, "audits.column_weight_not_pairs"):
+    with refuses(DataError, "audits.weight_column_taken"):
         weighted(audit_of_file(file, {}), FileOfPairs(file), tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
     assert read(cleaned(audit_of_file(file, {}), FileOfPairs(file), tmp_path / "out").pairs) == read(source)
@@ -361,22 +361,22 @@ def test_nothing_is_overwritten_and_nothing_half_done_stays(tmp_path: Path):
     file = opened(write(tmp_path / "mine.jsonl", ROWS))
     audit = audit_of_file(file, {})
     (tmp_path / "mine.changes.jsonl").write_text("precious")
-    with refuses(DataError, "audits.exists_already_not_overwritten"):
+    with refuses(DataError, "audits.files_exist"):
         cleaned(audit, FileOfPairs(file), tmp_path)
     assert (tmp_path / "mine.changes.jsonl").read_text() == "precious"
     unknown = audit_of_file(file, {"who ran?": wrong("nowhere", p_clean=0.0)})
-    with refuses(DataError, "audits.replacements_not_example_apply", missing="nowhere"):
+    with refuses(DataError, "audits.unknown_replacements", example="nowhere"):
         cleaned(unknown, FileOfPairs(file), tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_the_audit_of_other_pairs_is_refused(tmp_path: Path):
     file = opened(write(tmp_path / "mine.jsonl", ROWS))
-    with refuses(DataError, "audits.audited_pairs_not_example", n_unseen=1, n_fates=1):
+    with refuses(DataError, "audits.pairs_not_in_source", n_unseen=1, n_audited=1):
         cleaned(audit_of({("q", "x"): {}}), FileOfPairs(file), tmp_path / "out")
     pairs = pa.Table.from_pylist(
         [{"query_id": q, "doc_id": "x", "split": "train", "source": None} for q in ("q", "r")], schema=PAIRS.schema
     )
     audit = audit_of({("q", "x"): {}})
-    with refuses(DataError, "audits.query_document_not_audit", pair="r", pair_2="x"):
+    with refuses(DataError, "audits.pair_not_in_audit", query_id="r", doc_id="x"):
         cleaned(audit, TableOfPairs(pairs, audit, [], "pydocs"), tmp_path / "out")

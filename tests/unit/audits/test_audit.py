@@ -241,9 +241,9 @@ def test_what_does_not_fit_together_is_refused(run):
     tables = audit_tables(9)
     with refuses(DataError, "training.unflagged_pairs", missing=2, pairs=9):
         run(tables | {"flags": tables["flags"].slice(0, 7)})
-    with refuses(DataError, "audits.audit_training_pairs_not", n_unknown=1, what="documents"):
+    with refuses(DataError, "audits.unknown_pair_ids", n_unknown=1, what="documents"):
         run(tables | {"corpus": tables["corpus"].slice(0, 8)})
-    with refuses(DataError, "audits.audit_training_pairs_not", what="queries", where="the queries"):
+    with refuses(DataError, "audits.unknown_pair_ids", what="queries", where="the queries"):
         run(tables | {"queries": tables["queries"].slice(0, 8)})
-    with refuses(DataError, "audits.audit_none_pairs_split"):
+    with refuses(DataError, "audits.no_training_pairs"):
         run(tables | {"pairs": table(PAIRS, [("q1", "d1", "dev", None)])})

@@ -103,11 +103,11 @@ def test_a_vector_of_zeros_is_like_nothing(run):
 def test_what_does_not_fit_together_is_refused(run):
     tables = suspect_tables()
     fewer = tables["candidates"].slice(0, 18)
-    with refuses(DataError, "audits.audit_negatives_verdicts_documents", num_rows=2):
+    with refuses(DataError, "audits.verdicts_of_no_candidates", n_verdicts=2):
         run(tables | {"candidates": fewer})
-    with refuses(DataError, "audits.audit_negatives_candidates_no", n_missing=1, kind="documents"):
+    with refuses(DataError, "audits.candidates_without_text", n_missing=1, kind="documents"):
         run(tables | {"corpus": tables["corpus"].slice(0, 6)})
-    with refuses(DataError, "audits.audit_negatives_candidates_no", n_missing=1, kind="queries"):
+    with refuses(DataError, "audits.candidates_without_text", n_missing=1, kind="queries"):
         run(tables | {"queries": tables["queries"].slice(0, 1)})
-    with refuses(DataError, "audits.audit_negatives_no_verdicts"):
+    with refuses(DataError, "audits.no_judge_verdicts"):
         run(tables | {"verdicts": {}})

@@ -207,14 +207,14 @@ def test_what_tells_nothing_changes_nothing():
     pairs, truth = noisy_pairs(50)
     table, found = anew(pairs, {("q1", "d"): HumanJudgement("unclear", 1.0)})
     assert table.select(pairs.column_names).equals(pairs) and "judged      0 pairs, 1 unclear\n" in found.summary()
-    with refuses(ConfigError, "audits.detect_threshold_probability_between", threshold=1.0):
+    with refuses(ConfigError, "audits.threshold_no_probability", threshold=1.0):
         anew(pairs, sample(truly(truth, range(30))), threshold=1.0)
 
 
 def test_how_many_is_said_in_words():
     assert how_many(0.2, 0.02, 0.95, 10**9) == "To know the rate within ± 2 points at 95 %: judge 1,537 pairs"
     assert how_many(0.2, 0.025, 0.9, 5) == "To know the rate within ± 2.5 points at 90 %: judge all 5 pairs"
-    with refuses(ConfigError, "audits.confidence_noise_rate_lies"):
+    with refuses(ConfigError, "audits.confidence_out_of_range"):
         how_many(0.2, 0.02, 95, 100)
     with refuses(ConfigError, "detection.error_noise_rate_must"):
         how_many(0.2, 2, 0.95, 100)

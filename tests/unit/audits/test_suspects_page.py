@@ -87,5 +87,5 @@ def test_the_surest_are_a_file_of_pairs_that_is_read_back_as_it_is_meant(made, t
 
 def test_one_table_without_the_other_is_refused(run_stage_on):
     found = run_stage_on(AUDIT_NEGATIVES, AuditParams().suspects(), suspect_tables())
-    with refuses(ConfigError, "audits.audit_shows_audit_negatives"):
+    with refuses(ConfigError, "audits.negatives_without_judges"):
         run_stage_on(AUDIT, AuditParams(), audit_tables(6) | {"audit_judges": found["audit_judges"]})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisyir.base.pages.line_chart import Line, epoch_chart, rate_chart, spread_out
+from noisyir.base.pages.charts import Line, epoch_chart, rate_chart, spread_out
 from noisyir.engine.meta import Meta
 from noisyir.evaluation.artifacts import BENCH_SUMMARY, LOSS_GROUPS, MINING_QUALITY
 from noisyir.evaluation.bench import Cell

@@ -1,7 +1,4 @@
-"""Judges that are not people, a file each: of given texts each says which pairs are wrong.  None chooses the pairs.
-
-A judge's settings are its fields.  Whatever it answers is a judgement of a model, which is measured against people's.
-"""
+"""Judges that are models, a file each; their fields are their settings."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -24,7 +21,8 @@ class Question(NamedTuple):
 class Answer(NamedTuple):
     """A judge's answer on a pair.
 
-    p_wrong: its own probability that the pair is wrong, which need not be calibrated; None: it gave a word alone.
+    Attributes:
+        p_wrong: The judge's probability that the pair is wrong, perhaps not calibrated; None if it gave a word alone.
     """
 
     verdict: Literal["wrong", "clean", "unclear"]
@@ -38,16 +36,17 @@ class Answer(NamedTuple):
 
     @property
     def surely_wrong(self) -> float:
-        """How surely it calls the pair wrong: its probability; of a word alone 1, 0, or a half where it is unclear."""
+        """The probability that the pair is wrong; for a word alone 1, 0, or a half if it is unclear."""
         return {"wrong": 1.0, "clean": 0.0, "unclear": 0.5}[self.verdict] if self.p_wrong is None else self.p_wrong
 
 
 @dataclass(frozen=True)
 class QuestionQueue:
-    """Questions to a judge, the first first.
+    """Questions to a judge, in order.
 
-    home: a folder where answers may be kept for the next time.  progress is told how many of how many questions are
-    done, and what that took.
+    Attributes:
+        home: A folder for answers that are kept for the next time.
+        progress: Called with the questions done, all questions, and the cost in words.
     """
 
     questions: Sequence[Question]
@@ -61,11 +60,15 @@ class QuestionQueue:
 class JudgeUsage:
     """The cost of asking.
 
-    calls: sent, those that failed included; kept: answers of an earlier time that were not asked for again.
-    prompt_tokens, completion_tokens: as the judge told; unmetered: calls of which it told none.
-    left: questions never sent, for the budget's end or because asking was `stopped`, which says why.
-    heard: whether it was reached at all.  in_words: why its words were taken, where a probability was asked for first.
-    faults: what came in place of an answer, and how often.
+    Attributes:
+        calls: Calls sent, failed ones included.
+        kept: Answers of an earlier time.
+        unmetered: Calls for which the judge reported no tokens.
+        left: Questions never sent.
+        stopped: Why asking ended early, if it did.
+        heard: Whether the judge was reached.
+        in_words: Why words were taken in place of a probability, if they were.
+        faults: Faults in place of an answer, with their counts.
     """
 
     calls: int = 0
@@ -81,10 +84,7 @@ class JudgeUsage:
 
 
 class JudgeAnswers(NamedTuple):
-    """An answer to each question, None where there is none, and what they took.
-
-    judge: who judged, in the file of judgements: `model:NAME@VERSION`.
-    """
+    """An answer to each question, or None, and their cost; judge: `model:NAME@VERSION`."""
 
     answers: Sequence[Answer | None]
     spent: JudgeUsage
@@ -92,16 +92,22 @@ class JudgeAnswers(NamedTuple):
 
 
 class MachineJudge(Variant):
-    """Who is asked."""
+    """The judge to ask."""
 
     home: ClassVar[str] = __name__
 
     def check(self, budget: Budget) -> None:
-        """ConfigError, DataError or MissingPackageError for what would keep it from answering, before any work."""
+        """Check before any work that it can answer.
+
+        Raises:
+            ConfigError: If a setting is wrong.
+            DataError: If its model cannot be read.
+            MissingPackageError: If a package is missing.
+        """
         raise NotImplementedError
 
     def expected_tokens(self, question: Question) -> float:
-        """About how many tokens an answer takes, all told."""
+        """An estimate of the tokens that one answer takes."""
         raise NotImplementedError
 
     def ask(self, asking: QuestionQueue) -> JudgeAnswers:
@@ -109,5 +115,5 @@ class MachineJudge(Variant):
         raise NotImplementedError
 
     def cost(self, spent: JudgeUsage) -> float | None:
-        """The money spent, in the unit of the judge's prices; None where it has none."""
+        """The money spent, in the unit of the judge's prices; None if it has none."""
         return None

@@ -1,4 +1,4 @@
-"""An endpoint that speaks the OpenAI chat protocol: asked for yes or no and their log-probabilities, or for words."""
+"""An endpoint of the OpenAI chat protocol, asked for log-probabilities of yes and no, or for words."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -10,8 +10,8 @@ from noisyir.audits.model_judges.judges import Question
 from noisyir.audits.model_judges.judges.endpoint import EndpointJudge, QuestionForm
 from noisyir.audits.model_judges.prompt import load_prompt
 
-_LISTED = 5  # likeliest tokens that are asked for: as many as all servers give
-_YES_OR_NO = 4  # tokens, for some begin with a space or a line break
+_LISTED = 5  # likeliest tokens, as many as every server gives
+_YES_OR_NO = 4  # tokens, because some answers begin with a space or a line break
 
 
 class Chat(EndpointJudge):
@@ -26,7 +26,7 @@ class Chat(EndpointJudge):
     json_mode: bool = Field(True, description="send response_format with words, which some servers do not know")
 
     def forms(self) -> Sequence[QuestionForm]:
-        """A probability, words, or the one before the other."""
+        """A probability, words, or one before the other."""
         prompts = load_prompt("yes_no_v1"), load_prompt("v1")
         chance = QuestionForm(prompts[0], self._for_a_chance, yes_or_no, _YES_OR_NO, 1.0)
         words = QuestionForm(prompts[1], self._for_words, in_words, self.answer_tokens, 60.0)

@@ -25,11 +25,16 @@ class Classifier(MachineJudge):
     max_len: Annotated[int, Field(ge=8)] = Field(256, description="tokens of query and document together that are read")
 
     def check(self, budget: Budget) -> None:
-        """ConfigError for a budget in tokens; DataError as `locate_classifier`."""
+        """Check budget and model.
+
+        Raises:
+            ConfigError: If the budget is in tokens.
+            DataError: If the model is no classifier.
+        """
         from noisyir.models.weights import locate_classifier
 
         if budget.unit == "tokens":
-            raise ConfigError("audits.reads_machine_tokens_cost", setting=_SETTING)
+            raise ConfigError("audits.classifier_token_budget", setting=_SETTING)
         locate_classifier(self._place, _SETTING)
 
     @property
@@ -49,11 +54,11 @@ class Classifier(MachineJudge):
         return f"model:{called}@{digest[:12]}"
 
     def expected_tokens(self, question: Question) -> float:
-        """No call is paid for."""
+        """Zero, because calls are free."""
         return 0.0
 
     def ask(self, asking: QuestionQueue) -> JudgeAnswers:
-        """Read as many pairs as the budget allows; wrong are those whose probability of being right is below a half."""
+        """Read as many pairs as the budget allows; a pair is wrong below a probability of a half."""
         from scipy.special import expit
 
         from noisyir.models.cross_encoder import TextPairs, load_cross_encoder

@@ -1,112 +1,26 @@
-"""Judges behind an address: the texts of the pairs asked about are sent to it, and to nobody else."""
+"""Judges behind an address, which alone receives the texts of the pairs."""
 
 import asyncio
-import json
-import os
-from collections.abc import Callable, Mapping, Sequence, Set
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    ValidationError,
-)
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from noisyir.audits.model_judges.address import address_of, refuse_odd_host
-from noisyir.audits.model_judges.answer import Verdict
 from noisyir.audits.model_judges.budget import Budget, BudgetLedger
 from noisyir.audits.model_judges.conversation import Conversation, Endpoint, EndpointCall, RetryPolicy
 from noisyir.audits.model_judges.judges import Answer, JudgeAnswers, JudgeUsage, MachineJudge, Question, QuestionQueue
+from noisyir.audits.model_judges.kept_answers import KEPT, KeptAnswers
 from noisyir.audits.model_judges.prompt import Prompt, digest_of
-from noisyir.base.errors import MissingPackageError, StoreError, install_hint
+from noisyir.base.errors import MissingPackageError, install_hint
 
-KEPT = "judge-answers.jsonl"
-_FRAME = 200  # tokens, at most, that an endpoint puts around the texts
+_FRAME = 200  # most tokens that an endpoint puts around the texts
 _BYTES_OF_A_TOKEN = 4.0
 
 
-class KeptAnswer(BaseModel):
-    """An answer under the digest of what was asked of whom; prompt: the digest of the prompt's file.
-
-    p_wrong: as an answer has it.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    key: str
-    judge: str
-    prompt: str
-    verdict: Verdict
-    p_wrong: float | None = None
-    at: str
-
-
-class KeptAnswers:
-    """The file, read for the keys that are wanted and open for more.
-
-    Each answer is one line, written by one call, so that one whose writer was killed lacks its end: such a half line is
-    passed over, and so is one that cannot be read.  StoreError where the file cannot be read or written.
-    """
-
-    def __init__(self, path: Path, wanted: Set[str]) -> None:
-        self.path = path
-        self.found: dict[str, KeptAnswer] = {}
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            whole = self._read(wanted)
-            if not whole:  # else the next answer would go on with the half line
-                os.write(self._file, b"\n")
-        except OSError as error:
-            raise StoreError("audits.cannot_keep_judges_answers_2", path=path, error=error) from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        os.close(self._file)
-
-    def add(self, answer: KeptAnswer) -> None:
-        """Keep an answer.  StoreError where the disk does not take it whole."""
-        self.found[answer.key] = answer
-        line = json.dumps(answer.model_dump(), ensure_ascii=True).encode() + b"\n"
-        try:
-            written = os.write(self._file, line)
-        except OSError as error:
-            raise StoreError("audits.cannot_keep_judges_answers_2", path=self.path, error=error) from error
-        if written < len(line):
-            raise StoreError("audits.cannot_keep_judges_answers", path=self.path)
-
-    def _read(self, wanted: Set[str]) -> bool:
-        """Find the wanted answers, the last of each; whether the file ends with a whole line."""
-        line = b"\n"
-        with self.path.open("rb") as lines:
-            for line in lines:
-                answer = _kept_answer(line)
-                if answer is not None and answer.key in wanted:
-                    self.found[answer.key] = answer
-        return line.endswith(b"\n")
-
-
-def _kept_answer(line: bytes) -> KeptAnswer | None:
-    if not line.endswith(b"\n"):
-        return None
-    try:
-        return KeptAnswer.model_validate_json(line)
-    except ValidationError:
-        return None
-
-
 class QuestionForm(NamedTuple):
-    """A way to put a question: its prompt, the body that is sent, how the reply is read, tokens that an answer has."""
+    """A way to ask: the prompt, the body to send, the reader of a reply, and the tokens of an answer."""
 
     prompt: Prompt
     body: Callable[[Question], dict[str, Any]]
@@ -115,7 +29,7 @@ class QuestionForm(NamedTuple):
     usual_tokens: float
 
     def call(self, question: Question) -> EndpointCall:
-        """The question as it is sent; no tokenizer turns a text into more tokens than it has bytes."""
+        """The question to send; no tokenizer turns a text into more tokens than it has bytes."""
         most = self.prompt.size(*question) + _FRAME + self.most_tokens
         return EndpointCall(self.body(question), self.read, most)
 
@@ -137,33 +51,39 @@ class EndpointJudge(MachineJudge):
     price_out: NonNegativeFloat | None = Field(None, description="price of 1,000 tokens written")
 
     def forms(self) -> Sequence[QuestionForm]:
-        """The ways to ask it, the best first: the next one is for an endpoint that does not answer the first."""
+        """Ways to ask, the best first; the next serves an endpoint that does not answer it."""
         raise NotImplementedError
 
     def check(self, budget: Budget) -> None:
-        """ConfigError as `address_of`; MissingPackageError without httpx."""
+        """Check the address.
+
+        Raises:
+            ConfigError: If the address or the key cannot be used.
+            MissingPackageError: If httpx is not installed.
+        """
         address = address_of(self.url)
         if find_spec("httpx") is None:
-            raise MissingPackageError("audits.judge_url_needs_package", install_hint=install_hint("judge"))
+            raise MissingPackageError("audits.judge_package_missing", install_hint=install_hint("judge"))
         refuse_odd_host(address)
 
     def expected_tokens(self, question: Question) -> float:
-        """By the usual length of a token, in the form that takes most of them."""
+        """The estimate for the longest form, from the usual length of a token."""
         form = self.forms()[-1]
         return form.prompt.size(*self._cut(question)) / _BYTES_OF_A_TOKEN + form.usual_tokens
 
     def cost(self, spent: JudgeUsage) -> float | None:
-        """Tokens times prices, a missing price being 0; None where neither is set."""
+        """Tokens times prices, a missing price being 0; None if neither is set."""
         if self.price_in is None and self.price_out is None:
             return None
         price = spent.prompt_tokens * (self.price_in or 0.0) + spent.completion_tokens * (self.price_out or 0.0)
         return price / 1000
 
     def ask(self, asking: QuestionQueue) -> JudgeAnswers:
-        """Send what was not answered before, several at once, within the budget; equal texts are sent once."""
+        """Send the unanswered questions, several at once, within the budget; equal texts are sent once."""
         questions = [self._cut(question) for question in asking.questions]
         by_form = {form: [self._key(form, question) for question in questions] for form in self.forms()}
-        with KeptAnswers(asking.home / KEPT, {key for keys in by_form.values() for key in keys}) as kept:
+        with KeptAnswers(asking.home / KEPT) as kept:
+            kept.load({key for keys in by_form.values() for key in keys})
             spent = JudgeUsage()
             unsent: Set[str] = set()
             form = _form_of_kept(by_form, kept.found)
@@ -171,7 +91,7 @@ class EndpointJudge(MachineJudge):
             if form is None or not before.issuperset(by_form[form]):
                 form, unsent = asyncio.run(self._send(asking, questions, form, kept, spent))
             keys = by_form[form]
-            answers = [_answer(kept.found.get(key)) for key in keys]
+            answers = [kept.found.get(key) for key in keys]
         spent.kept, spent.left = sum(key in before for key in keys), sum(key in unsent for key in keys)
         if spent.calls and spent.stopped is None and not (spent.heard and any(answers)):
             last = next(reversed(spent.faults), "the budget holds no more")
@@ -186,43 +106,49 @@ class EndpointJudge(MachineJudge):
         kept: KeptAnswers,
         spent: JudgeUsage,
     ) -> tuple[QuestionForm, Set[str]]:
-        """Ask each question and keep what is answered; the form that was taken, the keys of those never sent."""
+        """Ask each question and keep the answers.
+
+        Returns:
+            The form in use, and the keys of the questions that were never sent.
+        """
         import httpx
 
         address, ledger = address_of(self.url), BudgetLedger(asking.budget)
-        patience = RetryPolicy(self.retries, self.pause, self.longest_wait)
-        # The environment names proxies and certificates; none is asked on the way to this machine itself.
+        retry = RetryPolicy(self.retries, self.pause, self.longest_wait)
+        # Proxies and certificates come from the environment, except on the way to this machine itself.
         headers = {**address.headers, "Accept-Encoding": "identity"}
         async with httpx.AsyncClient(headers=headers, timeout=None, trust_env=not address.local) as client:
-            talk = Conversation(Endpoint(address, client, self.seconds), ledger, patience, spent)
-            form = form or await self._form(talk, questions[0], kept, spent)
+            conversation = Conversation(Endpoint(address, client, self.seconds), ledger, retry, spent)
+            form = form or await self._form(conversation, questions[0], kept, spent)
             open_ = {key: question for question in questions if (key := self._key(form, question)) not in kept.found}
             waiting, unsent, done = iter(open_.items()), set(open_), 0
 
             async def work() -> None:
                 nonlocal done
                 for key, question in waiting:
-                    reply = await talk.ask(form.call(question))
+                    reply = await conversation.ask(form.call(question))
                     if reply is not None:
                         unsent.remove(key)
                     if reply is not None and reply.answer is not None:
-                        kept.add(self._kept(key, form, reply.answer))
+                        kept.add(key, reply.answer, self._name(form))
                     done += 1
                     asking.progress(done, len(open_), self._so_far(spent))
 
             await asyncio.gather(*(work() for _ in range(self.at_once)))
         return form, unsent
 
-    async def _form(self, talk: Conversation, question: Question, kept: KeptAnswers, spent: JudgeUsage) -> QuestionForm:
-        """The best form that the endpoint answers, tried on one question where there are several."""
+    async def _form(
+        self, conversation: Conversation, question: Question, kept: KeptAnswers, spent: JudgeUsage
+    ) -> QuestionForm:
+        """The best form that the endpoint answers; several are tried on one question."""
         best, *others = self.forms()
-        if not others or (reply := await talk.probe(best.call(question))) is None:
+        if not others or (reply := await conversation.probe(best.call(question))) is None:
             return best
         if reply.answer is not None:
-            kept.add(self._kept(self._key(best, question), best, reply.answer))
+            kept.add(self._key(best, question), reply.answer, self._name(best))
         if reply.outcome not in ("nothing", "refused", "words"):
             return best
-        spent.in_words = "its reply has no log-probabilities" if reply.outcome == "words" else reply.said
+        spent.in_words = "its reply has no log-probabilities" if reply.outcome == "words" else reply.fault
         return others[0]
 
     def _key(self, form: QuestionForm, question: Question) -> str:
@@ -230,13 +156,6 @@ class EndpointJudge(MachineJudge):
 
     def _name(self, form: QuestionForm) -> str:
         return f"model:{self.model}@{form.prompt.version}"
-
-    def _kept(self, key: str, form: QuestionForm, answer: Answer) -> KeptAnswer:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        judge, verdict = self._name(form), Verdict.of(answer)
-        return KeptAnswer(
-            key=key, judge=judge, prompt=form.prompt.digest, verdict=verdict, p_wrong=answer.p_wrong, at=now
-        )
 
     def _so_far(self, spent: JudgeUsage) -> str:
         cost = self.cost(spent)
@@ -247,13 +166,9 @@ class EndpointJudge(MachineJudge):
         return Question(question.query[: self.text_chars], question.document[: self.text_chars])
 
 
-def _form_of_kept(by_form: Mapping[QuestionForm, Sequence[str]], kept: Mapping[str, KeptAnswer]) -> QuestionForm | None:
-    """The form that is known to be answered: the best one that ever was, or the one in which all was; None: try."""
+def _form_of_kept(by_form: Mapping[QuestionForm, Sequence[str]], kept: Collection[str]) -> QuestionForm | None:
+    """The best form if it was ever answered, else one that was always; None if a probe must tell."""
     best = next(iter(by_form))
     if len(by_form) == 1 or any(key in kept for key in by_form[best]):
         return best
     return next((form for form, keys in by_form.items() if all(key in kept for key in keys)), None)
-
-
-def _answer(kept: KeptAnswer | None) -> Answer | None:
-    return None if kept is None else kept.verdict.answer(kept.p_wrong)

@@ -133,9 +133,9 @@ def test_a_model_s_judgements_are_no_person_s(tmp_path):
     lines = path.read_bytes().split(b"\n")
     assert [ModelJudgement(**json.loads(line)) for line in lines[:-1]] == said and lines[-1] == b""
     assert [file.name for file in path.parent.iterdir()] == [path.name]
-    with refuses(DataError, "audits.holds_no_verdict_person"):
+    with refuses(DataError, "audits.no_human_verdicts"):
         given_judgements([str(path)])
     path.chmod(0o600)
     (tmp_path / "file").write_text("")
-    with refuses(StoreError, "audits.cannot_write_2"):
+    with refuses(StoreError, "audits.cannot_write"):
         write_judgements(said, tmp_path / "file" / "model_judgements.jsonl")

@@ -5,9 +5,11 @@ import logging
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -17,9 +19,9 @@ import pytest
 from noisyir.audits.model_judges.address import KEY, address_of
 from noisyir.audits.model_judges.budget import Budget
 from noisyir.audits.model_judges.conversation import seconds_of
-from noisyir.audits.model_judges.judges import Question, QuestionQueue
+from noisyir.audits.model_judges.judges import Answer, Question, QuestionQueue
 from noisyir.audits.model_judges.judges.chat import Chat
-from noisyir.audits.model_judges.judges.endpoint import KEPT
+from noisyir.audits.model_judges.kept_answers import KEPT, KeptAnswers
 from noisyir.base.errors import ConfigError, StoreError
 from noisyir.engine.runtime import Runtime
 from tests.judge_server import GARBAGE, Reaction, judge_server, says, verdict
@@ -42,6 +44,11 @@ def ask(url, home, questions=PAIRS, budget="1000", **settings):
     asking = QuestionQueue(questions, Budget.parse(budget), home, Runtime(), lambda *values: seen.append(values))
     answers, spent, _ = judge.ask(asking)
     return answers, spent, seen
+
+
+def count_kept(home):
+    with closing(sqlite3.connect(home / KEPT)) as database:
+        return database.execute("SELECT count(*) FROM answers").fetchone()[0]
 
 
 def words(answers):
@@ -255,8 +262,8 @@ def test_answers_are_kept_by_texts_prompt_and_model(tmp_path, monkeypatch):
         asking = QuestionQueue(PAIRS, Budget.parse("1000"), tmp_path, Runtime(), lambda *_: None)
         assert Chat(url=url, model="another", answer="words", **QUICK).ask(asking).spent.calls == 20
         assert ask(url, tmp_path, [Question("question 1", "document 2")])[1].calls == 1
-    kept = (tmp_path / KEPT).read_text()
-    assert len(kept.splitlines()) == 41 and "question" not in kept and "document" not in kept
+    kept = (tmp_path / KEPT).read_bytes()
+    assert count_kept(tmp_path) == 41 and b"question" not in kept and b"document" not in kept
     assert (tmp_path / KEPT).stat().st_mode & 0o077 == 0
 
 
@@ -266,30 +273,25 @@ def test_equal_texts_are_sent_once(tmp_path):
     assert len(server.calls) == 1 and words(answers) == ["wrong"] * 5
 
 
-def test_damaged_lines_are_passed_over(tmp_path):
-    with judge_server(lambda *_: verdict("wrong")) as (_, url):
-        ask(url, tmp_path, PAIRS[:4])
-        file = tmp_path / KEPT
-        lines = file.read_bytes().splitlines(keepends=True)
-        file.write_bytes(lines[0] + b"\xff\xfe{\n" + b'{"key": "' + lines[1] + lines[2] + lines[3][:-9])
-        answers, spent, _ = ask(url, tmp_path, PAIRS[:4])
-        assert spent.kept == 2 and spent.calls == 2 and words(answers) == ["wrong"] * 4
-        assert ask(url, tmp_path, PAIRS[:4])[1].kept == 4  # what followed the half line is whole
-
-
-def test_a_place_that_takes_no_answers_is_told(tmp_path, monkeypatch):
+def test_a_place_that_takes_no_answers_is_told(tmp_path):
     (tmp_path / "file").write_text("")
+    (tmp_path / KEPT).write_bytes(b"no database, however long" * 9)
     with judge_server(lambda *_: verdict("wrong")) as (server, url):
-        with refuses(StoreError, "audits.cannot_keep_judges_answers_2"):
-            ask(url, tmp_path / "file")
+        for home in (tmp_path / "file", tmp_path):
+            with refuses(StoreError, "audits.cannot_keep_answers"):
+                ask(url, home)
         assert not server.calls
-        write = os.write
-        monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:50]))
-        with refuses(StoreError, "audits.cannot_keep_judges_answers"):
-            ask(url, tmp_path / "home")
-        monkeypatch.undo()
-        answers, spent, _ = ask(url, tmp_path / "home")
-    assert words(answers) == ["wrong"] * 20 and spent.kept == 0
+
+
+def test_two_processes_keep_answers_in_one_file(tmp_path):
+    with KeptAnswers(tmp_path / KEPT) as one, KeptAnswers(tmp_path / KEPT) as other:
+        one.load({"a", "b"})
+        other.load({"a", "b"})
+        for number in range(20):
+            one.add("a", Answer("wrong", number / 20, "first"), "model:m@v1")
+            other.add("b", Answer("clean", None, "second"), "model:m@v1")
+        other.load({"a", "b", "c"})
+    assert other.found == {"a": Answer("wrong", 0.95, "first"), "b": Answer("clean", None, "second")}
 
 
 KILLED = """
@@ -315,7 +317,7 @@ def test_a_killed_session_goes_on_without_asking_again(tmp_path):
                 if int(line) >= 6:
                     break
             os.kill(process.pid, signal.SIGKILL)
-        answered = len((tmp_path / KEPT).read_bytes().splitlines())
+        answered = count_kept(tmp_path)
         assert 6 <= answered < 20
         server.react = lambda *_: verdict("wrong")
         server.calls.clear()
@@ -348,7 +350,7 @@ def test_the_key_is_a_header_and_stands_nowhere_else(tmp_path, monkeypatch, capl
     assert answers[0].reason == "you sent [key]" and answers[1].reason == "[key]"
     assert "[key]" in stopped.stopped
     told = [repr(answers), repr(spent), repr(stopped), repr(seen), caplog.text, *capfd.readouterr()]
-    told += [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
+    told += [path.read_bytes().decode("latin-1") for path in tmp_path.rglob("*") if path.is_file()]
     told += [repr(address_of("https://host/v1")), repr(Chat(url=url, model="m"))]
     for text in told:
         assert SECRET not in text and echo not in text
@@ -377,13 +379,13 @@ def test_addresses_that_hold_secrets_or_are_none_are_refused(url):
 def test_a_key_does_not_travel_in_plain_text(monkeypatch):
     assert address_of("http://gpu-box:8000/v1").url == "http://gpu-box:8000/v1/chat/completions"
     monkeypatch.setenv(KEY, SECRET)
-    with refuses(ConfigError, "audits.judge_url_begins_http") as caught:
+    with refuses(ConfigError, "audits.key_in_plain_text") as caught:
         address_of("http://gpu-box:8000/v1")
     assert SECRET not in str(caught.value)
     for local in ("http://localhost:1/v1", "http://127.0.0.1:1/v1", "http://[::1]:1/v1", "https://gpu-box/v1"):
         assert address_of(local).key is not None
     monkeypatch.setenv(KEY, "two words-of-a-secret")
-    with refuses(ConfigError, "audits.holds_character_no_key") as caught:
+    with refuses(ConfigError, "audits.key_odd_character") as caught:
         address_of("https://host/v1")
     assert "secret" not in str(caught.value)
 
@@ -392,7 +394,7 @@ def test_budgets_in_words():
     assert Budget.parse("200") == (200, "calls") and Budget.parse("2k calls") == (2000, "calls")
     assert Budget.parse(" 1.5M tokens ") == (1_500_000, "tokens") and Budget.parse("1 token") == (1, "tokens")
     for wrong in ("", "0", "-3", "many", "10 euros", "1e9", "0.2"):
-        with refuses(ConfigError, "audits.judges_budget_number_calls"):
+        with refuses(ConfigError, "audits.budget_malformed"):
             Budget.parse(wrong)
 
 

@@ -53,7 +53,7 @@ def test_its_name_tells_its_weights_and_no_folder(tmp_path):
 def test_what_is_no_classifier_is_refused_before_any_work(tmp_path):
     with refuses(DataError, "models.no_such_model", setting="--judge-model"):
         Classifier(model=str(tmp_path / "nowhere")).check(Budget.parse("5"))
-    with refuses(ConfigError, "audits.reads_machine_tokens_cost"):
+    with refuses(ConfigError, "audits.classifier_token_budget"):
         Classifier(model=str(tiny_classifier(tmp_path / "judge"))).check(Budget.parse("5k tokens"))
     encoder = Classifier(model=str(tiny_bert(tmp_path / "encoder")), max_len=32)
     with refuses(DataError, "models.missing_weights", fails="is not a sequence classifier"):

@@ -1,19 +1,16 @@
-"""Judges that give a probability: log-probabilities of yes and no, decisions, and what is done where there are none."""
+"""Judges that give a probability: log-probabilities of yes and no, and what is done where there are none."""
 
-import json
 import math
 
 import pytest
 
-from noisyir.audits.model_judges.answer import NoProbabilityError, decided, yes_or_no
+from noisyir.audits.model_judges.answer import NoProbabilityError, yes_or_no
 from noisyir.audits.model_judges.budget import Budget
 from noisyir.audits.model_judges.judges import Question, QuestionQueue
 from noisyir.audits.model_judges.judges.chat import Chat
-from noisyir.audits.model_judges.judges.decision import DecisionEndpoint
-from noisyir.audits.model_judges.judges.endpoint import KEPT
 from noisyir.base.errors import ConfigError
 from noisyir.engine.runtime import Runtime
-from tests.judge_server import Reaction, chances, decision, judge_server, says, verdict
+from tests.judge_server import Reaction, chances, judge_server, says, verdict
 from tests.refusals import refuses
 
 PAIRS = [Question(f"question {number}", f"document {number}") for number in range(12)]
@@ -63,20 +60,6 @@ def test_what_has_no_log_probabilities_is_words_and_another_word_is_no_answer():
     unlisted = {"choices": [{"logprobs": {"content": [{"token": "no", "logprob": -0.1, "top_logprobs": [
         {"token": "yes", "logprob": None}]}]}}]}  # fmt: skip
     assert 0 < 1 - yes_or_no(unlisted).p_wrong <= 0.5
-
-
-def test_decisions_of_all_dialects_are_read():
-    assert decided({"answers": {"right": {"type": "noul", "noul": 0.84, "confidence": 0.84}}}).p_wrong == pytest.approx(
-        0.16
-    )
-    openai = {"answers": [{"type": "predicate", "name": "right", "probability": 0.25}]}
-    assert decided(openai).verdict == "wrong" and decided(openai).p_wrong == 0.75
-    with pytest.raises(NoProbabilityError):
-        decided({"answers": {"right": {"type": "choice", "choice": "yes"}}})
-    for body in ([], {}, {"answers": {}}, {"answers": []}, {"answers": [{"type": "refusal"}]},
-                 {"answers": {"right": {"noul": 1.5}}}, {"answers": {"right": {"noul": math.nan}}}):  # fmt: skip
-        with pytest.raises(ValueError):
-            decided(body)
 
 
 def test_a_chat_is_asked_for_yes_or_no_and_its_probabilities_are_kept(tmp_path):
@@ -130,37 +113,14 @@ def test_words_where_a_probability_was_promised_end_asking(tmp_path):
     assert spent.stopped is None and [answer.verdict for answer in answers] == ["clean"] * 12
 
 
-@pytest.mark.parametrize("path", ["decide", "systemone", "decisions"])
-def test_an_endpoint_of_decisions_is_asked_in_its_own_words(tmp_path, path):
-    with judge_server(lambda call, _: decision(call, 0.3)) as (server, url):
-        answers, spent, judge = ask(DecisionEndpoint(url=f"{url}/{path}", price_in=1.0, **QUICK), tmp_path)
-    assert judge == "model:m@decision_v1" and {answer.p_wrong for answer in answers} == {0.7}
-    assert {call.path for call in server.calls} == {f"/v1/{path}"} and spent.prompt_tokens == 12 * 90
-    body = server.calls[0].body
-    if path == "decisions":
-        (question,) = body["questions"]
-        assert question["type"] == "predicate" and json.loads(body["input"])["document"].startswith("document ")
-    else:
-        assert body["questions"]["right"]["type"] == "noul" and body["state"]["query"].startswith("question ")
-    assert body["model"] == "m" and json.loads((tmp_path / KEPT).read_text().splitlines()[0])["p_wrong"] == 0.7
-
-
-def test_an_endpoint_of_decisions_that_decides_without_a_number_ends_asking(tmp_path):
-    reaction = Reaction(body=b'{"answers": {"right": {"type": "choice", "choice": "yes"}}}')
-    with judge_server(lambda *_: reaction) as (_, url):
-        _, spent, _ = ask(DecisionEndpoint(url=f"{url}/decide", **{**QUICK, "at_once": 1}), tmp_path)
-    assert spent.calls == 1 and "where a probability was promised" in spent.stopped
-
-
 def test_a_dead_endpoint_stops_however_small_the_budget(tmp_path):
     with judge_server(lambda *_: chances(yes=0.3)) as (_, url):
         ask(Chat(url=url, **QUICK), tmp_path, questions=PAIRS[:4])
-    for judge in (Chat(url=url, retries=1, **QUICK), DecisionEndpoint(url=f"{url}/decide", retries=1, **QUICK)):
-        _, spent, _ = ask(judge, tmp_path, budget="3", questions=PAIRS)
-        assert spent.calls and "no question was answered" in spent.stopped and "not reached" in spent.stopped
+    _, spent, _ = ask(Chat(url=url, retries=1, **QUICK), tmp_path, budget="3", questions=PAIRS)
+    assert spent.calls and "no question was answered" in spent.stopped and "not reached" in spent.stopped
 
 
 @pytest.mark.parametrize("host", ["xn--", "xn--a", "a..b", "a" * 70, "h\x7f"])
 def test_hosts_that_cannot_be_are_refused_before_any_work(host):
-    with refuses(ConfigError, "audits.judge_url_names_host"):
+    with refuses(ConfigError, "audits.url_impossible_host"):
         Chat(url=f"https://{host}/v1", model="m").check(Budget.parse("1"))

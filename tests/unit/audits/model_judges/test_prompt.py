@@ -7,10 +7,7 @@ from hypothesis import strategies as st
 from noisyir.audits.model_judges.prompt import digest_of, load_prompt
 
 
-@pytest.mark.parametrize(
-    ("version", "digest"),
-    [("v1", "cccf5b5f6733bb94"), ("yes_no_v1", "8fdce11b7c1e40e4"), ("decision_v1", "fa395c6901cada8e")],
-)
+@pytest.mark.parametrize(("version", "digest"), [("v1", "cccf5b5f6733bb94"), ("yes_no_v1", "8fdce11b7c1e40e4")])
 def test_a_version_is_one_text(version, digest):
     """Changed words are another prompt: write prompt_v2.txt and ask by it, for judgements name the version."""
     assert load_prompt(version).digest.startswith(digest)
