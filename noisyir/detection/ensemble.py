@@ -12,7 +12,8 @@ from noisyir.detection.combine import Scores, by_null
 from noisyir.detection.competitors import Competitors
 from noisyir.detection.detectors import DetectorOutput, PairsToScore
 from noisyir.detection.features import PairEvidence, pair_features
-from noisyir.detection.hybrid import PairFits, Searcher, SearchSizes, StaticFit, TransformerFit, combined_fit, search
+from noisyir.detection.fits import StaticFit, TransformerFit, combined_fit
+from noisyir.detection.hybrid import PairFits, Searcher, SearchSizes, search
 from noisyir.detection.lexical import WordOverlap, words
 from noisyir.detection.null import Positions
 from noisyir.detection.rate import best_fit
@@ -28,6 +29,12 @@ Array = np.ndarray
 
 _SAMPLE = 4096  # pairs that tell mean and spread of measures
 Progress = Callable[[int, int | None, str], None]
+_TOKENS_AT_ONCE = 8192  # on a CPU larger batches are no faster, and take memory
+_AT_RANDOM = 10  # one of so many of the pairs that are read is drawn at random
+Texts = tuple[list[str], list[str]]
+_KEPT = 5  # competitors found for a pair
+_CELLS = 400_000_000  # (pair, reference) that features look at
+_REFERENCES = 20_000
 
 
 @dataclass(frozen=True)
@@ -184,9 +191,6 @@ def _z(values: Float[Array, " pair"], of: Bool[Array, " pair"]) -> Float[Array, 
     return (values - values[of].mean()) / deviation if deviation > 0 else values
 
 
-_TOKENS_AT_ONCE = 8192  # on a CPU larger batches are no faster, and take memory
-
-
 @torch.no_grad()
 def read_texts(
     encoder: BiEncoder | OpenVinoEncoder,
@@ -209,9 +213,6 @@ def read_texts(
         done += len(some)
         progress(done, len(rows), "queries read" if side == "query" else "documents read")
     return vectors
-
-
-_AT_RANDOM = 10  # one of so many of the pairs that are read is drawn at random
 
 
 def reading_order(scores: Float[Array, " pair"], rate: float, rng: np.random.Generator) -> Int[Array, " pair"]:
@@ -271,13 +272,6 @@ def imputed(
     rows = rows[np.argsort(cheap[rows], kind="stable")]
     expected = isotonic_regression(known[rows]).x
     return np.where(read, known, np.interp(cheap, cheap[rows], expected))
-
-
-Texts = tuple[list[str], list[str]]
-
-_KEPT = 5  # competitors found for a pair
-_CELLS = 400_000_000  # (pair, reference) that features look at
-_REFERENCES = 20_000
 
 
 def judging_of(given: PairsToScore, k1: float, b: float, depth: int, neighbours: int) -> tuple[EnsembleInputs, Texts]:

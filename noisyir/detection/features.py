@@ -31,6 +31,11 @@ _PRODUCT = 20.0  # brings products of unit vectors' coordinates to the size of t
 _SPREAD = 0.5  # standard deviation of the first component; a rank over n has .29
 _ROUNDING = 1e-9  # a variance so small is none
 _BLOCK = 8192  # pairs whose vectors are joined at once
+_AT_ONCE = 65_536  # pairs whose terms are compared at once
+_START = 120  # characters: what a title, a signature or a first sentence takes
+NEAREST = 10  # as many neighbours a side as CSLS averages over
+_SCALE = 20.0  # of cosines in the likelihood: what models trained with a temperature of .05 use
+_CELLS_AT_ONCE = 2**23  # similarities in memory at once, 32 MiB
 
 
 @dataclass(frozen=True)
@@ -136,10 +141,6 @@ def _joined(pairs: PairEvidence) -> Iterator[Float[Array, "some joined"]]:
         yield np.column_stack([_PRODUCT * asked * held, held])
 
 
-_AT_ONCE = 65_536  # pairs whose terms are compared at once
-_START = 120  # characters: what a title, a signature or a first sentence takes
-
-
 def shared_words(
     queries: Sequence[str], documents: Sequence[str], query: Int[Array, " pair"], document: Int[Array, " pair"]
 ) -> Float[Array, "pair 4"]:
@@ -194,11 +195,6 @@ def _built(text: str) -> tuple[float, ...]:
 
 def _idf(found_in: int, count: int) -> float:
     return math.log(1 + (count - found_in + 0.5) / (found_in + 0.5))
-
-
-NEAREST = 10  # as many neighbours a side as CSLS averages over
-_SCALE = 20.0  # of cosines in the likelihood: what models trained with a temperature of .05 use
-_CELLS_AT_ONCE = 2**23  # similarities in memory at once, 32 MiB
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ Array = np.ndarray
 
 _HALVINGS = 12
 _FALL = 0.75  # how fast the level falls with the count of wrong pairs, as a power
+_STEP = 1.25  # between the numbers of made-up pairs at which the order is looked at
 
 
 @dataclass(frozen=True)
@@ -153,9 +154,6 @@ def _poisson(number: Int[Array, " number"], mean: float) -> Float[Array, " numbe
     from scipy.special import gammaln, xlogy
 
     return np.asarray(np.exp(xlogy(number, mean) - mean - gammaln(number + 1)))
-
-
-_STEP = 1.25  # between the numbers of made-up pairs at which the order is looked at
 
 
 def guaranteed_by_null(pairs: Scores, null: Null, confidence: float = 0.9, sizes: int = 100) -> Guarantee:

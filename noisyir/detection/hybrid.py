@@ -1,10 +1,10 @@
 """Pairs against all documents, by vectors and words together: what fits better, and how documents of each null fit."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -22,6 +22,11 @@ _EXACT = 50_000  # vectors up to which all are compared
 _COMPARED = 4  # beyond that, for one that is asked for
 _TEXTS = 20_000  # at most so many queries stand for all as a document's neighbours
 _ROUNDING = 1e-6  # relative: fits so close are a tie
+_COLUMNS = ("own", "rank", "others", "fits", "bm25", "best")
+Documents = Int[Array, "pair some"]
+Value = Callable[[Documents], Float[Array, "pair some"]]
+NEAREST = 10  # neighbours that CSLS averages over, as in its source
+_VECTORS_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True)
@@ -53,12 +58,6 @@ class PairFits:
     nulls: Mapping[Null, Float32[Array, "pair draw"]]
     bm25: Float32[Array, " pair"]
     best: Float32[Array, " pair"]
-
-
-_COLUMNS = ("own", "rank", "others", "fits", "bm25", "best")
-
-
-Documents = Int[Array, "pair some"]
 
 
 @dataclass(frozen=True)
@@ -175,9 +174,6 @@ class Searcher:
     def _cut(self, pairs: Int[Array, " pair"]) -> list[Int[Array, " pair"]]:
         step = max(_FEWEST, _CELLS // max(1, len(self.documents)))
         return [pairs[start : start + step] for start in range(0, len(pairs), step)]
-
-
-Value = Callable[[Documents], Float[Array, "pair some"]]
 
 
 class Fit(Protocol):
@@ -304,123 +300,3 @@ def vector_index(vectors: Float32[Array, "row dim"]) -> Any:
         index.train(vectors[:: max(1, size // (cells * 40))])
     index.add(vectors)
     return index
-
-
-NEAREST = 10  # neighbours that CSLS averages over, as in its source
-_SHRINK = 0.05  # of the spread over all queries, added to each query's own: 19 draws tell it roughly
-_VECTORS_AT_ONCE = 2**16
-
-
-@dataclass(frozen=True)
-class TransformerFit:
-    """2 z(cosine) + z(BM25 share): z by mean and standard deviation of the observed pairs.
-
-    The cosine weighs double: over several data sets whose wrong pairs people have marked, it orders pairs better than
-    words do, and both together better than either; weights learnt against made-up pairs did worse.
-    """
-
-    cosine: tuple[float, float]
-    share: tuple[float, float]
-
-    @classmethod
-    def observed(cls, blocks: Iterable[FeatureBlock], own: Int[Array, " pair"]) -> Self:
-        """Standardised on the pairs of some blocks; own: document of every pair."""
-        cosines, shares = zip(
-            *((of.cosines(at), of.shares(at)) for of in blocks for at in [own[of.pairs, None]]), strict=True
-        )
-        return cls(_moments(np.concatenate(cosines)), _moments(np.concatenate(shares)))
-
-    def of(self, block: FeatureBlock) -> Value:
-        """See the class."""
-        return lambda documents: combined_fit(self.z_cosine(block.cosines(documents)), self.z_share(block, documents))
-
-    def z_cosine(self, cosines: Float32[Array, "*some"]) -> Float[Array, "*some"]:
-        """Standardised cosines."""
-        z: Float[Array, "*some"] = (cosines - self.cosine[0]) / self.cosine[1]
-        return z
-
-    def z_share(self, block: FeatureBlock, documents: Documents) -> Float[Array, "pair some"]:
-        """Standardised shares of BM25."""
-        z: Float[Array, "pair some"] = (block.shares(documents) - self.share[0]) / self.share[1]
-        return z
-
-
-def combined_fit(z_cosine: Float[Array, "*some"], z_share: Float[Array, "*some"]) -> Float[Array, "*some"]:
-    """2 z(cosine) + z(BM25 share)."""
-    fit: Float[Array, "*some"] = 2 * z_cosine + z_share
-    return fit
-
-
-@dataclass(frozen=True)
-class StaticFit:
-    """Cosine, CSLS and IDF overlap, each standardised by the same query with documents drawn at random, added up.
-
-    How similar a query is to documents of any kind differs much between queries under a static model; so each query
-    is its own measure.  random: (pair, draw) documents of every pair, -1 where there is none; not those of a null,
-    which must not have made the scale that they are measured on.  spread: of each measure over all queries' draws.
-    """
-
-    random: Documents
-    spread: Float[Array, " measure"]
-
-    @classmethod
-    def observed(cls, blocks: Iterable[FeatureBlock], random: Documents) -> Self:
-        """With the spread over the draws of some blocks' pairs; random: of all pairs."""
-        found = [_measures(of)(np.maximum(at, 0))[at >= 0] for of in blocks for at in [random[of.pairs]]]
-        drawn = np.concatenate(found)
-        return cls(random, drawn.std(axis=0) if len(drawn) else np.ones(3))
-
-    def of(self, block: FeatureBlock) -> Value:
-        """See the class."""
-        measures, random = _measures(block), self.random[block.pairs]
-        draws = np.where((random >= 0)[:, :, None], measures(np.maximum(random, 0)), np.nan)
-        return lambda documents: own_standardised(measures(documents), draws, self.spread)
-
-
-def own_standardised(
-    values: Float[Array, "pair some measure"],
-    draws: Float[Array, "pair draw measure"],
-    spread: Float[Array, " measure"],
-) -> Float[Array, "pair some"]:
-    """Sum over the measures of (value - mean of the pair's draws) / (their standard deviation + .05 `spread`).
-
-    draws: NaN where a pair has fewer; a pair without any has the mean 0 and no deviation.
-    """
-    there = np.isfinite(draws)
-    count = np.maximum(there.sum(axis=1, keepdims=True), 1)
-    held = np.where(there, draws, 0.0)
-    mean = held.sum(axis=1, keepdims=True) / count
-    deviation = np.sqrt((np.where(there, draws - mean, 0.0) ** 2).sum(axis=1, keepdims=True) / count)
-    scale = deviation + _SHRINK * spread
-    found: Float[Array, "pair some"] = ((values - mean) / np.where(scale > 0, scale, 1.0)).sum(axis=2)
-    return found
-
-
-def csls(
-    cosine: Float[Array, "pair some"], of_query: Float[Array, " pair"], of_document: Float[Array, "pair some"]
-) -> Float[Array, "pair some"]:
-    """Twice the cosine less the mean similarity of query and of document to their ten nearest: hubs count less.
-
-    Source: Conneau et al., ICLR 2018, section 2.3 (cross-domain similarity local scaling).
-    """
-    scaled: Float[Array, "pair some"] = 2 * cosine - of_query[:, None] - of_document
-    return scaled
-
-
-def _measures(block: FeatureBlock) -> Callable[[Documents], Float[Array, "pair some measure"]]:
-    near_text = block.near_text
-    assert near_text is not None, "a static fit needs both sides' neighbours"
-    nearness = block.nearness()
-
-    def found(documents: Documents) -> Float[Array, "pair some measure"]:
-        cosine = block.cosines(documents)
-        scaled = csls(cosine, nearness, near_text[documents])
-        return np.stack([cosine, scaled, block.words.overlap(block.texts[block.place], documents)], axis=2)
-
-    return found
-
-
-def _moments(values: Array) -> tuple[float, float]:
-    """Mean and standard deviation; 1 for the latter where all values are equal."""
-    deviation = float(values.std())
-    return float(values.mean()), deviation if deviation > 0 else 1.0

@@ -26,6 +26,9 @@ _SEPARATED = 3.3  # standard errors: pure noise passes once in a thousand times
 _TRUSTED = 0.98  # at 0.9 detectors of AUROC 0.8 agree with a wrong rate in up to a quarter of simulated draws
 _SLIGHT = 0.02  # off 1/2, which is 4 % of the rate: so much does not matter, however many pairs show it
 _POWER = 0.9  # of which no more than one right pair in a hundred or so lies in the upper half
+LOOK_MADE_UP: dict[Null, float] = {"random": 0.05, "near": 0.2, "lexical": 0.2, "source": 0.2}
+"""The share of right pairs that may look made up: near neighbours of a right document often are right, too."""
+_PARAMETERS = 2  # the sample's mean and the model's part in it
 
 
 @dataclass(frozen=True)
@@ -114,10 +117,6 @@ class RateByNull:
         if value > _CROWD and low > 1:
             return "too_easy"
         return "agrees" if high <= _EVEN and self.trusted >= _TRUSTED else "weak"
-
-
-LOOK_MADE_UP: dict[Null, float] = {"random": 0.05, "near": 0.2, "lexical": 0.2, "source": 0.2}
-"""The share of right pairs that may look made up: near neighbours of a right document often are right, too."""
 
 
 def rate_by_null(shares: RankShares, confidence: float = 0.95, null: Null = "random") -> RateByNull | None:
@@ -236,9 +235,6 @@ def wilson(share: float, size: float, confidence: float) -> tuple[float, float]:
 def _quantile(confidence: float) -> float:
     """Standard deviations either side of the mean that hold this share of a normal distribution."""
     return NormalDist().inv_cdf(0.5 + confidence / 2)
-
-
-_PARAMETERS = 2  # the sample's mean and the model's part in it
 
 
 class PoweredRate(NamedTuple):

@@ -21,6 +21,10 @@ _SCORES = {
     "lexical_scores": "documents with the query's words",
     "source_scores": "documents of the best other one's source",
 }
+_OTHER = "it cannot be known: half an answer, or one with a wrong name, is like a right one to all detectors"
+NOT_KNOWN = f"not known without judgements: judge {_FIRST} pairs to know it"
+NOT_SAID = f"how many are wrong is {NOT_KNOWN}"
+_ANY = "any rate is possible: it depends on which of these your wrong pairs are like"
 
 
 class RateSentence(NamedTuple):
@@ -28,10 +32,6 @@ class RateSentence(NamedTuple):
 
     assumed: str
     rate: str
-
-
-_OTHER = "it cannot be known: half an answer, or one with a wrong name, is like a right one to all detectors"
-NOT_KNOWN = f"not known without judgements: judge {_FIRST} pairs to know it"
 
 
 def by_each_null(estimate: Mapping[str, float]) -> list[RateSentence]:
@@ -56,9 +56,6 @@ def in_terminal(estimate: Mapping[str, float], assumed: str | None) -> str:
     lines = by_each_null(estimate)
     width = max(len(line.assumed) for line in lines)
     return "\n".join([first, *(f"  {line.assumed:<{width}}  {line.rate}" for line in lines)])
-
-
-NOT_SAID = f"how many are wrong is {NOT_KNOWN}"
 
 
 def why_none_is_flagged(estimate: Mapping[str, float]) -> str:
@@ -107,9 +104,6 @@ def _over_all(said: Mapping[Null, RateByNull]) -> str:
             return "it cannot be known: too few pairs, or too few made up for each, to check any of these"
         return "it cannot be known: made-up pairs of none of these kinds are like your wrong ones"
     return _ANY if low == 0 and high == 1 else f"{_number(low)} to {_number(high)} %"
-
-
-_ANY = "any rate is possible: it depends on which of these your wrong pairs are like"
 
 
 def _number(share: float) -> str:

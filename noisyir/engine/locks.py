@@ -21,6 +21,13 @@ from typing import IO, Any
 from noisyir.base.durations import seconds_of
 from noisyir.base.errors import StoreError
 
+log = logging.getLogger("noisyir")
+WAIT = "NOISYIR_WAIT"  # in the environment, so that the processes that this one begins give up, too
+ASK_AGAIN = 0.2
+_FIRST_WORD, _NEXT_WORD = 5.0, 60.0  # seconds of waiting after which it is told who holds a lock
+current_run: ContextVar[str | None] = ContextVar("current_run", default=None)
+"""The id of the run that this code works for: who waits for one of its locks is told of it."""
+
 
 @contextmanager
 def held(path: Path, *, shared: bool = False, wait: float | None = None) -> Iterator[bool]:
@@ -103,16 +110,6 @@ def _is_at(handle: IO[str], path: Path) -> bool:
         return os.path.samestat(os.fstat(handle.fileno()), path.stat())
     except FileNotFoundError:
         return False
-
-
-log = logging.getLogger("noisyir")
-
-WAIT = "NOISYIR_WAIT"  # in the environment, so that the processes that this one begins give up, too
-ASK_AGAIN = 0.2
-_FIRST_WORD, _NEXT_WORD = 5.0, 60.0  # seconds of waiting after which it is told who holds a lock
-
-current_run: ContextVar[str | None] = ContextVar("current_run", default=None)
-"""The id of the run that this code works for: who waits for one of its locks is told of it."""
 
 
 def about_this_process() -> dict[str, Any]:

@@ -15,6 +15,7 @@ _FULL = re.compile(r"no space left on device|disk quota exceeded|disk is full|os
 _NO_MEMORY = re.compile(
     r"can't allocate memory|cannot allocate memory|out of memory|failed to allocate|unable to mmap", re.IGNORECASE
 )
+_NOTE = "traceback in "
 
 
 @dataclass(frozen=True)
@@ -134,9 +135,6 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         seen.add(id(error))
         yield error
         error = error.__cause__
-
-
-_NOTE = "traceback in "
 
 
 def keep_traceback(home: Path, name: str, error: BaseException) -> Path | None:

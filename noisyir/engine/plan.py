@@ -23,6 +23,7 @@ from noisyir.engine.stage import Inputs, Output, Outputs, PlannedInputs, Stage, 
 from noisyir.engine.store import Store
 
 T = TypeVar("T")
+_IN_STEP = "in step "
 
 
 @dataclass
@@ -130,9 +131,6 @@ class Choice:
     def refreshed(self, plan: Plan) -> set[str]:
         """Return the names of the steps to rebuild."""
         return {step.name for name in self.refresh for step in plan.named(name)}
-
-
-_IN_STEP = "in step "
 
 
 class Ahead(NamedTuple):

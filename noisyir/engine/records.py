@@ -18,6 +18,10 @@ from noisyir.engine.root import Root, flush_to_disk
 _STAMP, _STAMP_LENGTH = "%Y%m%dT%H%M%S%f", 21
 
 log = logging.getLogger("noisyir")
+_OF_RUN: Mapping[str, type | tuple[type, ...]] = {
+    "experiment": str, "status": str, "began": str, "seconds": (int, float), "steps": dict, "facts": dict,
+}  # fmt: skip
+_OF_STEP = ("stage", "key", "build", "cached")
 
 
 class Records:
@@ -161,12 +165,6 @@ class PromotionLog(Records):
             except ValueError as error:
                 raise StoreError("engine.damaged_line_promotions_log", path=path, error=error) from error
         return decisions
-
-
-_OF_RUN: Mapping[str, type | tuple[type, ...]] = {
-    "experiment": str, "status": str, "began": str, "seconds": (int, float), "steps": dict, "facts": dict,
-}  # fmt: skip
-_OF_STEP = ("stage", "key", "build", "cached")
 
 
 def _run_of(record: Any) -> dict[str, Any]:

@@ -17,6 +17,9 @@ from noisyir.base.variants import Variant
 from noisyir.mining.candidates import Candidates, LogWeights, Rows, Scores, gap
 from noisyir.mining.draw import drawn_first
 
+_LARGER_THAN_NOISE = 1e3  # Gumbel noise -ln(E) of a double E > 0 lies between -7 and 745
+_PER_NEGATIVE = 4  # transitional negatives for each one drawn; the paper gives no number
+
 
 class Sampler(Variant):
     """A weighting that the chances of being drawn follow.
@@ -48,9 +51,6 @@ class Uniform(Sampler):
     def weights(self, candidates: Candidates) -> LogWeights:
         """The same for all."""
         return np.zeros(len(candidates))
-
-
-_LARGER_THAN_NOISE = 1e3  # Gumbel noise -ln(E) of a double E > 0 lies between -7 and 745
 
 
 def topk(rank: Rows) -> LogWeights:
@@ -122,9 +122,6 @@ class Debiased(Sampler):
         """
         weights: LogWeights = -np.abs(gap(candidates.score, candidates.positive_score)) / self.temperature
         return weights
-
-
-_PER_NEGATIVE = 4  # transitional negatives for each one drawn; the paper gives no number
 
 
 def near_positive(score: Scores, positive_score: Scores, scale: Scores | float = 1.0) -> LogWeights:

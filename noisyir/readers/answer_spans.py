@@ -11,6 +11,17 @@ from jaxtyping import Bool, Int
 from noisyir.data.answers import answer_lines, token_line, token_pattern, tokens
 
 Place = tuple[int, int]
+_CHARACTERS = range(25, 1501)  # of a passage
+_AROUND = 20  # tokens on either side of a span
+_STOP_WORDS = frozenset(
+    """i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
+    it its itself they them their theirs themselves what which who whom this that these those am is are was were be
+    been being have has had having do does did doing a an the and but if or because as until while of at by for with
+    about against between into through during before after above below to from up down in out on off over under again
+    further then once here there when where why how all any both each few more most other some such no nor not only own
+    same so than too very s t can will just don should now d ll m o re ve y""".split()
+)
+Places = Int[np.ndarray, " place"]
 
 
 def places(text: str, answers: Iterable[str]) -> list[Place]:
@@ -52,18 +63,6 @@ def _token_places(text: str) -> list[tuple[int | None, int | None]]:
     return [(places.get(m.start()), places.get(m.end())) for m in token_pattern().finditer(decomposed)]
 
 
-_CHARACTERS = range(25, 1501)  # of a passage
-_AROUND = 20  # tokens on either side of a span
-_STOP_WORDS = frozenset(
-    """i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
-    it its itself they them their theirs themselves what which who whom this that these those am is are was were be
-    been being have has had having do does did doing a an the and but if or because as until while of at by for with
-    about against between into through during before after above below to from up down in out on off over under again
-    further then once here there when where why how all any both each few more most other some such no nor not only own
-    same so than too very s t can will just don should now d ll m o re ve y""".split()
-)
-
-
 def ngrams(text: str) -> set[tuple[str, ...]]:
     """Its distinct words and pairs of neighbours; left out is what holds a stop word or punctuation."""
     words = tokens(text)
@@ -94,9 +93,6 @@ def top_spans(
     kept = np.zeros(len(overlaps), bool)
     kept[sorted(best.values(), key=lambda row: -overlaps[row])[:top]] = True
     return kept
-
-
-Places = Int[np.ndarray, " place"]
 
 
 def window_starts(length: int, room: int, stride: int) -> Places:

@@ -13,6 +13,8 @@ from noisyir.base.errors import StoreError
 from noisyir.engine.meta import Meta
 from noisyir.engine.store import Store
 
+SUFFIX = "-pairs.jsonl"
+
 
 def most_believed(confidences: pa.Table) -> pa.Table:
     """The passage whose places have most confidence together, of each question, by query_id.
@@ -37,9 +39,6 @@ def most_believed(confidences: pa.Table) -> pa.Table:
         [(name, "first") for name in ("doc_id", "confidence", "confidence_at_start")]
     )
     return first.rename_columns(passages.column_names)
-
-
-SUFFIX = "-pairs.jsonl"
 
 
 def export(store: Store, name: str, target: Path, licence: str | None) -> str:

@@ -16,6 +16,9 @@ from torch.nn import functional
 
 from noisyir.readers.settings import Confidence
 
+Values = Float[np.ndarray, " instance"]
+Questions = Int[np.ndarray, " instance"]
+
 
 def debias(
     questions: Float[Tensor, "instance dim"],
@@ -88,10 +91,6 @@ def span_set_loss(
     member = group == torch.arange(groups, device=group.device)[:, None]
     losses = loss.expand(groups, -1).masked_fill(~member, float("inf"))
     return losses.min(dim=1).values if hard else -(-losses).logsumexp(dim=1)
-
-
-Values = Float[np.ndarray, " instance"]
-Questions = Int[np.ndarray, " instance"]
 
 
 def initial(scores: Values, question: Questions) -> Values:

@@ -45,6 +45,10 @@ from noisyir.training.learner import Learner, Tensors
 from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.throughput import judging
 
+PASSAGES_READ = 20  # of a question in a dry run: as many as the papers retrieve
+_MOST_HARD = 0.8  # of Hard-EM's steps, at most, take the least loss
+Values = npt.NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class Instances:
@@ -183,12 +187,6 @@ def _confusing(
     by_pair = Ragged.grouped(np.searchsorted(pairs, pair[used]), passage[used], len(pairs))
     window, value = by_pair.take(of_window)
     return Ragged.grouped(window, value, len(windows))
-
-
-PASSAGES_READ = 20  # of a question in a dry run: as many as the papers retrieve
-_MOST_HARD = 0.8  # of Hard-EM's steps, at most, take the least loss
-
-Values = npt.NDArray[np.float64]
 
 
 class Confidences:

@@ -28,6 +28,7 @@ Rows = np.ndarray[Any, np.dtype[np.int64]]
 Ids = np.ndarray[Any, np.dtype[np.object_]]
 
 _VECTORS_AT_ONCE = 16384
+_NO_IDS: Ids = np.empty(0, object)
 
 
 class DocumentsById(NamedTuple):
@@ -86,7 +87,6 @@ def corrupt(job: Job[Corruption]) -> None:
                 out.append(table)
 
 
-_NO_IDS: Ids = np.empty(0, object)
 _NOTHING = CorpusChanges(np.empty(0, np.int64), _NO_IDS, _NO_IDS, set(), Versions((), (), ()))
 
 

@@ -14,6 +14,10 @@ Array = np.ndarray
 
 FEWEST_OF_A_KIND = 10  # pairs that people call wrong, and that they call clean, before a judge's error is corrected for
 FEWEST_BY_PEOPLE = 20  # pairs that people judged at random, before a judge's word is added to theirs
+MANY = 10**9  # pairs that a judge is asked about, where its own word is to be no source of doubt
+_GROUPS, _IN_A_GROUP = 5, 10  # of a table of calibration: at most, and pairs in each at least
+_SUREST = 1e-6  # as sure as a judge is taken to be: log odds of 0 and 1 are without end
+_FLAT = 1e-3  # precision of a prior that hardly says anything, so that there is one answer where groups are pure
 
 
 class RateByJudge(NamedTuple):
@@ -103,9 +107,6 @@ def calibration_split(labels: int, said_wrong: float, error: JudgeError, least: 
     return wrong, labels - wrong
 
 
-MANY = 10**9  # pairs that a judge is asked about, where its own word is to be no source of doubt
-
-
 class Reach(NamedTuple):
     """How near a rate comes to the truth by a judge and people's labels: half of its interval's width.
 
@@ -136,11 +137,6 @@ def reach_of_error(said_wrong: float, error: JudgeError, confidence: float = 0.9
     """By sensitivity and specificity, where the labels are no random sample."""
     found = rate_behind(said_wrong, MANY, error, confidence)
     return Reach(math.nan, (found.high - found.low) / 2)
-
-
-_GROUPS, _IN_A_GROUP = 5, 10  # of a table of calibration: at most, and pairs in each at least
-_SUREST = 1e-6  # as sure as a judge is taken to be: log odds of 0 and 1 are without end
-_FLAT = 1e-3  # precision of a prior that hardly says anything, so that there is one answer where groups are pure
 
 
 class SureGroup(NamedTuple):

@@ -25,6 +25,8 @@ _OF_LEVEL, _OF_ORDER = 0.25, 4.0  # precisions of a and b
 _OF_PLATT = 1.0  # of the level and the slope of what is set right at the end
 _LEAST_SLOPE = 0.05  # there, and of the order where no feature bends it: the order stays
 _VARIANCES = (0.3, 0.1, 0.03)  # of a feature's weight, tried in turn
+_ROUNDS, _TOLERANCE = 50, 1e-6
+_LARGEST_STEP = 4.0  # of a weight in one round: a Newton step from far away overshoots
 
 
 @dataclass(frozen=True)
@@ -214,10 +216,6 @@ def _share_gained(plain: Float[Array, " judged"], taught: Float[Array, " judged"
     gained, lost = plain - taught, float(plain.mean())
     error = _OF_ONE_SESSION * float(gained.std(ddof=1)) / math.sqrt(len(gained))
     return Gain(float(gained.mean()) / lost, (float(gained.mean()) - _quantile(2 * GAIN_CONFIDENCE - 1) * error) / lost)
-
-
-_ROUNDS, _TOLERANCE = 50, 1e-6
-_LARGEST_STEP = 4.0  # of a weight in one round: a Newton step from far away overshoots
 
 
 class Prior(NamedTuple):

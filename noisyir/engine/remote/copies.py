@@ -18,6 +18,8 @@ GIGABYTES = "NOISYIR_CACHE_GB"  # that copies may take on this machine; each mac
 _USUAL = "50"
 
 Fetch = Callable[[str, Path], None]  # a file by its name, to this path
+SECONDS = "NOISYIR_REMOTE_SECONDS"  # for the first answer; later ones may take twice as long
+_REMOTE_USUAL = "6"
 
 
 class CopiedPart(str):
@@ -94,10 +96,6 @@ def _most_bytes() -> int:
 
 def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-SECONDS = "NOISYIR_REMOTE_SECONDS"  # for the first answer; later ones may take twice as long
-_REMOTE_USUAL = "6"
 
 
 def patient_options(protocol: str) -> dict[str, Any]:

@@ -35,6 +35,7 @@ _USUAL, _BEATS = "60", 4  # heartbeats in that time
 _LOOK_AGAIN = 1.0
 _DAY = 86400.0
 BARRED = b"barred: who announced this file lost its lease before it was written\n"
+_REFUSED = ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey", "409", "412")
 
 
 class LeaseLostError(StoreError):
@@ -297,9 +298,6 @@ def _id_of(home: Path) -> str:
             arriving.unlink()
     boot = Path("/proc/sys/kernel/random/boot_id")  # where there is none, hosts are told apart by their names alone
     return f"{path.read_text()}-{boot.read_text().strip() if boot.exists() else ''}-{socket.gethostname()}"
-
-
-_REFUSED = ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey", "409", "412")
 
 
 def conditional_files(fs: Any) -> ConditionalFiles | None:

@@ -29,6 +29,14 @@ from noisyir.engine.runtime import FanOut, Runtime, default_home, own_device
 from noisyir.engine.stage import Inputs, Job, Observer, Piecewise, Pool, Step, made_here
 from noisyir.engine.store import Store
 
+log = logging.getLogger("noisyir")
+PIECES_A_WORKER = 4  # of a spread stage: more and smaller ones even out, fewer load the model less often
+_AHEAD = 2  # pieces that are sent for each worker: one at work, one that waits for it
+_TRIES = 5  # that a piece's worker, or its machine, may be lost
+_TELL = 60.0  # seconds without any result after which it is asked whether there are workers at all
+_EMPTY = 5  # times in a row that there may be none: a cluster that grows from nothing, or has a lost machine replaced
+_LET_GO = 10.0  # seconds that cancelled work is waited for
+
 
 class RunsStage(Protocol):
     """Runs one stage for a step: `run_stage`, here or in another process."""
@@ -230,16 +238,6 @@ def _run(
     store = Store(url, home=home or default_home())
     current_run.set(run)
     return run_stage(step, inputs, refresh, store=store, runtime=runtime, observer=Relay(tell))
-
-
-log = logging.getLogger("noisyir")
-
-PIECES_A_WORKER = 4  # of a spread stage: more and smaller ones even out, fewer load the model less often
-_AHEAD = 2  # pieces that are sent for each worker: one at work, one that waits for it
-_TRIES = 5  # that a piece's worker, or its machine, may be lost
-_TELL = 60.0  # seconds without any result after which it is asked whether there are workers at all
-_EMPTY = 5  # times in a row that there may be none: a cluster that grows from nothing, or has a lost machine replaced
-_LET_GO = 10.0  # seconds that cancelled work is waited for
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ from noisyir.mining.settings import MineParams, PseudoLabelParams
 from noisyir.training.artifacts import NEGATIVES, PSEUDO_PAIRS
 
 _PAIR = ["query_id", "doc_id"]
+_BEST_FIRST = [("query_id", "ascending"), ("score", "descending"), ("doc_id", "ascending")]
+_CANDIDATES_AT_ONCE = 65536  # their arrays fit into a processor's cache
 
 
 def mine(job: Job[MineParams]) -> None:
@@ -117,9 +119,6 @@ MINE = Stage(
 )
 
 
-_BEST_FIRST = [("query_id", "ascending"), ("score", "descending"), ("doc_id", "ascending")]
-
-
 def pseudo_label(job: Job[PseudoLabelParams]) -> None:
     """Write all pairs given, then those made, by query and probability.
 
@@ -176,9 +175,6 @@ PSEUDO_LABEL = Stage(
     run=pseudo_label,
     story=partial(told, "pseudo_pairs", "Pseudo-labels: {made:,} pairs were added."),
 )
-
-
-_CANDIDATES_AT_ONCE = 65536  # their arrays fit into a processor's cache
 
 
 @dataclass(frozen=True)

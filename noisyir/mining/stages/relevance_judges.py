@@ -29,6 +29,11 @@ _PAIR = ["query_id", "doc_id"]
 _SETTING = "judges.cross_encoder.weights"
 _PAIRS_AT_ONCE = 16384  # sorted by length and read together
 _REASONS = {True: "a cross-encoder finds it irrelevant", False: "a cross-encoder finds it relevant"}
+_READS = {
+    "candidates": CANDIDATES["query_id", "doc_id"],
+    "queries": QUERIES["query_id", "text"],
+    "corpus": CORPUS["doc_id", "title", "text"],
+}
 
 
 def cross_judge(job: Job[CrossEncoderJudge]) -> None:
@@ -153,13 +158,6 @@ def _numbered(named: pa.ChunkedArray, texts: Mapping[str, str], source: str) -> 
         example = named.filter(pc.is_null(places))[0].as_py()
         raise DataError("mining.no_among_candidate_names", example=example, source=source)
     return numbers[places.to_numpy()], list(number_of)
-
-
-_READS = {
-    "candidates": CANDIDATES["query_id", "doc_id"],
-    "queries": QUERIES["query_id", "text"],
-    "corpus": CORPUS["doc_id", "title", "text"],
-}
 
 
 CROSS_JUDGE = Stage(

@@ -22,6 +22,8 @@ from noisyir.retrieval.measures import asked_splits, judged, query_groups, with_
 if TYPE_CHECKING:
     from noisyir.readers.model import Reader, SpanChoice
 
+_PLACE = ("doc_id", "start", "end")
+
 
 def read(job: Job[ReadParams]) -> None:
     """Read every passage of every question, window by window; a span's score is its start and end logit.
@@ -130,9 +132,6 @@ READ = Stage(
     run=read,
     pool="gpu",
 )
-
-
-_PLACE = ("doc_id", "start", "end")
 
 
 def ensemble(job: Job[EnsembleParams]) -> None:

@@ -21,6 +21,7 @@ from noisyir.retrieval.artifacts import BM25_RUN, LEXICAL_INDEX
 Row = dict[str, Any]
 _QUESTIONS_AT_ONCE = 2048
 _NOTED = ("questions", "without_answers", "without_tokens", "without_passages", "unmatched", "with_spans", "spans_cut")
+_PASSAGES_AT_ONCE = 4096
 
 
 def spans(job: Job[SpansParams]) -> None:
@@ -180,9 +181,6 @@ GOLD = Stage(
     run=gold_run,
     pool="driver",
 )
-
-
-_PASSAGES_AT_ONCE = 4096
 
 
 def confusing(job: Job[ConfusingParams]) -> None:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from noisyir.detection.hybrid import FeatureBlock, StaticFit, TransformerFit, combined_fit, csls, own_standardised
+from noisyir.detection.fits import StaticFit, TransformerFit, combined_fit, csls, own_standardised
+from noisyir.detection.hybrid import FeatureBlock
 from noisyir.detection.lexical import WordOverlap
 
 
