@@ -7,6 +7,8 @@ import pyarrow as pa
 
 from noisyir.base.artifact import BOOL, F32, FLOATS, I32, PAIR_KEY, STRING, STRINGS, Artifact
 
+FLAGGED = ("wrong", "suspect")  # verdicts of flagged pairs
+
 
 @dataclass(frozen=True)
 class AuditColumn:
@@ -33,9 +35,6 @@ class AuditColumn:
         """Whether it is set and sorted as a number."""
         return bool(pa.types.is_integer(self.type) or pa.types.is_floating(self.type))
 
-
-FLAGGED = ("wrong", "suspect")
-"""Verdicts of flagged pairs."""
 
 # People's verdicts override the machine's, which the columns machine_ keep.
 COLUMNS = (
