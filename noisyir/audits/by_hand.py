@@ -128,10 +128,10 @@ def judged_by_hand(
     decided = _decided({place[pair]: judged for pair, judged in judgements.items()})
     sample = decided.at_random()
     before = pc.is_valid(pairs["verdict"]).to_numpy()
-    anew = _set_right(pairs, decided, threshold, confidence, refit, features)
-    pairs = as_the_machine_says(anew.pairs)
+    found = _recalibrated(pairs, decided, threshold, confidence, refit, features)
+    pairs = as_the_machine_says(found.pairs)
     by_row = {place[pair]: judged for pair, judged in judgements.items()}
-    if anew.by_judgements:
+    if found.by_judgements:
         pairs = _replaced(pairs, {"relabel": pa.array(_may_be_relabelled(pairs, by_row))})
     pairs = _with_hands(pairs, by_row)
     return pairs, ByHand(
@@ -139,13 +139,13 @@ def judged_by_hand(
         unclear=len(judgements) - len(decided.rows),
         agreed=float((before[decided.rows] == decided.is_wrong).mean()) if len(decided.rows) else 0.0,
         sampled=drawn_at_random(judgements),
-        interval=anew.interval or _rate(pairs, sample, confidence),
+        interval=found.interval or _rate(pairs, sample, confidence),
         confidence=confidence,
-        threshold=anew.border,
-        anew=anew.by_judgements,
+        threshold=found.border,
+        anew=found.by_judgements,
         flagged=int(pc.sum(pc.is_in(pairs["verdict"], value_set=pa.array(FLAGGED))).as_py() or 0),
         flagged_before=int(before.sum()),
-        notes=tuple(anew.notes),
+        notes=tuple(found.notes),
     )
 
 
@@ -210,7 +210,7 @@ def _rate(pairs: pa.Table, sample: _Decided, confidence: float) -> tuple[float, 
     return rate_of_sample(scores, sample.rows, sample.is_wrong, sample.weights, confidence)
 
 
-class _Anew(NamedTuple):
+class _Recalibration(NamedTuple):
     """The pairs after recalibration by judgements.
 
     Attributes:
@@ -226,16 +226,16 @@ class _Anew(NamedTuple):
     interval: tuple[float, float, float] | None = None
 
 
-def _set_right(
+def _recalibrated(
     pairs: pa.Table, decided: _Decided, threshold: float, confidence: float, refit: bool, features: Features | None
-) -> _Anew:
+) -> _Recalibration:
     """Recalibrate the chances and verdicts of all pairs, if there are enough judgements."""
     sample, scores = decided.at_random(), pairs["score"].to_numpy().astype(np.float64)
     chosen = len(decided.rows) - len(sample.rows)
     if refit:
         found = recalibrate(scores, decided.rows, decided.is_wrong, _probability(threshold), confidence)
         notes = [_SELECTED.format(chosen)] if chosen else []
-        return _Anew(_with_chances(pairs, found.p_wrong(scores), threshold), notes, found.threshold, True)
+        return _Recalibration(_with_chances(pairs, found.p_wrong(scores), threshold), notes, found.threshold, True)
     notes = []
     if chosen:
         notes.append(_OWN.format(chosen) if len(sample.rows) else f"{_OWN.format(chosen)} {_UNKNOWN}")
@@ -243,20 +243,20 @@ def _set_right(
     if 0 < len(sample.rows) < least:
         notes.append(_FEW.format(len(sample.rows), least))
     if len(sample.rows) < least:
-        return _Anew(pairs, notes)
+        return _Recalibration(pairs, notes)
     if features is not None and sample.is_wrong.any() and not sample.is_wrong.all():
         return _taught(pairs, sample, _probability(threshold), confidence, features, notes)
     try:
         weighted = sample.is_wrong, _probability(threshold), confidence, sample.weights
         found = recalibrate(scores, sample.rows, *weighted)
     except DataError as error:
-        return _Anew(pairs, [*notes, f"The border stays as it was: {error}."])
-    return _Anew(_with_chances(pairs, found.p_wrong(scores), threshold), notes, found.threshold, True)
+        return _Recalibration(pairs, [*notes, f"The border stays as it was: {error}."])
+    return _Recalibration(_with_chances(pairs, found.p_wrong(scores), threshold), notes, found.threshold, True)
 
 
 def _taught(
     pairs: pa.Table, decided: _Decided, threshold: float, confidence: float, features: Features, notes: list[str]
-) -> _Anew:
+) -> _Recalibration:
     """Recalibrate by a model that learns from the judgements."""
     scores, query = pairs["score"].to_numpy().astype(np.float64), pairs["query_id"].combine_chunks()
     numbers = query.dictionary_encode().indices.to_numpy()
@@ -264,7 +264,7 @@ def _taught(
     found = judge_all(scores, features, numbers, answers, confidence=confidence)
     interval = found.rate and found.rate[:3]
     told = [*notes, found.lesson.advice()]
-    return _Anew(_with_chances(pairs, found.lesson.p_wrong, threshold), told, None, True, interval)
+    return _Recalibration(_with_chances(pairs, found.lesson.p_wrong, threshold), told, None, True, interval)
 
 
 def _probability(threshold: float) -> float:

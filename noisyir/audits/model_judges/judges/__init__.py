@@ -1,4 +1,4 @@
-"""Judges that are models, a file each; their fields are their settings."""
+"""Judges that are models, a file each, with their settings as fields; none chooses the pairs."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
