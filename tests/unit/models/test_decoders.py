@@ -81,7 +81,7 @@ def test_fewer_layers_of_a_decoder_load_again(decoder, tmp_path):
 
 def test_a_decoder_that_does_not_say_how_it_is_pooled_is_refused_before_work(decoder):
     params = InitModelParams(backbone="transformer", weights=str(decoder))
-    with refuses(DataError, "models.weights_without_pooling"):
+    with refuses(DataError, "models.no_pooling"):
         weights_digest(params)
     with refuses(DataError, "models.no_pooling"):
         initial_bi_encoder(decoder, params.model_copy(update={"query_max_len": 9, "passage_max_len": 9}))
