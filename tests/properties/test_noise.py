@@ -79,7 +79,7 @@ groups = st.lists(st.integers(-1, 6), max_size=120).map(lambda numbers: np.array
 def test_group_noise_keeps_to_its_groups_and_their_rate_or_says_the_highest_possible(group, rate, group_rate, seed):
     wanted, grouped = round(rate * len(group)), (group >= 0).sum()
     if wanted > round(group_rate * grouped):
-        with refuses(DataError, "corruption.rate_too_high_for_groups"):
+        with refuses(DataError, f"corruption.{'rate_too_high_for_groups' if grouped else 'no_sources'}"):
             Group(rate=rate, group_rate=group_rate).choose(group, np.random.default_rng(seed))
         return
     chosen = Group(rate=rate, group_rate=group_rate).choose(group, np.random.default_rng(seed))
