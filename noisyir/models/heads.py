@@ -49,7 +49,7 @@ def with_head(
 
     layout = read_layout(folder)
     if layout.shape.backbone == "static":
-        raise DataError("models.static_cannot_get_head", folder=folder, kind=kind)
+        raise DataError("models.static_cannot_get_head", folder=folder, setting=f"{kind}.init.weights")
     source = layout.towers["passage"]
     local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     changes |= {} if params.layers is None else {"num_hidden_layers": params.layers}

@@ -172,7 +172,7 @@ def in_turn(
         raise DataError(
             "corruption.rate_too_high",
             rate=noise.rate,
-            kind=noise.kind,
+            noise=noise.kind,
             need=need,
             able=len(found),
             pairs=pairs,

@@ -93,7 +93,7 @@ def test_what_cannot_be_a_reader_is_refused(bert, tmp_path):
     with refuses(DataError, "models.too_few_layers", found=2, setting="reader.init.layers"):
         made(bert, layers=3)
     static_encoder(torch.eye(4)).save(tmp_path / "static")
-    with refuses(DataError, "models.static_cannot_get_head", kind="reader"):
+    with refuses(DataError, "models.static_cannot_get_head", setting="reader.init.weights"):
         made(tmp_path / "static")
     with refuses(DataError, "models.unreadable", fails="is not a reader"):
         load_reader(bert, "cpu")

@@ -64,7 +64,7 @@ def test_bm25_ranks_the_queries_of_the_chosen_splits(run_stage_on, store, engine
     assert all(a["score"] >= b["score"] for a, b in pairwise(run) if b["rank"] > a["rank"])
     own = [row["rank"] for row in run if row["doc_id"] == f"d{row['query_id'][1:]}"]
     assert len(own) >= 8 and sum(rank == 1 for rank in own) >= 5
-    with refuses(DataError, "retrieval.no_queries_in_splits", setting="bm25.splits", splits=["test"], found="dev"):
+    with refuses(DataError, "retrieval.no_queries_in_splits", setting="bm25.splits", splits="['test']", found="dev"):
         only_dev = QUERIES.filter(pc.equal(QUERIES["split"], "dev"))
         run_stage_on(BM25, Bm25Params(splits=("test",)), {"lexical_index": index, "queries": only_dev})
 

@@ -98,7 +98,7 @@ def test_the_settings_reach_the_optimiser_of_either_backbone(bert, backbone):
 
 
 def test_an_average_that_never_moves_is_an_error(bert):
-    with refuses(ConfigError, "training.average_never_moves", betas=[0.9, 1.0]):
+    with refuses(ConfigError, "training.average_never_moves", betas="[0.9, 1.0]"):
         optimiser_for(tiny_encoder(bert), TrainDprParams(betas=(0.9, 1.0)))
 
 
