@@ -1,4 +1,4 @@
-"""AR2 (Zhang et al., ICLR 2022): a retriever and a ranker, trained against each other in rounds."""
+"""AR2 (Zhang et al., ICLR 2022): a retriever and a ranker, trained against each other; no code that others use."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal

@@ -1,4 +1,4 @@
-"""Distillation: a retriever learns a teacher's scored lists."""
+"""Distillation: a retriever learns a teacher's scored lists; no code that other methods use."""
 
 import logging
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Experiments that ship with noisyir, one YAML file each, and how they are read."""
+"""Experiments that ship with noisyir, one YAML file each, and how they are read; no defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Noisy pair correction (Zhang et al., Findings of EMNLP 2023).
+"""Noisy pair correction (Zhang et al., Findings of EMNLP 2023); no code that other methods use.
 
 The paper's ablations (Tables 3 and 5) are settings: `npc.consistency=0`, `npc.detect=never`, `npc.detect=once`,
 `npc.hard_negatives=1`.

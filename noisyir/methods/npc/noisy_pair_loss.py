@@ -161,14 +161,14 @@ class NoisyPairLoss(nn.Module):
     # What the callback calls ------------------------------------------------------------------------------------
 
     def start_training(self, epochs: int, batch_size: int) -> None:
-        """Rank pairs against as many others in a detection as in training.  ConfigError as of `noisyir.train`."""
+        """Take over the Trainer's epochs and batch size, so that detection ranks against as many pairs as training."""
         self.params = self.params.model_copy(update={"epochs": epochs, "batch_size": batch_size})
         check_regulariser(self.params, self._encoder[0].similarity)
         if isinstance(self.objective, NoisyPairCorrection):
             self.objective.params = self.params
 
     def start_epoch(self, epoch: int) -> dict[str, float]:
-        """Let the objective look at the model; points of the learning curves."""
+        """Start an epoch of the objective; returns points of the learning curves."""
         self._epoch = epoch
         return self.objective.start_epoch(epoch)
 

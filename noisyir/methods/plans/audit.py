@@ -47,11 +47,20 @@ def add_audit(context: Context) -> None:
         if not context.mines:
             context.mined(context.start)
         *_, mined = context.mines.values()
-        found = {"candidates": mined.candidates, "verdicts": mined.verdicts, "negatives": mined.negatives}
-        suspects = context.plan.add(AUDIT_NEGATIVES, params.suspects(), pairs=pairs, **found, **texts)
+        suspects = context.plan.add(
+            AUDIT_NEGATIVES,
+            params.suspects(),
+            pairs=pairs,
+            candidates=mined.candidates,
+            verdicts=mined.verdicts,
+            negatives=mined.negatives,
+            **texts,
+        )
     elif (given := context.given_negatives()) is not None:
-        found = {"candidates": given["candidates"], "verdicts": {"ensemble": given["verdicts"]}}
-        suspects = context.plan.add(AUDIT_NEGATIVES, params.suspects(), pairs=pairs, **found, **texts)
+        verdicts, candidates = {"ensemble": given["verdicts"]}, given["candidates"]
+        suspects = context.plan.add(
+            AUDIT_NEGATIVES, params.suspects(), pairs=pairs, candidates=candidates, verdicts=verdicts, **texts
+        )
     written = context.plan.add(
         AUDIT,
         params,

@@ -90,12 +90,9 @@ def compare_and_report(context: Context, systems: Mapping[str, ScoredRun], *, cu
     metrics = {label: system.metrics for label, system in systems.items()}
     comparison = plan.add(COMPARE, exp.compare, metrics=metrics)["comparison"]
     usable = _usable(exp, runs)
-    read = {
-        "metrics": pick(metrics, *usable),
-        "runs": pick(runs, *usable),
-        **pick(of_documents(data), "queries", "qrels"),
-    }
-    standings = plan.add(RECOMMEND, RecommendParams(confidence=exp.compare.confidence), **read)["standings"]
+    judged, params = pick(of_documents(data), "queries", "qrels"), RecommendParams(confidence=exp.compare.confidence)
+    read = {"metrics": pick(metrics, *usable), "runs": pick(runs, *usable)}
+    standings = plan.add(RECOMMEND, params, **read, **judged)["standings"]
     detection, mines = score_detection(context), context.mines.items()
     mining = [score_negatives(context, mined, name) for name, mined in mines if "hidden" in data]
     sieves = {name or "start": mined.sieve_curves for name, mined in mines if mined.sieve_curves}
