@@ -184,13 +184,8 @@ class Cells(NamedTuple):
         except (TypeError, ValueError):
             numbers = [math.nan]
         if not all(map(math.isfinite, numbers)):
-            raise DataError(
-                "data.wrong_mapped_numbers",
-                where=self.where,
-                name=self.columns[column],
-                value=self.values[column],
-                column=column,
-            )
+            name, value = self.columns[column], self.values[column]
+            raise DataError("data.wrong_mapped_numbers", where=self.where, name=name, value=value, column=column)
         return numbers
 
     def label(self) -> int | None:

@@ -83,13 +83,8 @@ def _list(row: Mapping[str, Any], name: str, where: str, of: Any) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(one, of) for one in value):
-        raise DataError(
-            "data.wrong_value",
-            where=where,
-            name=name,
-            expected=f"a list of {'objects' if of is dict else 'texts'}",
-            value=value,
-        )
+        expected = f"a list of {'objects' if of is dict else 'texts'}"
+        raise DataError("data.wrong_value", where=where, name=name, expected=expected, value=value)
     return value
 
 

@@ -1,4 +1,4 @@
-"""Files that hold rows with named columns, a module each; a container is known by its suffix or first bytes."""
+"""Files of rows with named columns, a module each, known by suffix or first bytes; no meaning of columns."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cache

@@ -1,4 +1,4 @@
-"""Input formats, a file each: settings of raw data, and readers of its records; `data/validate.py` checks them."""
+"""Input formats, a file each: settings of raw data, and readers of its records; checks are in validate.py only."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
