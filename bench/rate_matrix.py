@@ -28,10 +28,10 @@ from bench.remembered import remember_texts
 from noisyir.app.runs import Execution, run_experiment
 from noisyir.base.errors import DataError
 from noisyir.corruption.kinds import Corruption
-from noisyir.detection.detect import nulls_in
-from noisyir.detection.null import NULLS, Null
 from noisyir.detection.rate import RateByNull, rate_range
 from noisyir.detection.rates import cannot_be_known
+from noisyir.detection.settings import NULLS, Null
+from noisyir.detection.verdicts import nulls_in
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store

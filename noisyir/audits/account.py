@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.audits.sentences import SENTENCES, Row, RowQuery, describe, documents_named, documents_of
+from noisyir.audits.row_sentences import SENTENCES, Row, RowQuery, describe, documents_named, documents_of
 from noisyir.base.errors import DataError, NoisyirError, StoreError, did_you_mean
 from noisyir.base.pages.cells import shorten
 from noisyir.engine.meta import Meta

@@ -25,9 +25,9 @@ from noisyir.audits.settings import AuditParams
 from noisyir.audits.suspects_page import Suspects, brief, shown_columns, values_for_script
 from noisyir.audits.texts import PairTexts
 from noisyir.base.pages.cells import templates
-from noisyir.detection.null import Null, named_null
+from noisyir.detection.null import named_null
 from noisyir.detection.rates import ASSUMED, NOT_KNOWN, by_each_null, why_none_is_flagged
-from noisyir.detection.settings import DetectParams
+from noisyir.detection.settings import DetectParams, Null
 from noisyir.engine.tables import pair_ids
 
 _BETTER = ("better", "better_similarities")

@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noisyir.data.containers.separated import delimiter_of
+from noisyir.data.containers.csv_file import delimiter_of
 from noisyir.data.row_files import RowFile
 from noisyir.data.text_files import parse_object
 

@@ -8,8 +8,9 @@ from jaxtyping import Float
 
 from noisyir.base.errors import DataError
 from noisyir.detection.mixture import check_finite
-from noisyir.detection.null import Null, rank_shares
+from noisyir.detection.null import rank_shares
 from noisyir.detection.rate import RateByNull, best_fit, rate_by_null
+from noisyir.detection.settings import Null
 
 Array = np.ndarray
 

@@ -32,7 +32,8 @@ from jaxtyping import Bool, Float, Int
 
 from noisyir.base.errors import DataError
 from noisyir.detection.combine import Scores, by_null
-from noisyir.detection.null import Null, upper_half
+from noisyir.detection.null import upper_half
+from noisyir.detection.settings import Null
 
 Array = np.ndarray
 

@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Float, Float32, Int
 
 from noisyir.detection.lexical import WordOverlap, bm25_share
-from noisyir.detection.null import NULLS, Null, Positions, distinct, leading
+from noisyir.detection.null import Positions, distinct, leading
+from noisyir.detection.settings import NULLS, Null
 from noisyir.engine.ahead import done_ahead
 
 Array = np.ndarray

@@ -11,12 +11,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from noisyir.base.errors import DataError
 from noisyir.detection.combine import Scores, combined, robust_z, weights_of
-from noisyir.detection.detect import detect, nulls_in
 from noisyir.detection.mixture import Components
-from noisyir.detection.null import NULLS, Assumed, Null, named_null
+from noisyir.detection.null import named_null
 from noisyir.detection.rate import rate_range
 from noisyir.detection.rates import NOT_KNOWN, by_each_null
-from noisyir.detection.settings import DetectParams
+from noisyir.detection.settings import NULLS, Assumed, DetectParams, Null
+from noisyir.detection.verdicts import detect, nulls_in
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Method = Literal["auto", "null", "gmm", "beta"]

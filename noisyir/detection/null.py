@@ -9,21 +9,15 @@ as likely to lie at any rank among them as at any other, whatever the query.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
+from noisyir.detection.settings import Assumed, Null
 from noisyir.training.batches import Ragged
 
 Array = np.ndarray
-Null = Literal["random", "near", "lexical", "source"]
-"""random: any document.  near: a neighbour of the best other document found for the query.  lexical: one with the
-query's words.  source: one of the best other document's source."""
 _ENOUGH = 20  # pairs above 1/2 whose draws tell how wrong pairs score
-NULLS: tuple[Null, ...] = get_args(Null)
-Assumed = Null | Literal["best"] | None
-"""The made-up pairs that wrong ones are assumed to be like: a kind, the kind that fits best, or nothing."""
 Draws = Mapping[Null, Float[Array, "pair draw"]]
 """Scores of the documents drawn for each pair; NaN where a pair has fewer of them."""
 

@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from noisyir.base.errors import ConfigError, DataError
-from noisyir.detection.null import Null, RankShares
+from noisyir.detection.null import RankShares
+from noisyir.detection.settings import Null
 
 Array = np.ndarray
 

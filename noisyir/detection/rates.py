@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any, NamedTuple
 
-from noisyir.detection.detect import nulls_in
-from noisyir.detection.null import Null
 from noisyir.detection.rate import RateByNull, rate_range
+from noisyir.detection.settings import Null
+from noisyir.detection.verdicts import nulls_in
 
 _FIRST = 50  # pairs that a person judges in a quarter of an hour or so
 ASSUMED: dict[Null, str] = {

@@ -1,12 +1,18 @@
 """Settings of what is said and done about wrong pairs."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from noisyir.base.settings import Fraction, Params
-from noisyir.detection.null import Assumed, Null
 from noisyir.training.settings import TrainDprParams
+
+Null = Literal["random", "near", "lexical", "source"]
+"""random: any document.  near: a neighbour of the best other document found for the query.  lexical: one with the
+query's words.  source: one of the best other document's source."""
+NULLS: tuple[Null, ...] = get_args(Null)
+Assumed = Null | Literal["best"] | None
+"""The made-up pairs that wrong ones are assumed to be like: a kind, the kind that fits best, or nothing."""
 
 Components = Literal["dip", "made_up", "bic", "two"]
 

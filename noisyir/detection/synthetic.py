@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from noisyir.detection.collection import EncodedCollection, unnamed
-from noisyir.detection.null import Null
+from noisyir.detection.settings import Null
 from noisyir.training.batches import NumberedPairs, Rng, Rows, is_known
 
 _ROUNDS = 10  # of drawing again what is known to be right; what is left then is no draw

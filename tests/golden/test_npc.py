@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from noisyir.detection.combine import Scores
-from noisyir.detection.detect import detect
 from noisyir.detection.in_batch import InBatch, log_rank, score_in_batch
 from noisyir.detection.mixture import fit_gaussians
 from noisyir.detection.settings import DetectParams
+from noisyir.detection.verdicts import detect
 from noisyir.training.batches import Ragged, TrainingPairs
 from noisyir.training.losses.dpr import masked_log_probs, pair_nll
 from noisyir.training.losses.npc import consistency, move_average, npc_loss

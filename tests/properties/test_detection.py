@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from noisyir.detection.combine import Scores
-from noisyir.detection.detect import detect
 from noisyir.detection.mixture import Mixture
 from noisyir.detection.settings import DetectParams
+from noisyir.detection.verdicts import detect
 from noisyir.evaluation.detection import detection_quality
 
 METHODS = ["gmm", "beta", "null"]

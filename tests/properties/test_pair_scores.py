@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noisyir.detection.combine import Scores
-from noisyir.detection.detect import detect
 from noisyir.detection.in_batch import InBatch, log_rank, score_in_batch
 from noisyir.detection.settings import DetectParams
 from noisyir.detection.synthetic import passages_of_others
+from noisyir.detection.verdicts import detect
 from noisyir.training.batches import Ragged, TrainingPairs
 from noisyir.training.losses.dpr import pair_nll
 from tests.tiny_models import static_encoder

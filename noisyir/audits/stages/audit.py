@@ -23,8 +23,7 @@ from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import CORPUS, PAIRS, QUERIES
 from noisyir.detection.artifacts import COMPETITORS, KEPT_BY_NULL, NOISE_ESTIMATE, PAIR_FEATURES
 from noisyir.detection.calibration.sample import draw_sample
-from noisyir.detection.null import Null
-from noisyir.detection.settings import DetectParams
+from noisyir.detection.settings import DetectParams, Null
 from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Job, Stage

@@ -11,13 +11,13 @@ from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import NOISY_PAIRS
 from noisyir.detection.artifacts import KEPT_BY_NULL, NOISE_ESTIMATE, PAIR_SCORES
 from noisyir.detection.combine import Scores, combined
-from noisyir.detection.detect import Detection
-from noisyir.detection.detect import detect as judge
 from noisyir.detection.guarantee import guaranteed_by_null
-from noisyir.detection.null import NULLS, named_null
+from noisyir.detection.null import named_null
 from noisyir.detection.rates import NOT_SAID
 from noisyir.detection.relabel import gets_replacement
-from noisyir.detection.settings import DetectParams, RepairParams
+from noisyir.detection.settings import NULLS, DetectParams, RepairParams
+from noisyir.detection.verdicts import Detection
+from noisyir.detection.verdicts import detect as judge
 from noisyir.engine.meta import Meta
 from noisyir.engine.stage import Job, Stage, told
 from noisyir.engine.store import Store

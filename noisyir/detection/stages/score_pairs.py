@@ -15,7 +15,7 @@ from noisyir.data.artifacts import CORPUS, NOISY_PAIRS, QUERIES
 from noisyir.detection.artifacts import COMPETITORS, PAIR_FEATURES, PAIR_SCORES
 from noisyir.detection.combine import Scores
 from noisyir.detection.detectors import Detector, DetectorOutput, PairsToScore
-from noisyir.detection.null import NULLS, Null
+from noisyir.detection.settings import NULLS, Null
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import listed
 from noisyir.models.artifacts import MODEL

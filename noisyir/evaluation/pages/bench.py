@@ -23,10 +23,10 @@ from noisyir.base.pages.charts import Line, Point, Role, rate_chart
 from noisyir.engine.meta import Meta
 from noisyir.evaluation.bench_quality import Quality
 from noisyir.evaluation.pages.detection import bench_rows
+from noisyir.evaluation.pages.history import environment, facts, settings
 from noisyir.evaluation.pages.mining import NOTHING, FalseNegatives, mining_markdown
 from noisyir.evaluation.settings import OWN, NoiseTableParams
 from noisyir.evaluation.significance import SEEDS_OF_A_CLAIM, Verdict, verdict
-from noisyir.training.history import environment, facts, settings
 
 Row = Mapping[str, Any]
 _TITLE = "Training on wrong pairs"

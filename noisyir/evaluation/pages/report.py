@@ -14,13 +14,13 @@ from noisyir.base.pages.cells import Section, badge, p_value, signed, templates
 from noisyir.data.dataset_page import Corpus, exclusion_rows, lengths, snippet, split_rows, word_counts
 from noisyir.evaluation.pages.advice import against, best_lines, named
 from noisyir.evaluation.pages.detection import detection_rows, flag_warnings
+from noisyir.evaluation.pages.history import Build, flow_graph
 from noisyir.evaluation.pages.mining import FalseNegatives
 from noisyir.evaluation.pages.queries import RankChanges
 from noisyir.evaluation.pages.settings import ReportParams
 from noisyir.evaluation.pages.summary import published_rows, trial_rows
 from noisyir.evaluation.recommendation import Recommendation, model_of, recommendation
 from noisyir.evaluation.significance import verdict
-from noisyir.training.history import Build, flow_graph
 
 _SHOWN_PACKAGES = 24
 

@@ -14,13 +14,13 @@ from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Job, Stage
 from noisyir.evaluation.artifacts import COMPARISON, DETECTION, METRICS, MINING_QUALITY, SECTIONS, STANDINGS, TRIALS
 from noisyir.evaluation.artifacts import REPORT as PAGE
+from noisyir.evaluation.pages.history import Build, name_builds
 from noisyir.evaluation.pages.mining import of_run
 from noisyir.evaluation.pages.queries import RankChanges, largest_changes, values_of
 from noisyir.evaluation.pages.settings import ReportParams
 from noisyir.evaluation.pages.summary import difference_rows, summary_rows
 from noisyir.retrieval.artifacts import DENSE_RUN
 from noisyir.training.artifacts import CURVES
-from noisyir.training.history import Build, name_builds
 
 
 def report(job: Job[ReportParams]) -> None:

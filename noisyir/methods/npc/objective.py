@@ -19,10 +19,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from noisyir.detection.combine import Scores
-from noisyir.detection.detect import detect
 from noisyir.detection.in_batch import InBatch, score_in_batch
 from noisyir.detection.settings import TrainNpcParams
 from noisyir.detection.synthetic import passages_of_others
+from noisyir.detection.verdicts import detect
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.static_tower import StaticTower
 from noisyir.training.batches import Batch, TrainingPairs

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from noisyir.detection.detect import nulls_in
 from noisyir.detection.rates import beside, by_each_null, cannot_be_known, in_terminal, why_none_is_flagged
+from noisyir.detection.verdicts import nulls_in
 
 PAIRS = {"pairs": 3000, "beside": 180, "trusted": 0.99}
 FITS = {"rate": 0.24, "low": 0.221, "high": 0.259, "counted": 360, "tail": 0.5, "fit": 1.0, "auroc": 0.87, **PAIRS}

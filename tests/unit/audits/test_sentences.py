@@ -2,7 +2,7 @@
 
 import pytest
 
-from noisyir.audits.sentences import RowQuery, describe
+from noisyir.audits.row_sentences import RowQuery, describe
 
 KEY = {"query_id": "q", "start": 3, "end": 8}
 PLACES = [("a", 3, 0.1, 0.3), ("a", 40, 0.1, 0.2), ("b", 3, 0.8, 0.5)]

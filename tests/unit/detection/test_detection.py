@@ -5,8 +5,8 @@ import pytest
 
 from noisyir.base.errors import DataError
 from noisyir.detection.combine import Scores
-from noisyir.detection.detect import detect
 from noisyir.detection.settings import DetectParams
+from noisyir.detection.verdicts import detect
 
 METHODS = ["gmm", "beta", "null"]
 MIXTURE = {f"{name}_{what}" for name in ("clean", "noisy") for what in ("weight", "mean", "std")}

@@ -5,9 +5,9 @@ import pytest
 from scipy.optimize import linprog
 
 from noisyir.detection.combine import Scores
-from noisyir.detection.detect import detect
 from noisyir.detection.mixture import Mixture, dip, fit_betas, fit_gaussians, is_unimodal
 from noisyir.detection.settings import DetectParams
+from noisyir.detection.verdicts import detect
 
 ONE_PEAK = {
     "uniform": lambda rng, n: rng.random(n),

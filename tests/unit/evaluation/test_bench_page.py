@@ -14,10 +14,10 @@ from noisyir.evaluation.artifacts import BENCH_SUMMARY, LOSS_GROUPS, MINING_QUAL
 from noisyir.evaluation.bench import Cell
 from noisyir.evaluation.bench_quality import Quality
 from noisyir.evaluation.pages.bench import Bench, Point, headlines, markdown, render, starred, tables, word
+from noisyir.evaluation.pages.history import environment, facts, settings
 from noisyir.evaluation.pages.mining import loss_chart, of_bench, read_losses
 from noisyir.evaluation.settings import NoiseTableParams
 from noisyir.training.artifacts import CURVES
-from noisyir.training.history import environment, facts, settings
 from tests.unit.evaluation.test_report import outline
 from tests.unit.evaluation.world import SCRIPT
 

@@ -11,9 +11,9 @@ from noisyir.base.pages.charts import Estimate, interval_chart, line_chart, nice
 from noisyir.data.dataset_page import example_pairs, exclusion_rows, read_corpus, split_rows
 from noisyir.engine.meta import Contents, Meta
 from noisyir.evaluation.artifacts import COMPARISON
+from noisyir.evaluation.pages.history import Build, essential_sources, flow_graph, name_builds
 from noisyir.evaluation.pages.queries import largest_changes
 from noisyir.evaluation.pages.summary import difference_rows, summary_rows
-from noisyir.training.history import Build, essential_sources, flow_graph, name_builds
 
 
 def comparison(*rows: dict[str, object]) -> pa.Table:

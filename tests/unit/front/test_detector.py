@@ -11,8 +11,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from noisyir import NoiseDetector
 from noisyir.base.errors import DataError
 from noisyir.detection.combine import Scores, combined
-from noisyir.detection.detect import detect
 from noisyir.detection.settings import DetectParams
+from noisyir.detection.verdicts import detect
 from tests.refusals import refuses
 
 RNG = np.random.default_rng(0)

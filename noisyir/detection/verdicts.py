@@ -10,9 +10,9 @@ from jaxtyping import Bool, Float, Float32
 from noisyir.base.errors import DataError
 from noisyir.detection.combine import Scores, by_null
 from noisyir.detection.mixture import Mixture, fit_betas, fit_gaussians, is_unimodal
-from noisyir.detection.null import NULLS, Null, named_null, wrong_by_null, wrong_scores
+from noisyir.detection.null import named_null, wrong_by_null, wrong_scores
 from noisyir.detection.rate import RateByNull, best_fit, rate_range
-from noisyir.detection.settings import DetectParams
+from noisyir.detection.settings import NULLS, DetectParams, Null
 
 Array = np.ndarray
 
