@@ -44,13 +44,13 @@ def whom_to_ask(
     settings = [text for text in overrides if not text.startswith(_PREFIX)]
     asking = [text for text in overrides if text.startswith(_PREFIX)]
     if model and url:
-        raise ConfigError("app.judge_model_names_classifier")
+        raise ConfigError("app.two_judges")
     if not (model or url):
         if name or budget or asking:
-            raise ConfigError("app.no_judge_named_name")
+            raise ConfigError("app.no_judge")
         return settings, None
     if bool(name) != bool(url):
-        raise ConfigError("app.judge_url_needs_judge")
+        raise ConfigError("app.judge_url_without_name")
     kind = "decision" if url and takes_decisions(url) else "chat"
     judge = {"kind": kind, "url": url, "model": name} if url else {"kind": "classifier", "model": model}
     params = experiments.load_asking({"judge": judge} | ({"budget": budget} if budget else {}), asking)

@@ -76,10 +76,10 @@ def duel(store: Store, one: str, other: str, *, count: int = 5) -> Duel:
     first, second = contestant(store, one), contestant(store, other)
     if first.scored == second.scored:
         floor = next(name for name in ("bm25", "zero_shot") if not one.endswith(f":{name}"))
-        raise ConfigError("app.same_system_name_another", one=one, other=other, split=one.split(":")[0], floor=floor)
+        raise ConfigError("app.same_system", one=one, other=other, split=one.split(":")[0], floor=floor)
     metas = [store.builds.meta(next(iter(side.scored.values()))) for side in (first, second)]
     if len({eval_digest(meta) for meta in metas}) > 1:
-        raise DataError("app.were_not_scored_same", first=first.name, second=second.name)
+        raise DataError("app.other_scoring", first=first.name, second=second.name)
     seeds = list(zip(*_paired(list(first.scored), list(second.scored)), strict=True))
     measured = _measured(first, second, seeds)
     wins, losses = _shifts(store, first, second, seeds, measured[0], count)
@@ -95,7 +95,7 @@ def _refuse_bare_systems(store: Store, *names: str) -> None:
         if mine in read_evaluation(store, found.results["comparison"]).scored:
             full = f"{theirs.partition(':')[0]}:{mine}"
             meant = shlex.join(["noisyir", "compare", *(full if name == mine else name for name in names)])
-            raise ConfigError("app.no_experiment_system_type", mine=mine, theirs=theirs, meant=meant)
+            raise ConfigError("app.bare_system", mine=mine, theirs=theirs, meant=meant)
 
 
 def contestant(store: Store, name: str) -> Contestant:
@@ -113,7 +113,7 @@ def contestant(store: Store, name: str) -> Contestant:
     if system not in evaluation.scored:
         known = ", ".join(evaluation.scored)
         raise ConfigError(
-            "app.no_system",
+            "app.no_such_system",
             experiment=experiment,
             system=system,
             did_you_mean=did_you_mean(system, list(evaluation.scored)),
@@ -128,7 +128,7 @@ def _of_seeds(
 ) -> Iterator[tuple[int, Ref]]:
     """(seed, scoring) of the newest run of each seed, those of other settings left out; the newest run's first."""
     if (settings := recorded_experiment(newest.settings)) is None:
-        raise StoreError("app.run_another_version_noisyir", experiment=experiment)
+        raise StoreError("app.run_of_other_version", experiment=experiment)
     yield settings.seed, evaluation.scored[system]
     met, made = {settings.seed}, recipe(settings, store, newest.results["comparison"])
     for run in finished_runs(store, experiment, "comparison"):

@@ -220,7 +220,7 @@ class Audited:
                 shutil.copyfile(made / name, folder / name)
             pq.write_table(self.table, folder / "audit.parquet")
         except OSError as error:
-            raise StoreError("app.cannot_write_folder_choose", folder=folder, error=error) from error
+            raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
         return [name for name in files_of(self.exp) if name in names | {"audit.parquet"}]
 
     def apply(self, folder: Path, *, drop: bool = False) -> Applied:
@@ -295,7 +295,7 @@ def experiment_to_audit(
 def _within(budget: str, detectors: Mapping[str, Detector]) -> dict[str, Detector]:
     """The detectors, those that have a budget with this one."""
     if not any(isinstance(detector, Ensemble) for detector in detectors.values()):
-        raise ConfigError("app.budget_detector_ensemble_experiment", detectors=", ".join(detectors))
+        raise ConfigError("app.budget_without_ensemble", detectors=", ".join(detectors))
     if not (seconds := seconds_of(budget, "--budget")):
         raise ConfigError("base.not_a_duration", name="--budget", text=budget)
     return {
@@ -317,10 +317,10 @@ class Gate:
     def __post_init__(self) -> None:
         """See the class."""
         if not 0 < self.most < 1:
-            raise ConfigError("app.fail_over_share_between", most=self.most)
+            raise ConfigError("app.bad_fail_over", most=self.most)
         files = self.exp.audit.judgement_files if self.exp.audit else ()
         if not files or not drawn_at_random(given_judgements(files)):
-            raise ConfigError("app.fail_over_goes_rate")
+            raise ConfigError("app.fail_over_unjudged")
 
     def is_over(self, found: Audited) -> bool:
         """Whether more than that share may be wrong."""
@@ -341,21 +341,21 @@ def files_of(exp: Experiment) -> list[str]:
 def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
     """ConfigError for a file in the folder's place, and where judgements, which are someone's work, would be lost."""
     if not next(path for path in (folder, *folder.absolute().parents) if path.exists()).is_dir():
-        raise ConfigError("app.cannot_folder_file_way", folder=folder)
+        raise ConfigError("app.folder_is_file", folder=folder)
     written = [(folder / name).resolve() for name in files_of(exp)]
     for given in exp.audit.judgement_files if exp.audit else ():
         if Path(given).resolve() in written:
-            raise ConfigError("app.judgements_would_overwritten_choose", given=given)
+            raise ConfigError("app.judgements_overwritten", given=given)
     sample = folder / "sample.csv"
     if exp.audit and exp.audit.sample and sample.is_file() and has_verdicts(sample):
-        raise ConfigError("app.verdicts_new_sample_would", sample=sample, quote=shlex.quote(str(sample)))
+        raise ConfigError("app.sample_overwritten", sample=sample, quote=shlex.quote(str(sample)))
 
 
 def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experiment:
     path = Path(data)
     if not path.is_dir() and (data in experiments.names() or path.suffix in experiments.ENDINGS):
         if corpus:
-            raise ConfigError("app.corpus_belongs_file_pairs", data=data)
+            raise ConfigError("app.corpus_without_pairs", data=data)
         return experiments.load(data, overrides)
     settings = settings_of_data(data, corpus, overrides)
     headed = {"audit": {"title": path.name}} if Path(here(data)).is_file() else {}
@@ -383,11 +383,11 @@ def settings_of_data(data: str, corpus: str | None = None, overrides: Sequence[s
             folder = Path(data).parent
             known = [str(folder / path.name) for path in folder.iterdir()] if folder.is_dir() else []
             raise ConfigError(
-                "app.no_file_no_folder", data=data, did_you_mean=did_you_mean(data, known) or ": name one that is there"
+                "app.no_file", data=data, did_you_mean=did_you_mean(data, known) or ": name one that is there"
             )
         known = experiments.names()
         others = did_you_mean(data, known) or f": give a file of pairs, a folder, or one of {', '.join(known)}"
-        raise ConfigError("app.no_experiment_no_file", data=data, others=others)
+        raise ConfigError("app.no_experiment", data=data, others=others)
     found = recognise(there, **{name: here(place) for name, place in beside.items()})
     return {**found, **beside} | ({"path": data} if found.get("path") == there else {})
 

@@ -39,7 +39,7 @@ _COMMAND_LINE = CleaningWords()
 def refuse_held_out(exp: Experiment, asked: str) -> None:
     """ConfigError where dev or test is audited, which are never cleaned.  asked: for what was asked."""
     if exp.audited != "train":
-        raise ConfigError("app.training_pairs_never_changed", asked=asked, audited=exp.audited)
+        raise ConfigError("app.held_out_unchanged", asked=asked, audited=exp.audited)
 
 
 def refuse_unjudged(exp: Experiment, *, force: bool, words: CleaningWords = _COMMAND_LINE) -> None:
@@ -55,7 +55,7 @@ def refuse_unjudged(exp: Experiment, *, force: bool, words: CleaningWords = _COM
         return
     theirs = " (the verdicts given carry no weights, so they were chosen otherwise)" if files else ""
     raise ConfigError(
-        "app.needs_know_how_many", apply=words.apply, theirs=theirs, judge_first=words.judge_first, assume=words.assume
+        "app.rate_unknown", apply=words.apply, theirs=theirs, judge_first=words.judge_first, assume=words.assume
     )
 
 
@@ -66,18 +66,16 @@ def refuse_too_much(found: Audited, *, drop: bool, force: bool, words: CleaningW
     if force:
         return
     if sampled < least:
-        raise ConfigError(
-            "app.wants_random_sample_least", apply=words.apply, least=least, sampled=sampled, force=words.force
-        )
+        raise ConfigError("app.sample_too_small", apply=words.apply, least=least, sampled=sampled, force=words.force)
     most = math.floor(_MOST * found.noise.high * pairs)
     count = changed(found.table, drop=drop)
     if count > most:
         raise ConfigError(
-            "app.would_change_pairs_sample",
+            "app.too_many_changes",
             apply=words.apply,
             count=count,
             pairs=pairs,
-            count_2=count / pairs,
+            share=count / pairs,
             high=found.noise.high,
             fewer=_fewer(found, most, words),
         )

@@ -32,9 +32,7 @@ def find_build(store: Store, name: str) -> Meta:
     if len(with_key) == 1:
         return next(iter(with_key.values()))
     found = f"{len(with_key)} builds" if with_key else "no experiment that has run, no stage and no key"
-    raise StoreError(
-        "app.matches_list_them_noisyir", name=name, found=found, url=store.url, runs_of=runs_of(store, name)
-    )
+    raise StoreError("app.no_single_build", name=name, found=found, url=store.url, runs_of=runs_of(store, name))
 
 
 def runs_of(store: Store, name: str, result: str = "model") -> str:
@@ -61,7 +59,7 @@ def find_model(store: Store, name: str) -> Ref:
         return _registered_model(store, name)
     meta = find_build(store, name)
     if "model" not in meta.artifacts:
-        raise StoreError("app.build_holds_no_model", name=name, stage=meta.stage)
+        raise StoreError("app.build_without_model", name=name, stage=meta.stage)
     return meta.ref("model")
 
 
@@ -77,10 +75,10 @@ def _registered_model(store: Store, uri: str) -> Ref:
         for artifact, contents in meta.artifacts.items():
             if contents.digest == tags["artifact_digest"]:
                 if artifact != "model":
-                    raise StoreError("app.only_retriever_can_searched", what=what, artifact=artifact)
+                    raise StoreError("app.not_a_retriever", what=what, artifact=artifact)
                 return meta.ref("model")
     raise StoreError(
-        "app.artifact_no_longer_run",
+        "app.artifact_gone",
         what=what,
         artifact_key=tags["artifact_key"][:12],
         url=store.url,
@@ -144,7 +142,7 @@ def newest_index(
     if corpus := corpus or _corpus_behind(store, model, found):
         found = [indexed for indexed in found if _is_grown(builds, indexed.corpus, corpus)]
     if not found:
-        raise StoreError("app.model_no_index_run", key=model.key[:12], url=store.url)
+        raise StoreError("app.model_without_index", key=model.key[:12], url=store.url)
     for number, indexed in enumerate(found[:-1], start=1):
         lost = [ref for ref in needed(indexed) if not store.builds.is_whole(ref)]
         if not lost:
@@ -242,7 +240,7 @@ def finished_comparison(store: Store, name: str) -> Finished:
     if (run := finished_run(store, name, "comparison")) is None:
         hint, command = runs_of(store, name, "comparison"), whole_command(store, name)
         cure = "" if command in hint else f": {command}"
-        raise StoreError("app.no_run_compared_systems", name=name, url=store.url, hint=hint, cure=cure)
+        raise StoreError("app.no_comparison", name=name, url=store.url, hint=hint, cure=cure)
     return run
 
 

@@ -77,7 +77,7 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
     pairs, queries, negatives = (store.builds.table(outcome.kept[name]) for name in ("pairs", "queries", "negatives"))
     removed = ", ".join(f"{count:,} by {name}" for name, count in noted["removed"].items())
     if not negatives.num_rows:
-        raise DataError("app.no_negative_left_candidates", candidates=noted["candidates"], removed=removed)
+        raise DataError("app.no_negatives", candidates=noted["candidates"], removed=removed)
     counts = pc.value_counts(negatives["query_id"].combine_chunks())
     most = pc.max(counts.field("counts")).as_py()
     enough = most if issubclass(variant, SentenceTransformers) else 1
@@ -119,7 +119,7 @@ def format_named(kind: str) -> type[Format]:
     name = FORMAT_ALIASES.get(kind, kind.replace("-", "_"))
     if name not in known:
         there = ", ".join(known)
-        raise ConfigError("app.no_format_write_pairs", kind=kind, did_you_mean=did_you_mean(kind, known), there=there)
+        raise ConfigError("app.unknown_pairs_format", kind=kind, did_you_mean=did_you_mean(kind, known), there=there)
     return Format.of_kind(name)
 
 
@@ -219,7 +219,7 @@ def _write(variant: type[Format], collection: Collection, target: Path) -> None:
                 raise type(error)(str(error).replace(str(Path(folder)), str(target.parent))) from error
             made = [(path, target.parent / path.name) for path in Path(folder).iterdir()]
             if there := [str(path) for _, path in made if path.exists()]:
-                raise StoreError("app.exists_already_name_new_2", there=there[0])
+                raise StoreError("app.target_exists", target=there[0])
             for path, final in made:
                 path.rename(final)
     except OSError as error:
@@ -239,4 +239,4 @@ def _finished_outcome(store: Store, name: str, result: str) -> tuple[Experiment,
             results = {step: Result(meta, cached=True) for step, meta in builds.items()}
             return settings, Outcome(experiment, results, kept, {})
     hint = runs_of(store, name, result)
-    raise StoreError("app.no_run_made_noisyir", name=name, url=store.url, result=result, hint=hint)
+    raise StoreError("app.no_run_with_result", name=name, url=store.url, result=result, hint=hint)

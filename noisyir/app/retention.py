@@ -29,7 +29,7 @@ def unneeded(store: Store, *, keep_runs: int, host: str) -> dict[str, tuple[Meta
     """
     if unread := store.damaged_records():
         path, fault = next(iter(unread.items()))
-        raise StoreError("app.nothing_deleted_says_needed", path=path, fault=fault)
+        raise StoreError("app.unreadable_record", path=path, fault=fault)
     builds, runs = store.builds.all(), store.runs.all()
     kept: dict[str, Meta] = {}
     for number, run in enumerate(runs):

@@ -85,7 +85,7 @@ class Preflight:
         needed = sum(estimate.size for estimate in estimates(states, self.store, "").values())
         free = shutil.disk_usage(self.store.root).free
         if needed > free:
-            raise StoreError("app.run_would_leave_about", needed=needed / 1e9, root=self.store.root, free=free / 1e9)
+            raise StoreError("app.disk_full", needed=needed / 1e9, root=self.store.root, free=free / 1e9)
 
 
 def split_counts(store: Store, ingest: Meta) -> SplitCounts:
@@ -199,7 +199,7 @@ def run(plan: Plan, choice: Choice, execution: Execution, *, name: str, settings
             store.runs.set_progress(record.id, None)
         record.write("unregistered" if tracker.lost else "done", results, facts)
         if tracker.lost:
-            raise UnregisteredError("app.every_stage_done_store", name=name)
+            raise UnregisteredError("app.unregistered", name=name)
     return Outcome(name, results, kept, facts)
 
 

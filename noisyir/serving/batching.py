@@ -49,7 +49,7 @@ class Batcher(Generic[Item, Result]):
     async def __call__(self, item: Item, size: int = 1) -> Result:
         """The result of an item.  OverloadedError at once where too much is waiting already."""
         if self._size and self._size + size > self._longest:
-            raise OverloadedError("serving.texts_waiting_already_ask", size=self._size)
+            raise OverloadedError("serving.overloaded", size=self._size)
         found: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._queue.append(_Waiting(item, size, found))
         self._size += size

@@ -47,7 +47,7 @@ def serve(options: ServeOptions, host: str, port: int, workers: int, announce: C
             "serving.serving_needs", error=error.name, install_hint=install_hint("serve")
         ) from error
     if host not in LOOPBACK and not options.key_file:
-        raise ConfigError("serving.host_open_others_give", host=host)
+        raise ConfigError("serving.open_host", host=host)
     keys_of(options)
     how: dict[str, Any] = {
         "host": host, "port": port, "log_level": "warning", "access_log": False, "server_header": False,
@@ -108,12 +108,12 @@ def keys_of(options: ServeOptions) -> list[str]:
         keys = path.read_text(encoding="utf-8").split()
         is_open = path.stat().st_mode & 0o007
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("serving.key_file_cannot_read", path=path, error=error) from error
+        raise ConfigError("serving.unreadable_keys", path=path, error=error) from error
     if is_open:
-        raise ConfigError("serving.key_file_open_every", path=path)
+        raise ConfigError("serving.open_keys", path=path)
     if not keys or min(map(len, keys)) < _SHORTEST_KEY or not all(key.isascii() for key in keys):
         how = 'python -c "import secrets; print(secrets.token_urlsafe(32))"'
-        raise ConfigError("serving.key_file_needs_key", path=path, shortest_key=_SHORTEST_KEY, how=how)
+        raise ConfigError("serving.short_key", path=path, shortest_key=_SHORTEST_KEY, how=how)
     return keys
 
 
@@ -169,7 +169,7 @@ def tools(model: ServedModel) -> Any:
         index = model.index
         if index is None or system not in index.systems or not 1 <= k <= _MOST_FOUND or not query.strip():
             known = ", ".join(index.systems) if index else "none"
-            raise NoisyirError("serving.search_needs_query_system", most_found=_MOST_FOUND, known=known)
+            raise NoisyirError("serving.bad_search", most_found=_MOST_FOUND, known=known)
         (found,) = model.search(system, [(query, k)])
         return [{**text, "score": score} for text, score in zip(index.texts(found.rows), found.scores, strict=True)]
 

@@ -113,5 +113,5 @@ def prefect_engine(flow: str) -> Any:
         return import_module(f"flows.{flow}")
     except ModuleNotFoundError as error:
         raise ConfigError(
-            "front.engine_prefect_needs_prefect", error=error.name, install_hint=install_hint("orchestrate")
+            "front.prefect_missing", error=error.name, install_hint=install_hint("orchestrate")
         ) from error

@@ -45,10 +45,10 @@ def run(
     example: noisyir export demo --to my-model
     """
     if pairs_as is None and drop:
-        raise ConfigError("front.drop_says_how_pairs")
+        raise ConfigError("front.drop_without_as")
     if pairs_as is not None and layout != "scores":
         if layout != _MODEL or licence or push:
-            raise ConfigError("front.exports_pairs_format_licence")
+            raise ConfigError("front.pairs_and_model_options")
         return _pairs(model, pairs_as, to, store, drop=drop, force=force)
     from noisyir.app.exports import export, pushed
 

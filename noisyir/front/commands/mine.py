@@ -55,10 +55,10 @@ def run(
     variant = format_named(pairs_as)
     if not variant.holds_negatives:
         holding = [kind for kind, one in variant.variants().items() if one.written is not None and one.holds_negatives]
-        raise ConfigError("front.format_holds_no_negatives", pairs_as=pairs_as, holding=", ".join(holding))
+        raise ConfigError("front.format_without_negatives", pairs_as=pairs_as, holding=", ".join(holding))
     target = Path(to or f"{named_after(data)}-negatives{variant.written}")
     if target.exists():
-        raise StoreError("front.exists_already_name_new_2", target=target)
+        raise StoreError("front.target_exists", target=target)
     settings, machine = split_settings(
         [*_DEFAULTS, f"mine.per_query={per_query}", *with_columns(overrides, query, document)]
     )

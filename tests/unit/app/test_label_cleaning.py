@@ -79,6 +79,6 @@ def test_without_a_random_sample_nothing_is_begun(tmp_path):
         if files:
             refuse_unjudged(exp, force=True)
             continue
-        with refuses(ConfigError, "app.needs_know_how_many", assume="--assume random --force"):
+        with refuses(ConfigError, "app.rate_unknown", assume="--assume random --force"):
             refuse_unjudged(exp, force=True)
     refuse_unjudged(experiment_to_audit(str(pairs), judgements=[page, drawn]), force=False)
