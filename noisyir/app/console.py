@@ -17,6 +17,12 @@ from noisyir.engine.meta import Meta
 from noisyir.engine.stage import Observer, Step
 
 NEVER_FOLDS = 200  # columns: a table is as wide as it needs to be, up to this
+_HYBRIDS = "hybrids"
+_OF_ROOM = {"data": "data", "corruption": "data", "detection": "suspicion", "audits": "suspicion",
+            "evaluation": "report", "mining": "mining"}  # fmt: skip
+_OF_STAGE = {"bm25_index": "BM25", "bm25": "BM25", "fuse": _HYBRIDS, "audit": "report", "score_negatives": "mining",
+             "score_loss_groups": "mining"}  # fmt: skip
+_MANY = 100  # steps: a plan of more, such as a bench's, has a bar for all of them
 
 
 @contextmanager
@@ -120,14 +126,6 @@ class Live(Lines):
     def _remove(self, step: Step) -> None:
         if (bar := self._bars.pop(step.name, None)) is not None:
             self.bars.remove_task(bar)
-
-
-_HYBRIDS = "hybrids"
-_OF_ROOM = {"data": "data", "corruption": "data", "detection": "suspicion", "audits": "suspicion",
-            "evaluation": "report", "mining": "mining"}  # fmt: skip
-_OF_STAGE = {"bm25_index": "BM25", "bm25": "BM25", "fuse": _HYBRIDS, "audit": "report", "score_negatives": "mining",
-             "score_loss_groups": "mining"}  # fmt: skip
-_MANY = 100  # steps: a plan of more, such as a bench's, has a bar for all of them
 
 
 def phase_of(step: Step) -> str:

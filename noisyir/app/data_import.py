@@ -21,6 +21,13 @@ from noisyir.data.recognise import recognise
 from noisyir.data.records import Source
 
 _SHARES = (50, 95, 100)
+REPORT = "import.json"
+_ALIASES = {"positive": "document", "passage": "document", "answer": "document"}
+FORMAT_ALIASES = {
+    "sentence-transformers": "sentence_transformers",
+    "st": "sentence_transformers",
+    "bge": "flagembedding",
+}
 
 
 def as_json(found: ImportCounts, settings: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,15 +117,6 @@ def _lengths(values: Sequence[int]) -> dict[str, int]:
     """The median, the length that 95 of 100 do not exceed, and the longest, in characters."""
     found = np.percentile(np.frombuffer(values, np.uint32), _SHARES, method="nearest")  # type: ignore[call-overload]
     return {str(share): int(value) for share, value in zip(_SHARES, found, strict=True)}
-
-
-REPORT = "import.json"
-_ALIASES = {"positive": "document", "passage": "document", "answer": "document"}
-FORMAT_ALIASES = {
-    "sentence-transformers": "sentence_transformers",
-    "st": "sentence_transformers",
-    "bge": "flagembedding",
-}
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,6 @@ model: {{backbone: {backbone}}}
 # A page next to the result with the pairs that are likely to be wrong:
 # audit: {{}}
 """
-
-
 _ASSUMED = """# Its gain was measured so: wrong pairs are assumed to be like the made-up ones that fit best.
 # Audits of this file assume it, too.
 # Without this line it trains plainly, unless made-up pairs agree with the scores.

@@ -1,9 +1,7 @@
 """Detect wrong training pairs, audit them and clean them: of an experiment, a data set or a file of pairs."""
 
-import json
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -24,24 +22,19 @@ from noisyir.audits.keeping import Keeping, kept_if_assumed
 from noisyir.audits.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.texts import opening
-from noisyir.base.durations import duration, seconds_of
-from noisyir.base.errors import ConfigError, StoreError, did_you_mean
+from noisyir.base.durations import duration
+from noisyir.base.errors import ConfigError, StoreError
 from noisyir.base.settings import HELD_OUT
 from noisyir.data.formats.pairs import PairsFile
-from noisyir.data.recognise import IR_DATASETS, recognise
 from noisyir.data.stages.chunk import CHUNK
-from noisyir.detection.detectors import Detector
-from noisyir.detection.detectors.ensemble import Ensemble
 from noisyir.detection.null import named_null
 from noisyir.detection.rates import NOT_SAID, by_each_null, in_terminal, why_none_is_flagged
-from noisyir.engine.hub import SCHEME
 from noisyir.engine.meta import Ref
 from noisyir.engine.plan import Choice
 from noisyir.engine.provenance import lineage
-from noisyir.engine.remote.fetched import here, located
+from noisyir.engine.remote.fetched import located
 from noisyir.engine.store import Store
 from noisyir.engine.tables import aligned
-from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.methods.plans.retrievers import audit_pairs
 from noisyir.training.flags import last_estimate
@@ -259,51 +252,6 @@ def run_audit(exp: Experiment, execution: Execution) -> Audited:
     return Audited(exp, execution.store, outcome)
 
 
-def experiment_to_audit(
-    data: str,
-    overrides: Sequence[str] = (),
-    *,
-    corpus: str | None = None,
-    model: str | None = None,
-    sample: int | None = None,
-    judgements: Sequence[str] = (),
-    refit: bool = False,
-    budget: str | None = None,
-    assume: str | None = None,
-    split: str | None = None,
-) -> Experiment:
-    """The experiment whose audit is asked for.
-
-    data: an experiment's name or file, a data set's folder, or a file of pairs, whose documents may lie in `corpus`.
-    model: judges by its own reading.  budget: how long a transformer may read, such as 5m.  assume: the made-up pairs
-    that wrong ones are taken to be like.  split: dev or test: its relevant judgements, by detectors that train nothing.
-    ConfigError when it is none of these, and for a budget where no detector has one.
-    """
-    given: dict[str, Any] = {"audit.sample": sample, "audit.refit": refit or None, "model.weights": model or None}
-    given |= {"detect.assume": assume, "audit.split": split}
-    given["audit.judgements"] = list(judgements) or None
-    changed = [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
-    exp = _named(data, corpus, [*overrides, *changed])
-    changes: dict[str, Any] = {"audit": exp.audit or AuditParams()}
-    if model or exp.audited != "train":  # the model scores the pairs itself, instead of small ones trained on folds
-        changes["detectors"] = {name: detector.untrained() for name, detector in exp.detectors.items()}
-    if budget is not None:
-        changes["detectors"] = _within(budget, changes.get("detectors", exp.detectors))
-    return exp.model_copy(update=changes)
-
-
-def _within(budget: str, detectors: Mapping[str, Detector]) -> dict[str, Detector]:
-    """The detectors, those that have a budget with this one."""
-    if not any(isinstance(detector, Ensemble) for detector in detectors.values()):
-        raise ConfigError("app.budget_without_ensemble", detectors=", ".join(detectors))
-    if not (seconds := seconds_of(budget, "--budget")):
-        raise ConfigError("base.not_a_duration", name="--budget", text=budget)
-    return {
-        name: detector.within(seconds) if isinstance(detector, Ensemble) else detector
-        for name, detector in detectors.items()
-    }
-
-
 @dataclass(frozen=True)
 class Gate:
     """A limit on the share of wrong pairs, for CI: it goes by the upper end of the judged rate's interval.
@@ -349,47 +297,6 @@ def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
     sample = folder / "sample.csv"
     if exp.audit and exp.audit.sample and sample.is_file() and has_verdicts(sample):
         raise ConfigError("app.sample_overwritten", sample=sample, quote=shlex.quote(str(sample)))
-
-
-def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experiment:
-    path = Path(data)
-    if not path.is_dir() and (data in experiments.names() or path.suffix in experiments.ENDINGS):
-        if corpus:
-            raise ConfigError("app.corpus_without_pairs", data=data)
-        return experiments.load(data, overrides)
-    settings = settings_of_data(data, corpus, overrides)
-    headed = {"audit": {"title": path.name}} if Path(here(data)).is_file() else {}
-    return experiments.from_settings({"name": named_after(data), "data": settings, **headed}, overrides)
-
-
-def named_after(data: str) -> str:
-    """The name of an experiment on a file, a folder or a data set of the Hub: its name without endings."""
-    return Path(data).name.split(".")[0].split("@")[0]
-
-
-def settings_of_data(data: str, corpus: str | None = None, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """The settings of `data` that read a file or folder, by what is in it or by the data.kind among the overrides.
-
-    Of what was fetched the settings hold the name.  ConfigError where there is no such file; DataError where nothing
-    tells its format.
-    """
-    beside = {"corpus": corpus} if corpus else {}
-    if any(override.startswith(("data.kind=", "data.columns")) for override in overrides):
-        said = any(override.startswith("data.kind=") for override in overrides)
-        return {"path": data, **beside} | ({} if said else {"kind": "pairs"})
-    there = here(data)
-    if not Path(there).exists() and not data.startswith((*IR_DATASETS, SCHEME)):
-        if Path(data).suffix or len(Path(data).parts) > 1:
-            folder = Path(data).parent
-            known = [str(folder / path.name) for path in folder.iterdir()] if folder.is_dir() else []
-            raise ConfigError(
-                "app.no_file", data=data, did_you_mean=did_you_mean(data, known) or ": name one that is there"
-            )
-        known = experiments.names()
-        others = did_you_mean(data, known) or f": give a file of pairs, a folder, or one of {', '.join(known)}"
-        raise ConfigError("app.no_experiment", data=data, others=others)
-    found = recognise(there, **{name: here(place) for name, place in beside.items()})
-    return {**found, **beside} | ({"path": data} if found.get("path") == there else {})
 
 
 def _suspects(counts: dict[str, Any]) -> str:

@@ -34,6 +34,8 @@ _WORDS = CleaningWords(
     assume="an audit with --assume random, and --force here,",
 )
 Rows = list[tuple[Any, ...]]
+_AS_DRAWN = [("query_id", "ascending"), ("draw", "ascending")]
+_TOLD = {"relabel": "relabelled", "drop": "left out", "weigh": "with less than half of their weight"}
 
 
 class _Given(NamedTuple):
@@ -102,9 +104,6 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
     return "\n".join(lines)
 
 
-_AS_DRAWN = [("query_id", "ascending"), ("draw", "ascending")]
-
-
 def _completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table's columns of the schema; one that it lacks is empty."""
     for field in schema:
@@ -171,9 +170,6 @@ def _as_audited(store: Store, name: str, *, drop: bool, force: bool) -> _Given:
     told = [f"{met.count(action)} {word}" for action, word in _TOLD.items() if met.count(action)]
     said = f"{exp.name}, by its audit: {', '.join(told) or 'none changed'}"
     return _Given(Collection(documents, **{name: _table(rows[name], SCHEMAS[name]) for name in rows}), said)
-
-
-_TOLD = {"relabel": "relabelled", "drop": "left out", "weigh": "with less than half of their weight"}
 
 
 def _judgements(

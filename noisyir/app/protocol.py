@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.app.label_audit import named_after, settings_of_data
+from noisyir.app.audit_data import named_after, settings_of_data
 from noisyir.app.runs import Execution, run
 from noisyir.base.errors import ConfigError, DataError, StoreError
 from noisyir.data.collection import SCHEMAS, Collection
@@ -18,6 +18,7 @@ from noisyir.methods.plans.retrievers import context_of, data_of
 from noisyir.methods.plans.suite import BenchSet, Suite
 
 TASK_FILES = ("corpus.jsonl", "queries.jsonl", "qrels/train.tsv")
+_OTHER, _TESTED = "other data", 0.2
 
 
 def with_data(suite: Suite, folder: str | None, own: Sequence[str]) -> tuple[Suite, list[str]]:
@@ -42,9 +43,6 @@ def with_data(suite: Suite, folder: str | None, own: Sequence[str]) -> tuple[Sui
     if suite.sets and not sets:
         raise ConfigError("app.no_sets", suite=suite.name, said=said[0])
     return suite.model_copy(update={"sets": sets}), said
-
-
-_OTHER, _TESTED = "other data", 0.2
 
 
 def _named(suite: Suite, folder: str | None) -> Iterator[tuple[str, BenchSet]]:

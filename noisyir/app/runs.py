@@ -35,6 +35,9 @@ from noisyir.methods.plans.planning import bench_of, pipeline_of
 from noisyir.methods.plans.suite import Suite
 from noisyir.registry.tracker import Tracker
 
+log = logging.getLogger("noisyir")
+_EVERY_SECONDS = 5.0
+
 
 @dataclass(frozen=True)
 class Preflight:
@@ -102,9 +105,6 @@ def _made_from(first: Step, steps: Sequence[Step]) -> Iterator[Step]:
         if any(output.step in behind for output in step.outputs_needed()):
             behind.add(step.name)
             yield step
-
-
-log = logging.getLogger("noisyir")
 
 
 class UnregisteredError(NoisyirError):
@@ -285,9 +285,6 @@ def _facts(result: Result | None) -> dict[str, Any]:
     if result is None:
         return dict.fromkeys(("build", "cached", "seconds"))
     return {"build": result.meta.build, "cached": result.cached, "seconds": result.meta.seconds}
-
-
-_EVERY_SECONDS = 5.0
 
 
 class ProgressFile(Observer):

@@ -18,6 +18,8 @@ from noisyir.engine.store import Store
 from noisyir.engine.store_locks import RUN_LOCK
 
 _OF_FAILURE = ("error", "traceback", "log")
+_SECONDS = 1.0
+_AT_WORK = {"PENDING", "RUNNING", "SCHEDULED", "CANCELLING", "PAUSED"}
 State = Literal["done", "failed", "running", "killed", "unknown", "cancelled", "unregistered"]
 
 
@@ -142,10 +144,6 @@ def _living(store: Store, host: str, run: Mapping[str, Any], id_: str) -> State:
     if run.get("host") != host and not store.locks.everywhere:
         return state_in_prefect(run.get("tags", {}).get("flow_run"))
     return "running" if store.locks.is_held(RUN_LOCK, id_) else "killed"
-
-
-_SECONDS = 1.0
-_AT_WORK = {"PENDING", "RUNNING", "SCHEDULED", "CANCELLING", "PAUSED"}
 
 
 def state_in_prefect(flow_run: str | None) -> Literal["running", "killed", "unknown"]:

@@ -92,7 +92,7 @@ def run(
         return _check_judge(data, judge_check, error, as_json=as_json)
     from noisyir.app.after_audit import AuditArguments, JudgingOptions
     from noisyir.app.asking import whom_to_ask
-    from noisyir.app.label_audit import experiment_to_audit
+    from noisyir.app.audit_data import experiment_to_audit
 
     settings, machine = split_settings(with_columns(overrides, query, document))
     command = AuditArguments(data, overrides or (), corpus, out, model, budget, assume, store, split, query, document)

@@ -44,8 +44,8 @@ def run(
 
     example: noisyir mine pairs.csv --per-query 4 --as flagembedding
     """
+    from noisyir.app.audit_data import experiment_to_audit, named_after
     from noisyir.app.console import observer_for
-    from noisyir.app.label_audit import experiment_to_audit, named_after
     from noisyir.app.pairs_export import export_mined, format_named
     from noisyir.app.runs import Execution, run_experiment
     from noisyir.engine.plan import Choice

@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.app.label_audit import NoiseSummary, experiment_to_audit
+from noisyir.app.audit_data import experiment_to_audit
+from noisyir.app.label_audit import NoiseSummary
 from noisyir.app.label_cleaning import refuse_too_much, refuse_unjudged
 from noisyir.audits.apply import changed
 from noisyir.base.errors import ConfigError

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from noisyir.app.audit_data import settings_of_data
 from noisyir.app.data_import import import_data
-from noisyir.app.label_audit import settings_of_data
 from noisyir.base.errors import ConfigError, DataError, NoisyirError
 from noisyir.data.collection import Collection
 from noisyir.data.formats import Format
