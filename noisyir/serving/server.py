@@ -1,4 +1,4 @@
-"""The server: its processes, its orderly end, the champion that it follows; and the same for programs on stdin."""
+"""The server: its processes and shutdown, the champion that it follows, and the Model Context Protocol on stdin."""
 
 import asyncio
 import gc
@@ -37,7 +37,12 @@ _GRACE_SECONDS = 30  # that requests have which were begun when the end comes
 
 
 def serve(options: ServeOptions, host: str, port: int, workers: int, announce: Callable[[str], None]) -> None:
-    """Serve until a signal ends it; what was begun is answered.  ConfigError for what would be open to everyone."""
+    """Serve until a signal; requests in progress are answered.
+
+    Raises:
+        ConfigError: If the server would be open to everyone.
+        MissingPackageError: If a package of the extra `serve` is missing.
+    """
     try:
         import uvicorn
 
@@ -100,7 +105,11 @@ def application(options: ServeOptions) -> "Starlette":
 
 
 def keys_of(options: ServeOptions) -> list[str]:
-    """The keys in the key file, one a line.  ConfigError where others can read it, or a key is short."""
+    """Keys from the key file, one per line.
+
+    Raises:
+        ConfigError: If others can read the file, or a key is short.
+    """
     if options.key_file is None:
         return []
     path = Path(options.key_file)
@@ -118,14 +127,14 @@ def keys_of(options: ServeOptions) -> list[str]:
 
 
 def champion_version(options: ServeOptions) -> str | None:
-    """The version that is champion now; None where there is none."""
+    """Version of the current champion, if there is one."""
     home = open_store(options.store).home
     found = (row for row in standing(home) if (row["name"], row["alias"]) == (RETRIEVER.name, CHAMPION))
     return next((str(row["version"]) for row in found), None)
 
 
 async def follow(endpoints: "Endpoints", version: str | None) -> None:
-    """Answer with each new champion once it is loaded whole; until then, and where it cannot be, with the last one."""
+    """Switch to each new champion once it is loaded; if loading fails, keep the last one."""
     from noisyir.serving.live import LiveModel
 
     options = endpoints.options
@@ -133,14 +142,14 @@ async def follow(endpoints: "Endpoints", version: str | None) -> None:
     while True:
         await asyncio.sleep(options.follow)
         try:
-            now = await asyncio.to_thread(champion_version, options)
-            if now is None or now == version:
+            newest = await asyncio.to_thread(champion_version, options)
+            if newest is None or newest == version:
                 continue
             model = await asyncio.to_thread(ServedModel, replace(options, index=endpoints.live.model.index is not None))
         except NoisyirError as error:
             log.warning("the champion is not followed for now, v%s answers on: %s", version, error)
             continue
-        version = now
+        version = newest
         endpoints.answer_with(LiveModel(model, options, endpoints.metrics))
         log.warning("%s v%s answers from now on", FOLLOWED, version)
 
@@ -149,12 +158,12 @@ async def follow(endpoints: "Endpoints", version: str | None) -> None:
 
 
 def speak(options: ServeOptions) -> None:
-    """Answer until stdin ends."""
+    """Serve MCP until stdin ends."""
     tools(ServedModel(options)).run("stdio")
 
 
 def tools(model: ServedModel) -> Any:
-    """A server with `audit_rate`, and `search` where the model has an index."""
+    """An MCP server with `audit_rate`, and `search` if the model has an index."""
     try:
         from mcp.server.mcpserver import MCPServer
     except ImportError as error:
