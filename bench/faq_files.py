@@ -28,7 +28,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from noisyir.app.label_audit import Audited, experiment_to_audit, run_audit
+from noisyir.app.audit_data import experiment_to_audit
+from noisyir.app.label_audit import Audited, run_audit
 from noisyir.app.runs import Execution
 from noisyir.base.errors import DataError
 from noisyir.data.answers import answer_lines, token_line

@@ -7,7 +7,8 @@ from prefect.artifacts import create_link_artifact, create_table_artifact
 from prefect.runtime import flow_run
 
 from flows.experiment import stages_as_tasks, writable_store
-from noisyir.app.label_audit import Audited, experiment_to_audit, refuse_to_overwrite, run_audit
+from noisyir.app.audit_data import experiment_to_audit
+from noisyir.app.label_audit import Audited, refuse_to_overwrite, run_audit
 from noisyir.app.label_cleaning import how_to_measure, refuse_too_much, refuse_unjudged
 from noisyir.app.runs import Execution, Outcome
 from noisyir.audits.apply import Applied

@@ -95,11 +95,11 @@ class JudgingOptions:
         if not self.judge and self.name is not None:
             raise ConfigError("app.as_without_judge")
         if self.judge and self.standalone:
-            raise ConfigError("app.judge_asks_standalone_writes")
+            raise ConfigError("app.judge_and_standalone")
         if self.name is not None and self.name.startswith(BY_MODEL):
-            raise ConfigError("app.names_person_names_begin", by_model=BY_MODEL)
+            raise ConfigError("app.judge_name_of_model", by_model=BY_MODEL)
         if self.wrong is not None and not 0 < self.wrong < 1:
-            raise ConfigError("app.keep_wrong_below_share", wrong=self.wrong)
+            raise ConfigError("app.bad_keep_wrong_below", wrong=self.wrong)
 
     def run(self, audited: Audited, folder: Path) -> str:
         """Serve or write what the options request, and return a report, empty if there is nothing to report."""
@@ -121,7 +121,7 @@ class JudgingOptions:
         try:
             path.write_text(page_alone(_pairs(audited), audited.exp.seed, command), encoding="utf-8")
         except OSError as error:
-            raise StoreError("app.cannot_write_folder_choose", folder=folder, error=error) from error
+            raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
         return (
             f"\n{ALONE:<15} {path}\n{'':<15} a page to send: anyone with a browser can judge, and saves {FILE}\n"
             f"{'then':<15} {command}"
@@ -169,7 +169,7 @@ def session_on(audited: Audited, folder: Path, judge: str | None) -> Iterator[Ju
     folder.mkdir(parents=True, exist_ok=True)
     with held_if_free(path) as free:
         if not free:
-            raise ConfigError("app.another_session_writing_finish", path=path)
+            raise ConfigError("app.session_open", path=path)
         pairs = _pairs(audited)
         session = JudgingSession(
             pairs, Journal(path), judge or getpass.getuser(), _learner(audited, pairs), audited.exp.seed
@@ -230,5 +230,5 @@ def write_kept(audited: Audited, most: int, folder: Path) -> Path:
     try:
         write_pairs(kept, pa.Table.from_batches(found), path)
     except OSError as error:
-        raise StoreError("app.cannot_write_folder_choose", folder=folder, error=error) from error
+        raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
     return path

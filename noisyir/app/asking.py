@@ -1,4 +1,4 @@
-"""Ask a judge that is no person about pairs of a finished audit, and keep its judgements apart from people's."""
+"""A model judges pairs of a finished audit; its judgements stay apart from people's."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -35,21 +35,23 @@ def whom_to_ask(
     name: str | None = None,
     budget: str | None = None,
 ) -> tuple[list[str], AskParams | None]:
-    """The overrides that are the experiment's, and who is asked: by the options, and by overrides as `ask.random=0.5`.
+    """Split overrides into the experiment's and those of a model judge (`ask.*`), and return the judge's settings.
 
-    Nobody is asked whom the options do not name.  ConfigError for options that do not belong together; ConfigError,
-    DataError or MissingPackageError for what would keep the judge from answering.
+    Raises:
+        ConfigError: If options contradict each other, or the judge cannot answer.
+        DataError: If the judge's model cannot be read.
+        MissingPackageError: If the judge needs a package.
     """
     settings = [text for text in overrides if not text.startswith(_PREFIX)]
     asking = [text for text in overrides if text.startswith(_PREFIX)]
     if model and url:
-        raise ConfigError("app.judge_model_names_classifier")
+        raise ConfigError("app.two_judges")
     if not (model or url):
         if name or budget or asking:
-            raise ConfigError("app.no_judge_named_name")
+            raise ConfigError("app.no_judge")
         return settings, None
     if bool(name) != bool(url):
-        raise ConfigError("app.judge_url_needs_judge")
+        raise ConfigError("app.judge_url_without_name")
     judge = {"kind": "chat", "url": url, "model": name} if url else {"kind": "classifier", "model": model}
     params = experiments.load_asking({"judge": judge} | ({"budget": budget} if budget else {}), asking)
     params.judge.check(Budget.parse(params.budget))
@@ -79,13 +81,13 @@ def ask(audited: Audited, folder: Path, params: AskParams, runtime: Runtime, pro
 
 
 def _by_id(table: pa.Table) -> np.ndarray:
-    """Rows in an order that no score decides, so that the pairs drawn at random are the same after another detector."""
+    """Row order by ids, so that random draws do not depend on scores."""
     keys = [("query_id", "ascending"), ("doc_id", "ascending")]
     return np.asarray(pc.sort_indices(table.select(["query_id", "doc_id"]), keys).to_numpy())
 
 
 def _people(audited: Audited) -> dict[Pair, ByPeople]:
-    """People's word on the pairs, where the audit was given their judgements."""
+    """People's judgements of the pairs, if the audit has any."""
     files = audited.exp.audit.judgement_files if audited.exp.audit else ()
     said = given_judgements(files).items()
     return {pair: ByPeople(one.verdict == "wrong", one.weight) for pair, one in said if one.verdict != "unclear"}
@@ -110,7 +112,7 @@ def _choose(
 
 
 def _count(table: pa.Table, params: AskParams) -> int:
-    """How many questions the budget is enough for, if each is answered at once."""
+    """Number of questions that the budget allows, if each is answered at once."""
     budget = Budget.parse(params.budget)
     if budget.unit == "calls":
         return budget.amount
@@ -129,10 +131,10 @@ def _numbers(ids: pa.ChunkedArray) -> np.ndarray:
 
 
 def _records(judge: str, pairs: Sequence[Pair], asked: Sequence[AskedPair], total: int) -> list[ModelJudgement]:
-    """The answers as lines; a random one stands for as many pairs as there are for each that was answered."""
+    """The answers as records, random ones weighted by the inverse of their sampling rate."""
     random = sum(one.draw == "random" and one.answer is not None for one in asked)
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    common: dict[str, Any] = {"judge": judge, "replacement": None, "at": now}
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    common: dict[str, Any] = {"judge": judge, "replacement": None, "at": at}
     return [
         ModelJudgement(
             query_id=query,

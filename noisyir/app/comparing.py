@@ -1,4 +1,4 @@
-"""Two systems side by side, query by query: whose runs they are, what differs between them, and on which queries."""
+"""Two systems compared query by query: differences, tests, and the queries that change most."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from noisyir.retrieval.texts import passages_of
 
 @dataclass(frozen=True)
 class Contestant:
-    """One system of an experiment, as it was scored under each seed."""
+    """One system of an experiment with its scoring under each seed."""
 
     name: str
     scored: Mapping[int, Ref]
@@ -49,10 +49,7 @@ class Contestant:
             yield (group["split"], group["measure"]), dict(zip(ids, values, strict=True))
 
     def groups(self, split: str, measure: str, query_ids: Sequence[str]) -> np.ndarray | None:
-        """Groups of these queries that share a document, and so are one draw of chance: a number for each group.
-
-        None where the scoring is of a version that did not say.
-        """
+        """Numbers of groups of queries that share a document; None if the scoring has no groups."""
         table = self.store.builds.table(next(iter(self.scored.values())))
         if "group" not in table.column_names:
             return None
@@ -68,18 +65,20 @@ class Contestant:
 
 
 def duel(store: Store, one: str, other: str, *, count: int = 5) -> Duel:
-    """How `other` compares with `one`: each an experiment, or EXPERIMENT:SYSTEM; `count` queries shown of each kind.
+    """Compare two systems, each an experiment or EXPERIMENT:SYSTEM, with `count` queries of each kind.
 
-    ConfigError for a system that was not run; DataError where the two were not scored by the same judgements.
+    Raises:
+        ConfigError: If a system was not run.
+        DataError: If the two were not scored by the same judgements.
     """
     _refuse_bare_systems(store, one, other)
     first, second = contestant(store, one), contestant(store, other)
     if first.scored == second.scored:
         floor = next(name for name in ("bm25", "zero_shot") if not one.endswith(f":{name}"))
-        raise ConfigError("app.same_system_name_another", one=one, other=other, split=one.split(":")[0], floor=floor)
+        raise ConfigError("app.same_system", one=one, other=other, split=one.split(":")[0], floor=floor)
     metas = [store.builds.meta(next(iter(side.scored.values()))) for side in (first, second)]
     if len({eval_digest(meta) for meta in metas}) > 1:
-        raise DataError("app.were_not_scored_same", first=first.name, second=second.name)
+        raise DataError("app.other_scoring", first=first.name, second=second.name)
     seeds = list(zip(*_paired(list(first.scored), list(second.scored)), strict=True))
     measured = _measured(first, second, seeds)
     wins, losses = _shifts(store, first, second, seeds, measured[0], count)
@@ -87,7 +86,11 @@ def duel(store: Store, one: str, other: str, *, count: int = 5) -> Duel:
 
 
 def _refuse_bare_systems(store: Store, *names: str) -> None:
-    """ConfigError, with the command that was meant, for a name that is no experiment's but a system's of the other."""
+    """Refuse the name of the other experiment's system where an experiment belongs.
+
+    Raises:
+        ConfigError: If a name is such a system, with the intended command.
+    """
     run = {name: finished_run(store, name.partition(":")[0], "comparison") for name in names}
     for mine, theirs in (names, names[::-1]):
         if ":" in mine or run[mine] is not None or (found := run[theirs]) is None:
@@ -95,14 +98,11 @@ def _refuse_bare_systems(store: Store, *names: str) -> None:
         if mine in read_evaluation(store, found.results["comparison"]).scored:
             full = f"{theirs.partition(':')[0]}:{mine}"
             meant = shlex.join(["noisyir", "compare", *(full if name == mine else name for name in names)])
-            raise ConfigError("app.no_experiment_system_type", mine=mine, theirs=theirs, meant=meant)
+            raise ConfigError("app.bare_system", mine=mine, theirs=theirs, meant=meant)
 
 
 def contestant(store: Store, name: str) -> Contestant:
-    """A system by its name: of an experiment the model that it kept, unless `:SYSTEM` names another.
-
-    It has a scoring for each seed that the same settings have run under.
-    """
+    """A system by its name, with scorings under all seeds of equal settings; an experiment means its kept model."""
     experiment, _, system = name.partition(":")
     newest = finished_comparison(store, experiment)
     evaluation = read_evaluation(store, newest.results["comparison"])
@@ -113,7 +113,7 @@ def contestant(store: Store, name: str) -> Contestant:
     if system not in evaluation.scored:
         known = ", ".join(evaluation.scored)
         raise ConfigError(
-            "app.no_system",
+            "app.no_such_system",
             experiment=experiment,
             system=system,
             did_you_mean=did_you_mean(system, list(evaluation.scored)),
@@ -126,9 +126,9 @@ def contestant(store: Store, name: str) -> Contestant:
 def _of_seeds(
     store: Store, experiment: str, newest: Finished, evaluation: Evaluation, system: str
 ) -> Iterator[tuple[int, Ref]]:
-    """(seed, scoring) of the newest run of each seed, those of other settings left out; the newest run's first."""
+    """(seed, scoring) of the newest run of each seed with equal settings, newest first."""
     if (settings := recorded_experiment(newest.settings)) is None:
-        raise StoreError("app.run_another_version_noisyir", experiment=experiment)
+        raise StoreError("app.run_of_other_version", experiment=experiment)
     yield settings.seed, evaluation.scored[system]
     met, made = {settings.seed}, recipe(settings, store, newest.results["comparison"])
     for run in finished_runs(store, experiment, "comparison"):
@@ -140,7 +140,7 @@ def _of_seeds(
 
 
 def _paired(one: Sequence[int], other: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Seeds of both sides in pairs: equal ones together, the others in their order, as many as both have."""
+    """Pair the seeds of both sides: equal ones together, the others in order."""
     both = [seed for seed in one if seed in other]
     rest = [[seed for seed in side if seed not in both] for side in (one, other)]
     few = min(map(len, rest))
@@ -148,7 +148,7 @@ def _paired(one: Sequence[int], other: Sequence[int]) -> tuple[list[int], list[i
 
 
 def _measured(one: Contestant, other: Contestant, seeds: Sequence[tuple[int, int]]) -> list[MeasureDifference]:
-    """Each measure and split: means, difference, test over queries and seeds, wins and losses of query means."""
+    """Means, difference, test, wins and losses for each measure and split."""
     found = []
     for split, measure in next(iter(one.values.values())):
         ids = sorted(one.values[seeds[0][0]][split, measure])
@@ -175,7 +175,7 @@ def _shifts(
     first: MeasureDifference,
     count: int,
 ) -> tuple[list[Shift], list[Shift]]:
-    """The queries that gain most and lose most on the first measure, under the first pair of seeds, and why."""
+    """Queries that gain most and lose most on the first measure under the first seeds."""
     sides = {one.name: (one, seeds[0][0]), other.name: (other, seeds[0][1])}
     runs = {name: store.builds.table(_run_of(side, seed)) for name, (side, seed) in sides.items()}
     values = {name: side.values[seed][first.split, first.measure] for name, (side, seed) in sides.items()}

@@ -1,4 +1,4 @@
-"""Printing of the command line: live progress on a terminal, plain lines elsewhere, and tables at the end."""
+"""Output of the command line: progress bars on a terminal, plain lines elsewhere, and tables."""
 
 import re
 import time
@@ -17,13 +17,22 @@ from noisyir.engine.meta import Meta
 from noisyir.engine.stage import Observer, Step
 
 NEVER_FOLDS = 200  # columns: a table is as wide as it needs to be, up to this
+_HYBRIDS = "hybrids"
+_OF_ROOM = {"data": "data", "corruption": "data", "detection": "suspicion", "audits": "suspicion",
+            "evaluation": "report", "mining": "mining"}  # fmt: skip
+_OF_STAGE = {"bm25_index": "BM25", "bm25": "BM25", "fuse": _HYBRIDS, "audit": "report", "score_negatives": "mining",
+             "score_loss_groups": "mining"}  # fmt: skip
+_MANY = 100  # steps: a plan of more, such as a bench's, has a bar for all of them
 
 
 @contextmanager
 def observer_for(stream: TextIO, *, verbose: bool = False, phases: bool = True) -> Iterator[Observer]:
-    """An observer that shows a live display on a terminal and writes a line for each stage to anything else.
+    """Observe a run with bars on a terminal, and with one line per stage elsewhere.
 
-    verbose: a line for each stage on a terminal, too.  phases: whether those that are done keep a line there.
+    Args:
+        stream: Stream to write to.
+        verbose: Write one line per stage on a terminal, too.
+        phases: Keep a line for each finished phase on a terminal.
     """
     console = Console(file=stream, highlight=False, soft_wrap=True)
     if not console.is_terminal:
@@ -35,7 +44,7 @@ def observer_for(stream: TextIO, *, verbose: bool = False, phases: bool = True) 
 
 
 class _HowFar(ProgressColumn):
-    """How far a task is, and the time left; the time that it has taken while no total is known."""
+    """Progress and time left of a task, or its elapsed time if the total is unknown."""
 
     def render(self, task: Task) -> Text:
         if task.total is None:
@@ -49,7 +58,7 @@ class _HowFar(ProgressColumn):
 
 @contextmanager
 def questions_for(stream: TextIO) -> Iterator[Callable[[int, int, str], None]]:
-    """Display of a judge's progress: a bar on a terminal, a line for each tenth elsewhere."""
+    """Show a model judge's progress: a bar on a terminal, one line per tenth elsewhere."""
     console = Console(file=stream, highlight=False, soft_wrap=True)
     if console.is_terminal:
         columns = (SpinnerColumn(), TextColumn("asking the judge    "), BarColumn(20), _HowFar())
@@ -61,30 +70,30 @@ def questions_for(stream: TextIO) -> Iterator[Callable[[int, int, str], None]]:
 
     def line(done: int, total: int, took: str) -> None:
         nonlocal tenth
-        if (now := 10 * done // max(1, total)) > tenth:
-            tenth = now
+        if (reached := 10 * done // max(1, total)) > tenth:
+            tenth = reached
             console.print(f"  asking the judge     {done:,} of {total:,}  {took}", markup=False)
 
     yield line
 
 
 class Lines(Observer):
-    """One line when a stage starts, one when it ends."""
+    """Writes a line when a stage starts and when it ends."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
 
     def started(self, step: Step) -> None:
-        """Say what starts."""
+        """Print the step."""
         self.console.print(f"  {step.name} ...")
 
     def said(self, step: Step, text: str) -> None:
-        """Say it, below the stage."""
+        """Print it below the stage."""
         for line in text.splitlines():
             self.console.print(f"    {line}", markup=False)
 
     def finished(self, step: Step, meta: Meta, cached: bool) -> None:
-        """Say what is there, how large it is and how long it took."""
+        """Print the numbers of rows, the time and the result."""
         counts = {name: meta.artifacts[name].rows for name in step.stage.outputs(step.params)}
         rows = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count is not None)
         took = "cached" if cached else f"{meta.seconds:.1f} s"
@@ -93,7 +102,7 @@ class Lines(Observer):
 
 
 class Live(Lines):
-    """A moving bar for each stage at work, and a line above them for each one done."""
+    """A bar for each running stage, and a line for each finished one."""
 
     def __init__(self, bars: Progress) -> None:
         super().__init__(bars.console)
@@ -114,7 +123,7 @@ class Live(Lines):
         super().finished(step, meta, cached)
 
     def failed(self, step: Step, error: BaseException) -> None:
-        """Take the bar away; the error is told at the end."""
+        """Remove the bar; the error is printed at the end."""
         self._remove(step)
 
     def _remove(self, step: Step) -> None:
@@ -122,16 +131,8 @@ class Live(Lines):
             self.bars.remove_task(bar)
 
 
-_HYBRIDS = "hybrids"
-_OF_ROOM = {"data": "data", "corruption": "data", "detection": "suspicion", "audits": "suspicion",
-            "evaluation": "report", "mining": "mining"}  # fmt: skip
-_OF_STAGE = {"bm25_index": "BM25", "bm25": "BM25", "fuse": _HYBRIDS, "audit": "report", "score_negatives": "mining",
-             "score_loss_groups": "mining"}  # fmt: skip
-_MANY = 100  # steps: a plan of more, such as a bench's, has a bar for all of them
-
-
 def phase_of(step: Step) -> str:
-    """The part of a run that a step belongs to, in a person's words: by its stage, its room, or its model's label."""
+    """The phase of a step, by its stage, its room, or its model's label."""
     _, room, method, *_ = f"{step.stage.run.__module__}...".split(".")
     stage = step.stage.name
     if known := _OF_STAGE.get(stage) or (stage != "score" and _OF_ROOM.get(room)):
@@ -145,7 +146,7 @@ def phase_of(step: Step) -> str:
 
 
 class Phases(Observer):
-    """A moving bar for each phase at work, with its place among all; a line above them for each one done."""
+    """A bar for each running phase, and a line for each finished one."""
 
     def __init__(self, bars: Progress, *, lasting: bool = True) -> None:
         self.bars, self.lasting = bars, lasting
@@ -157,7 +158,7 @@ class Phases(Observer):
         self._total = 0
 
     def planned(self, steps: Sequence[Step]) -> None:
-        """Keep the phases and their steps."""
+        """Store the phases and their steps."""
         for step in steps:
             self._left.setdefault(phase_of(step), []).append(step.name)
         if len(steps) > _MANY:
@@ -177,7 +178,7 @@ class Phases(Observer):
             self.bars.update(bar, completed=done, total=total, unit=unit)
 
     def finished(self, step: Step, meta: Meta, cached: bool) -> None:
-        """Take the step's bar away; at the last step of its phase leave a line."""
+        """Remove the step's bar; after the last step of a phase, print a line."""
         phase = phase_of(step)
         self._remove(phase)
         if self._all is not None:
@@ -194,7 +195,7 @@ class Phases(Observer):
             self.bars.console.print(f" {self._named(phase):<22} done {took:>14}   {result}".rstrip(), markup=False)
 
     def failed(self, step: Step, error: BaseException) -> None:
-        """Take the bar away; the error is told at the end."""
+        """Remove the bar; the error is printed at the end."""
         self._remove(phase_of(step))
 
     def _remove(self, phase: str) -> None:
@@ -208,9 +209,9 @@ class Phases(Observer):
 
 
 def print_text(console: Console, text: str) -> None:
-    """Text without markup; on a terminal long lines end between words, and a command stands whole in a line of its own.
+    """Print text without markup, folded between words on a terminal, with each command whole on its own line.
 
-    What follows a label, the words before two spaces, stands below itself.
+    Folded lines are indented to the end of a label, the words before two spaces.
     """
     for line in text.split("\n"):
         if not console.is_terminal or len(line) <= console.width:
@@ -225,7 +226,7 @@ def print_text(console: Console, text: str) -> None:
 
 
 def stdout_console() -> Console:
-    """Standard output: as wide as the terminal, and wide enough not to fold tables in a file or a pipe."""
+    """A console on standard output that never folds tables in files and pipes."""
     console = Console(highlight=False, soft_wrap=True)
     return console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=NEVER_FOLDS)
 
@@ -236,12 +237,12 @@ def plain_table(*headings: str) -> Table:
 
 
 def print_rows(console: Console, rows: Sequence[Sequence[str]], left: int = 1) -> None:
-    """Rows of text as a table, headings first; all columns but the first `left` are numbers."""
+    """Print rows as a table, headings first; columns after the first `left` are right-aligned."""
     console.print(results_table(rows, left))
 
 
 def results_table(rows: Sequence[Sequence[str]], left: int = 1) -> Table:
-    """The first row is the heading; all columns but the first `left` are numbers."""
+    """A table of rows, headings first; columns after the first `left` are right-aligned."""
     table = plain_table(*rows[0][:left])
     for heading in rows[0][left:]:
         table.add_column(heading, justify="right")
@@ -251,7 +252,7 @@ def results_table(rows: Sequence[Sequence[str]], left: int = 1) -> Table:
 
 
 def human_bytes(count: float) -> str:
-    """`1.5 MB` and the like, in powers of 1000."""
+    """Format bytes in powers of 1000, such as `1.5 MB`."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

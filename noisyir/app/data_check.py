@@ -32,7 +32,7 @@ class DataCheck:
         """The findings of these names or groups: `leaks` or `leaks.queries`.  ConfigError for unknown ones."""
         if unknown := [name for name in names if name not in FAULTS and name not in _GROUPS]:
             raise ConfigError(
-                "app.nothing_noisyir_check_looks",
+                "app.unknown_fault",
                 unknown=unknown[0],
                 groups=", ".join(_GROUPS),
                 faults=", ".join(name for name in FAULTS if name not in _GROUPS),

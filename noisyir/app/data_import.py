@@ -21,6 +21,13 @@ from noisyir.data.recognise import recognise
 from noisyir.data.records import Source
 
 _SHARES = (50, 95, 100)
+REPORT = "import.json"
+_ALIASES = {"positive": "document", "passage": "document", "answer": "document"}
+FORMAT_ALIASES = {
+    "sentence-transformers": "sentence_transformers",
+    "st": "sentence_transformers",
+    "bge": "flagembedding",
+}
 
 
 def as_json(found: ImportCounts, settings: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,15 +119,6 @@ def _lengths(values: Sequence[int]) -> dict[str, int]:
     return {str(share): int(value) for share, value in zip(_SHARES, found, strict=True)}
 
 
-REPORT = "import.json"
-_ALIASES = {"positive": "document", "passage": "document", "answer": "document"}
-FORMAT_ALIASES = {
-    "sentence-transformers": "sentence_transformers",
-    "st": "sentence_transformers",
-    "bge": "flagembedding",
-}
-
-
 @dataclass(frozen=True)
 class Imported:
     """A finished import: where its tables are, and what was found."""
@@ -151,7 +149,7 @@ def import_data(
     ConfigError for what cannot be set; DataError where nothing can be read, or strict and a row is left out.
     """
     if out.exists() and not (out.is_dir() and (is_import(out) or not any(out.iterdir()))):
-        raise ConfigError("app.holds_something_else_choose", out=out)
+        raise ConfigError("app.not_an_import", out=out)
     settings = settings_for(source, kind=kind, columns=columns, beside=beside or {})
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -163,7 +161,7 @@ def import_data(
                 shutil.rmtree(out)
             made.rename(out)
     except OSError as error:
-        raise StoreError("app.cannot_write_choose_another", out=out, error=error) from error
+        raise StoreError("app.cannot_write_out", out=out, error=error) from error
     return Imported(out, report)
 
 
@@ -176,12 +174,10 @@ def _read_into(
     files = found.account.files.values()
     lost = sum(of.lost + sum(tally.count for tally in of.parts_left_out.values()) for of in files)
     if strict and lost:
-        raise DataError("app.strict_rows_parts_rows", lost=lost, in_words=in_words(report))
+        raise DataError("app.strict_loss", lost=lost, in_words=in_words(report))
     if not any(found.rows.values()):
         why = "; ".join(f"{place}: {reason}" for place, of in report["files"].items() for reason in of["left_out"])
-        raise DataError(
-            "app.nothing_could_read_format", source=source.name, kind=settings["kind"], why=why or "it is empty"
-        )
+        raise DataError("app.nothing_read", source=source.name, kind=settings["kind"], why=why or "it is empty")
     (folder / REPORT).write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return report
 
@@ -211,11 +207,11 @@ def _format(settings: Mapping[str, Any]) -> Format:
     variant = Format.of_kind(settings["kind"])
     if unknown := [name for name in settings if name not in variant.model_fields]:
         flag = {"columns": "map"}.get(unknown[0], unknown[0])
-        raise ConfigError("app.format_takes_no_drop", kind=settings["kind"], flag=flag)
+        raise ConfigError("app.unknown_format_option", kind=settings["kind"], flag=flag)
     try:
         return variant.parse(dict(settings))
     except ValidationError as error:
-        raise ConfigError("app.format", kind=settings["kind"], msg=error.errors()[0]["msg"]) from error
+        raise ConfigError("app.bad_format_setting", kind=settings["kind"], msg=error.errors()[0]["msg"]) from error
 
 
 def _mapped(columns: str) -> dict[str, str | None]:
@@ -226,6 +222,6 @@ def _mapped(columns: str) -> dict[str, str | None]:
         column = _ALIASES.get(what.strip(), what.strip())
         if not equals or column not in get_args(PairColumn):
             known = ", ".join((*get_args(PairColumn), *_ALIASES))
-            raise ConfigError("app.map_wants_column_none", part=part, known=known)
+            raise ConfigError("app.bad_map", part=part, known=known)
         found[column] = name.strip() or None
     return found

@@ -1,7 +1,4 @@
-"""The dry run: what a run would build, how long the newest builds of the same steps took, and why they do not serve.
-
-Of transformers, also what a step of each training would cost, rehearsed with fake tensors.
-"""
+"""The dry run: steps that would run, their expected time, the changes behind them, and the cost of training steps."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -38,9 +35,9 @@ _FREE = 0.9  # of a GPU's memory: the rest is CUDA's own, or between the allocat
 
 @dataclass(frozen=True)
 class StepEstimate:
-    """Seconds and bytes of a step that would run, from the newest build of that step.
+    """Time and size of a step, extrapolated from its newest build.
 
-    factor: rows that the step would read for each row that the build has read; None where they are not known.
+    `factor` is the ratio of rows to read now and then; None if unknown.
     """
 
     build: Meta
@@ -48,17 +45,17 @@ class StepEstimate:
 
     @property
     def seconds(self) -> float:
-        """Its time, in proportion to the rows."""
+        """Time in proportion to the rows."""
         return self.build.seconds * (self.factor or 1.0)
 
     @property
     def size(self) -> float:
-        """Bytes that it would leave in the store, likewise."""
+        """Bytes in the store in proportion to the rows."""
         return self.build.size * (self.factor or 1.0)
 
 
 def estimates(states: Sequence[Forecast], store: Store, experiment: str) -> dict[str, StepEstimate]:
-    """An estimate for each step that would run and was built before, by the step's name."""
+    """Estimates by step name, for steps that would run and were built before."""
     metas = {meta.folder: meta for meta in store.builds.all()}
     newest, found = _newest_builds(store, metas, experiment), dict[str, StepEstimate]()
     cached = {entry.step.name: entry.meta for entry in states if entry.meta}
@@ -66,13 +63,13 @@ def estimates(states: Sequence[Forecast], store: Store, experiment: str) -> dict
         if entry.state == "would run" and (build := newest.get(entry.step.name)):
             refs = [(metas.get(f"{ref.stage}/{ref.key}/{ref.build}"), ref.artifact) for _, ref in build.input_refs()]
             outputs = list(entry.step.outputs_needed())
-            was, now = _rows(refs), _rows([(cached.get(output.step), output.artifact) for output in outputs])
-            found[entry.step.name] = StepEstimate(build, now / was if was and now else None)
+            before, after = _rows(refs), _rows([(cached.get(output.step), output.artifact) for output in outputs])
+            found[entry.step.name] = StepEstimate(build, after / before if before and after else None)
     return found
 
 
 def _rows(artifacts: Sequence[tuple[Meta | None, str]]) -> int | None:
-    """The rows of these artifacts together; None where one of them is not there."""
+    """Total rows of these artifacts; None if one is missing."""
     if any(meta is None for meta, _ in artifacts):
         return None
     return sum(meta.artifacts[name].rows or 0 for meta, name in artifacts if meta)
@@ -81,10 +78,7 @@ def _rows(artifacts: Sequence[tuple[Meta | None, str]]) -> int | None:
 def dry_run_rows(
     states: Sequence[Forecast], found: Mapping[str, StepEstimate], unknown: Collection[str]
 ) -> list[list[str]]:
-    """A row under `HEADINGS` for each step; of a long plan, one for all rounds of a step that are in one state.
-
-    unknown: the steps of which the key depends on data that is not here.
-    """
+    """Rows under `HEADINGS`, one per step; long plans merge rounds of a step in the same state."""
     groups: dict[tuple[str, str], list[Forecast]] = {}
     for entry in states:
         name = entry.step.name if len(states) <= _READABLE else re.sub(r"@\d+", "@*", entry.step.name)
@@ -95,9 +89,9 @@ def dry_run_rows(
 def _row(
     name: str, group: Sequence[Forecast], found: Mapping[str, StepEstimate], unknown: Collection[str]
 ) -> list[str]:
-    step, state, several = group[0].step, group[0].state, len(group) > 1
-    key = "" if several else "?" if step.name in unknown else step.key[:7]
-    cells = [f"{name} x{len(group)}" if several else step.name, key, step.stage.pool]
+    step, state, merged = group[0].step, group[0].state, len(group) > 1
+    key = "" if merged else "?" if step.name in unknown else step.key[:7]
+    cells = [f"{name} x{len(group)}" if merged else step.name, key, step.stage.pool]
     known = [found[entry.step.name] for entry in group if entry.step.name in found]
     if state != "would run":
         return [*cells, "", state]
@@ -110,7 +104,7 @@ def _row(
 
 
 def total_line(states: Sequence[Forecast], found: Mapping[str, StepEstimate]) -> str:
-    """The time of all that would run, as far as it is known."""
+    """Total time of the steps that would run, as far as it is known."""
     waiting = [entry.step.name for entry in states if entry.state == "would run"]
     unknown = len(waiting) - len(found)
     if not waiting:
@@ -123,7 +117,7 @@ def total_line(states: Sequence[Forecast], found: Mapping[str, StepEstimate]) ->
 def dry_run_json(
     states: Sequence[Forecast], found: Mapping[str, StepEstimate], unknown: Collection[str]
 ) -> dict[str, Any]:
-    """The dry run as one object; seconds are null where a step was never run here."""
+    """The dry run as one object; seconds are null for steps that never ran here."""
     steps = [
         {
             "name": entry.step.name,
@@ -140,7 +134,7 @@ def dry_run_json(
 
 
 def steps_without_key(states: Sequence[Forecast]) -> set[str]:
-    """The steps of which the key depends on raw input that is not here."""
+    """Names of steps with keys that depend on missing raw input."""
     unknown: set[str] = set()
     for entry in states:
         needed = {output.step for output in entry.step.outputs_needed()}
@@ -151,21 +145,21 @@ def steps_without_key(states: Sequence[Forecast]) -> set[str]:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """A training at full size: steps that are alike, and the cost of a step of each learner, or why it is not known."""
+    """Cost per training step of each learner, shared by equal steps, or why it is unknown."""
 
     steps: list[str]
     costs: "Sequence[StepCost]"
     why: str = ""
 
     def lines(self) -> list[str]:
-        """In words, a line for each learner."""
+        """One line per learner."""
         named = dict.fromkeys(re.sub(r"@\d+", "@*", step) if len(self.steps) > 1 else step for step in self.steps)
         name = ", ".join(named) + (f" x{len(self.steps)}" if len(named) < len(self.steps) else "")
         return [f"{name}: {said}" for said in [self.why, *map(_cost_in_words, self.costs)] if said]
 
 
 def rehearsals(states: Sequence[Forecast], store: Store) -> list[Rehearsal]:
-    """Each training of transformers that would run, rehearsed once for all of its steps that are alike."""
+    """Rehearse each transformer training that would run, once for equal steps."""
     steps, found = {entry.step.name: entry.step for entry in states}, dict[str, Rehearsal]()
     for step in (entry.step for entry in states if entry.state == "would run" and entry.step.stage.learners):
         with store.fetched.as_source():
@@ -180,7 +174,7 @@ def rehearsals(states: Sequence[Forecast], store: Store) -> list[Rehearsal]:
 
 
 def _origin(value: Any, steps: Mapping[str, Step]) -> Any:
-    """The settings of the model that an input goes back to; None where it is none, or in the store already."""
+    """Settings of the model behind an input; None if it is no model or in the store already."""
     while isinstance(value, Output):
         step = steps[value.step]
         if isinstance(step.params, InitModelParams | HeadedParams):
@@ -213,7 +207,7 @@ def _cost_in_words(cost: "StepCost") -> str:
 
 
 def changes(states: Sequence[Forecast], store: Store, experiment: str) -> dict[str, list[str]]:
-    """For each step that would run, by name, what differs from its newest build; no build is a reason, too."""
+    """Differences of each step that would run from its newest build, by name."""
     metas = {meta.folder: meta for meta in store.builds.all()}
     builds, waiting = (
         _newest_builds(store, metas, experiment),
@@ -223,7 +217,7 @@ def changes(states: Sequence[Forecast], store: Store, experiment: str) -> dict[s
 
 
 def _newest_builds(store: Store, metas: Mapping[str, Meta], experiment: str) -> dict[str, Meta]:
-    """The newest build of each step, by its name: of this experiment's runs, else of any."""
+    """Newest build of each step by name, preferably from runs of this experiment."""
     found: dict[str, Meta] = {}
     for run in sorted(
         store.runs.all(), key=lambda run: run["experiment"] != experiment
@@ -249,35 +243,35 @@ def _differences(step: Step, before: Meta | None, waiting: set[str]) -> list[str
     return said or ["nothing in its key: it is asked for by --refresh, or its inputs have other bytes"]
 
 
-def _settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    old, new = flat(before), flat(now)
+def _settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    old, new = flat(before), flat(after)
     names = [name for name in dict.fromkeys([*old, *new]) if old.get(name, _DEFAULT) != new.get(name, _DEFAULT)]
     return [f"{name} {old.get(name, _DEFAULT)} -> {new.get(name, _DEFAULT)}" for name in names]
 
 
 def _input(
-    name: str, now: str | Ref | Output | Mapping[str, Ref | Output], before: Any, waiting: set[str]
+    name: str, value: str | Ref | Output | Mapping[str, Ref | Output], before: Any, waiting: set[str]
 ) -> list[str]:
-    """Differences of one input; of labelled ones, of each label."""
-    if isinstance(now, Mapping):
+    """Differences of one input, or of each label of a labelled one."""
+    if isinstance(value, Mapping):
         labels = before if isinstance(before, Mapping) else {}
-        gone = [f"input {name}.{label}: not given now" for label in labels if label not in now]
+        gone = [f"input {name}.{label}: not given now" for label in labels if label not in value]
         return gone + [
-            text for label, one in now.items() for text in _input(f"{name}.{label}", one, labels.get(label), waiting)
+            text for label, one in value.items() for text in _input(f"{name}.{label}", one, labels.get(label), waiting)
         ]
     if before is None:
         return [f"input {name}: new"]
-    if isinstance(now, str):
-        return [] if now == before else [f"raw input {name}: its content has changed"]
-    if isinstance(now, Output) and now.step in waiting:
-        return [f"input {name}: {now.step} would run"]
-    if (now.key, now.artifact) != (before["key"], before["artifact"]):
-        return [f"input {name}: another build of {now.stage}"]
+    if isinstance(value, str):
+        return [] if value == before else [f"raw input {name}: its content has changed"]
+    if isinstance(value, Output) and value.step in waiting:
+        return [f"input {name}: {value.step} would run"]
+    if (value.key, value.artifact) != (before["key"], before["artifact"]):
+        return [f"input {name}: another build of {value.stage}"]
     return []
 
 
 def print_forecast(states: Sequence[Forecast]) -> None:
-    """The table of a bench's dry run."""
+    """Print each step of a bench with its state."""
     table = Table("stage", "state", "key", "pool", box=None)
     colours = {"cached": "green", "would run": "yellow", "not chosen": "dim"}
     for entry in states:
@@ -287,7 +281,7 @@ def print_forecast(states: Sequence[Forecast]) -> None:
 
 
 def print_dry_run(exp: Experiment, states: Sequence[Forecast], found: Mapping[str, StepEstimate]) -> None:
-    """The table of a dry run: a row for each step, or for one of all rounds, then the time that it comes to."""
+    """Print the steps of a dry run and their total time."""
     console = Console(highlight=False, soft_wrap=True, width=NEVER_FOLDS)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in HEADINGS:
@@ -302,14 +296,14 @@ def print_dry_run(exp: Experiment, states: Sequence[Forecast], found: Mapping[st
 
 
 def print_rehearsals(found: Sequence[Rehearsal]) -> None:
-    """The cost of a step of each training."""
+    """Print the cost per step of each training."""
     console = Console(highlight=False, soft_wrap=True)
     for said in (line for one in found for line in one.lines()):
         console.print(f"{'one step':<12}{said}", markup=False)
 
 
 def print_changes(changes: Mapping[str, Sequence[str]]) -> None:
-    """Differences from earlier builds, of each step that would run."""
+    """Print the differences of each step from its newest build."""
     console = Console(highlight=False, soft_wrap=True)
     console.print("\nwhy, by the newest build of each step" if changes else "\nnothing would run", markup=False)
     width = max(map(len, changes), default=0)
@@ -318,21 +312,21 @@ def print_changes(changes: Mapping[str, Sequence[str]]) -> None:
 
 
 def print_absences(absences: Iterable[str]) -> None:
-    """Inputs that a plan was made without; its keys are marked ?."""
+    """Print missing inputs; keys that depend on them are marked ?."""
     console = Console(highlight=False, soft_wrap=True)
     for said in absences:
         console.print(f"{'not there':<12}{said}", markup=False)
 
 
 def print_missing(found: Sequence[MissingInput]) -> None:
-    """The inputs to fetch before the experiment runs; it is not done by itself."""
+    """Print the inputs to fetch before the run."""
     console = Console(highlight=False, soft_wrap=True)
     for one in found:
         console.print(f"{'to fetch':<12}{one.place} ({one.setting}): noisyir fetch {one.place}", markup=False)
 
 
 def print_chosen(exp: Experiment, stream: TextIO) -> None:
-    """Settings that the experiment left out and noisyir chose, a line each."""
+    """Print the settings that noisyir chose, one per line."""
     console = Console(file=stream, highlight=False, soft_wrap=True)
     for name, said in exp.chosen.items():
         console.print(f"{'chosen':<12}{name:<20} {said}", markup=False)

@@ -53,7 +53,7 @@ def source_of(place: str, revision: str | None = None, kind: Kind = "model") -> 
     if "://" in place or Path(place).expanduser().exists():
         return _files(place if "://" in place else str(Path(place).expanduser().absolute()))
     if not _HUB_NAME.fullmatch(place):
-        raise DataError("app.neither_file_folder_url", place=place)
+        raise DataError("app.bad_place", place=place)
     return _repository(place, revision, kind)
 
 
@@ -62,7 +62,7 @@ def _repository(name: str, revision: str | None, kind: Kind) -> FileSource:
     commit, found = files_of(name, kind, revision)
     sizes = {file: size for file, size in found.items() if kind == "dataset" or _is_of_model(file)}
     if kind == "model" and not any(file.endswith(".safetensors") for file in sizes):
-        raise DataError("app.no_safetensors_file_pickled", name=name, commit=commit)
+        raise DataError("app.no_safetensors", name=name, commit=commit)
     return FileSource(sizes, partial(download, name, kind, commit), commit)
 
 
@@ -81,11 +81,11 @@ def _files(url: str) -> FileSource:
         paths = {_name_in(path, start, single=single): path for path in found}
         sizes = {name: int(fs.size(path) or 0) for name, path in paths.items() if not _is_hidden(name)}
     except ImportError as error:
-        raise MissingPackageError("app.fetching_needs_package", url=url, one_line=one_line(error)) from error
+        raise MissingPackageError("app.fetching_needs", url=url, one_line=one_line(error)) from error
     except (OSError, ValueError) as error:
-        raise DataError("app.cannot_fetched", url=url, one_line=one_line(error)) from error
+        raise DataError("app.cannot_fetch", url=url, one_line=one_line(error)) from error
     if not sizes:
-        raise DataError("app.cannot_fetched_no_file", url=url)
+        raise DataError("app.nothing_to_fetch", url=url)
 
     def bring(name: str, folder: Path) -> None:
         target = folder / name
@@ -101,7 +101,7 @@ def fetch(
     """Build the set that `name` means from now on (None: `place`) from all files of a source."""
     for file in source.sizes:
         if ".." in PurePosixPath(file).parts or file.startswith("/"):
-            raise DataError("app.not_fetched_would_lie", place=place, file=file)
+            raise DataError("app.file_outside_folder", place=place, file=file)
     params = FetchParams(name=name or place)
     stage = Stage(
         name=STAGE,

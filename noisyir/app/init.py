@@ -63,8 +63,6 @@ model: {{backbone: {backbone}}}
 # A page next to the result with the pairs that are likely to be wrong:
 # audit: {{}}
 """
-
-
 _ASSUMED = """# Its gain was measured so: wrong pairs are assumed to be like the made-up ones that fit best.
 # Audits of this file assume it, too.
 # Without this line it trains plainly, unless made-up pairs agree with the scores.
@@ -89,9 +87,9 @@ def experiment_file(
     """
     typed = shlex.quote(str(target))
     if target.suffix not in experiments.ENDINGS:
-        raise ConfigError("app.would_read_data_name", target=target, typed=typed)
+        raise ConfigError("app.target_not_yaml", target=target, typed=typed)
     if target.exists():
-        raise ConfigError("app.exists_already_if_data", target=target, typed=typed)
+        raise ConfigError("app.experiment_exists", target=target, typed=typed)
     exp, why_model, advice, _ = advice_for(data, store, corpus=corpus, budget=budget, overrides=overrides)
     why_methods = f"{advice.method}: {advice.why}"
     found = _found(exp, data)
@@ -157,7 +155,7 @@ def advice_for(
     Arguments and errors as for `experiment_file`.
     """
     if other := [setting for setting in overrides if not setting.startswith("data.columns")]:
-        raise ConfigError("app.columns_alone_data_columns", other=other[0])
+        raise ConfigError("app.only_columns", other=other[0])
     exp = experiment_for(data, corpus=corpus, overrides=overrides)
     why = "static: no time was given (noisyir init --budget 10m)"
     if budget:
@@ -173,12 +171,12 @@ def affordable(exp: Experiment, budget: str) -> tuple[list[str], str]:
     """Settings of a model that trains within the time, and why, in words.  ConfigError where it is enough for none."""
     seconds = seconds_of(budget, "--budget")
     if not isinstance(exp.data, Pairs):
-        raise ConfigError("app.budget_needs_file_pairs", data=exp.data.kind)
+        raise ConfigError("app.budget_without_pairs", data=exp.data.kind)
     pairs = exp.data.summary().pairs
     static = run_seconds(pairs, exp.train.epochs, 1 / STATIC_PAIRS)
     if static > seconds:
         raise ConfigError(
-            "app.budget_too_small_any", budget=budget, pairs=pairs, static=static, ceil=math.ceil(static / 10) * 10
+            "app.budget_too_small", budget=budget, pairs=pairs, static=static, ceil=math.ceil(static / 10) * 10
         )
     timed = time_pairs(exp.data)
     epochs = next(rule.epochs for rule in RULES["transformer"])

@@ -1,9 +1,7 @@
-"""Detect wrong training pairs, audit them and clean them: of an experiment, a data set or a file of pairs."""
+"""A finished audit: its findings, its files, and the cleaning of its pairs."""
 
-import json
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -24,24 +22,19 @@ from noisyir.audits.keeping import Keeping, kept_if_assumed
 from noisyir.audits.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.texts import opening
-from noisyir.base.durations import duration, seconds_of
-from noisyir.base.errors import ConfigError, StoreError, did_you_mean
+from noisyir.base.durations import duration
+from noisyir.base.errors import ConfigError, StoreError
 from noisyir.base.settings import HELD_OUT
 from noisyir.data.formats.pairs import PairsFile
-from noisyir.data.recognise import IR_DATASETS, recognise
 from noisyir.data.stages.chunk import CHUNK
-from noisyir.detection.detectors import Detector
-from noisyir.detection.detectors.ensemble import Ensemble
 from noisyir.detection.null import named_null
 from noisyir.detection.rates import NOT_SAID, by_each_null, in_terminal, why_none_is_flagged
-from noisyir.engine.hub import SCHEME
 from noisyir.engine.meta import Ref
 from noisyir.engine.plan import Choice
 from noisyir.engine.provenance import lineage
-from noisyir.engine.remote.fetched import here, located
+from noisyir.engine.remote.fetched import located
 from noisyir.engine.store import Store
 from noisyir.engine.tables import aligned
-from noisyir.methods import experiments
 from noisyir.methods.plans.audit import audit_pairs
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.training.flags import last_estimate
@@ -60,7 +53,7 @@ class NoiseSummary(NamedTuple):
 
 @dataclass(frozen=True)
 class Audited:
-    """A finished audit: what was found, the files for the data's owner, and the pairs to clean."""
+    """A finished audit of an experiment's pairs."""
 
     exp: Experiment
     store: Store
@@ -68,63 +61,63 @@ class Audited:
 
     @cached_property
     def table(self) -> pa.Table:
-        """One row a pair, the most suspect first."""
+        """One row per pair, the most suspect first."""
         return self.store.builds.table(self.outcome.kept["audit"])
 
     @property
     def flagged(self) -> int:
-        """Pairs that are called wrong, or suspect."""
+        """Number of pairs called wrong or suspect."""
         return pc.sum(pc.is_in(self.table["verdict"], value_set=pa.array(FLAGGED))).as_py() or 0
 
     @property
     def judgements(self) -> dict[str, Any] | None:
-        """Judgements by hand, and the changes by them; None without them."""
+        """Notes on judgements by hand and their effects, if there are any."""
         notes: dict[str, Any] | None = self.outcome.results["audit"].meta.notes.get("judgements")
         return notes
 
     @property
     def sampled(self) -> int:
-        """Pairs that were drawn at random and judged."""
+        """Number of judged pairs that were drawn at random."""
         return self.judgements["sampled"] if self.judgements else 0
 
     @property
     def held_out(self) -> int:
-        """Queries to measure a model on."""
+        """Number of held-out queries."""
         ref = self.outcome.results["ingest"].meta.ref("queries")
         splits = self.store.builds.table(ref, ("split",))["split"]
         return pc.sum(pc.is_in(splits, value_set=pa.array(HELD_OUT))).as_py() or 0
 
     @cached_property
     def noise(self) -> NoiseSummary:
-        """By a random sample that was judged, where there is one, else by the null that fits best, with their range."""
+        """The rate from a judged random sample, else from the null pairs that fit best."""
         if self.judgements and self.judgements["interval"]:
             return NoiseSummary(*self.judgements["interval"])
         return NoiseSummary(self.estimate["rate"], self.estimate["rate_low"], self.estimate["rate_high"])
 
     @property
     def _hardest_rate(self) -> float:
-        """Of the rates that are possible by the judgements the one that takes most of them: the nearest to a half."""
+        """The rate in the judged interval that needs most judgements: the nearest to one half."""
         return min(max(0.5, self.noise.low), self.noise.high) if self.sampled else 0.5
 
     @cached_property
     def estimate(self) -> dict[str, float]:
-        """The estimate of detect, without a judgement."""
+        """The estimate of detect, without judgements."""
         return last_estimate(self.store.builds.table(self._detected("noise_estimate")))
 
     def _detected(self, artifact: str) -> Ref:
-        """An artifact of detect, under whatever label."""
+        """An artifact of detect under any label."""
         found = self.outcome.results.values()
         return next(result.meta.ref(artifact) for result in found if result.meta.stage == "detect")
 
     @property
     def keeping(self) -> Keeping:
-        """How many pairs may be kept without a judgement: known only under an assumption."""
+        """Numbers of pairs to keep without judgements, under the experiment's assumption."""
         bounds = self.store.builds.table(self._detected("kept_by_null"))
         return kept_if_assumed(bounds, self.table.num_rows, named_null(self.exp.detect.assume))
 
     @property
     def noise_in_words(self) -> str:
-        """The judged rate with its interval, else what can be said without judgements."""
+        """The judged rate with its interval, else a statement that it is unknown."""
         if self.sampled:
             rate, low, high = (f"{value:.1%}" for value in self.noise)
             return f"{rate} [{low}, {high}] at {self.exp.detect.confidence:.0%}, by judgements"
@@ -136,7 +129,7 @@ class Audited:
 
     @property
     def readings(self) -> list[str]:
-        """How much of the data those detectors read that may leave some unread, a sentence each."""
+        """A sentence for each detector that may leave part of the data unread."""
         notes = [
             meta.notes for meta in lineage(self.store, [self.outcome.kept["audit"]]) if meta.stage == "score_pairs"
         ]
@@ -144,7 +137,7 @@ class Audited:
 
     @property
     def _read(self) -> str:
-        """The name of the data, how many pairs it has, rows that count once, and the columns that were taken."""
+        """Name of the data, number of pairs, repeated rows and columns read."""
         source, pairs = self.outcome.results["ingest"].meta.notes["source"], self.table.num_rows
         repeated, columns = source.get("repeated_pairs"), source.get("columns")
         rows = f"{pairs + repeated:,} rows: " if repeated else ""
@@ -155,7 +148,7 @@ class Audited:
 
     @property
     def _most_suspect(self) -> list[str]:
-        """The pairs at the top: query, first words of the document, and the reason."""
+        """Query, first words of the document and reason of the pairs at the top."""
         unseen = self.table.filter(pc.is_null(self.table["judged"]))
         rows = unseen.slice(0, _TOLD).select(["query", "document", "reason"]).to_pylist()
         told = (
@@ -171,10 +164,12 @@ class Audited:
         return [f"\n{head}", *chain.from_iterable(told)]
 
     def summary(self, error: float | None = None, seconds: float | None = None, *, examples: bool = True) -> str:
-        """The findings, for a terminal.
+        """Summarize the findings for a terminal.
 
-        error: say how many pairs to judge for the noise rate within it.  seconds: how long the audit took.
-        examples: show the pairs at the top, which somebody who judges must not see before.
+        Args:
+            error: Report how many pairs to judge for the noise rate within this error.
+            seconds: Duration of the audit.
+            examples: Show the pairs at the top, which a judge must not see in advance.
         """
         confidence, pairs = self.exp.detect.confidence, self.table.num_rows
         called = "are flagged as wrong" if self.judgements else "look suspicious"
@@ -198,7 +193,7 @@ class Audited:
         return "\n".join([*lines, *(self._most_suspect if examples else ())])
 
     def for_machines(self) -> dict[str, Any]:
-        """The findings as one object: `rate` is None where nobody judged a random sample."""
+        """The findings as one object; `rate` is None if no random sample was judged."""
         rate = self.noise._asdict() | {"confidence": self.exp.detect.confidence, "judged": self.sampled}
         return {
             "split": self.exp.audited,
@@ -211,7 +206,7 @@ class Audited:
         }
 
     def write(self, folder: Path) -> list[str]:
-        """Put the audit's files and its table into a folder, those of an earlier one giving way; their names."""
+        """Write the audit's files and table, replacing earlier ones, and return their names."""
         made = self.store.builds.folder(self.outcome.kept["audit_files"])
         names = {path.name for path in made.iterdir()}
         try:
@@ -220,17 +215,21 @@ class Audited:
                 shutil.copyfile(made / name, folder / name)
             pq.write_table(self.table, folder / "audit.parquet")
         except OSError as error:
-            raise StoreError("app.cannot_write_folder_choose", folder=folder, error=error) from error
+            raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
         return [name for name in files_of(self.exp) if name in names | {"audit.parquet"}]
 
     def apply(self, folder: Path, *, drop: bool = False) -> Applied:
-        """Write the cleaned pairs and a log of what was changed.  DataError when they are there already."""
+        """Write the cleaned pairs and a log of the changes.
+
+        Raises:
+            DataError: If they exist already.
+        """
         source = self._source()
         table = self._of_documents() if isinstance(source, FileOfPairs) else self.table
         return apply_audit(table, source, folder, drop=drop)
 
     def _of_documents(self) -> pa.Table:
-        """The table with whole documents in the place of their passages, where they were cut: as the file has them."""
+        """The table with whole documents in place of passages."""
         if (cut := self.outcome.results.get(CHUNK.name)) is None:
             return self.table
         passages = self.store.builds.table(cut.meta.ref("cut_passages"))
@@ -241,7 +240,7 @@ class Audited:
         return table
 
     def _source(self) -> PairsToClean:
-        """The user's file, or the data set's training pairs with the noise put in."""
+        """The user's file, or the data set's corrupted training pairs."""
         exp, store, results = self.exp, self.store, self.outcome.results
         opened = located(exp.data).open()
         if isinstance(opened, PairsFile) and opened.pairs.is_rewritten:
@@ -259,71 +258,27 @@ def run_audit(exp: Experiment, execution: Execution) -> Audited:
     return Audited(exp, execution.store, outcome)
 
 
-def experiment_to_audit(
-    data: str,
-    overrides: Sequence[str] = (),
-    *,
-    corpus: str | None = None,
-    model: str | None = None,
-    sample: int | None = None,
-    judgements: Sequence[str] = (),
-    refit: bool = False,
-    budget: str | None = None,
-    assume: str | None = None,
-    split: str | None = None,
-) -> Experiment:
-    """The experiment whose audit is asked for.
-
-    data: an experiment's name or file, a data set's folder, or a file of pairs, whose documents may lie in `corpus`.
-    model: judges by its own reading.  budget: how long a transformer may read, such as 5m.  assume: the made-up pairs
-    that wrong ones are taken to be like.  split: dev or test: its relevant judgements, by detectors that train nothing.
-    ConfigError when it is none of these, and for a budget where no detector has one.
-    """
-    given: dict[str, Any] = {"audit.sample": sample, "audit.refit": refit or None, "model.weights": model or None}
-    given |= {"detect.assume": assume, "audit.split": split}
-    given["audit.judgements"] = list(judgements) or None
-    changed = [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
-    exp = _named(data, corpus, [*overrides, *changed])
-    changes: dict[str, Any] = {"audit": exp.audit or AuditParams()}
-    if model or exp.audited != "train":  # the model scores the pairs itself, instead of small ones trained on folds
-        changes["detectors"] = {name: detector.untrained() for name, detector in exp.detectors.items()}
-    if budget is not None:
-        changes["detectors"] = _within(budget, changes.get("detectors", exp.detectors))
-    return exp.model_copy(update=changes)
-
-
-def _within(budget: str, detectors: Mapping[str, Detector]) -> dict[str, Detector]:
-    """The detectors, those that have a budget with this one."""
-    if not any(isinstance(detector, Ensemble) for detector in detectors.values()):
-        raise ConfigError("app.budget_detector_ensemble_experiment", detectors=", ".join(detectors))
-    if not (seconds := seconds_of(budget, "--budget")):
-        raise ConfigError("base.not_a_duration", name="--budget", text=budget)
-    return {
-        name: detector.within(seconds) if isinstance(detector, Ensemble) else detector
-        for name, detector in detectors.items()
-    }
-
-
 @dataclass(frozen=True)
 class Gate:
-    """A limit on the share of wrong pairs, for CI: it goes by the upper end of the judged rate's interval.
+    """A limit on the share of wrong pairs, compared with the upper end of the judged interval.
 
-    ConfigError, before any work, where there are no judgements of a random sample to go by.
+    Raises:
+        ConfigError: If there are no judgements of a random sample.
     """
 
     exp: Experiment
     most: float
 
     def __post_init__(self) -> None:
-        """See the class."""
+        """Check the limit and the judgements."""
         if not 0 < self.most < 1:
-            raise ConfigError("app.fail_over_share_between", most=self.most)
+            raise ConfigError("app.bad_fail_over", most=self.most)
         files = self.exp.audit.judgement_files if self.exp.audit else ()
         if not files or not drawn_at_random(given_judgements(files)):
-            raise ConfigError("app.fail_over_goes_rate")
+            raise ConfigError("app.fail_over_unjudged")
 
     def is_over(self, found: Audited) -> bool:
-        """Whether more than that share may be wrong."""
+        """Whether more than the limit may be wrong."""
         return found.noise.high > self.most
 
     def told(self, found: Audited) -> str:
@@ -333,63 +288,26 @@ class Gate:
 
 
 def files_of(exp: Experiment) -> list[str]:
-    """Names of the files that an audit may write."""
+    """Names of files that an audit may write."""
     sample = ["sample.csv"] if exp.audit and exp.audit.sample else []
     return ["audit.html", "audit.csv", "audit.parquet", *sample, "negatives.csv", "extra_positives.jsonl", KEPT]
 
 
 def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
-    """ConfigError for a file in the folder's place, and where judgements, which are someone's work, would be lost."""
+    """Check that writing an audit into the folder loses no judgements.
+
+    Raises:
+        ConfigError: If the folder is a file, or judgements would be overwritten.
+    """
     if not next(path for path in (folder, *folder.absolute().parents) if path.exists()).is_dir():
-        raise ConfigError("app.cannot_folder_file_way", folder=folder)
+        raise ConfigError("app.folder_is_file", folder=folder)
     written = [(folder / name).resolve() for name in files_of(exp)]
     for given in exp.audit.judgement_files if exp.audit else ():
         if Path(given).resolve() in written:
-            raise ConfigError("app.judgements_would_overwritten_choose", given=given)
+            raise ConfigError("app.judgements_overwritten", given=given)
     sample = folder / "sample.csv"
     if exp.audit and exp.audit.sample and sample.is_file() and has_verdicts(sample):
-        raise ConfigError("app.verdicts_new_sample_would", sample=sample, quote=shlex.quote(str(sample)))
-
-
-def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experiment:
-    path = Path(data)
-    if not path.is_dir() and (data in experiments.names() or path.suffix in experiments.ENDINGS):
-        if corpus:
-            raise ConfigError("app.corpus_belongs_file_pairs", data=data)
-        return experiments.load(data, overrides)
-    settings = settings_of_data(data, corpus, overrides)
-    headed = {"audit": {"title": path.name}} if Path(here(data)).is_file() else {}
-    return experiments.from_settings({"name": named_after(data), "data": settings, **headed}, overrides)
-
-
-def named_after(data: str) -> str:
-    """The name of an experiment on a file, a folder or a data set of the Hub: its name without endings."""
-    return Path(data).name.split(".")[0].split("@")[0]
-
-
-def settings_of_data(data: str, corpus: str | None = None, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """The settings of `data` that read a file or folder, by what is in it or by the data.kind among the overrides.
-
-    Of what was fetched the settings hold the name.  ConfigError where there is no such file; DataError where nothing
-    tells its format.
-    """
-    beside = {"corpus": corpus} if corpus else {}
-    if any(override.startswith(("data.kind=", "data.columns")) for override in overrides):
-        said = any(override.startswith("data.kind=") for override in overrides)
-        return {"path": data, **beside} | ({} if said else {"kind": "pairs"})
-    there = here(data)
-    if not Path(there).exists() and not data.startswith((*IR_DATASETS, SCHEME)):
-        if Path(data).suffix or len(Path(data).parts) > 1:
-            folder = Path(data).parent
-            known = [str(folder / path.name) for path in folder.iterdir()] if folder.is_dir() else []
-            raise ConfigError(
-                "app.no_file_no_folder", data=data, did_you_mean=did_you_mean(data, known) or ": name one that is there"
-            )
-        known = experiments.names()
-        others = did_you_mean(data, known) or f": give a file of pairs, a folder, or one of {', '.join(known)}"
-        raise ConfigError("app.no_experiment_no_file", data=data, others=others)
-    found = recognise(there, **{name: here(place) for name, place in beside.items()})
-    return {**found, **beside} | ({"path": data} if found.get("path") == there else {})
+        raise ConfigError("app.sample_overwritten", sample=sample, quote=shlex.quote(str(sample)))
 
 
 def _suspects(counts: dict[str, Any]) -> str:

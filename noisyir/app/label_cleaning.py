@@ -24,7 +24,7 @@ _TREATMENTS = ("dpr", "reweight", "relabel", "drop")
 
 @dataclass(frozen=True)
 class CleaningWords:
-    """How a front calls applying an audit, and what it offers instead: the command line, unless others are given."""
+    """A front end's words for applying an audit; the defaults are the command line's."""
 
     apply: str = "--apply"
     judge_first: str = "--judge asks about 50 pairs (or --sample 50 writes them); give the answers with --judgements"
@@ -37,16 +37,20 @@ _COMMAND_LINE = CleaningWords()
 
 
 def refuse_held_out(exp: Experiment, asked: str) -> None:
-    """ConfigError where dev or test is audited, which are never cleaned.  asked: for what was asked."""
+    """Refuse `asked`, an option, for audits of dev or test.
+
+    Raises:
+        ConfigError: If held-out pairs are audited.
+    """
     if exp.audited != "train":
-        raise ConfigError("app.training_pairs_never_changed", asked=asked, audited=exp.audited)
+        raise ConfigError("app.held_out_unchanged", asked=asked, audited=exp.audited)
 
 
 def refuse_unjudged(exp: Experiment, *, force: bool, words: CleaningWords = _COMMAND_LINE) -> None:
-    """ConfigError, before anything is computed, where no random sample of the pairs was judged.
+    """Refuse to clean pairs without a judged random sample; with `force`, any judgement or assumption suffices.
 
-    Of held-out pairs always.
-    Forced, what people said of single pairs is enough, or an assumption: else there is nothing to go by.
+    Raises:
+        ConfigError: If the rate is unknown, or the pairs are held out.
     """
     refuse_held_out(exp, words.apply)
     files = exp.audit.judgement_files if exp.audit else ()
@@ -55,36 +59,38 @@ def refuse_unjudged(exp: Experiment, *, force: bool, words: CleaningWords = _COM
         return
     theirs = " (the verdicts given carry no weights, so they were chosen otherwise)" if files else ""
     raise ConfigError(
-        "app.needs_know_how_many", apply=words.apply, theirs=theirs, judge_first=words.judge_first, assume=words.assume
+        "app.rate_unknown", apply=words.apply, theirs=theirs, judge_first=words.judge_first, assume=words.assume
     )
 
 
 def refuse_too_much(found: Audited, *, drop: bool, force: bool, words: CleaningWords = _COMMAND_LINE) -> None:
-    """ConfigError where the sample is too small to tell, or more would change than twice what it says is wrong."""
+    """Refuse changes of more pairs than the judged sample supports.
+
+    Raises:
+        ConfigError: If the sample is too small, or more pairs would change than twice the wrong ones.
+    """
     pairs, sampled = found.table.num_rows, found.sampled
     least = min(FEWEST, pairs)
     if force:
         return
     if sampled < least:
-        raise ConfigError(
-            "app.wants_random_sample_least", apply=words.apply, least=least, sampled=sampled, force=words.force
-        )
+        raise ConfigError("app.sample_too_small", apply=words.apply, least=least, sampled=sampled, force=words.force)
     most = math.floor(_MOST * found.noise.high * pairs)
     count = changed(found.table, drop=drop)
     if count > most:
         raise ConfigError(
-            "app.would_change_pairs_sample",
+            "app.too_many_changes",
             apply=words.apply,
             count=count,
             pairs=pairs,
-            count_2=count / pairs,
+            share=count / pairs,
             high=found.noise.high,
             fewer=_fewer(found, most, words),
         )
 
 
 def _fewer(found: Audited, most: int, words: CleaningWords) -> str:
-    """Advice on flagging at most so many pairs: a threshold that does it, where there is one."""
+    """Advice on flagging at most `most` pairs."""
     by_chance = sorted(found.table["machine_p_clean"].drop_null().to_pylist())
     room = most - found.table["judged"].to_pylist().count("wrong")
     threshold = math.floor(1e4 * by_chance[room]) / 1e4 if 0 <= room < len(by_chance) else 0.0
@@ -94,10 +100,7 @@ def _fewer(found: Audited, most: int, words: CleaningWords) -> str:
 
 
 def how_to_measure(found: Audited, applied: Applied) -> str:
-    """Commands that measure the change on the held-out queries; without any, the command that trains on the pairs.
-
-    Writes the experiments to run beside the cleaned pairs.
-    """
+    """Write experiments that measure the change on held-out queries, and return their commands."""
     if not found.held_out:
         columns = (isinstance(found.exp.data, Pairs) and found.exp.data.columns) or {}
         both = [(f"--{name}", column) for name in ("query", "document") if (column := columns.get(name))]
@@ -109,7 +112,7 @@ def how_to_measure(found: Audited, applied: Applied) -> str:
 
 
 def _experiments(exp: Experiment, applied: Applied) -> list[Path]:
-    """Of a file of pairs: plain training as it is, and cleaned.  Of a data set: what may be done about its flags."""
+    """Experiments on the pairs before and after cleaning, or with each treatment of a data set's flags."""
     settings = exp.model_dump(mode="json", exclude_defaults=True, exclude={"audit", "methods", "keep"})
     folder, stem = applied.pairs.parent, applied.log.name.removesuffix(".changes.jsonl")
     if not isinstance(exp.data, Pairs):

@@ -17,11 +17,10 @@ log = logging.getLogger("noisyir")
 
 
 def find_build(store: Store, name: str) -> Meta:
-    """The build that `name` means: a stage (its newest build), the start of a key, or an experiment (its model).
+    """The build called `name`: a stage (newest build), the start of a key, or an experiment (its model).
 
-    An experiment goes by its name, by its file, or by the file of data that `noisyir init` made it for.
-
-    StoreError, with what to type instead, when nothing or more than one key matches.
+    Raises:
+        StoreError: If nothing, or more than one key, matches.
     """
     builds = store.builds.all()
     if of_stage := [meta for meta in builds if meta.stage == name]:
@@ -32,16 +31,11 @@ def find_build(store: Store, name: str) -> Meta:
     if len(with_key) == 1:
         return next(iter(with_key.values()))
     found = f"{len(with_key)} builds" if with_key else "no experiment that has run, no stage and no key"
-    raise StoreError(
-        "app.matches_list_them_noisyir", name=name, found=found, url=store.url, runs_of=runs_of(store, name)
-    )
+    raise StoreError("app.no_single_build", name=name, found=found, url=store.url, runs_of=runs_of(store, name))
 
 
 def runs_of(store: Store, name: str, result: str = "model") -> str:
-    """Hint in place of a result: a run of this experiment that did not come to it, or experiments that have run.
-
-    A run that ended may have lost what it made: to a damaged disk, or to someone who deleted its folder.
-    """
+    """Explain a missing result: by the state of the experiment's last run, else by naming other experiments."""
     runs, wanted = list(store.runs.all()), experiments.name_of(name)
     if mine := [run for run in runs if run["experiment"] == wanted]:
         if mine[0]["status"] == "done" and "audit" in (kept := mine[0].get("kept") or {}) and "model" not in kept:
@@ -56,17 +50,17 @@ def runs_of(store: Store, name: str, result: str = "model") -> str:
 
 
 def find_model(store: Store, name: str) -> Ref:
-    """The model that `name` means, as `find_build`, or a registered one by `models:/NAME@ALIAS` or `/VERSION`."""
+    """The model called `name`, as in `find_build`, or registered as `models:/NAME@ALIAS` or `/VERSION`."""
     if name.startswith("models:/"):
         return _registered_model(store, name)
     meta = find_build(store, name)
     if "model" not in meta.artifacts:
-        raise StoreError("app.build_holds_no_model", name=name, stage=meta.stage)
+        raise StoreError("app.build_without_model", name=name, stage=meta.stage)
     return meta.ref("model")
 
 
 def _registered_model(store: Store, uri: str) -> Ref:
-    """The artifact that a registered retriever was made from, with the very bytes that were registered."""
+    """The artifact with the bytes of a registered retriever."""
     from noisyir.registry.backend import connect
     from noisyir.registry.registry import find_version
 
@@ -77,10 +71,10 @@ def _registered_model(store: Store, uri: str) -> Ref:
         for artifact, contents in meta.artifacts.items():
             if contents.digest == tags["artifact_digest"]:
                 if artifact != "model":
-                    raise StoreError("app.only_retriever_can_searched", what=what, artifact=artifact)
+                    raise StoreError("app.not_a_retriever", what=what, artifact=artifact)
                 return meta.ref("model")
     raise StoreError(
-        "app.artifact_no_longer_run",
+        "app.artifact_gone",
         what=what,
         artifact_key=tags["artifact_key"][:12],
         url=store.url,
@@ -91,7 +85,7 @@ def _registered_model(store: Store, uri: str) -> Ref:
 
 @dataclass(frozen=True)
 class Indexed:
-    """Inputs of a search with a model: an index, the vectors in it, and the corpus that they are of."""
+    """An index of documents and its vectors."""
 
     index: Meta
     vectors: Meta
@@ -118,7 +112,7 @@ class Indexed:
 
 
 def indexes(builds: Sequence[Meta]) -> Iterator[Indexed]:
-    """Every index of documents among these builds, oldest first, that the builds hold the vectors of; newest first."""
+    """Indexes with vectors among these builds (oldest first), the newest first."""
     by_name = {(meta.stage, meta.key, meta.build): meta for meta in builds}
     for index in reversed(builds):
         of = dict(index.input_refs()).get("doc_vectors") if "index" in index.artifacts else None
@@ -132,19 +126,25 @@ def newest_index(
     needed: Callable[[Indexed], list[Ref]] = lambda one: one.built_upon,
     corpus: Ref | None = None,
 ) -> Indexed:
-    """The newest index over vectors that `model` made, refreshed or not, of which what is needed is whole.
+    """The newest undamaged index of a model's vectors, refreshed or not, with a warning for each damaged one skipped.
 
-    corpus: of these documents, refreshed or not, for other experiments index theirs with the same model; None: of those
-    that the run which kept the model had indexed.
-    Where a newer one is passed over, a warning says how to have it again.  Of the last nothing is asked: who reads it
-    tells of damage.  StoreError when the model was not indexed.
+    The oldest is returned unchecked: its readers report damage.
+
+    Args:
+        store: Store to search.
+        model: Model of the vectors.
+        needed: Artifacts that must be whole.
+        corpus: Documents of the index before refreshes; None means those of the run that kept the model.
+
+    Raises:
+        StoreError: If the model was not indexed.
     """
     builds = store.builds.all()
     found = [indexed for indexed in indexes(builds) if indexed.model.digest == model.digest]
     if corpus := corpus or _corpus_behind(store, model, found):
         found = [indexed for indexed in found if _is_grown(builds, indexed.corpus, corpus)]
     if not found:
-        raise StoreError("app.model_no_index_run", key=model.key[:12], url=store.url)
+        raise StoreError("app.model_without_index", key=model.key[:12], url=store.url)
     for number, indexed in enumerate(found[:-1], start=1):
         lost = [ref for ref in needed(indexed) if not store.builds.is_whole(ref)]
         if not lost:
@@ -161,14 +161,14 @@ def newest_index(
 
 
 def _corpus_behind(store: Store, model: Ref, found: Sequence[Indexed]) -> Ref | None:
-    """The documents that were indexed by the newest run that kept the model; None where no record tells."""
+    """Documents indexed by the newest run that kept the model, if a record says so."""
     run = next(runs_that_kept(store, model), None)
     folders = folders_of(run) if run else set()
     return next((indexed.corpus for indexed in found if indexed.index.folder in folders), None)
 
 
 def _is_grown(builds: Sequence[Meta], corpus: Ref, start: Ref) -> bool:
-    """Whether refreshes made these documents of those at the start; true, too, where one of them is gone."""
+    """Whether refreshes turned `start` into `corpus`; also true if a build between them is gone."""
     while corpus.digest != start.digest and corpus.stage == JOIN_CORPUS.name:
         of = (meta for meta in builds if (meta.stage, meta.key, meta.build) == (corpus.stage, corpus.key, corpus.build))
         if (joined := next(of, None)) is None:
@@ -178,55 +178,55 @@ def _is_grown(builds: Sequence[Meta], corpus: Ref, start: Ref) -> bool:
 
 
 def command_for(store: Store, folder: str) -> str | None:
-    """The command of the newest run that had a build, as it was typed where that is known; None without a run."""
+    """The command of the newest run that used a build."""
     run = next((run for run in store.runs.all() if folder in folders_of(run)), None)
     return str(run.get("command") or f"noisyir run {run['experiment']}") if run else None
 
 
 def whole_command(store: Store, name: str) -> str:
-    """The command that runs all of an experiment: as it was typed last, without --to and --only, or by its name."""
+    """The command that runs an experiment to its end, as last typed or by its name."""
     mine = (run.get("command") or "" for run in store.runs.all() if run["experiment"] == experiments.name_of(name))
     named = f"noisyir run {shlex.quote(experiments.file_here(name) or name)}"
     return re.sub(r" --(to|only)[= ]\S+", "", next((line for line in mine if line.startswith("noisyir run ")), named))
 
 
 def folders_of(run: Mapping[str, Any]) -> set[str]:
-    """Folders of the builds that a run used or made."""
+    """Folders of a run's builds."""
     return {f"{step['stage']}/{step['key']}/{step['build']}" for step in run["steps"].values()}
 
 
 def terms_of(builds: Sequence[Meta], corpus: Ref) -> Meta | None:
-    """The newest index of BM25 over these documents among these builds, oldest first; None where there is none."""
+    """The newest BM25 index of a corpus among these builds (oldest first)."""
     found = (meta for meta in reversed(builds) if "lexical_index" in meta.artifacts)
     return next((meta for meta in found if dict(meta.input_refs())["corpus"].digest == corpus.digest), None)
 
 
 def experiment_that_kept(store: Store, model: Ref) -> str | None:
-    """The experiment whose newest run kept this model; None where no record tells."""
+    """Name of the experiment that kept this model last, if a record says so."""
     return next((str(run["experiment"]) for run in runs_that_kept(store, model)), None)
 
 
 def runs_that_kept(store: Store, model: Ref) -> Iterator[dict[str, Any]]:
-    """The records of the runs that kept this model, newest first."""
+    """Records of runs that kept this model, newest first."""
     trained = ((run, run["steps"].get(run.get("kept", {}).get("model"))) for run in store.runs.all())
     return (run for run, step in trained if step and (step["key"], step["build"]) == (model.key, model.build))
 
 
 @dataclass(frozen=True)
 class Finished:
-    """An experiment's newest finished run: its settings as they were recorded, and what it kept."""
+    """A finished run: its recorded settings and the artifacts that it kept."""
 
     settings: dict[str, Any]
     results: dict[str, Ref]
 
 
 def finished_run(store: Store, name: str, result: str) -> Finished | None:
-    """The newest finished run with this result of the experiment that `name` means; None where there is none."""
+    """The newest finished run of an experiment with this result, if there is one."""
     return next(finished_runs(store, name, result), None)
 
 
 def finished_runs(store: Store, name: str, result: str) -> Iterator[Finished]:
-    """The finished runs with this result of the experiment that `name` means, newest first."""
+    """Finished runs of an experiment with this result, newest first."""
     experiment = experiments.name_of(name)
     for run in store.runs.all():
         if run["experiment"] == experiment and run["status"] == "done":
@@ -238,22 +238,26 @@ def finished_runs(store: Store, name: str, result: str) -> Iterator[Finished]:
 
 
 def finished_comparison(store: Store, name: str) -> Finished:
-    """The experiment's newest finished run that compared systems.  StoreError where there is none."""
+    """The newest finished run of an experiment that compared systems.
+
+    Raises:
+        StoreError: If there is none.
+    """
     if (run := finished_run(store, name, "comparison")) is None:
         hint, command = runs_of(store, name, "comparison"), whole_command(store, name)
         cure = "" if command in hint else f": {command}"
-        raise StoreError("app.no_run_compared_systems", name=name, url=store.url, hint=hint, cure=cure)
+        raise StoreError("app.no_comparison", name=name, url=store.url, hint=hint, cure=cure)
     return run
 
 
 def built(store: Store, step: dict[str, Any] | None) -> Meta | None:
-    """The build that a run's record names; None where it has none, or the store no longer has it."""
+    """The build named in a run's record, if the store still has it."""
     if not step or not step["build"]:
         return None
     return next((meta for meta in store.builds.of_key(step["stage"], step["key"]) if meta.build == step["build"]), None)
 
 
 def kept_by_run(store: Store, name: str, result: str) -> Meta | None:
-    """The build that the experiment's newest finished run with this result kept; None where there is none."""
+    """The build kept as this result by the newest finished run that has it."""
     run = finished_run(store, name, result)
     return store.builds.meta(run.results[result]) if run else None

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from noisyir.app.label_audit import named_after, settings_of_data
+from noisyir.app.audit_data import named_after, settings_of_data
 from noisyir.app.lookup import finished_runs
 from noisyir.app.runs import Outcome
 from noisyir.base.errors import StoreError

@@ -34,6 +34,8 @@ _WORDS = CleaningWords(
     assume="an audit with --assume random, and --force here,",
 )
 Rows = list[tuple[Any, ...]]
+_AS_DRAWN = [("query_id", "ascending"), ("draw", "ascending")]
+_TOLD = {"relabel": "relabelled", "drop": "left out", "weigh": "with less than half of their weight"}
 
 
 class _Given(NamedTuple):
@@ -77,7 +79,7 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
     pairs, queries, negatives = (store.builds.table(outcome.kept[name]) for name in ("pairs", "queries", "negatives"))
     removed = ", ".join(f"{count:,} by {name}" for name, count in noted["removed"].items())
     if not negatives.num_rows:
-        raise DataError("app.no_negative_left_candidates", candidates=noted["candidates"], removed=removed)
+        raise DataError("app.no_negatives", candidates=noted["candidates"], removed=removed)
     counts = pc.value_counts(negatives["query_id"].combine_chunks())
     most = pc.max(counts.field("counts")).as_py()
     enough = most if issubclass(variant, SentenceTransformers) else 1
@@ -102,9 +104,6 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
     return "\n".join(lines)
 
 
-_AS_DRAWN = [("query_id", "ascending"), ("draw", "ascending")]
-
-
 def _completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table's columns of the schema; one that it lacks is empty."""
     for field in schema:
@@ -119,7 +118,7 @@ def format_named(kind: str) -> type[Format]:
     name = FORMAT_ALIASES.get(kind, kind.replace("-", "_"))
     if name not in known:
         there = ", ".join(known)
-        raise ConfigError("app.no_format_write_pairs", kind=kind, did_you_mean=did_you_mean(kind, known), there=there)
+        raise ConfigError("app.unknown_pairs_format", kind=kind, did_you_mean=did_you_mean(kind, known), there=there)
     return Format.of_kind(name)
 
 
@@ -173,9 +172,6 @@ def _as_audited(store: Store, name: str, *, drop: bool, force: bool) -> _Given:
     return _Given(Collection(documents, **{name: _table(rows[name], SCHEMAS[name]) for name in rows}), said)
 
 
-_TOLD = {"relabel": "relabelled", "drop": "left out", "weigh": "with less than half of their weight"}
-
-
 def _judgements(
     pairs: pa.Table, queries: pa.Table, qrels: pa.Table, fates: dict[tuple[str, str], Fate]
 ) -> Iterator[tuple[Any, ...]]:
@@ -219,7 +215,7 @@ def _write(variant: type[Format], collection: Collection, target: Path) -> None:
                 raise type(error)(str(error).replace(str(Path(folder)), str(target.parent))) from error
             made = [(path, target.parent / path.name) for path in Path(folder).iterdir()]
             if there := [str(path) for _, path in made if path.exists()]:
-                raise StoreError("app.exists_already_name_new_2", there=there[0])
+                raise StoreError("app.target_exists", target=there[0])
             for path, final in made:
                 path.rename(final)
     except OSError as error:
@@ -239,4 +235,4 @@ def _finished_outcome(store: Store, name: str, result: str) -> tuple[Experiment,
             results = {step: Result(meta, cached=True) for step, meta in builds.items()}
             return settings, Outcome(experiment, results, kept, {})
     hint = runs_of(store, name, result)
-    raise StoreError("app.no_run_made_noisyir", name=name, url=store.url, result=result, hint=hint)
+    raise StoreError("app.no_run_with_result", name=name, url=store.url, result=result, hint=hint)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.app.label_audit import named_after, settings_of_data
+from noisyir.app.audit_data import named_after, settings_of_data
 from noisyir.app.runs import Execution, run
 from noisyir.base.errors import ConfigError, DataError, StoreError
 from noisyir.data.collection import SCHEMAS, Collection
@@ -18,6 +18,7 @@ from noisyir.methods.plans.data import context_of, data_of
 from noisyir.methods.plans.suite import BenchSet, Suite
 
 TASK_FILES = ("corpus.jsonl", "queries.jsonl", "qrels/train.tsv")
+_OTHER, _TESTED = "other data", 0.2
 
 
 def with_data(suite: Suite, folder: str | None, own: Sequence[str]) -> tuple[Suite, list[str]]:
@@ -27,7 +28,7 @@ def with_data(suite: Suite, folder: str | None, own: Sequence[str]) -> tuple[Sui
     one's own beside a suite of one set; DataError for a file that is none of data.
     """
     if (folder or own) and not suite.sets:
-        raise ConfigError("app.suite_set_name_data", suite=suite.name)
+        raise ConfigError("app.suite_of_one_set", suite=suite.name)
     sets, said = dict[str, BenchSet](), list[str]()
     for name, found in _named(suite, folder):
         if (told := _differs(suite, name, found)) is not None:
@@ -36,15 +37,12 @@ def with_data(suite: Suite, folder: str | None, own: Sequence[str]) -> tuple[Sui
             sets[name] = found
     for path in own:
         if (name := named_after(path)) in suite.sets:
-            raise ConfigError("app.suite_set_called_rename", path=path, name=name)
+            raise ConfigError("app.set_name_taken", path=path, name=name)
         data = {**settings_of_data(path), "hold_out": HeldOutParams(test=_TESTED, dev=0.0).model_dump()}
         sets[name] = BenchSet(about=f"{path}, {_TESTED:.0%} held out", experiment={"data": data})
     if suite.sets and not sets:
-        raise ConfigError("app.none_sets", suite=suite.name, said=said[0])
+        raise ConfigError("app.no_sets", suite=suite.name, said=said[0])
     return suite.model_copy(update={"sets": sets}), said
-
-
-_OTHER, _TESTED = "other data", 0.2
 
 
 def _named(suite: Suite, folder: str | None) -> Iterator[tuple[str, BenchSet]]:

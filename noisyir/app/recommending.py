@@ -25,11 +25,11 @@ _LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]")
 
 
 class Profile(NamedTuple):
-    """A file's pairs in numbers that need no model.
+    """Statistics of a file of pairs.
 
-    overlap: the mean share of a query's words that its document has; without: the share of pairs with none of them;
-    query_words, document_words: their mean numbers; documents, repeated: distinct documents a pair, and the share of
-    pairs of which the query stands in another, too; latin: the share of the letters that are.
+    `overlap` is the mean share of query words in the document, `without` the share of pairs without overlap,
+    `documents` distinct documents per pair, `repeated` the share of pairs with a repeated query, `latin` the share of
+    Latin letters.
     """
 
     pairs: int
@@ -43,7 +43,7 @@ class Profile(NamedTuple):
 
     @property
     def place(self) -> Float[Array, " feature"]:
-        """Where it lies among others: sizes and lengths by their logarithms."""
+        """Features for distances between sets, with logarithms of sizes and lengths."""
         return np.array(
             [math.log10(self.pairs), self.overlap, self.without, math.log10(1 + self.query_words),
              math.log10(1 + self.document_words), self.documents]
@@ -51,7 +51,7 @@ class Profile(NamedTuple):
 
 
 class KnownSet(NamedTuple):
-    """A set that was measured: its profile, what each method adds to plain training's nDCG@10, and the lower ends."""
+    """A measured set: its profile, and gains in nDCG@10 over plain training with their lower ends."""
 
     name: str
     family: str
@@ -61,7 +61,7 @@ class KnownSet(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """The gain of a method over plain training on a set like the near ones: its mean, and where 95 % of sets lie."""
+    """Expected gain over plain training: mean and 95 % prediction interval."""
 
     mean: float
     low: float
@@ -69,7 +69,7 @@ class Expected(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """How to train on a file: the method, why, its gain (None: not known), and the sets that this rests on."""
+    """A training method with its reason, its gain if known, and the sets behind it."""
 
     method: str
     why: str
@@ -150,12 +150,10 @@ def expected(gains: Sequence[float]) -> Expected:
 def advise(
     profile: Profile | None, backbone: str, known: Sequence[KnownSet], pairs: int, most_wrong: float | None = None
 ) -> Advice:
-    """The method with the highest mean gain on the near sets, of the safe ones, plain training among them.
+    """The safe method with the highest mean gain on the near sets; the rule of size decides if none is near.
 
-    Safe is one that no known set shows to lose more than MOST_LOSS, not even by the lower end of its interval: texts do
-    not tell how a file's pairs are wrong.  A costlier method must gain more than a cheaper one by a thousandth.  Where
-    no set is near, or the student is none of the protocol's, the rule of size decides, and the gain is not known.
-    most_wrong: as for `trials_pay`.
+    A method is safe if its lower end on no known set is below -MOST_LOSS: texts do not tell how pairs are wrong.
+    A costlier method must gain a thousandth more than a cheaper one. `most_wrong` is passed to `trials_pay`.
     """
     near = near_sets(profile, known) if profile else []
     tried, why = trials_pay(backbone, pairs, most_wrong)
@@ -195,7 +193,7 @@ def sentences(advice: Advice, profile: Profile | None) -> list[tuple[str, str]]:
 
 
 def passes_of(advice: Advice, epochs: int) -> int:
-    """Times that the advised trainings read a pair's document, early stops left aside."""
+    """Passes over the documents in the advised trainings, without early stops."""
     return _COSTS[advice.method] * epochs
 
 

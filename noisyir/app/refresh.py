@@ -76,13 +76,13 @@ def plan_of(settings: RefreshCorpusParams, store: Store, newest: Indexed) -> Pla
     raw = JOIN_CORPUS.digests(settings.data)
     earlier = _before(store, newest, raw)
     if any(meta.stage == CHUNK.name for meta in lineage(store, [earlier.corpus], gone=lambda _: None)):
-        raise ConfigError("app.model_searches_passages_documents")
+        raise ConfigError("app.refresh_of_passages")
     encode = _settings_of(earlier.vectors, EncodeParams, ENCODE, ENCODE_NEW)
     index = _settings_of(earlier.index, IndexParams, INDEX, EXTEND_INDEX)
     plan = Plan(earlier.index.seed or 0)
     joined = plan.add(JOIN_CORPUS, settings.data, corpus=earlier.corpus)
     if not raw.items() <= plan.steps[-1].inputs.items():
-        raise DataError("app.new_documents_changed_while")
+        raise DataError("app.documents_changed")
     vectors = plan.add(ENCODE_NEW, encode, model=earlier.model, earlier=earlier.vectors.ref("doc_vectors"), **joined)
     extended = plan.add(
         EXTEND_INDEX,
@@ -118,4 +118,4 @@ def _settings_of(meta: Meta, params: type[P], *stages: Stage) -> P:
             return params.model_validate(settings)
     except ValidationError:
         pass
-    raise StoreError("app.made_another_version_noisyir", stage=meta.stage, key=meta.key[:12])
+    raise StoreError("app.build_of_other_version", stage=meta.stage, key=meta.key[:12])

@@ -1,4 +1,4 @@
-"""Builds that may be deleted: those that nothing needs, and damaged ones with all that was made from damage."""
+"""Builds that may be deleted: unneeded ones, and damaged ones with everything made from them."""
 
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,16 +20,17 @@ _GIVEN_UP = timedelta(days=7)  # after which a run of another machine that never
 
 
 def unneeded(store: Store, *, keep_runs: int, host: str) -> dict[str, tuple[Meta, str]]:
-    """By folder, the builds that may go, each with the reason: nothing that must stay was made from it.
+    """Builds that may be deleted, by folder, each with the reason.
 
-    What must stay: what the last `keep_runs` runs used, and runs that registered a model; of a run that has not ended
-    every build of the keys in its plan, and so for a week of any that goes on elsewhere than on `host` as far as one
-    can tell; the models of the registry, whatever a record says; the newest index of each registered model.  The last
-    are by the order of names, which no clock that goes back can change.  StoreError where a record cannot be read.
+    Kept are builds behind the last `keep_runs` runs, runs that registered a model, runs that may still be at work
+    elsewhere than on `host` (for a week), registered models, their newest indexes, and fetched sets.
+
+    Raises:
+        StoreError: If a record cannot be read.
     """
     if unread := store.damaged_records():
         path, fault = next(iter(unread.items()))
-        raise StoreError("app.nothing_deleted_says_needed", path=path, fault=fault)
+        raise StoreError("app.unreadable_record", path=path, fault=fault)
     builds, runs = store.builds.all(), store.runs.all()
     kept: dict[str, Meta] = {}
     for number, run in enumerate(runs):
@@ -51,23 +52,23 @@ def unneeded(store: Store, *, keep_runs: int, host: str) -> dict[str, tuple[Meta
 
 
 def deletable(store: Store, *, keep_runs: int, host: str) -> Iterator[tuple[Meta, str]]:
-    """The same one by one, each asked about again just before where a run has begun meanwhile, on another machine."""
+    """Yield unneeded builds, checked again whenever another run has begun."""
     runs, doomed = store.runs.ids(), unneeded(store, keep_runs=keep_runs, host=host)
     for folder, found in list(doomed.items()):
-        if (now := store.runs.ids()) != runs:
-            runs, doomed = now, unneeded(store, keep_runs=keep_runs, host=host)
+        if (begun := store.runs.ids()) != runs:
+            runs, doomed = begun, unneeded(store, keep_runs=keep_runs, host=host)
         if folder in doomed:
             yield found
 
 
 def keys_to_go_on_with(store: Store, *, keep_runs: int) -> set[str]:
-    """Keys of the last runs that they have no build of: what was killed among them goes on from its checkpoints."""
+    """Keys without a build in the last runs: killed ones continue from checkpoints."""
     runs = store.runs.all()[:keep_runs]
     return {step["key"] for run in runs for step in run["steps"].values() if not step["build"]}
 
 
 def _may_live_elsewhere(store: Store, run: Mapping[str, Any], host: str) -> bool:
-    """Whether a run without an end goes on on another machine; for a week it may, where nobody here can ask it."""
+    """Whether an unfinished run may be at work on another machine, for a week if unknown."""
     if run.get("status") != "running" or run.get("host") == host:
         return False
     if store.locks.everywhere and "id" in run:
@@ -87,10 +88,7 @@ def _why(last_run: str | None, keep_runs: int) -> str:
 
 
 def damaged(store: Store, builds: Sequence[Meta]) -> dict[str, str]:
-    """By folder, why a build must go: it is damaged, or it was made from one that is, whose bytes nobody had checked.
-
-    A build that checked its inputs when it opened them is as good as ever, unless these were such ones themselves.
-    """
+    """Faults of damaged builds by folder, and of builds made from unchecked damaged ones."""
     doomed = dict(store.builds.damaged())
     for meta in builds:
         if faults := store.builds.verify(meta):
@@ -107,7 +105,7 @@ def damaged(store: Store, builds: Sequence[Meta]) -> dict[str, str]:
 
 
 def damaged_models(store: Store) -> tuple[dict[str, str], "list[RegisteredCopy]"]:
-    """By path what is wrong in MLflow's database and its copies of registered models here; and these copies."""
+    """Faults of MLflow's database and of local copies of registered models by path, and these copies."""
     try:
         copies = [copy for copy in registered_copies(store.home) if not copy.is_whole]
     except ConfigError as error:
@@ -116,7 +114,7 @@ def damaged_models(store: Store) -> tuple[dict[str, str], "list[RegisteredCopy]"
 
 
 def mend_models(store: Store, copies: "Sequence[RegisteredCopy]") -> list[str]:
-    """Put the store's bytes in place of damaged copies; for those that the store does not have, what brings them."""
+    """Replace damaged copies with the store's bytes, and return commands for those that the store lacks."""
     there = {found.digest: meta.ref(name) for meta in store.builds.all() for name, found in meta.artifacts.items()}
     cures = []
     for copy in copies:
@@ -132,13 +130,13 @@ def mend_models(store: Store, copies: "Sequence[RegisteredCopy]") -> list[str]:
 
 
 def _taint(meta: Meta, tainted: set[str], doomed: Mapping[str, str]) -> list[str]:
-    """The folders of tainted builds that this one was made from, or of damaged ones if it did not check them."""
+    """Folders of tainted inputs, or of damaged ones if the build did not check its inputs."""
     behind = {f"{ref.stage}/{ref.key}/{ref.build}" for _, ref in meta.input_refs()}
     return sorted(behind & tainted or (set() if meta.checked else behind & doomed.keys()))
 
 
 def _searched(builds: Sequence[Meta], runs: Sequence[Mapping[str, Any]], digests: Collection[str]) -> list[Meta]:
-    """The indexes that registered models are searched with: the newest of each, and BM25's of the same documents."""
+    """The newest index of each registered model, and the BM25 index of the same documents."""
     registered = {
         (step["key"], step["build"])
         for run in runs

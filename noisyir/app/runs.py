@@ -1,4 +1,4 @@
-"""One run of a pipeline: check what can be checked before, execute the plan, track it, and keep a record of it."""
+"""One run of a pipeline: preflight checks, execution, tracking and the run's record."""
 
 import logging
 import shlex
@@ -35,10 +35,13 @@ from noisyir.methods.plans.planning import bench_of, pipeline_of
 from noisyir.methods.plans.suite import Suite
 from noisyir.registry.tracker import Tracker
 
+log = logging.getLogger("noisyir")
+_EVERY_SECONDS = 5.0
+
 
 @dataclass(frozen=True)
 class Preflight:
-    """Whether a run can end well.  elsewhere: pools whose machines are not looked at."""
+    """Checks before and during a run; the pools in `elsewhere` run on other machines."""
 
     plan: Plan
     choice: Choice
@@ -47,7 +50,11 @@ class Preflight:
     elsewhere: Collection[Pool] = ()
 
     def before(self, tracker: Tracker) -> None:
-        """Ask stages, device, tracker and disk, and data that was read before.  NoisyirError for what is missing."""
+        """Check stages, device, tracker, disk and data read earlier.
+
+        Raises:
+            NoisyirError: If something is missing.
+        """
         states = forecast(self.plan, self.choice, self.store)
         would_run = [entry.step for entry in states if entry.state == "would run"]
         here = [step for step in would_run if step.stage.pool not in self.elsewhere]
@@ -64,7 +71,12 @@ class Preflight:
         self._check_space(states)
 
     def after(self, step: Step, result: Result) -> None:
-        """The same of data, once it is read; nothing after other stages.  DataError, StoreError."""
+        """Check data once it is read.
+
+        Raises:
+            DataError: If the data does not fit a stage.
+            StoreError: If the run would fill the disk.
+        """
         if step.stage.name == INGEST.name and not result.cached:
             states = forecast(self.plan, self.choice, self.store)
             self._check_data(step, result.meta, [entry.step for entry in states if entry.state == "would run"])
@@ -79,24 +91,24 @@ class Preflight:
                 step.stage.fits(step.params, counts)
 
     def _check_space(self, states: Sequence[Forecast]) -> None:
-        """StoreError where, by the newest builds of its steps, the run would fill the disk of the store."""
+        """Compare the expected size of the run with the free disk space."""
         if not self.store.is_local or not self.runtime.disk_check:
             return
         needed = sum(estimate.size for estimate in estimates(states, self.store, "").values())
         free = shutil.disk_usage(self.store.root).free
         if needed > free:
-            raise StoreError("app.run_would_leave_about", needed=needed / 1e9, root=self.store.root, free=free / 1e9)
+            raise StoreError("app.disk_full", needed=needed / 1e9, root=self.store.root, free=free / 1e9)
 
 
 def split_counts(store: Store, ingest: Meta) -> SplitCounts:
-    """How many queries each split of the read data has, and how many training pairs there are."""
+    """Numbers of queries per split, and of training pairs."""
     queries, pairs = (store.builds.table(ingest.ref(name), ["split"])["split"] for name in ("queries", "pairs"))
     found = {row["values"]: row["counts"] for row in pc.value_counts(queries).to_pylist()}
     return SplitCounts(found, pc.sum(pc.equal(pairs, "train")).as_py() or 0)
 
 
 def _made_from(first: Step, steps: Sequence[Step]) -> Iterator[Step]:
-    """The steps of a plan that need this one, directly or not."""
+    """Steps of a plan that depend on this one."""
     behind = {first.name}
     for step in steps:
         if any(output.step in behind for output in step.outputs_needed()):
@@ -104,16 +116,13 @@ def _made_from(first: Step, steps: Sequence[Step]) -> Iterator[Step]:
             yield step
 
 
-log = logging.getLogger("noisyir")
-
-
 class UnregisteredError(NoisyirError):
-    """A run of which all stages are done, and whose models nobody finds in the registry."""
+    """All stages are done, but the models are not in the registry."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run's results.  `facts` name the registered version and the MLflow run, where there are any."""
+    """Results of a run; `facts` name the registered version and the MLflow run, if any."""
 
     experiment: str
     results: Mapping[str, Result]
@@ -122,21 +131,26 @@ class Outcome:
 
     @property
     def executed(self) -> int:
-        """Steps that ran."""
+        """Number of steps that ran."""
         return sum(not result.cached for result in self.results.values())
 
     @property
     def cached(self) -> int:
-        """Steps whose artifacts were in the store already."""
+        """Number of steps with artifacts already in the store."""
         return len(self.results) - self.executed
 
 
 @dataclass(frozen=True)
 class Execution:
-    """With what a plan is run, given once.
+    """Environment of a run.
 
-    run_step: how an engine calls one stage; None: here, or in processes beside this one.  elsewhere: pools whose
-    stages run on other machines, so that their inputs are not looked for on this one.
+    Args:
+        store: Store of the artifacts.
+        runtime: Settings of the machine.
+        tracker: Tracker of the run.
+        observer: Observer of the run.
+        run_step: Function that runs one stage; None runs it on this machine.
+        elsewhere: Pools on other machines, with inputs that are not checked here.
     """
 
     store: Store
@@ -148,7 +162,7 @@ class Execution:
 
     @contextmanager
     def steps(self) -> Iterator[RunStep]:
-        """The way one stage is called; the observer, the tracker and the run's record hear of it."""
+        """The function that runs one stage, observed by observer, tracker and record."""
         if self.run_step:
             yield self.run_step
             return
@@ -170,7 +184,7 @@ def run_suite(suite: Suite, choice: Choice, execution: Execution) -> Outcome:
 
 
 def run(plan: Plan, choice: Choice, execution: Execution, *, name: str, settings: Params) -> Outcome:
-    """Check inputs and settings, run the chosen steps, and keep a record under `name`, whatever comes of it."""
+    """Check inputs and settings, run the chosen steps, and record the run under `name`, also if it fails."""
     store, runtime, tracker = execution.store, execution.runtime, execution.tracker
     preflight = Preflight(plan, choice, store, runtime, execution.elsewhere)
     record = _Record(store, name, settings, plan, choice, tracker.tags)
@@ -199,12 +213,12 @@ def run(plan: Plan, choice: Choice, execution: Execution, *, name: str, settings
             store.runs.set_progress(record.id, None)
         record.write("unregistered" if tracker.lost else "done", results, facts)
         if tracker.lost:
-            raise UnregisteredError("app.every_stage_done_store", name=name)
+            raise UnregisteredError("app.unregistered", name=name)
     return Outcome(name, results, kept, facts)
 
 
 def _forget_the_dead(store: Store) -> None:
-    """Remove the last word of runs that were killed, where this machine can tell that they were."""
+    """Remove the progress of killed runs, if this machine can tell that they are dead."""
     for run, host in store.runs.in_progress().items():
         here = store.locks.everywhere or host in (None, socket.gethostname())
         if here and not store.locks.is_held(RUN_LOCK, run):
@@ -213,7 +227,7 @@ def _forget_the_dead(store: Store) -> None:
 
 @dataclass
 class _Record:
-    """`.runs/<time>-<name>.json`: which builds a run used, so that they are kept, and what came of it."""
+    """The record `.runs/<time>-<name>.json`: builds that a run used, and its outcome."""
 
     store: Store
     name: str
@@ -256,10 +270,7 @@ class _Record:
         )
 
     def write_failure(self, error: BaseException) -> None:
-        """Keep what failed, with its traceback; what cannot be written, on a full disk, does not hide the error.
-
-        What a person or an orchestrator interrupted is cancelled, and no failure.
-        """
+        """Record a failure with its traceback, or a cancellation; errors of writing are logged only."""
         if not isinstance(error, Exception):
             with suppress(Exception):
                 self.write("cancelled", {}, {}, failed_in=failed_step(error))
@@ -272,7 +283,7 @@ class _Record:
             log.warning("the run's record could not be written: %s", one_line(second))
 
     def earlier_facts(self) -> dict[str, str]:
-        """Versions that an earlier run of the very same steps registered: nothing is registered twice."""
+        """Facts of an earlier run of the same steps, so that nothing is registered twice."""
         keys = {step.key for step in self.plan.steps}
         for run in self.store.runs.all():
             if run["status"] == "done" and run["facts"] and {s["key"] for s in run["steps"].values()} == keys:
@@ -281,17 +292,14 @@ class _Record:
 
 
 def _facts(result: Result | None) -> dict[str, Any]:
-    """A step's result as a run's record has it: nothing but None until the run is done."""
+    """A step's entry in a run's record; values are None until the run is done."""
     if result is None:
         return dict.fromkeys(("build", "cached", "seconds"))
     return {"build": result.meta.build, "cached": result.cached, "seconds": result.meta.seconds}
 
 
-_EVERY_SECONDS = 5.0
-
-
 class ProgressFile(Observer):
-    """Writes the step at work and how far it is."""
+    """Writes the running step and its progress."""
 
     def __init__(self, store: Store) -> None:
         self._store, self._since, self._next = store, "", 0.0
@@ -303,7 +311,7 @@ class ProgressFile(Observer):
         self._next = 0.0
 
     def progress(self, step: Step, done: int, total: int | None, unit: str) -> None:
-        """Write how far it is, where that was some seconds ago."""
+        """Write the progress every few seconds."""
         if time.monotonic() >= self._next:
             self._write(step, done=done, total=total, unit=unit)
 
@@ -313,9 +321,9 @@ class ProgressFile(Observer):
             self._next = time.monotonic() + _EVERY_SECONDS
 
 
-def in_words(now: dict[str, object]) -> str:
-    """A step and how far it is, as `train_dpr@dpr, 120 of 400 steps`; empty where that is not known."""
-    done, total, unit = now.get("done"), now.get("total"), now.get("unit")
+def in_words(progress: dict[str, object]) -> str:
+    """Format progress, such as `train_dpr@dpr, 120 of 400 steps`."""
+    done, total, unit = progress.get("done"), progress.get("total"), progress.get("unit")
     if not isinstance(done, int):
-        return str(now.get("step", ""))
-    return f"{now.get('step')}, {done:,} of {f'{total:,}' if isinstance(total, int) else '?'} {unit}"
+        return str(progress.get("step", ""))
+    return f"{progress.get('step')}, {done:,} of {f'{total:,}' if isinstance(total, int) else '?'} {unit}"

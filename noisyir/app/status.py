@@ -1,4 +1,4 @@
-"""Status of a store: recent runs, failures and where to look, how long stages take and how often they are reused."""
+"""Status of a store: recent runs, failures, and times and hit rates of stages."""
 
 import base64
 import json
@@ -18,19 +18,18 @@ from noisyir.engine.store import Store
 from noisyir.engine.store_locks import RUN_LOCK
 
 _OF_FAILURE = ("error", "traceback", "log")
+_SECONDS = 1.0
+_AT_WORK = {"PENDING", "RUNNING", "SCHEDULED", "CANCELLING", "PAUSED"}
 State = Literal["done", "failed", "running", "killed", "unknown", "cancelled", "unregistered"]
 
 
 @dataclass(frozen=True)
 class RunState:
-    """One pipeline run.
+    """State of one run.
 
-    state: `unregistered` where MLflow was lost before the end; `killed` where its process is gone without having ended
-    the run; `unknown` where that was on another host, the store is a folder, and Prefect cannot say.
-    now: the step that it is at, and how far.  verb: of the command that began it, empty where Python did.
-    result: the best system of a run, the judgements of an audit; empty where it did not end, or made neither.
-    failed_in: the step that raised; log: the file that holds its traceback.
-    seconds: until it ended, or until its record was last written.
+    `unregistered` means that MLflow was lost before the end, `killed` that the process is gone, and `unknown` that
+    neither the store nor Prefect can tell. `now` is the running step with its progress, `verb` the command's verb,
+    `result` the best system or the judgements, `failed_in` the failed step, and `log` the file with its traceback.
     """
 
     id: str
@@ -51,13 +50,13 @@ class RunState:
 
     @property
     def took(self) -> str:
-        """How long it took, or has taken so far."""
+        """Duration so far."""
         return duration(self.seconds)
 
 
 @dataclass
 class StageRate:
-    """How often a stage was built and how often reused in some runs, and the seconds of its builds."""
+    """Numbers of builds and cache hits of a stage, and the seconds of its builds."""
 
     stage: str
     built: int = 0
@@ -66,17 +65,17 @@ class StageRate:
 
     @property
     def hit_rate(self) -> float:
-        """The share of its steps that were in the store already."""
+        """Share of cached steps."""
         return self.cached / (self.built + self.cached)
 
 
 def run_states(store: Store, host: str, since: datetime) -> list[RunState]:
-    """The runs that began at or after `since`, newest first, as seen from `host`."""
+    """Runs since a time, newest first, as seen from `host`."""
     return [_state(store, host, run) for run in _since(store, since)]
 
 
 def stage_rates(store: Store, since: datetime) -> list[StageRate]:
-    """One row a stage, for the finished runs that began at or after `since`, the longest in all first."""
+    """Rates per stage in finished runs since a time, the longest in total first."""
     rates: dict[str, StageRate] = {}
     for run in _since(store, since):
         for step in run["steps"].values():
@@ -90,7 +89,7 @@ def stage_rates(store: Store, since: datetime) -> list[StageRate]:
 
 
 def hours_ago(hours: float) -> datetime:
-    """That many hours before now."""
+    """The time `hours` ago."""
     return datetime.now(UTC) - timedelta(hours=hours)
 
 
@@ -123,7 +122,7 @@ def _state(store: Store, host: str, run: Mapping[str, Any]) -> RunState:
 
 
 def _result(store: Store, run: Mapping[str, Any]) -> str:
-    """The result of a run that is done, in a few words."""
+    """The result of a finished run in a few words."""
     kept, steps = run.get("kept", {}), run["steps"]
     standings, audit = (built(store, steps.get(kept.get(name))) for name in ("standings", "audit"))
     if standings is not None:
@@ -138,21 +137,14 @@ def _result(store: Store, run: Mapping[str, Any]) -> str:
 
 
 def _living(store: Store, host: str, run: Mapping[str, Any], id_: str) -> State:
-    """A run holds its lock while it lives; one of a folder is seen on the machine that holds it only."""
+    """State of an unfinished run: by its lock, which a folder shows on one machine only, else by Prefect."""
     if run.get("host") != host and not store.locks.everywhere:
         return state_in_prefect(run.get("tags", {}).get("flow_run"))
     return "running" if store.locks.is_held(RUN_LOCK, id_) else "killed"
 
 
-_SECONDS = 1.0
-_AT_WORK = {"PENDING", "RUNNING", "SCHEDULED", "CANCELLING", "PAUSED"}
-
-
 def state_in_prefect(flow_run: str | None) -> Literal["running", "killed", "unknown"]:
-    """Whether a flow run goes on; unknown where there is none, or no server that says so in a second.
-
-    The server is that of PREFECT_API_URL; PREFECT_API_AUTH_STRING is its login, where it asks for one.
-    """
+    """State of a flow run on the server PREFECT_API_URL; unknown if it does not answer within a second."""
     address = os.environ.get("PREFECT_API_URL")
     if not flow_run or not address or not re.match("https?://", address):
         return "unknown"

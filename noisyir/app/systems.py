@@ -86,7 +86,7 @@ def find_system(store: Store, name: str) -> System:
         found = _indexed(store, made)
         return System(found.model, doubt=doubt, kept=kept_model, corpus=found.corpus)
     if made.stage != "fuse":
-        raise ConfigError("app.cannot_asked_ranks_another", name=name, experiment=experiment, best=BEST)
+        raise ConfigError("app.not_searchable", name=name, experiment=experiment, best=BEST)
     lexical, dense = (store.builds.meta(dict(made.input_refs())[side]) for side in ("lexical", "dense"))
     found = _indexed(store, dense)
     return System(found.model, lexical, made, doubt, kept_model, found.corpus)
@@ -107,7 +107,7 @@ def system_called(store: Store, run: Finished, system: str, known: list[str]) ->
     if system in known:
         return system
     raise ConfigError(
-        "app.run_no_system", system=system, did_you_mean=did_you_mean(system, known), known=", ".join(known)
+        "app.unknown_system", system=system, did_you_mean=did_you_mean(system, known), known=", ".join(known)
     )
 
 
@@ -149,7 +149,7 @@ def model_to_export(store: Store, name: str) -> tuple[Ref, Finished | None]:
         runs = [finished_run(store, name, result) for result in ("comparison", "model")]  # rather one that measured it
         return model, next((run for run in runs if run and run.results.get("model") == model), None)
     if (model_of_it := find_system(store, name).model) is None:
-        raise ConfigError("app.no_model_export_search", name=name)
+        raise ConfigError("app.system_without_model", name=name)
     run = finished_comparison(store, experiment)
     scored = _scored(store, run)
     hybrid = hybrid_of(model_of(system_called(store, run, system, list(scored))))
@@ -226,5 +226,5 @@ def indexes_of(store: Store, system: System) -> Indexes:
     if system.bm25 is None:
         return Indexes(newest.corpus, vectors, None)
     if (found := terms_of(store.builds.all(), newest.corpus)) is None:
-        raise StoreError("app.bm_no_index_newest")
+        raise StoreError("app.bm25_without_index")
     return Indexes(newest.corpus, vectors, found.ref("lexical_index"))

@@ -38,6 +38,7 @@ RENAMED = {
     "trace": "show NAME --trace", "verify": "store verify", "why": "show --query ID",
 }  # fmt: skip
 """The verbs that there were, and what to type instead of them."""
+_COMMON = ("store", "debug", "wait", "help_kinds", "help")  # options of most verbs: `noisyir --help` tells them
 _EXAMPLE = "\n\nexample: "  # begins the last paragraph of each verb's docstring
 
 
@@ -240,9 +241,6 @@ class _Command(TyperCommand):
         common = [param for param in self.get_params(ctx) if param.name in _COMMON]
         formatter.write_paragraph()
         formatter.write_text("Also (noisyir --help): " + ", ".join(_as_typed(param) for param in common))
-
-
-_COMMON = ("store", "debug", "wait", "help_kinds", "help")  # options of most verbs: `noisyir --help` tells them
 
 
 def _as_typed(param: Any) -> str:

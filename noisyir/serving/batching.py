@@ -23,12 +23,14 @@ class _Waiting(NamedTuple, Generic[Item, Result]):
 
 
 class Batcher(Generic[Item, Result]):
-    """Computes the items of several callers in one call, in one thread.
+    """Computes items of several callers in batches, in one thread.
 
-    compute: the results of items, one each, in their order; an exception among them is the answer to that item alone.
-    most: sizes of one batch together, but for an item that is larger.  wait: seconds that a batch which is not full
-    waits for more; what comes in while one is computed makes the next.  longest: sizes that may wait.
-    tell: is told of the size of each batch.
+    Args:
+        compute: Function from items to results in order; an exception among them answers its item alone.
+        most: Largest total size of a batch of several items.
+        wait: Seconds that an incomplete batch waits for more items.
+        longest: Largest total size of queued items.
+        tell: Function called with the size of each batch.
     """
 
     def __init__(
@@ -47,9 +49,13 @@ class Batcher(Generic[Item, Result]):
         self._thread = ThreadPoolExecutor(1)
 
     async def __call__(self, item: Item, size: int = 1) -> Result:
-        """The result of an item.  OverloadedError at once where too much is waiting already."""
+        """Compute an item.
+
+        Raises:
+            OverloadedError: If too much is waiting already.
+        """
         if self._size and self._size + size > self._longest:
-            raise OverloadedError("serving.texts_waiting_already_ask", size=self._size)
+            raise OverloadedError("serving.overloaded", size=self._size)
         found: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._queue.append(_Waiting(item, size, found))
         self._size += size
@@ -68,7 +74,7 @@ class Batcher(Generic[Item, Result]):
             self._running = None
 
     def _next_batch(self) -> list[_Waiting[Item, Result]]:
-        """The first in the queue, without those that nobody waits for any more."""
+        """The first items of the queue, without cancelled ones."""
         batch: list[_Waiting[Item, Result]] = []
         size = 0
         while self._queue and (not batch or size + self._queue[0].size <= self._most):

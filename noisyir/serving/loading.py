@@ -145,7 +145,7 @@ def _system(store: Store, options: ServeOptions) -> System:
     name = FOLLOWED if options.model in (RETRIEVER.name, RETRIEVER.noun) else options.model
     system = find_system(store, name)
     if system.doubt and not options.force:
-        raise ConfigError("serving.force_serves_anyway", doubt=system.doubt)
+        raise ConfigError("serving.doubtful_model", doubt=system.doubt)
     return system
 
 
@@ -165,7 +165,7 @@ def _index(store: Store, system: System | None, options: ServeOptions) -> Served
         return None
     if system is None:
         if options.index:
-            raise StoreError("serving.folder_no_index_name", model=options.model)
+            raise StoreError("serving.folder_without_index", model=options.model)
         return None
     try:
         return ServedIndex(store, _newest(store, system), options, hybrid_with(store, system))
@@ -192,7 +192,7 @@ def _encoder(model: BiEncoder, index: ServedIndex | None, options: ServeOptions)
     calibration = None
     if options.backend == "openvino-qint8":
         if index is None:
-            raise StoreError("serving.backend_openvino_qint_needs")
+            raise StoreError("serving.qint8_without_index")
         calibration = [index.passage(row) for row in range(min(CALIBRATED, len(index)))]
     return OpenVinoEncoder(model, precision=options.precision, threads=options.cpu_threads, calibration=calibration)
 

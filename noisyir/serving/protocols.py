@@ -14,6 +14,7 @@ from noisyir.models.text_tokenizer import Side
 from noisyir.retrieval.texts import Vectors
 
 Protocol = Literal["openai", "tei", "cohere"]
+Texts = str | list[str]
 _SIDES: Mapping[str, Side] = {
     "query": "query", "search_query": "query", "passage": "passage", "document": "passage",
     "search_document": "passage",
@@ -85,9 +86,6 @@ def _refuse_ids(value: Any) -> Any:
 
 def _refuse(message: str) -> NoReturn:
     raise ValueError(message)
-
-
-Texts = str | list[str]
 
 
 def listed(texts: Texts) -> list[str]:

@@ -1,4 +1,4 @@
-"""The server: its processes, its orderly end, the champion that it follows; and the same for programs on stdin."""
+"""The server: its processes and shutdown, the champion that it follows, and the Model Context Protocol on stdin."""
 
 import asyncio
 import gc
@@ -37,7 +37,12 @@ _GRACE_SECONDS = 30  # that requests have which were begun when the end comes
 
 
 def serve(options: ServeOptions, host: str, port: int, workers: int, announce: Callable[[str], None]) -> None:
-    """Serve until a signal ends it; what was begun is answered.  ConfigError for what would be open to everyone."""
+    """Serve until a signal; requests in progress are answered.
+
+    Raises:
+        ConfigError: If the server would be open to everyone.
+        MissingPackageError: If a package of the extra `serve` is missing.
+    """
     try:
         import uvicorn
 
@@ -47,7 +52,7 @@ def serve(options: ServeOptions, host: str, port: int, workers: int, announce: C
             "serving.serving_needs", error=error.name, install_hint=install_hint("serve")
         ) from error
     if host not in LOOPBACK and not options.key_file:
-        raise ConfigError("serving.host_open_others_give", host=host)
+        raise ConfigError("serving.open_host", host=host)
     keys_of(options)
     how: dict[str, Any] = {
         "host": host, "port": port, "log_level": "warning", "access_log": False, "server_header": False,
@@ -100,7 +105,11 @@ def application(options: ServeOptions) -> "Starlette":
 
 
 def keys_of(options: ServeOptions) -> list[str]:
-    """The keys in the key file, one a line.  ConfigError where others can read it, or a key is short."""
+    """Keys from the key file, one per line.
+
+    Raises:
+        ConfigError: If others can read the file, or a key is short.
+    """
     if options.key_file is None:
         return []
     path = Path(options.key_file)
@@ -108,24 +117,24 @@ def keys_of(options: ServeOptions) -> list[str]:
         keys = path.read_text(encoding="utf-8").split()
         is_open = path.stat().st_mode & 0o007
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("serving.key_file_cannot_read", path=path, error=error) from error
+        raise ConfigError("serving.unreadable_keys", path=path, error=error) from error
     if is_open:
-        raise ConfigError("serving.key_file_open_every", path=path)
+        raise ConfigError("serving.open_keys", path=path)
     if not keys or min(map(len, keys)) < _SHORTEST_KEY or not all(key.isascii() for key in keys):
         how = 'python -c "import secrets; print(secrets.token_urlsafe(32))"'
-        raise ConfigError("serving.key_file_needs_key", path=path, shortest_key=_SHORTEST_KEY, how=how)
+        raise ConfigError("serving.short_key", path=path, shortest_key=_SHORTEST_KEY, how=how)
     return keys
 
 
 def champion_version(options: ServeOptions) -> str | None:
-    """The version that is champion now; None where there is none."""
+    """Version of the current champion, if there is one."""
     home = open_store(options.store).home
     found = (row for row in standing(home) if (row["name"], row["alias"]) == (RETRIEVER.name, CHAMPION))
     return next((str(row["version"]) for row in found), None)
 
 
 async def follow(endpoints: "Endpoints", version: str | None) -> None:
-    """Answer with each new champion once it is loaded whole; until then, and where it cannot be, with the last one."""
+    """Switch to each new champion once it is loaded; if loading fails, keep the last one."""
     from noisyir.serving.live import LiveModel
 
     options = endpoints.options
@@ -133,14 +142,14 @@ async def follow(endpoints: "Endpoints", version: str | None) -> None:
     while True:
         await asyncio.sleep(options.follow)
         try:
-            now = await asyncio.to_thread(champion_version, options)
-            if now is None or now == version:
+            newest = await asyncio.to_thread(champion_version, options)
+            if newest is None or newest == version:
                 continue
             model = await asyncio.to_thread(ServedModel, replace(options, index=endpoints.live.model.index is not None))
         except NoisyirError as error:
             log.warning("the champion is not followed for now, v%s answers on: %s", version, error)
             continue
-        version = now
+        version = newest
         endpoints.answer_with(LiveModel(model, options, endpoints.metrics))
         log.warning("%s v%s answers from now on", FOLLOWED, version)
 
@@ -149,12 +158,12 @@ async def follow(endpoints: "Endpoints", version: str | None) -> None:
 
 
 def speak(options: ServeOptions) -> None:
-    """Answer until stdin ends."""
+    """Serve MCP until stdin ends."""
     tools(ServedModel(options)).run("stdio")
 
 
 def tools(model: ServedModel) -> Any:
-    """A server with `audit_rate`, and `search` where the model has an index."""
+    """An MCP server with `audit_rate`, and `search` if the model has an index."""
     try:
         from mcp.server.mcpserver import MCPServer
     except ImportError as error:
@@ -169,7 +178,7 @@ def tools(model: ServedModel) -> Any:
         index = model.index
         if index is None or system not in index.systems or not 1 <= k <= _MOST_FOUND or not query.strip():
             known = ", ".join(index.systems) if index else "none"
-            raise NoisyirError("serving.search_needs_query_system", most_found=_MOST_FOUND, known=known)
+            raise NoisyirError("serving.bad_search", most_found=_MOST_FOUND, known=known)
         (found,) = model.search(system, [(query, k)])
         return [{**text, "score": score} for text, score in zip(index.texts(found.rows), found.scores, strict=True)]
 

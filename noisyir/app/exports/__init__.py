@@ -48,11 +48,11 @@ def export(
     """
     module = _module(kind)
     if getattr(module, "OF_MODEL", False) and not force and (doubt := against_export(store, name)):
-        raise ConfigError("app.force_exports_anyway", doubt=doubt)
+        raise ConfigError("app.doubtful_export", doubt=doubt)
     stem = re.sub("[/@:]", "-", experiments.name_of(name).removeprefix("models:/"))
     target = Path(to) if to else Path(f"{stem}{module.SUFFIX}")
     if target.exists():
-        raise StoreError("app.exists_already_name_new", target=target)
+        raise StoreError("app.target_exists", target=target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=target.parent, prefix=".exporting-") as folder:
@@ -74,21 +74,23 @@ def pushed(folder: Path, repository: str) -> str:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError
 
     if not folder.is_dir():
-        raise ConfigError("app.push_sends_models_folder", folder=folder)
+        raise ConfigError("app.push_of_file", folder=folder)
     try:
         hub = HfApi()
         hub.create_repo(repository, private=True, exist_ok=True)
         return str(hub.upload_folder(repo_id=repository, folder_path=folder, commit_message="noisyir export"))
     except (HfHubHTTPError, HFValidationError, LocalTokenNotFoundError, OSError) as error:
         raise StoreError(
-            "app.written_not_take_log", folder=folder, repository=repository, splitlines=str(error).splitlines()[0]
+            "app.push_refused", folder=folder, repository=repository, reason=str(error).splitlines()[0]
         ) from error
 
 
 def _module(kind: str) -> ModuleType:
     if kind not in formats():
         known = ", ".join(formats())
-        raise ConfigError("app.no_format_export", kind=kind, did_you_mean=did_you_mean(kind, formats()), known=known)
+        raise ConfigError(
+            "app.unknown_export_format", kind=kind, did_you_mean=did_you_mean(kind, formats()), known=known
+        )
     if brought := entries(GROUP, kind):
         return cast(ModuleType, brought[0])
     return import_module(f"{__name__}.{kind.replace('-', '_')}")

@@ -25,7 +25,7 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
         write_model(store, name, made, licence)
         layout = read_layout(made)
         if layout.shape.backbone != "transformer":
-            raise ConfigError("app.static_model_table_token", name=name)
+            raise ConfigError("app.static_in_transformers", name=name)
         for side, tower in layout.towers.items():
             folder = target if layout.shape.shared else target / side
             folder.mkdir(parents=True, exist_ok=True)

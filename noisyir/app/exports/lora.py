@@ -28,7 +28,7 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
         start = _start(store, model)
         towers = {*read_layout(made).towers.values()}
         if not all((tower / ADAPTER).is_dir() for tower in towers):
-            raise ConfigError("app.not_learn_adapters_train", name=name)
+            raise ConfigError("app.no_adapters", name=name)
         for tower in towers:
             about = json.loads((tower / ADAPTER / "adapter_config.json").read_text(encoding="utf-8"))
             write_json(tower / "adapter_config.json", {**about, "base_model_name_or_path": start})
@@ -45,7 +45,7 @@ def _start(store: Store, model: Meta) -> str:
     before = dict(model.input_refs()).get("model")
     first = store.builds.meta(before) if before else model
     if first.stage != INIT_MODEL.name or first.params["layers"] is not None:
-        raise ConfigError("app.adapters_added_model_store")
+        raise ConfigError("app.adapters_of_own_model")
     weights = str(first.params["weights"])
     if weights == MINILM:
         return "sentence-transformers/all-MiniLM-L6-v2"

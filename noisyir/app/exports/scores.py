@@ -26,11 +26,11 @@ def export(store: Store, name: str, target: Path, licence: str | None, shape: st
     """
     if shape not in KNOWN:
         raise ConfigError(
-            "app.no_shape_scored_lists", shape=shape, did_you_mean=did_you_mean(shape, KNOWN), known=", ".join(KNOWN)
+            "app.unknown_shape", shape=shape, did_you_mean=did_you_mean(shape, KNOWN), known=", ".join(KNOWN)
         )
     meta = kept_by_run(store, name, "teacher_scores")
     if meta is None:
-        raise StoreError("app.no_scored_lists_run", name=name)
+        raise StoreError("app.no_scored_lists", name=name)
     lists = list(_lists(store, meta))
     write_scored_lists(shape, lists, target)
     longest = max(len(one.documents) for one in lists)

@@ -47,7 +47,7 @@ def documents_file(corpus: Rows | None, home: Path) -> str | None:
     if isinstance(corpus, Mapping):
         corpus = list(corpus.items())
     if isinstance(corpus, list | tuple) and corpus and isinstance(corpus[0], str):
-        raise DataError("front.corpus_list_texts_no")
+        raise DataError("front.corpus_without_ids")
     return as_file(corpus, home, "corpus", _DOCUMENTS)
 
 
@@ -56,9 +56,7 @@ def as_table(rows: Rows, name: str, columns: tuple[str, ...] = _PAIRS) -> pa.Tab
     try:
         table = _table(rows, name, columns)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise DataError(
-            "front.column_holds_values_several", name=name, splitlines=str(error).splitlines()[0]
-        ) from error
+        raise DataError("front.mixed_column", name=name, reason=str(error).splitlines()[0]) from error
     if not table.num_rows:
         raise DataError("front.no_rows", name=name)
     plain = pa.schema([(field.name, _plain(field.type)) for field in table.schema])
@@ -75,12 +73,12 @@ def _table(rows: Rows, name: str, columns: tuple[str, ...]) -> pa.Table:
         case ("datasets", "Dataset"):
             return rows.with_format("arrow")[:]
         case ("datasets", "DatasetDict"):
-            raise DataError("front.datasetdict_give_them_such", name=name, rows=", ".join(rows), iter=next(iter(rows)))
+            raise DataError("front.dataset_dict", name=name, rows=", ".join(rows), first=next(iter(rows)))
     if hasattr(rows, "to_arrow"):  # Polars, DuckDB
         return rows.to_arrow()
     if isinstance(rows, Iterable) and not isinstance(rows, bytes | Mapping):
         return _from_items(list(rows), name, columns)
-    raise DataError("front.no_table_pairs_give", name=name, rows_type=type(rows).__name__)
+    raise DataError("front.not_a_table", name=name, rows_type=type(rows).__name__)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -98,7 +96,7 @@ def _from_items(items: list[Any], name: str, columns: tuple[str, ...]) -> pa.Tab
     width = len(columns)
     for number, item in enumerate(items):
         if isinstance(item, str | bytes) or not isinstance(item, list | tuple) or len(item) != width:
-            raise DataError("front.row_must_found", name=name, number=number, columns=", ".join(columns), item=item)
+            raise DataError("front.bad_row", name=name, number=number, columns=", ".join(columns), item=item)
     return pa.table(dict(zip(columns, map(list, zip(*items, strict=True)), strict=True)))
 
 
@@ -109,7 +107,7 @@ def model_path(model: Any, home: Path) -> str | None:
     if isinstance(model, str | os.PathLike):
         return os.fspath(model)
     if not callable(getattr(model, "save", None)):
-        raise DataError("front.no_model_give_folder", model_type=type(model).__name__)
+        raise DataError("front.not_a_model", model_type=type(model).__name__)
     folder = home / "given"
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix=".writing-") as work:

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from noisyir.app.label_audit import Audited, experiment_to_audit
+from noisyir.app.audit_data import experiment_to_audit
+from noisyir.app.label_audit import Audited
 from noisyir.app.label_cleaning import CleaningWords, refuse_too_much, refuse_unjudged
 from noisyir.audits.columns import FLAGGED
 from noisyir.base.errors import StoreError

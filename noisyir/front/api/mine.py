@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.app.label_audit import experiment_to_audit
+from noisyir.app.audit_data import experiment_to_audit
 from noisyir.app.runs import Outcome
 from noisyir.audits.texts import texts_of
 from noisyir.front.api.given import Rows, as_file, documents_file, model_path

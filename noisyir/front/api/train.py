@@ -64,7 +64,7 @@ def train(
     'to wash it, take the cup and wash it well'
     """
     if isinstance(methods, str) or (methods is not None and not methods):
-        raise ConfigError("front.methods_list_names_such", methods=methods)
+        raise ConfigError("front.methods_not_a_list", methods=methods)
     named = {"methods": list(methods)} if methods else {}
     given = {**named, **({"data.columns": dict(columns)} if columns else {}), **(settings or {})}
     run, overrides = running(given, store, progress)
@@ -136,7 +136,7 @@ class Trained:
     def search(self, query: str, k: int = 5) -> list[dict[str, Any]]:
         """The k best documents: rank, score, doc_id, title and text."""
         if k < 1 or not query.strip():
-            raise ConfigError("front.search_needs_query_words")
+            raise ConfigError("front.empty_query")
         system = System(self._ref)
         return answer(self._run.store, system, indexes_of(self._run.store, system), query=query, k=k)
 
@@ -147,7 +147,7 @@ class Trained:
         """
         target = Path(folder)
         if target.exists():
-            raise StoreError("front.exists_already_name_new", target=target)
+            raise StoreError("front.folder_exists", target=target)
         try:
             run = Finished(self._exp.model_dump(mode="json"), dict(self._outcome.kept))
             write_folder(self._run.store, self._ref, run, target, licence)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NOT_PASSED = 3  # the exit code where data does not pass a gate that was asked for: --fail-over, --fail-on
 Complete: TypeAlias = Callable[[], list[str]]
+_MODEL = "an experiment's name, a build's key, or models:/NAME@ALIAS"
 
 
 def argument(metavar: str, about: str, complete: Complete | None = None) -> Any:
@@ -61,7 +62,6 @@ def written_formats() -> list[str]:
     return [name for name, variant in Format.variants().items() if variant.written is not None]
 
 
-_MODEL = "an experiment's name, a build's key, or models:/NAME@ALIAS"
 Model: TypeAlias = Annotated[str, argument("MODEL", _MODEL, experiment_names)]
 StoreUrl: TypeAlias = Annotated[
     str | None, option("URL", "folder or URL of artifacts ($NOISYIR_STORE, $NOISYIR_HOME/store)", "--store")
@@ -113,5 +113,5 @@ def prefect_engine(flow: str) -> Any:
         return import_module(f"flows.{flow}")
     except ModuleNotFoundError as error:
         raise ConfigError(
-            "front.engine_prefect_needs_prefect", error=error.name, install_hint=install_hint("orchestrate")
+            "front.prefect_missing", error=error.name, install_hint=install_hint("orchestrate")
         ) from error

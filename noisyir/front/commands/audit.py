@@ -92,7 +92,7 @@ def run(
         return _check_judge(data, judge_check, error, as_json=as_json)
     from noisyir.app.after_audit import AuditArguments, JudgingOptions
     from noisyir.app.asking import whom_to_ask
-    from noisyir.app.label_audit import experiment_to_audit
+    from noisyir.app.audit_data import experiment_to_audit
 
     settings, machine = split_settings(with_columns(overrides, query, document))
     command = AuditArguments(data, overrides or (), corpus, out, model, budget, assume, store, split, query, document)
@@ -134,7 +134,7 @@ def _audit(
     from noisyir.methods.experiments import load_runtime
 
     if output.as_json and (judge or options.judge):
-        raise ConfigError("front.json_prints_audit_found")
+        raise ConfigError("front.json_and_judging")
     gate = None if output.fail_over is None else Gate(exp, output.fail_over)
     runtime, folder = load_runtime(machine), Path(options.command.out or f"{exp.name}-audit")
     opened = open_store(options.command.store)
@@ -231,7 +231,7 @@ class _Applying:
 def _apply(apply: bool, drop: bool, force: bool) -> _Applying | None:
     """As the flags say; None without --apply.  ConfigError for --drop alone."""
     if drop and not apply:
-        raise ConfigError("front.drop_says_how_audit")
+        raise ConfigError("front.drop_without_apply")
     return _Applying(drop, force) if apply else None
 
 

@@ -38,15 +38,15 @@ def run(
     from noisyir.base.errors import ConfigError, StoreError
 
     if count < 0:
-        raise ConfigError("front.number_queries_more")
+        raise ConfigError("front.negative_count")
     if html and Path(html).exists() and Path(html).suffix not in (".html", ".htm"):
-        raise ConfigError("front.no_page_not_overwritten", html=html)
+        raise ConfigError("front.html_is_no_page", html=html)
     found = duel(open_store(store), first, second, count=count)
     if html:
         try:
             Path(html).write_text(found.page(), encoding="utf-8")
         except OSError as error:
-            raise StoreError("front.cannot_write_2", html=html, error=error) from error
+            raise StoreError("front.cannot_write", target=html, error=error) from error
     if as_json:
         return print_json({**asdict(found), "conclusion": found.conclusion})
     console = stdout_console()

@@ -9,6 +9,13 @@ from typing import Annotated
 from noisyir.base.errors import ConfigError
 from noisyir.front.commands import Model, StoreUrl, flag, open_store, option, written_formats
 
+_MODEL = "sentence-transformers"
+_AS = (
+    "write pairs in this format, no model: as the audit of MODEL leaves them, or data by its path as it is; with "
+    "--format scores: the shape of the lists"
+)
+_PUSH = "send the model to this repository of the Hugging Face Hub, too; nothing is sent without it"
+
 
 def _formats() -> list[str]:
     """The files that write a format, to complete one and to name them in the help, without loading any."""
@@ -17,12 +24,6 @@ def _formats() -> list[str]:
 
 
 _FORMAT = f"{', '.join(_formats())} (docs/how-to/export.md)"
-_MODEL = "sentence-transformers"
-_AS = (
-    "write pairs in this format, no model: as the audit of MODEL leaves them, or data by its path as it is; with "
-    "--format scores: the shape of the lists"
-)
-_PUSH = "send the model to this repository of the Hugging Face Hub, too; nothing is sent without it"
 
 
 def run(
@@ -45,10 +46,10 @@ def run(
     example: noisyir export demo --to my-model
     """
     if pairs_as is None and drop:
-        raise ConfigError("front.drop_says_how_pairs")
+        raise ConfigError("front.drop_without_as")
     if pairs_as is not None and layout != "scores":
         if layout != _MODEL or licence or push:
-            raise ConfigError("front.exports_pairs_format_licence")
+            raise ConfigError("front.pairs_and_model_options")
         return _pairs(model, pairs_as, to, store, drop=drop, force=force)
     from noisyir.app.exports import export, pushed
 

@@ -57,9 +57,9 @@ def run(
         opened.check_writable()
         there = fetch(opened, source, place, name, _tell)
     elif name is not None and there.source != place:
-        raise ConfigError("front.store_choose_another_name", name=name, source=there.source, place=place)
+        raise ConfigError("front.name_taken", name=name, source=there.source, place=place)
     elif revision not in (None, there.revision):
-        raise ConfigError("front.store_again_brings", there=there.name, revision=there.revision, revision_2=revision)
+        raise ConfigError("front.other_revision", there=there.name, revision=there.revision, wanted=revision)
     if as_json:
         return print_json(asdict(there))
     print(f"{there.name}  {human_bytes(there.size)}  sha256:{there.ref.digest[:12]}  in {opened.url}")
@@ -86,7 +86,7 @@ def _list(store: Store, listed: list[FetchedSet]) -> int:
 
 def _forget(store: Store, there: FetchedSet | None, name: str) -> int:
     if there is None:
-        raise ConfigError("front.store_nothing_name_noisyir", name=name)
+        raise ConfigError("front.nothing_fetched", name=name)
     with store.locks.alone():
         store.fetched.forget(name)
     print(f"{name} is gone from {store.url}")

@@ -39,8 +39,8 @@ def run(
 
     example: noisyir init pairs.csv && noisyir run pairs.yaml
     """
+    from noisyir.app.audit_data import named_after
     from noisyir.app.init import advised, experiment_file
-    from noisyir.app.label_audit import named_after
     from noisyir.engine.hub import is_on_hub
 
     if as_json and not dry_run:

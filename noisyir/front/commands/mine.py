@@ -44,8 +44,8 @@ def run(
 
     example: noisyir mine pairs.csv --per-query 4 --as flagembedding
     """
+    from noisyir.app.audit_data import experiment_to_audit, named_after
     from noisyir.app.console import observer_for
-    from noisyir.app.label_audit import experiment_to_audit, named_after
     from noisyir.app.pairs_export import export_mined, format_named
     from noisyir.app.runs import Execution, run_experiment
     from noisyir.engine.plan import Choice
@@ -55,10 +55,10 @@ def run(
     variant = format_named(pairs_as)
     if not variant.holds_negatives:
         holding = [kind for kind, one in variant.variants().items() if one.written is not None and one.holds_negatives]
-        raise ConfigError("front.format_holds_no_negatives", pairs_as=pairs_as, holding=", ".join(holding))
+        raise ConfigError("front.format_without_negatives", pairs_as=pairs_as, holding=", ".join(holding))
     target = Path(to or f"{named_after(data)}-negatives{variant.written}")
     if target.exists():
-        raise StoreError("front.exists_already_name_new_2", target=target)
+        raise StoreError("front.target_exists", target=target)
     settings, machine = split_settings(
         [*_DEFAULTS, f"mine.per_query={per_query}", *with_columns(overrides, query, document)]
     )

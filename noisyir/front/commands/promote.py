@@ -83,4 +83,4 @@ def _params(**given: Any) -> PromoteParams:
     except ValidationError as error:
         first = error.errors()[0]
         option = str(first["loc"][0]).replace("_", "-")
-        raise ConfigError("front.refused", option=option, input=first["input"], msg=first["msg"]) from error
+        raise ConfigError("front.bad_option", option=option, input=first["input"], msg=first["msg"]) from error

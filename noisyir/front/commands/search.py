@@ -30,11 +30,11 @@ def run(
     from noisyir.app.systems import find_system, indexes_of
 
     if k < 1 or not query.strip():
-        raise ConfigError("front.search_needs_query_words_2")
+        raise ConfigError("front.empty_query_or_k")
     opened = open_store(store)
     system = find_system(opened, model)
     if system.doubt and not force:
-        raise ConfigError("front.force_searches_anyway", doubt=system.doubt)
+        raise ConfigError("front.doubtful_search", doubt=system.doubt)
     hits = answer(opened, system, indexes_of(opened, system), query=query, k=k)
     if as_json:
         return print_json({"query": query, "model": system.model and system.model.key, "hits": hits})

@@ -49,11 +49,11 @@ def run(
     from noisyir.serving.server import serve, speak
 
     if not 0 < port < 1 << 16:
-        raise ConfigError("front.port_number_not", port=port)
+        raise ConfigError("front.bad_port", port=port)
     if min(workers, max_items, max_tokens, max_bytes, max_waiting, threads or 1) < 1 or wait_ms < 0 or every <= 0:
-        raise ConfigError("front.workers_threads_limits_least")
+        raise ConfigError("front.bad_limits")
     if follow_champion and model not in (FOLLOWED, "noisyir-retriever", "retriever"):
-        raise ConfigError("front.follow_champion_follows_not", followed=FOLLOWED, model=model)
+        raise ConfigError("front.follow_of_other_model", followed=FOLLOWED, model=model)
     options = ServeOptions(
         model, store, index, backend, precision, device, threads, wait_ms, max_items, max_tokens, max_bytes,
         max_waiting, key_file, tuple(name or ()), tuple(cors or ()), every if follow_champion else None, force,

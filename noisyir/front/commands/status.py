@@ -49,7 +49,7 @@ def run(
     from noisyir.app.status import hours_ago, run_states, stage_rates
 
     if not 0 < hours < _LONGEST_AGO:
-        raise ConfigError("front.hours_must_time_look", longest_ago=_LONGEST_AGO, hours=hours)
+        raise ConfigError("front.bad_hours", longest_ago=_LONGEST_AGO, hours=hours)
     opened, since = open_store(store), hours_ago(hours)
     if stage or builds:
         return _list_builds(opened, stage, as_json=as_json)

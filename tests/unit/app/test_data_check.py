@@ -80,7 +80,7 @@ def test_judgements_of_documents_that_are_not_there(tmp_path):
     (unknown, _) = found.of("ids")
     assert "18 different ids" in unknown.what
     assert unknown.examples[0] == ("qrels/test.tsv line 2", "query q0, document 6:d0")
-    with refuses(DataError, "app.strict_rows_parts_rows"):
+    with refuses(DataError, "app.strict_loss"):
         import_data(folder, tmp_path / "tables", strict=True)
 
 
@@ -223,5 +223,5 @@ def test_rows_of_python_are_checked():
     assert counts(found) == {"repeats.rows": (1, 6)} and found.data == "pairs"
     named = noisyir.check([{"query": "who sat there?", "doc_id": "x"}], corpus={"y": "a document that is there"})
     assert counts(named) == {"ids.documents": (1, 1), "relevant.none": (1, 1)}
-    with refuses(ConfigError, "app.nothing_noisyir_check_looks"):
+    with refuses(ConfigError, "app.unknown_fault"):
         found.of("leak")

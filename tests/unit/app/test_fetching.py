@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import Field
 
+from noisyir.app.audit_data import experiment_to_audit
 from noisyir.app.fetching import fetch, source_of
-from noisyir.app.label_audit import experiment_to_audit
 from noisyir.app.retention import unneeded
 from noisyir.base.errors import DataError, StoreError
 from noisyir.base.settings import Location, Params, places_of

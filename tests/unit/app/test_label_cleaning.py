@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.app.label_audit import NoiseSummary, experiment_to_audit
+from noisyir.app.audit_data import experiment_to_audit
+from noisyir.app.label_audit import NoiseSummary
 from noisyir.app.label_cleaning import refuse_too_much, refuse_unjudged
 from noisyir.audits.apply import changed
 from noisyir.base.errors import ConfigError
@@ -79,6 +80,6 @@ def test_without_a_random_sample_nothing_is_begun(tmp_path):
         if files:
             refuse_unjudged(exp, force=True)
             continue
-        with refuses(ConfigError, "app.needs_know_how_many", assume="--assume random --force"):
+        with refuses(ConfigError, "app.rate_unknown", assume="--assume random --force"):
             refuse_unjudged(exp, force=True)
     refuse_unjudged(experiment_to_audit(str(pairs), judgements=[page, drawn]), force=False)

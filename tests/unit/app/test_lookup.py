@@ -69,7 +69,7 @@ def test_of_a_model_that_is_gone_it_is_told_what_makes_it_again(ran: Store):
     for meta in store.builds.all():
         if meta.stage == find_build(store, "two").stage:
             store.builds.remove(meta)
-    with refuses(StoreError, "app.matches_list_them_noisyir", name="two"):
+    with refuses(StoreError, "app.no_single_build", name="two"):
         find_build(store, "two")
 
 

@@ -93,19 +93,19 @@ def test_data_by_its_path_is_written_as_it_is_and_weights_only_where_they_are_he
 def test_what_cannot_be_done_is_refused_with_what_to_do(world, tmp_path, monkeypatch):
     store, _, _ = world
     monkeypatch.chdir(tmp_path)
-    with refuses(ConfigError, "app.needs_know_how_many"):
+    with refuses(ConfigError, "app.rate_unknown"):
         export_pairs(store, "unjudged", "tevatron", None)
-    with refuses(ConfigError, "app.needs_know_how_many"):
+    with refuses(ConfigError, "app.rate_unknown"):
         export_pairs(store, "unjudged", "tevatron", None, force=True)
     assert export_pairs(store, "assumed", "tevatron", None, force=True)[1].is_file()
     Path("assumed-tevatron.jsonl").unlink()
-    with refuses(ConfigError, "app.no_format_write_pairs"):
+    with refuses(ConfigError, "app.unknown_pairs_format"):
         export_pairs(store, "pairs", "tevatrn", None)
-    with refuses(StoreError, "app.no_run_made_noisyir", name="nobody", result="audit"):
+    with refuses(StoreError, "app.no_run_with_result", name="nobody", result="audit"):
         export_pairs(store, "nobody", "pairs", None)
     _, target = export_pairs(store, "pairs", "line_pairs", None)
     assert {str(target), "pairs-line_pairs.cm"} == {path.name for path in Path().iterdir()}
-    with refuses(StoreError, "app.exists_already_name_new_2"):
+    with refuses(StoreError, "app.target_exists"):
         export_pairs(store, "pairs", "line_pairs", None)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 

@@ -337,7 +337,7 @@ def test_a_model_without_an_index_is_an_error_that_says_what_to_run(world: World
     world.index(documents(*range(5)))
     (index,) = [meta for meta in world.store.builds.all() if meta.stage == "index"]
     world.store.builds.remove(index)
-    with refuses(StoreError, "app.model_no_index_run"):
+    with refuses(StoreError, "app.model_without_index"):
         world.refresh(documents(9))
 
 
@@ -345,7 +345,7 @@ def test_vectors_of_another_version_are_not_mixed_with_new_ones(world: World):
     world.index(documents(*range(5)))
     (path,) = (world.folder / "store" / "encode").glob("*/*/_meta.json")
     path.write_text(sealed(unsealed(path.read_text()) | {"version": 0}))
-    with refuses(StoreError, "app.made_another_version_noisyir", stage="encode"):
+    with refuses(StoreError, "app.build_of_other_version", stage="encode"):
         world.refresh(documents(9))
 
 

@@ -88,7 +88,7 @@ def test_what_a_person_interrupts_is_cancelled_and_what_mlflow_lost_is_no_green_
 
     lost = Tracker()
     lost.lost = True
-    with refuses(UnregisteredError, "app.every_stage_done_store"):
+    with refuses(UnregisteredError, "app.unregistered"):
         run(store, tracker=lost)
     assert run_states(store, HOST, hours_ago(1))[0].state == "unregistered"
     run(store)

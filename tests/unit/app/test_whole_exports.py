@@ -35,5 +35,5 @@ def test_what_was_cut_off_is_not_there_and_the_same_command_works(tmp_path, monk
     assert there == target and said == f'{target}\nload("{target}")'
     assert sorted(path.name for path in target.iterdir()) == ["modules.json", "weights"]
     assert list(target.parent.iterdir()) == [target]
-    with refuses(StoreError, "app.exists_already_name_new"):
+    with refuses(StoreError, "app.target_exists"):
         exports.export(None, "demo", "any", str(target), None)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from noisyir.app.audit_data import settings_of_data
 from noisyir.app.data_import import import_data
-from noisyir.app.label_audit import settings_of_data
 from noisyir.base.errors import ConfigError, DataError, NoisyirError
 from noisyir.data.collection import Collection
 from noisyir.data.formats import Format
@@ -43,7 +43,7 @@ def test_every_row_is_kept_repeated_or_left_out_with_its_line(tmp_path: Path):
 
 def test_strict_refuses_what_would_be_left_out_and_writes_nothing(tmp_path: Path):
     source = write(tmp_path / "x.jsonl", {"query": "q", "document": "d"}, "no json")
-    with refuses(DataError, "app.strict_rows_parts_rows", lost=1):
+    with refuses(DataError, "app.strict_loss", lost=1):
         import_data(source, tmp_path / "out", strict=True)
     assert not (tmp_path / "out").exists()
     whole = write(tmp_path / "y.jsonl", {"query": "q", "document": "d"})
@@ -84,7 +84,7 @@ def test_an_import_gives_way_to_a_new_one_and_nothing_else_does(tmp_path: Path):
     for _ in range(2):
         import_data(source, tmp_path / "out")
     write(tmp_path / "mine/notes.txt", "dear to me")
-    with refuses(ConfigError, "app.holds_something_else_choose"):
+    with refuses(ConfigError, "app.not_an_import"):
         import_data(source, tmp_path / "mine")
 
 
@@ -360,6 +360,6 @@ def test_an_empty_file_of_trec_is_not_taken_for_one_without_rows(tmp_path: Path,
 
 def test_nothing_that_could_be_read_is_one_line(tmp_path: Path):
     (tmp_path / "x.tsv").write_bytes("a\tb\tc\n".encode("utf-16"))
-    with refuses(DataError, "app.nothing_could_read_format") as caught:
+    with refuses(DataError, "app.nothing_read") as caught:
         import_data(str(tmp_path / "x.tsv"), tmp_path / "out", kind="triples")
     assert "\n" not in str(caught.value)

@@ -53,7 +53,7 @@ def test_the_judgements_of_a_test_split_are_audited_and_not_applied(pairs):
     assert sorted(found.table["query"].to_pylist()) == sorted(asked)
     assert pairs[3]["query"] in found.table["query"].to_pylist()[:2], "the wrong one of them"
     assert "12 relevant judgements of test" in str(found) and "1 repeated rows left out" in str(found)
-    with refuses(ConfigError, "app.training_pairs_never_changed", asked="apply()", audited="test"):
+    with refuses(ConfigError, "app.held_out_unchanged", asked="apply()", audited="test"):
         found.judged(judged(found, pairs, 12)).apply(force=True)
 
 
@@ -89,7 +89,7 @@ def test_verdicts_add_up(found, pairs):
 
 
 def test_what_is_applied_is_judged_first_and_the_cure_that_is_named_works(found, pairs, tmp_path):
-    with refuses(ConfigError, "app.needs_know_how_many") as error:
+    with refuses(ConfigError, "app.rate_unknown") as error:
         found.apply()
     assert "--" not in str(error.value)
     known = found.judged(judged(found, pairs, 24))
@@ -104,7 +104,7 @@ def test_what_is_applied_is_judged_first_and_the_cure_that_is_named_works(found,
 
 def test_too_small_a_sample_is_refused_unless_forced(found, pairs):
     few = found.judged(judged(found, pairs, 5))
-    with refuses(ConfigError, "app.wants_random_sample_least", force="force=True"):
+    with refuses(ConfigError, "app.sample_too_small", force="force=True"):
         few.apply()
     assert few.apply(force=True).pairs.num_rows == len(pairs)
 

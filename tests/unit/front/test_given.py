@@ -86,5 +86,5 @@ def test_what_is_no_table_is_refused_in_a_line(rows, said):
 
 
 def test_a_list_of_texts_is_no_corpus(tmp_path):
-    with refuses(DataError, "front.corpus_list_texts_no"):
+    with refuses(DataError, "front.corpus_without_ids"):
         documents_file(["one", "two"], tmp_path)

@@ -41,7 +41,7 @@ def test_what_comes_out_is_a_model_with_measures_a_report_and_a_search(trained, 
     assert (SentenceTransformer(str(saved)).encode(texts) == trained.model.encode(texts)).all()
     card = (saved / "README.md").read_text()
     assert "zero_shot" in card and str(saved.parent) not in card
-    with refuses(StoreError, "front.exists_already_name_new"):
+    with refuses(StoreError, "front.folder_exists"):
         trained.save(saved)
 
 
@@ -74,11 +74,11 @@ def test_a_model_that_learnt_nothing_is_told_of(split):
 
 
 def test_errors_are_the_packages_own_lines(split, trained):
-    with refuses(ConfigError, "front.methods_list_names_such"):
+    with refuses(ConfigError, "front.methods_not_a_list"):
         noisyir.train(split, methods="dpr")
     with pytest.raises(ConfigError, match="dpr"):
         noisyir.train(split, methods=["dprr"], settings=QUICK)
-    with refuses(ConfigError, "front.search_needs_query_words"):
+    with refuses(ConfigError, "front.empty_query"):
         trained.search(" ")
 
 

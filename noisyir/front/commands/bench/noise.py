@@ -119,5 +119,5 @@ def _copied(folder: Path, out: Path) -> Path:
         for path in folder.iterdir():
             shutil.copyfile(path, out / path.name)
     except OSError as error:
-        raise StoreError("front.cannot_write_folder_out", out=out, error=error) from error
+        raise StoreError("front.cannot_write_out", out=out, error=error) from error
     return out

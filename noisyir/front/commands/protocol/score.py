@@ -28,8 +28,8 @@ def run(
 
     rows = {Path(folder).resolve().name: folder for folder in folders}
     if len(rows) < len(folders):
-        raise ConfigError("front.two_folders_name_row")
+        raise ConfigError("front.same_folder_name")
     if missing := next((folder for folder in folders if not Path(folder).is_dir()), None):
-        raise ConfigError("front.no_folder_noisyir_protocol", missing=missing)
+        raise ConfigError("front.no_protocol_folder", missing=missing)
     given = f"given={json.dumps(rows)}"  # not given.NAME: a name may have dots
     return noise.run([*(settings or []), given], suite=suite, data=data, own=own, jobs=jobs, out=out, store=store)
