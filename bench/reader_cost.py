@@ -20,7 +20,8 @@ from noisyir.data.formats.squad import Squad
 from noisyir.data.records import RecordsByKind
 from noisyir.models.weights import locate_weights
 from noisyir.readers.answer_spans import places
-from noisyir.readers.learning import Instances, ReaderLearner, training_instances
+from noisyir.readers.instances import Instances, training_instances
+from noisyir.readers.learning import ReaderLearner
 from noisyir.readers.model import initial_reader
 from noisyir.readers.settings import InitReaderParams, TrainReaderParams
 

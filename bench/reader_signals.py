@@ -34,7 +34,7 @@ from noisyir.methods import experiments
 from noisyir.methods.plans.planning import bench_of
 from noisyir.models.at_once import attend_plainly
 from noisyir.readers.artifacts import CONFUSING
-from noisyir.readers.learning import Instances, training_instances, windows_and_spans
+from noisyir.readers.instances import Instances, training_instances, windows_and_spans
 from noisyir.readers.model import load_reader
 from noisyir.retrieval.texts import texts_of
 

@@ -20,7 +20,8 @@ from noisyir.training.artifacts import CURVES
 from noisyir.training.stages.inputs import ready, training_context, write_curves
 
 if TYPE_CHECKING:
-    from noisyir.readers.learning import Confidences, Instances
+    from noisyir.readers.instances import Instances
+    from noisyir.readers.learning import Confidences
     from noisyir.readers.model import Reader
 
 _SPAN = ["query_id", "doc_id", "start", "end"]
@@ -61,7 +62,7 @@ def train_reader(job: Job[TrainReaderParams]) -> None:
 
 def _instances(job: Job[TrainReaderParams], reader: "Reader") -> "tuple[Instances, pa.Table]":
     """The instances to train on, and the spans that they came from; notes how many there are and were."""
-    from noisyir.readers.learning import training_instances
+    from noisyir.readers.instances import training_instances
     from noisyir.retrieval.texts import texts_of
 
     queries = job.table("queries")
@@ -124,7 +125,8 @@ def _write_confidences(job: Job[TrainReaderParams], spans: pa.Table, confidences
 
 def full_reader(params: TrainReaderParams, start: Mapping[str, Any]) -> Sequence[Any]:
     """Its learner on windows of full length, for a dry run."""
-    from noisyir.readers.learning import ReaderLearner, full_instances
+    from noisyir.readers.instances import full_instances
+    from noisyir.readers.learning import ReaderLearner
     from noisyir.readers.model import Reader
     from noisyir.training import full_size
 

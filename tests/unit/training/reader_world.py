@@ -9,7 +9,8 @@ import pyarrow as pa
 import torch
 
 from noisyir.readers.artifacts import CONFUSING, SPANS
-from noisyir.readers.learning import Confidences, Instances, train_reader, training_instances
+from noisyir.readers.instances import Instances, training_instances
+from noisyir.readers.learning import Confidences, train_reader
 from noisyir.readers.model import Reader, initial_reader
 from noisyir.readers.settings import InitReaderParams, TrainReaderParams
 from noisyir.training.run import Point

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.readers.learning import ReaderLearner, windows_and_spans
+from noisyir.readers.instances import windows_and_spans
+from noisyir.readers.learning import ReaderLearner
 from noisyir.readers.settings import TrainReaderParams
 from tests.unit.training.crew import without_dropout
 from tests.unit.training.killed import killed
