@@ -59,7 +59,6 @@ def run(
     from noisyir.app import runs
     from noisyir.app.console import observer_for
     from noisyir.app.dry_run import print_chosen
-    from noisyir.app.outcome import print_outcome
     from noisyir.engine.plan import Choice
     from noisyir.methods import experiments
     from noisyir.methods.plans.planning import pipeline_of
@@ -83,10 +82,15 @@ def run(
             outcome = runs.run(pipeline_of(exp), choice, execution, name=exp.name, settings=exp)
         else:
             outcome = prefect_engine(f"train_{exp.task.kind}").run_experiment(exp, choice, execution)
-    if as_json:
-        return print_json(describe(outcome, opened))
-    with opened.locks.in_use():  # tables are read, which gc would else delete meanwhile
-        print_outcome(outcome, opened, exp, verbose=verbose)
+    return print_json(describe(outcome, opened)) if as_json else _report(outcome, opened, exp, verbose=verbose)
+
+
+def _report(outcome: Outcome, store: Store, exp: Experiment, *, verbose: bool) -> int:
+    """Print the results."""
+    from noisyir.app.outcome import print_outcome
+
+    with store.locks.in_use():  # tables are read, which gc would otherwise delete meanwhile
+        print_outcome(outcome, store, exp, verbose=verbose)
     return 0
 
 
