@@ -122,7 +122,7 @@ def by_static(judging: EnsembleInputs, reader: EncodedTexts) -> EnsembleResult:
 
 
 def cascaded(judging: EnsembleInputs, static: EncodedTexts, transformer: EncodedTexts, tokens: int) -> EnsembleResult:
-    """Score all pairs by static vectors; within a budget of `tokens` the transformer reads doubtful pairs and some at random.
+    """Score all pairs by static vectors; the transformer reads doubtful pairs, and some at random, within `tokens`.
 
     A pair's fit is then z(static fit) + z(2 z(cosine) + z(BM25 share)), where the second term of an unread pair is its
     expectation given the first. The fits of other documents and of the nulls stay static, scaled and shifted with the

@@ -121,7 +121,7 @@ def rank_share(values: Float[Array, " pair"]) -> Float[Array, " pair"]:
 
 
 def components(pairs: PairEvidence) -> Float32[Array, "pair 48"]:
-    """Principal components of (20 q*d, d), where q and d are the pair's vectors, with standard deviation .5 of the first.
+    """Principal components of (20 q*d, d), q and d being the pair's vectors; the first has standard deviation .5.
 
     The others keep their proportion to it: components of low variance carry little information, and a ridge keeps them
     small. Missing vectors give zeros. The sign is set by a component's largest loading, so it depends on the pairs

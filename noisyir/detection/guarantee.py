@@ -73,7 +73,7 @@ def guarantee(
     confidence: float = 0.9,
     sizes: int = 100,
 ) -> Guarantee:
-    """Compute bounds for `sizes` evenly spaced numbers of pairs kept, up to all; pairs of equal suspicion stay together.
+    """Compute bounds for `sizes` evenly spaced numbers of pairs kept, up to all; ties stay together.
 
     Args:
         rows: Pairs drawn at random with equal probability and judged. A sample stratified by the order with equal
@@ -187,7 +187,7 @@ def guarantee_by_null(
     *,
     sizes: int = 100,
 ) -> tuple[Int[Array, " size"], Float[Array, " size"]]:
-    """(pairs kept, maximum share of wrong pairs): the bounds fail simultaneously with probability at most `risk`.
+    """(pairs kept, maximum share of wrong pairs): with probability at least 1 - `risk` all bounds hold.
 
     Args:
         like_wrong: Scores distributed as those of wrong pairs, one row per query, NaN if it has fewer. The more scores

@@ -149,7 +149,7 @@ class Searcher:
 
     @cached_property
     def near_text(self) -> Float32[Array, " document"] | None:
-        """Each document's mean similarity to its ten nearest queries, out of at most 20,000."""
+        """Each document's mean similarity to its ten nearest queries, out of at most 20,000; None if not static."""
         if not self.static:
             return None
         asked = self.queries[np.linspace(0, len(self.queries) - 1, min(_TEXTS, len(self.queries))).astype(np.int64)]
@@ -158,7 +158,7 @@ class Searcher:
         return mean
 
     def beside(self, documents: Int[Array, " pair"]) -> Int[Array, "pair hit"]:
-        """The documents nearest to each, each searched once; all -1 for a document -1."""
+        """The nearest documents of each document, each searched once; all -1 for a document -1."""
         asked = np.unique(documents[documents >= 0])
         new = asked[self._beside[asked, 0] == 0]
         if len(new):
@@ -167,12 +167,12 @@ class Searcher:
 
     @cached_property
     def _beside(self) -> Int[Array, "document hit"]:
-        """One more than the rows of each document's nearest, as far as they were searched, else 0: no page is held."""
+        """One plus the rows of each document's nearest documents; 0 if not yet searched, so that no memory page is held."""
         reach = min(self.sought.neighbours + 1 + self.positions.most_known, len(self.documents))
         return np.zeros((len(self.documents), reach), np.int32)
 
     def block(self, pairs: Int[Array, " pair"]) -> FeatureBlock:
-        """Encode these pairs' queries against all documents."""
+        """Compute the features of these pairs' queries against all documents."""
         texts, place = np.unique(self.positions.text[pairs], return_inverse=True)
         reach = min(self.sought.depth + self.positions.most_known, len(self.documents))
         worded, scores = self.words.best(texts, self.sought.neighbours + 1 + self.positions.most_known)
