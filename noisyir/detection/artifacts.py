@@ -1,4 +1,4 @@
-"""Artifacts of detectors and of audits: scores, flags, rates, and the rows that an owner sees."""
+"""Artifacts of detectors and audits: scores, flags, rates and the rows shown to the owner."""
 
 from noisyir.base.artifact import F32, F64, FLOATS, I32, PAIR, PAIR_KEY, STRING, STRINGS, Artifact
 

@@ -1,4 +1,4 @@
-"""Scores of pairs by trained models: by folds that have not seen the pairs, and by a cross-encoder."""
+"""Scoring of pairs by trained models: cross-fitted, or with a cross-encoder."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from noisyir.training.settings import TrainDprParams
 
 @dataclass(frozen=True)
 class Scorer:
-    """A model, and the pairs that it is to score."""
+    """A model and the pairs it scores."""
 
     encoder: BiEncoder
     chosen: Rows
@@ -30,9 +30,9 @@ class Scorer:
 def cross_fitted(
     start: BiEncoder, pairs: TrainingPairs, folds: int, params: TrainDprParams, context: TrainingContext
 ) -> Iterator[Scorer]:
-    """Train a copy of `start` on all folds but one, for each fold in turn.
+    """For each fold in turn, train a copy of `start` on all other folds.
 
-    Queries that read the same are in one fold, so that no model has met a query that it scores.
+    Queries with identical text share a fold, so no model is trained on a query that it scores.
     """
     import copy
 
@@ -53,7 +53,11 @@ def cross_fitted(
 
 
 def lists_of(pairs: NumberedPairs, texts: TextPairs, others: Int[np.ndarray, "pair k"], chosen: Rows) -> Lists:
-    """Lists that a ranker may learn from: those of the pairs `chosen`; `others` are their negatives, -1: none."""
+    """Build training lists for a ranker from the pairs `chosen`.
+
+    Args:
+        others: Negatives of each pair; -1 means none.
+    """
     asked, place = np.unique(pairs.query[chosen], return_inverse=True)
     row, column = np.nonzero(others[chosen] >= 0)
     negatives = np.unique(np.stack([place[row], others[chosen][row, column]], axis=1), axis=0)
@@ -77,9 +81,13 @@ def score_together(
     batch_tokens: int | Auto | None,
     progress: Callable[[int, int], None],
 ) -> list[Float[np.ndarray, " pair"]]:
-    """For each array of `tried`, a passage for each pair: minus the logits of the pairs' queries with these.
+    """Score pairs jointly: minus the logit of each pair's query with each passage in `tried`.
 
-    Equal texts are read once, so that they score alike to the bit.  `progress` is told how many of how many are read.
+    Equal texts are read once, so their scores are bitwise identical.
+
+    Args:
+        tried: Arrays that hold one passage per pair.
+        progress: Called with the number read so far and the total.
     """
     of_text = np.unique(pairs.text, return_index=True)[1]  # a query for each number of a text
     size = len(texts.documents)

@@ -1,4 +1,4 @@
-"""All documents as one model sees them, searched exactly."""
+"""All documents as seen by one model, with exact search."""
 
 from functools import cached_property
 from typing import Any
@@ -15,13 +15,18 @@ _AT_ONCE = 4096
 
 
 class EncodedCollection:
-    """The vectors of the pairs' queries and of the documents at their row numbers; those not embedded are zero.
+    """Vectors of the pairs' queries and of the documents at their row numbers; rows not embedded are zero.
 
-    same: the row that stands for each document's text: copies are neither embedded nor found.
+    Attributes:
+        same: For each document, the row that represents its text; copies are neither embedded nor found.
     """
 
     def __init__(self, encoder: BiEncoder, pairs: TrainingPairs, same: Rows, asked: Rows) -> None:
-        """asked: the rows of the queries that are embedded, perhaps several times."""
+        """Embed queries and documents.
+
+        Args:
+            asked: Rows of the queries to embed; may repeat.
+        """
         self.rows = np.unique(same)
         self.queries: Float[np.ndarray, "query dim"] = (
             embed_used(encoder, pairs.queries, np.unique(asked), "query").cpu().numpy()
@@ -40,7 +45,7 @@ class EncodedCollection:
     def search(
         self, asked: Float[np.ndarray, "vector dim"], depth: int
     ) -> tuple[Int[np.ndarray, "vector hit"], Float[np.ndarray, "vector hit"]]:
-        """Documents of the greatest inner product, best first, `depth` or as many as there are, and these products."""
+        """Find up to `depth` documents by inner product, best first, and return them with the products."""
         reach = min(depth, len(self.rows))
         found = [self._index.search(asked[start : start + _AT_ONCE], reach) for start in range(0, len(asked), _AT_ONCE)]
         scores, places = (np.concatenate(column) for column in zip(*found, strict=True))
@@ -49,16 +54,16 @@ class EncodedCollection:
     def similarities(
         self, asked: Float[np.ndarray, "pair dim"], rows: Int[np.ndarray, "pair document"]
     ) -> Float[np.ndarray, "pair document"]:
-        """Inner products of each vector with the documents of its row."""
+        """Compute the inner products of each vector with the documents of its row."""
         return np.column_stack([np.einsum("pd,pd->p", asked, self.documents[column]) for column in rows.T])
 
 
 def unnamed(
     known: Ragged, text: Rows, hits: Int[np.ndarray, "pair hit"], keep: int
 ) -> tuple[Int[np.ndarray, "pair keep"], Int[np.ndarray, "pair keep"]]:
-    """The first hits that no pair of the query's text names, -1 where there are fewer, and their columns.
+    """Select the first hits that no pair of the query's text names, and their columns; -1 if there are fewer.
 
-    A hit of -1 is none.  At most as many as there are hits are kept.
+    A hit of -1 is no hit. At most as many are kept as there are hits.
     """
     barred: Bool[np.ndarray, "pair hit"] = hits < 0
     barred |= is_known(known, np.repeat(text, hits.shape[1]), hits.ravel()).reshape(hits.shape)

@@ -1,4 +1,4 @@
-"""Several detectors as one, and what the nulls say of it."""
+"""Combination of several detectors into one, weighted by means of the nulls."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,10 +19,15 @@ _RIDGE = 1e-4  # keeps the weights finite where a few pairs can be told apart wi
 
 @dataclass(frozen=True)
 class Scores:
-    """One detector's scores of the pairs, and of the same queries with documents drawn from each of some nulls.
+    """One detector's scores of the pairs, and of the same queries with documents drawn from each null.
 
-    The higher, the likelier wrong.  nulls: (pair, draw), NaN where a pair has no such document; one draw is allowed.
-    DataError for scores that are NaN, and for infinite ones.
+    Higher means more likely wrong.
+
+    Attributes:
+        nulls: Scores by (pair, draw), NaN if a pair has no such document; a single draw is allowed.
+
+    Raises:
+        DataError: If a score of a pair is NaN, or any score is infinite.
     """
 
     observed: Float[Array, " pair"]
@@ -36,12 +41,13 @@ class Scores:
 
 
 def combined(detectors: Sequence[Scores], assumed: Null | None = None) -> Scores:
-    """One detector's scores as they are; of several, the sum of their z scores, of the nulls that all have.
+    """Return a single detector's scores unchanged; of several, the weighted sum of their z scores.
 
-    They weigh as `learnt_weights` has it against the null that is assumed, or that fits the plain sum best and that
-    these scores do not speak against; if right pairs are told well from its documents by that, and else alike.
-    A draw of the sum is one document, whose scores by all detectors are added: they draw the same documents in the same
-    order, of which the first are kept that all detectors have.
+    The nulls are restricted to those that all detectors have. The weights are `learnt_weights` against the assumed null
+    or, without one, the null that best fits the plain sum and is not contradicted by these scores, provided that right
+    pairs are well separated from its documents; otherwise they are equal. A draw of the sum is one document with its
+    scores added over detectors: all detectors draw the same documents in the same order, and only the leading draws
+    that all have are kept.
     """
     if len(detectors) == 1:
         return detectors[0]
@@ -50,12 +56,12 @@ def combined(detectors: Sequence[Scores], assumed: Null | None = None) -> Scores
 
 
 def weights_of(detectors: Sequence[Scores], assumed: Null | None = None) -> Float[Array, " detector"]:
-    """Weights by which `combined` adds the z scores of several detectors."""
+    """Compute the weights by which `combined` adds the z scores of several detectors."""
     return _best_weights(*_standardised(detectors), assumed)
 
 
 def _standardised(detectors: Sequence[Scores]) -> tuple[Array, Mapping[Null, Array]]:
-    """(pair, detector) z scores, and of the nulls that all have (pair, draw, detector) on the same scales."""
+    """(pair, detector) z scores, and (pair, draw, detector) on the same scales for each null that all have."""
     observed = np.column_stack([robust_z(of.observed, of.observed) for of in detectors])
     shared = [null for null in detectors[0].nulls if all(null in of.nulls for of in detectors)]
     return observed, {null: _draws(detectors, null) for null in shared}
@@ -84,13 +90,13 @@ def _summed(observed: Array, nulls: Mapping[Null, Array], weights: Float[Array, 
 
 
 def _draws(detectors: Sequence[Scores], null: Null) -> Float[Array, "pair draw detector"]:
-    """Draws of a null on the scale of what each detector says of the observed pairs."""
+    """Draws of a null, on the scale of each detector's scores of the observed pairs."""
     count = min(of.nulls[null].shape[1] for of in detectors)
     return np.stack([robust_z(of.nulls[null][:, :count], of.observed) for of in detectors], axis=2)
 
 
 def robust_z(scores: Float[Array, "*score"], scale_of: Float[Array, " pair"]) -> Float[Array, "*score"]:
-    """(score - median) / interquartile range, both of `scale_of`; zeros where that range is 0: nothing is said."""
+    """Compute (score - median) / interquartile range, both of `scale_of`; zeros if that range is 0."""
     low, median, high = np.quantile(scale_of, [0.25, 0.5, 0.75])
     return np.asarray((scores - median) / (high - low)) if high > low else np.zeros_like(scores)
 
@@ -98,11 +104,14 @@ def robust_z(scores: Float[Array, "*score"], scale_of: Float[Array, " pair"]) ->
 def learnt_weights(
     observed: Float[Array, "pair detector"], made_up: Float[Array, "null detector"]
 ) -> Float[Array, " detector"]:
-    """Weights, none below 0, whose sum of scores tells made-up pairs from observed ones best; equal if none does.
+    """Learn non-negative weights whose sum of scores best separates made-up from observed pairs; equal if none does.
 
-    made_up: rows with NaN are left out.
-    Logistic regression with a slight ridge.  The observed pairs hold wrong ones too, which changes the probability
-    that comes out but not its order, as long as these score as the made-up ones do: no label is needed.
+    Fits a logistic regression with a small ridge. The observed pairs contain wrong ones too, which changes the
+    resulting probability but not its order as long as these score like made-up pairs, so no label is needed.
+
+    Args:
+        made_up: Scores of made-up pairs; rows with NaN are dropped.
+
     Source: Elkan and Noto, KDD 2008, Lemma 1 (learning from positive and unlabelled examples).
     """
     from scipy.optimize import minimize

@@ -1,4 +1,4 @@
-"""Competitors by a searcher: for every pair its own score, and the best other documents of the collection."""
+"""Competitors of each pair according to a searcher: the pair's own score and the best other documents."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,12 +18,15 @@ _ROUNDING = 1e-6  # relative to norms of 1 and more: scores so close are a tie
 
 @dataclass(frozen=True)
 class Competitors:
-    """Pairs beside what else there is.  Similarities are the searcher's scores, in its unit.
+    """Pairs with their best alternatives; similarities are the searcher's scores, in its unit.
 
-    own, made_up: of the pair's own document, and of the wrong ones made up for it (`References.tried`).
-    rank: of the pair's own document, ties counted against it; 0 where it lies deeper than the search went.
-    depth: how deep that was.
-    rows, similarities: (pair, k) the best other documents, best first; rows are -1 where there are no more.
+    Attributes:
+        own: Similarity of the pair's own document.
+        made_up: Similarities of the wrong documents made up for the pair (`References.tried`).
+        rank: Rank of the pair's own document, with ties counted against it; 0 if it lies below the search depth.
+        depth: Depth of the search.
+        rows: (pair, k) the best other documents, best first; -1 if there are no more.
+        similarities: (pair, k) their similarities.
     """
 
     own: Float[np.ndarray, " pair"]
@@ -34,16 +37,17 @@ class Competitors:
     depth: int
 
     def margins(self, wrong: References) -> Scores:
-        """Best other similarity minus the pair's own, and minus that of the made-up documents.
+        """Best other similarity minus the pair's own, and minus each made-up document's.
 
-        Above 0 the searcher would pair the query otherwise.  To a made-up document the pair's own is another, too.
+        Above 0 the searcher would pair the query differently. For a made-up document, the pair's own counts as another,
+        too.
         """
         best = np.where(self.rows[:, 0] >= 0, self.similarities[:, 0], 0.0)
         best_of_all = np.maximum(best, self.own)
         return Scores(best - self.own, wrong.by_null(best_of_all[:, None] - self.made_up))
 
     def log_rank(self) -> Float[np.ndarray, " pair"]:
-        """Ln of the own document's rank, of depth + 1 where it is not known: the consistency filter's quantity.
+        """Natural logarithm of the own document's rank, or of depth + 1 if unknown: the consistency filter's quantity.
 
         Source: the filter of Dai et al. (Promptagator), ICLR 2023, section 3.2, which keeps rank 1.
         """
@@ -52,7 +56,7 @@ class Competitors:
 
 
 def merged(parts: Sequence[tuple[Rows, Competitors]]) -> Competitors:
-    """The competitors of all pairs from those of some pairs each: (their numbers, theirs)."""
+    """Merge competitors of subsets of the pairs, each given as (pair numbers, competitors)."""
     order = np.argsort(np.concatenate([chosen for chosen, _ in parts]), kind="stable")
     names = ("own", "made_up", "rank", "rows", "similarities")
     columns = {name: np.concatenate([getattr(found, name) for _, found in parts])[order] for name in names}
@@ -62,10 +66,12 @@ def merged(parts: Sequence[tuple[Rows, Competitors]]) -> Competitors:
 def dense_competitors(
     collection: EncodedCollection, pairs: NumberedPairs, chosen: Rows, *, keep: int, depth: int, wrong: References
 ) -> Competitors:
-    """Competitors of the pairs numbered `chosen` by exact inner product over all passages, `depth` deep.
+    """Find competitors of the pairs numbered `chosen` by exact inner product over all passages, up to `depth`.
 
-    wrong: made up for the chosen pairs.  Left out are the pair's own document and what other pairs of its query text
-    name.
+    Excludes the pair's own document and those named by other pairs of its query text.
+
+    Args:
+        wrong: Documents made up for the chosen pairs.
     """
     tried = np.column_stack([pairs.passage[chosen], wrong.tried(pairs.passage[chosen])])
     most_known = int(np.diff(pairs.known.offsets).max(initial=0))
@@ -84,7 +90,7 @@ def dense_competitors(
 def rank_within(
     owns: Rows, hits: Int[np.ndarray, "pair hit"], scores: Float[np.ndarray, "pair hit"], depth: int
 ) -> Int[np.ndarray, " pair"]:
-    """The place of each pair's own document among its hits, ties counted against it; 0 where that is beyond `depth`."""
+    """Rank of each pair's own document among its hits, ties counted against it; 0 if below `depth`."""
     is_own = hits == owns[:, None]
     own = np.where(is_own, scores, -np.inf).max(axis=1, keepdims=True)
     rank = (scores >= own - _ROUNDING * np.maximum(1.0, np.abs(own))).sum(axis=1)
@@ -98,7 +104,7 @@ def best_others(
     scores: Float[np.ndarray, "pair hit"],
     keep: int,
 ) -> tuple[Int[np.ndarray, "pair k"], Float[np.ndarray, "pair k"]]:
-    """The first `keep` hits of each pair that no pair of its query text names, and their scores."""
+    """Select each pair's first `keep` hits that no pair of its query text names, with their scores."""
     kept, order = unnamed(pairs.known, pairs.text[pairs.query[rows]], hits, keep)
     return kept, np.where(kept < 0, 0.0, np.take_along_axis(scores, order, axis=1)).astype(np.float32)
 
@@ -113,9 +119,11 @@ def lexical_competitors(
     keep: int,
     wrong: References,
 ) -> Competitors:
-    """As `dense_competitors`, by BM25 over the whole collection, every passage in it ranked.
+    """Like `dense_competitors`, but by BM25 over the whole collection, with every passage ranked.
 
-    texts: of each query.  row_of: for each of the searcher's documents the passage that stands for its text.
+    Args:
+        texts: Text of each query.
+        row_of: For each of the searcher's documents, the passage that represents its text.
     """
     distinct, first = np.unique(row_of, return_index=True)  # copies are not searched
     reach = min(keep + int(np.diff(pairs.known.offsets).max(initial=0)), len(distinct))

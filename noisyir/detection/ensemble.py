@@ -1,4 +1,4 @@
-"""The detector `ensemble` step by step: read, look, and where not all can be read, read the doubtful first."""
+"""Steps of the detector `ensemble`: read, score and, if not everything can be read, read doubtful pairs first."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -39,9 +39,11 @@ _REFERENCES = 20_000
 
 @dataclass(frozen=True)
 class EnsembleInputs:
-    """Inputs of the ensemble: pairs by position, their texts as each encoder reads them, and draws for each pair.
+    """Pairs by position, their texts as tokenised by each encoder, and draws for each pair.
 
-    random: documents of the null; for_scale: others, which a static fit is measured by; both (pair, draw), -1 for none.
+    Attributes:
+        random: (pair, draw) documents of the random null; -1 for none.
+        for_scale: (pair, draw) other documents that set the scale of a static fit; -1 for none.
     """
 
     positions: Positions
@@ -53,7 +55,7 @@ class EnsembleInputs:
     progress: Progress
 
     def sample(self) -> Int[Array, " some"]:
-        """At most 4,096 pairs, drawn at random."""
+        """Draw at most 4,096 pairs at random."""
         count = len(self.positions.text)
         if count <= _SAMPLE:
             return np.arange(count)
@@ -62,7 +64,7 @@ class EnsembleInputs:
 
 @dataclass(frozen=True)
 class EncodedTexts:
-    """An encoder with the texts of all queries and documents as it reads them."""
+    """An encoder with the texts of all queries and documents as tokenised for it."""
 
     encoder: BiEncoder | OpenVinoEncoder
     queries: Tokens
@@ -70,13 +72,13 @@ class EncodedTexts:
 
     @property
     def tokens(self) -> int:
-        """Of all texts together."""
+        """Number of tokens of all texts together."""
         return int(self.queries.lengths.sum() + self.documents.lengths.sum())
 
     def vectors(
         self, progress: Progress, queries: Array | None = None, documents: Array | None = None
     ) -> tuple[Float32[Array, "text dim"], Float32[Array, "document dim"]]:
-        """Of all texts, or of those marked true; the others' are zero."""
+        """Embed all texts, or those marked true; the vectors of the others are zero."""
         sides: tuple[tuple[Side, Tokens, Array | None], ...] = (
             ("query", self.queries, queries), ("passage", self.documents, documents),
         )  # fmt: skip
@@ -89,9 +91,12 @@ class EncodedTexts:
 
 @dataclass(frozen=True)
 class EnsembleResult:
-    """Results of the ensemble.  read: whether the transformer read each pair; None where there was none.
+    """Results of the ensemble.
 
-    queries, documents: the vectors that every text has.
+    Attributes:
+        read: Whether the transformer read each pair; None if there was no transformer.
+        queries: Query vectors available for every text.
+        documents: Document vectors available for every text.
     """
 
     found: PairFits
@@ -101,7 +106,7 @@ class EnsembleResult:
 
 
 def by_transformer(judging: EnsembleInputs, reader: EncodedTexts) -> EnsembleResult:
-    """All texts read: `TransformerFit` for every pair and every document."""
+    """Read all texts: `TransformerFit` for every pair and every document."""
     vectors = reader.vectors(judging.progress)
     searcher = Searcher(judging.positions, judging.words, *vectors, judging.sought, static=False)
     fit = TransformerFit.observed(searcher.blocks(judging.sample()), judging.positions.own)
@@ -109,7 +114,7 @@ def by_transformer(judging: EnsembleInputs, reader: EncodedTexts) -> EnsembleRes
 
 
 def by_static(judging: EnsembleInputs, reader: EncodedTexts) -> EnsembleResult:
-    """Vectors from token embeddings alone: `StaticFit`."""
+    """Use vectors of token embeddings alone: `StaticFit`."""
     vectors = reader.vectors(judging.progress)
     searcher = Searcher(judging.positions, judging.words, *vectors, judging.sought, static=True)
     fit = StaticFit.observed(searcher.blocks(judging.sample()), judging.for_scale)
@@ -117,12 +122,11 @@ def by_static(judging: EnsembleInputs, reader: EncodedTexts) -> EnsembleResult:
 
 
 def cascaded(judging: EnsembleInputs, static: EncodedTexts, transformer: EncodedTexts, tokens: int) -> EnsembleResult:
-    """All pairs by static vectors; the transformer reads the doubtful ones as far as `tokens` last, and some at random.
+    """Score all pairs by static vectors; the transformer reads doubtful pairs, and some at random, within `tokens`.
 
-    A pair's fit is then z(static fit) + z(2 z(cosine) + z(BM25 share)), where the second is, of a pair that was not
-    read, what the first lets expect.  The fit of others and of the nulls stays the static one, scaled and moved with
-    the pair's own: the documents that a pair is compared with must be scored as its own is, or its rank among them
-    would say nothing.
+    A pair's fit is then z(static fit) + z(2 z(cosine) + z(BM25 share)), where the second term of an unread pair is its
+    expectation given the first. The fits of other documents and of the nulls stay static, scaled and shifted with the
+    pair's own: a pair's rank is meaningful only if its competitors are scored as its own document is.
     """
     cheap = by_static(judging, static)
     found, positions = cheap.found, judging.positions
@@ -142,7 +146,7 @@ def cascaded(judging: EnsembleInputs, static: EncodedTexts, transformer: Encoded
 
 
 def _order(judging: EnsembleInputs, found: PairFits) -> Int[Array, " pair"]:
-    """In which order pairs are read."""
+    """Order in which pairs are read."""
     scores, nulls = -found.own, {null: -fits for null, fits in found.nulls.items()}
     said = by_null(Scores(scores, nulls))
     rate = said[best_fit(said)].rate if said else 1 / 2
@@ -150,10 +154,10 @@ def _order(judging: EnsembleInputs, found: PairFits) -> Int[Array, " pair"]:
 
 
 def _fit_of_read(cosine: Float[Array, " pair"], found: PairFits, read: Bool[Array, " pair"]) -> Float32[Array, " pair"]:
-    """z(static fit) + z(2 z(cosine) + z(BM25 share)), the latter imputed where it was not read.
+    """Compute z(static fit) + z(2 z(cosine) + z(BM25 share)), with the latter imputed for unread pairs.
 
-    The static fit stays in the sum of pairs that were read, too: it orders those whose imputed values are equal, and
-    pairs that were read would lose beside them what it knows.
+    The static fit stays in the sum for pairs that were read, too: it breaks ties among imputed values, and without it
+    pairs that were read would lose its information relative to those.
     """
     share = found.bm25 / np.where(found.best > 0, found.best, 1.0)
     cheap = _z(found.own, np.ones(len(read), bool))
@@ -162,7 +166,7 @@ def _fit_of_read(cosine: Float[Array, " pair"], found: PairFits, read: Bool[Arra
 
 
 def _cosines(judging: EnsembleInputs, reader: EncodedTexts, read: Bool[Array, " pair"]) -> Float[Array, " pair"]:
-    """The transformer's cosines of the pairs that are read, 0 for the others."""
+    """The transformer's cosines of the pairs read; 0 for the others."""
     text, own = judging.positions.text, judging.positions.own
     asked = np.zeros(len(reader.queries), bool)
     held = np.zeros(len(reader.documents), bool)
@@ -186,7 +190,7 @@ def _search(judging: EnsembleInputs, searcher: Searcher, fit: TransformerFit | S
 
 
 def _z(values: Float[Array, " pair"], of: Bool[Array, " pair"]) -> Float[Array, " pair"]:
-    """Standardised by mean and standard deviation over some of them; as they are where these are none, or equal."""
+    """Standardise by mean and standard deviation of a subset; unchanged if the subset is empty or constant."""
     deviation = float(values[of].std()) if of.any() else 0.0
     return (values - values[of].mean()) / deviation if deviation > 0 else values
 
@@ -199,7 +203,7 @@ def read_texts(
     wanted: Bool[Array, " text"],
     progress: Callable[[int, int | None, str], None],
 ) -> Float32[Array, "text dim"]:
-    """Vectors of the texts that are wanted, long ones first; a transformer's of the others are zero."""
+    """Embed the wanted texts, longest first; a transformer's vectors of the others are zero."""
     if isinstance(encoder, BiEncoder):
         encoder.eval()
         if not encoder.transformers:  # so quick that all are read
@@ -216,11 +220,11 @@ def read_texts(
 
 
 def reading_order(scores: Float[Array, " pair"], rate: float, rng: np.random.Generator) -> Int[Array, " pair"]:
-    """All pairs in the order in which they should be read: the doubtful first, every tenth place drawn at random.
+    """Order all pairs for reading: doubtful ones first, with every tenth place drawn at random.
 
-    Doubtful is whose rank by the cheap score is near that of the cut, above which a share `rate` of the pairs lies.
-    The order depends on cheap scores and chance alone, so that among pairs of one cheap score those that are read are
-    a random choice: what is learnt of the others from them (`imputed`) is not bent by which were chosen.
+    A pair is doubtful if its rank by the cheap score is near the cut above which a share `rate` of the pairs lies. The
+    order depends only on cheap scores and chance, so the pairs read are a random choice among pairs of equal cheap
+    score, and the selection does not bias what is inferred about the others (`imputed`).
     """
     size = len(scores)
     rank = np.empty(size)
@@ -241,9 +245,9 @@ def within(
     document_tokens: Int[Array, " document"],
     tokens: int,
 ) -> Bool[Array, " pair"]:
-    """Whether each pair is read: the first of `order` whose texts have no more than so many tokens together.
+    """Return whether each pair is read: the first of `order` whose texts total at most `tokens` tokens.
 
-    A text that several pairs have is read once.
+    A text shared by several pairs is read once.
     """
     taken = np.zeros(len(order), np.int64)
     for side, lengths in ((query[order], query_tokens), (document[order], document_tokens)):
@@ -257,12 +261,14 @@ def within(
 def imputed(
     known: Float[Array, " pair"], cheap: Float[Array, " pair"], read: Bool[Array, " pair"]
 ) -> Float[Array, " pair"]:
-    """`known` where a pair was read; elsewhere what is expected of it by the cheap score, with which it never falls.
+    """`known` if a pair was read; otherwise its expectation given the cheap score, non-decreasing in that score.
 
-    known: of pairs that were not read it may hold anything.  By isotonic regression over the pairs that were read: a
-    choice of pairs that depends on the regressor alone needs no correction (missing at random: Rubin, Biometrika 1976),
-    as long as the shape of the regression is not presumed; and the relation is no straight line where pairs of both
-    kinds are mixed.  Expectations spread less than values do, and many are equal.
+    Uses isotonic regression over the pairs read. A selection that depends on the regressor alone needs no correction
+    (missing at random: Rubin, Biometrika 1976) provided that the shape of the regression is not presumed, and the
+    relation is not linear if pairs of both kinds are mixed. Expectations vary less than values, and many are equal.
+
+    Args:
+        known: Values of the pairs; arbitrary if unread.
     """
     from scipy.optimize import isotonic_regression
 
@@ -275,7 +281,7 @@ def imputed(
 
 
 def judging_of(given: PairsToScore, k1: float, b: float, depth: int, neighbours: int) -> tuple[EnsembleInputs, Texts]:
-    """The pairs with their texts and documents by position, and the texts of these."""
+    """The pairs with their texts and documents by position, and the texts themselves."""
     assert given.lexical_index is not None
     pairs = given.pairs
     rows = np.unique(given.documents.same)
@@ -307,7 +313,7 @@ def judging_of(given: PairsToScore, k1: float, b: float, depth: int, neighbours:
 
 
 def scored(given: PairsToScore, judging: EnsembleInputs, judged: EnsembleResult, texts: Texts) -> DetectorOutput:
-    """Findings by the rows of documents: scores are minus fits."""
+    """Convert results to rows of documents; scores are minus fits."""
     found, rows = judged.found, np.unique(given.documents.same)
     competitors = Competitors(
         own=found.own,
@@ -322,7 +328,7 @@ def scored(given: PairsToScore, judging: EnsembleInputs, judged: EnsembleResult,
 
 
 def reading_of(judged: EnsembleResult) -> str:
-    """The texts that the ensemble read, in one sentence."""
+    """Say in one sentence which texts the ensemble read."""
     pairs = len(judged.found.own)
     if judged.read is None:
         return f"no transformer read the {pairs:,} pairs: they are ordered by static vectors and words"

@@ -1,4 +1,4 @@
-"""Features that a few judgements may learn from: every pair as a row of numbers on one scale."""
+"""Features for learning from a few judgements: each pair as a row of numbers on one scale."""
 
 import math
 from collections import Counter
@@ -40,9 +40,13 @@ _CELLS_AT_ONCE = 2**23  # similarities in memory at once, 32 MiB
 
 @dataclass(frozen=True)
 class PairEvidence:
-    """Pairs to describe.  query, document: each pair's rows of the texts and of the vectors, which have norm 1.
+    """Pairs to describe.
 
-    bm25, bm25_best: the document's score for the query, and the best of the whole collection.
+    Attributes:
+        query: Each pair's row of the query texts and vectors; vectors have norm 1.
+        document: Each pair's row of the document texts and vectors.
+        bm25: The document's score for the query.
+        bm25_best: The best score in the whole collection.
     """
 
     query: Int[Array, " pair"]
@@ -56,10 +60,15 @@ class PairEvidence:
 
 
 def pair_features(pairs: PairEvidence, *, references: int = 10_000) -> Float32[Array, "pair feature"]:
-    """The columns FEATURES of every pair: ranks over their number - 1/2, and principal components of the vectors.
+    """Compute the columns FEATURES: ranks over their number - 1/2, and principal components of the vectors.
 
-    references: see `neighbourhoods`.  The same pairs give the same matrix.  Its columns say nothing about which end is
-    suspect; MissingPackageError without the extra bm25.
+    The result is deterministic. The sign of a column does not indicate which end is suspect.
+
+    Args:
+        references: See `neighbourhoods`.
+
+    Raises:
+        MissingPackageError: If the extra bm25 is not installed.
     """
     found, at = np.empty((len(pairs.query), len(FEATURES)), np.float32), 0
     for block in _ranked(pairs, references):  # one at a time: of a million pairs a column is 8 MB
@@ -71,7 +80,7 @@ def pair_features(pairs: PairEvidence, *, references: int = 10_000) -> Float32[A
 
 
 def _ranked(pairs: PairEvidence, references: int) -> Iterator[Float[Array, "pair some"]]:
-    """The columns _RANKED, in their order, some at a time."""
+    """Yield the columns _RANKED in order, some at a time."""
     yield dense_columns(pairs, references)
     yield np.column_stack([pairs.bm25, pairs.bm25 / np.where(pairs.bm25_best > 0, pairs.bm25_best, 1.0)])
     yield shared_words(pairs.queries, pairs.documents, pairs.query, pairs.document)
@@ -80,9 +89,11 @@ def _ranked(pairs: PairEvidence, references: int) -> Iterator[Float[Array, "pair
 
 
 def dense_columns(pairs: PairEvidence, references: int) -> Float[Array, "pair 7"]:
-    """The columns _DENSE: the pair's cosine, alone and against the best that query and document have elsewhere.
+    """Compute the columns _DENSE: the pair's cosine, alone and relative to the best alternatives of query and document.
 
-    csls: cross-domain similarity local scaling, twice the cosine less the mean of the ten best others on either side.
+    csls is cross-domain similarity local scaling: twice the cosine minus the mean of the ten best others on either
+    side.
+
     Source: Conneau et al., ICLR 2018, section 2.3 (CSLS).
     """
     found = neighbourhoods(
@@ -103,18 +114,18 @@ def dense_columns(pairs: PairEvidence, references: int) -> Float[Array, "pair 7"
 
 
 def rank_share(values: Float[Array, " pair"]) -> Float[Array, " pair"]:
-    """Each value's rank among all, over their number, minus 1/2: from -1/2 to 1/2 with mean 0; ties share a rank."""
+    """Each value's rank divided by the number of values, minus 1/2: from -1/2 to 1/2 with mean 0; ties share a rank."""
     from scipy.stats import rankdata
 
     return np.asarray((rankdata(values) - 0.5) / max(len(values), 1) - 0.5)
 
 
 def components(pairs: PairEvidence) -> Float32[Array, "pair 48"]:
-    """Principal components of (20 q*d, d), q and d the pair's vectors, the first one to a standard deviation of .5.
+    """Principal components of (20 q*d, d), q and d being the pair's vectors; the first has standard deviation .5.
 
-    The others keep their proportion to it: those that vary little tell little, and a ridge keeps them small.  Zeros for
-    those that the vectors lack.  A component's sign is that of its largest loading: it depends on the pairs alone.
-    What q*d holds is which coordinates make the cosine: some tell of a subject, others of a true answer.
+    The others keep their proportion to it: components of low variance carry little information, and a ridge keeps them
+    small. Missing vectors give zeros. The sign is set by a component's largest loading, so it depends on the pairs
+    alone. q*d shows which coordinates make up the cosine: some indicate a shared subject, others a true answer.
     """
     width = 2 * pairs.document_vectors.shape[1]
     total, square = np.zeros(width), np.zeros((width, width))
@@ -144,10 +155,11 @@ def _joined(pairs: PairEvidence) -> Iterator[Float[Array, "some joined"]]:
 def shared_words(
     queries: Sequence[str], documents: Sequence[str], query: Int[Array, " pair"], document: Int[Array, " pair"]
 ) -> Float[Array, "pair 4"]:
-    """The columns SHARED of every pair, each in [0, 1]: of terms as BM25's analyser gives them, each counted once.
+    """Compute the columns SHARED of every pair, each in [0, 1], from distinct terms as produced by BM25's analyser.
 
-    Shares of the query's terms that the document holds, plain, weighted by ln(1 + (N - n + 1/2) / (n + 1/2)) (BM25's
-    IDF) and within the first 120 characters; and the terms of both over those of either.  0 for a query without terms.
+    They are the shares of the query's terms that occur in the document, unweighted, weighted by ln(1 + (N - n + 1/2) /
+    (n + 1/2)) (BM25's IDF) and within the first 120 characters; and the Jaccard index of both term sets. 0 for a query
+    without terms.
     """
     every = terms_of(queries), terms_of(documents), terms_of([text[:_START] for text in documents])
     number = {term: place for place, term in enumerate(sorted(set(chain.from_iterable(of.names for of in every))))}
@@ -168,7 +180,7 @@ def shared_words(
 
 
 def _incidence(terms: Terms, number: Mapping[str, int]) -> "csr_matrix":
-    """Text by term: 1 where the text holds the term of this number, however often."""
+    """Text-by-term matrix: 1 if the text contains the term of this number, however often."""
     from scipy.sparse import csr_matrix
 
     ids = np.array([number[name] for name in terms.names], np.int64)[terms.ids]
@@ -180,7 +192,7 @@ def _incidence(terms: Terms, number: Mapping[str, int]) -> "csr_matrix":
 
 
 def built(texts: Sequence[str]) -> Float[Array, "text 6"]:
-    """The columns BUILT of every text: counts, and shares of the characters or of the words."""
+    """Compute the columns BUILT of every text: counts, and shares of the characters or words."""
     return np.fromiter(chain.from_iterable(map(_built, texts)), np.float64).reshape(-1, len(BUILT))
 
 
@@ -199,12 +211,15 @@ def _idf(found_in: int, count: int) -> float:
 
 @dataclass(frozen=True)
 class Neighbourhoods:
-    """Cosines of pairs beside those of what else there is, exact over the references.
+    """Cosines of pairs and of their nearest alternatives, exact over the references.
 
-    own: of the pair.  documents: (pair, NEAREST) of the query with the best documents that it is not paired with, best
-    first; queries: likewise of the document with queries.  Where there are fewer, the last one is repeated, and 0
-    stands where there is none.  above: share of those documents that fit the query better than the pair's own does.
-    nll: the pair's negative log-likelihood among them, in nats, at the scale 20.
+    Attributes:
+        own: Cosine of the pair.
+        documents: (pair, NEAREST) cosines of the query with the best documents not paired with it, best first. If there
+            are fewer, the last one is repeated; 0 if there is none.
+        queries: The same for the document with queries.
+        above: Share of those documents that fit the query better than the pair's own.
+        nll: The pair's negative log-likelihood among them, in nats, at the scale 20.
     """
 
     own: Float[Array, " pair"]
@@ -222,11 +237,15 @@ def neighbourhoods(
     *,
     references: int = 10_000,
 ) -> Neighbourhoods:
-    """The pairs' neighbourhoods by exact search of each side's vectors among the other's.
+    """Find the pairs' neighbourhoods by exact search of each side's vectors among the other side's.
 
-    query, document: each pair's rows.  references: so many at most of either side are searched, evenly spaced rows;
-    pairs are compared with each other, so it matters little that more would come nearer.  Memory: a few blocks of
-    32 MiB, whatever the number of pairs.
+    Memory is a few blocks of 32 MiB, whatever the number of pairs.
+
+    Args:
+        query: Each pair's query row.
+        document: Each pair's document row.
+        references: Maximum number of evenly spaced rows searched on either side. Pairs are compared with each other, so
+            it matters little that more references would include nearer ones.
     """
     own = np.empty(len(query), np.float32)
     for start in range(0, len(query), _BLOCK):
@@ -262,7 +281,7 @@ def _one_side(
 def _blocks(
     vectors: Array, references: Array, row: Array, place: Array
 ) -> Iterator[tuple[tuple[Array, Array], Float32[Array, "row reference"], Bool[Array, "row reference"]]]:
-    """((pairs, their row of the block), cosines, which ones are of pairs) for some of the rows that have pairs."""
+    """Yield ((pairs, their row of the block), cosines, mask of paired entries) for blocks of rows that have pairs."""
     order = np.argsort(row, kind="stable")
     distinct, first = np.unique(row[order], return_index=True)
     ends = np.append(first, len(row))
@@ -279,7 +298,7 @@ def _blocks(
 
 
 def _best(block: Array, known: Array) -> Float[Array, "row nearest"]:
-    """The best cosines of each row that are not of pairs, best first; the last repeated, 0 where there is none."""
+    """Best cosines of each row among unpaired entries, best first; the last repeated, 0 if there is none."""
     fits = np.where(known, -np.inf, block)
     count = min(NEAREST, fits.shape[1])
     best = -np.sort(np.partition(-fits, count - 1, axis=1)[:, :count], axis=1)
@@ -290,7 +309,7 @@ def _best(block: Array, known: Array) -> Float[Array, "row nearest"]:
 
 
 def _log_sum_exp(values: Array) -> Float[Array, " row"]:
-    """Of each row, -inf for one without any finite value; in place."""
+    """Log-sum-exp of each row, in place; -inf for a row without finite values."""
     top = values.max(axis=1, keepdims=True)
     top[~np.isfinite(top)] = 0.0
     values -= top

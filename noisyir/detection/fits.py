@@ -1,4 +1,4 @@
-"""How well documents fit queries: by cosine and shared words, for a static model and a transformer."""
+"""Fit of documents to queries by cosine and shared words, for a static model and for a transformer."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ _SHRINK = 0.05  # of the spread over all queries, added to each query's own: 19 
 
 @dataclass(frozen=True)
 class TransformerFit:
-    """2 z(cosine) + z(BM25 share): z by mean and standard deviation of the observed pairs.
+    """2 z(cosine) + z(BM25 share), with z by mean and standard deviation of the observed pairs.
 
-    The cosine weighs double: over several data sets whose wrong pairs people have marked, it orders pairs better than
-    words do, and both together better than either; weights learnt against made-up pairs did worse.
+    The cosine counts double: on several data sets with wrong pairs marked by people it orders pairs better than words
+    do, and the sum better than either; weights learnt against made-up pairs did worse.
     """
 
     cosine: tuple[float, float]
@@ -25,23 +25,27 @@ class TransformerFit:
 
     @classmethod
     def observed(cls, blocks: Iterable[FeatureBlock], own: Int[Array, " pair"]) -> Self:
-        """Standardised on the pairs of some blocks; own: document of every pair."""
+        """Standardise on the pairs of some blocks.
+
+        Args:
+            own: Document of every pair.
+        """
         cosines, shares = zip(
             *((of.cosines(at), of.shares(at)) for of in blocks for at in [own[of.pairs, None]]), strict=True
         )
         return cls(_moments(np.concatenate(cosines)), _moments(np.concatenate(shares)))
 
     def of(self, block: FeatureBlock) -> Value:
-        """See the class."""
+        """Evaluate the fit on a block; see the class."""
         return lambda documents: combined_fit(self.z_cosine(block.cosines(documents)), self.z_share(block, documents))
 
     def z_cosine(self, cosines: Float32[Array, "*some"]) -> Float[Array, "*some"]:
-        """Standardised cosines."""
+        """Standardise cosines."""
         z: Float[Array, "*some"] = (cosines - self.cosine[0]) / self.cosine[1]
         return z
 
     def z_share(self, block: FeatureBlock, documents: Documents) -> Float[Array, "pair some"]:
-        """Standardised shares of BM25."""
+        """Standardise BM25 shares."""
         z: Float[Array, "pair some"] = (block.shares(documents) - self.share[0]) / self.share[1]
         return z
 
@@ -54,11 +58,15 @@ def combined_fit(z_cosine: Float[Array, "*some"], z_share: Float[Array, "*some"]
 
 @dataclass(frozen=True)
 class StaticFit:
-    """Cosine, CSLS and IDF overlap, each standardised by the same query with documents drawn at random, added up.
+    """Sum of cosine, CSLS and IDF overlap, each standardised by random documents for the same query.
 
-    How similar a query is to documents of any kind differs much between queries under a static model; so each query
-    is its own measure.  random: (pair, draw) documents of every pair, -1 where there is none; not those of a null,
-    which must not have made the scale that they are measured on.  spread: of each measure over all queries' draws.
+    Under a static model, similarity to arbitrary documents varies widely between queries, so each query sets its own
+    scale.
+
+    Attributes:
+        random: (pair, draw) random documents of every pair, -1 for none. They must not be a null's, which would then be
+            measured on a scale that they set.
+        spread: Spread of each measure over all queries' draws.
     """
 
     random: Documents
@@ -66,13 +74,17 @@ class StaticFit:
 
     @classmethod
     def observed(cls, blocks: Iterable[FeatureBlock], random: Documents) -> Self:
-        """With the spread over the draws of some blocks' pairs; random: of all pairs."""
+        """Set the spread from the draws of some blocks' pairs.
+
+        Args:
+            random: Random documents of all pairs.
+        """
         found = [_measures(of)(np.maximum(at, 0))[at >= 0] for of in blocks for at in [random[of.pairs]]]
         drawn = np.concatenate(found)
         return cls(random, drawn.std(axis=0) if len(drawn) else np.ones(3))
 
     def of(self, block: FeatureBlock) -> Value:
-        """See the class."""
+        """Evaluate the fit on a block; see the class."""
         measures, random = _measures(block), self.random[block.pairs]
         draws = np.where((random >= 0)[:, :, None], measures(np.maximum(random, 0)), np.nan)
         return lambda documents: own_standardised(measures(documents), draws, self.spread)
@@ -83,9 +95,10 @@ def own_standardised(
     draws: Float[Array, "pair draw measure"],
     spread: Float[Array, " measure"],
 ) -> Float[Array, "pair some"]:
-    """Sum over the measures of (value - mean of the pair's draws) / (their standard deviation + .05 `spread`).
+    """Sum (value - mean of the pair's draws) / (their standard deviation + .05 `spread`) over the measures.
 
-    draws: NaN where a pair has fewer; a pair without any has the mean 0 and no deviation.
+    Args:
+        draws: NaN if a pair has fewer; a pair without any has mean 0 and standard deviation 0.
     """
     there = np.isfinite(draws)
     count = np.maximum(there.sum(axis=1, keepdims=True), 1)
@@ -100,7 +113,7 @@ def own_standardised(
 def csls(
     cosine: Float[Array, "pair some"], of_query: Float[Array, " pair"], of_document: Float[Array, "pair some"]
 ) -> Float[Array, "pair some"]:
-    """Twice the cosine less the mean similarity of query and of document to their ten nearest: hubs count less.
+    """Twice the cosine minus the mean similarities of query and document to their ten nearest: hubs count less.
 
     Source: Conneau et al., ICLR 2018, section 2.3 (cross-domain similarity local scaling).
     """
@@ -122,6 +135,6 @@ def _measures(block: FeatureBlock) -> Callable[[Documents], Float[Array, "pair s
 
 
 def _moments(values: Array) -> tuple[float, float]:
-    """Mean and standard deviation; 1 for the latter where all values are equal."""
+    """Mean and standard deviation; 1 for the latter if all values are equal."""
     deviation = float(values.std())
     return float(values.mean()), deviation if deviation > 0 else 1.0

@@ -1,26 +1,28 @@
-"""How many pairs may be kept so that at most a stated share of them is wrong, with a stated confidence.
+"""How many pairs can be kept so that at most a given share of them is wrong, with a given confidence.
 
-From pairs that were drawn at random and judged, whatever the scores are worth.  Let G(q) be the share of all pairs that
-are wrong and among the q least suspect.  Every pair drawn has a number V, uniform on [0, 1]: G at its own place if it
-is wrong, and a number above G(1) if it is right.  So wrong pairs drawn among the q least suspect are a count of uniform
-numbers up to G(q), and a band that holds all of the uniform numbers' distribution function at once bounds G(q) for all
-q at once.  No grid is chosen and no bound is corrected afterwards for how many were looked at; whoever moves a slider
-along the curve, or picks its best place, still has the confidence stated.
+From pairs drawn at random and judged, whatever the quality of the scores. Let G(q) be the share of all pairs that are
+wrong and among the q least suspect. Every drawn pair has a number V, uniform on [0, 1]: G at its own place if it is
+wrong, and a number above G(1) if it is right. The wrong drawn pairs among the q least suspect are therefore a count of
+uniform numbers up to G(q), and a simultaneous confidence band for the uniform distribution function bounds G(q) for all
+q at once. No grid is chosen, and no bound needs a correction for multiple looks: the stated confidence holds at every
+point of the curve, even at a point selected as the best.
 
-The order must not have learnt from the very verdicts that test it.  The label-free order has not.  In the order that
-judgements teach, each pair's place is by a model that has not seen its own query's verdicts (`judged.py`), so that
-every verdict tests a model without it; that the level then holds is shown by simulation, not proved.
+The order must not depend on the verdicts that test it. The label-free order does not. In the order learnt from
+judgements, each pair's place comes from a model fitted without its own query's verdicts (`judged.py`), so every verdict
+tests a model fitted without it; that the level then holds is shown by simulation, not proved.
+
 Source: Owen, JASA 1995 (bands from binomial bounds); Clopper and Pearson, Biometrika, 1934 (the bound at each count);
-Angelopoulos et al., 2021, arXiv:2110.01052 (Learn then Test, whose correction for many tests the band stands for).
+Angelopoulos et al., 2021, arXiv:2110.01052 (Learn then Test, whose multiple-testing correction the band replaces).
 
-How many pairs may be kept where nobody has judged any: if wrong pairs are like the made-up ones that fit.
+Without any judgement, how many pairs can be kept if wrong pairs are like made-up ones of a fitting null.
 
-The pairs whose own document lies in the upper half of its ranking are a random half of the wrong ones
-(`null.py`), so that their own documents and draws together score as wrong pairs do, whatever their queries.  Wrong
-pairs and these are put in one row by their scores: each order of the two is as likely as any other, so that of the
-wrong pairs no more lie before so many of these than a random order allows.
+The pairs whose own document lies in the upper half of its ranking are a random half of the wrong ones (`null.py`), so
+their own documents and draws together score as wrong pairs do, whatever their queries. If wrong pairs and these are
+ranked together by score, all interleavings are equally likely, which bounds the number of wrong pairs that precede a
+given number of these.
+
 Source: Vovk, Gammerman and Shafer, 2005 (conformal prediction); Jin and Candès, JMLR 2023 (selection by conformal
-p-values).  Where wrong pairs are not like the made-up ones, nothing holds: judgements alone need no such condition.
+p-values). If wrong pairs are not like the made-up ones, nothing holds; only judgements need no such condition.
 """
 
 import math
@@ -44,10 +46,12 @@ _STEP = 1.25  # between the numbers of made-up pairs at which the order is looke
 
 @dataclass(frozen=True)
 class Guarantee:
-    """For each number of pairs kept, the least suspect ones: at most which share of them is wrong.
+    """Upper bounds of the share of wrong pairs among the least suspect ones, by number of pairs kept.
 
-    kept: numbers of pairs, ascending; bound: shares, which hold for all of them together at `confidence`.
-    judged: pairs drawn at random and judged, from which this is known; 0 where it rests on made-up pairs.
+    Attributes:
+        kept: Numbers of pairs, ascending.
+        bound: Shares that hold simultaneously at `confidence`.
+        judged: Number of pairs drawn at random and judged that it is based on; 0 if based on made-up pairs.
     """
 
     kept: Int[Array, " size"]
@@ -56,7 +60,7 @@ class Guarantee:
     judged: int
 
     def most(self, wrong: float) -> tuple[int, float] | None:
-        """(pairs kept, bound): the most of which at most this share is wrong; None where no number is known to be."""
+        """(pairs kept, bound) for the largest number with at most the share `wrong` wrong; None if none qualifies."""
         allowed = np.flatnonzero(self.bound <= wrong)
         return (int(self.kept[allowed[-1]]), float(self.bound[allowed[-1]])) if len(allowed) else None
 
@@ -69,12 +73,17 @@ def guarantee(
     confidence: float = 0.9,
     sizes: int = 100,
 ) -> Guarantee:
-    """The bounds for so many numbers of pairs kept, evenly spaced up to all; pairs of one suspicion are kept together.
+    """Compute bounds for `sizes` evenly spaced numbers of pairs kept, up to all; ties stay together.
 
-    rows, is_wrong: pairs drawn at random, each as likely as any other, and judged.  A sample stratified by the order,
-    as many from each part, is as good: its counts vary less than those of a simple one.
+    Args:
+        rows: Pairs drawn at random with equal probability and judged. A sample stratified by the order with equal
+            numbers per stratum is as valid because its counts vary less than in a simple random sample.
+        is_wrong: Their verdicts.
+
+    Raises:
+        DataError: If there is no judgement.
+
     Source: Hoeffding, Annals of Mathematical Statistics, 1956 (counts of unequal chances are the less spread).
-    DataError without a judgement.
     """
     if not len(rows):
         raise DataError("detection.guarantee_needs_pairs_drawn")
@@ -86,7 +95,7 @@ def guarantee(
 
 
 def numbers_kept(suspicion: Array, sizes: int) -> tuple[Int[Array, " size"], Float[Array, " size"]]:
-    """(how many pairs are kept, the suspicion of the last), for evenly spaced numbers, ties kept together."""
+    """(number of pairs kept, suspicion of the last) for evenly spaced numbers, ties kept together."""
     ordered = np.sort(suspicion)
     edge = ordered[np.unique(np.ceil(np.linspace(0, 1, sizes + 1)[1:] * len(ordered)).astype(int)) - 1]
     edge = np.unique(edge)
@@ -94,9 +103,9 @@ def numbers_kept(suspicion: Array, sizes: int) -> tuple[Int[Array, " size"], Flo
 
 
 def judgements_needed(wrong: float, keep: float, confidence: float = 0.9) -> int:
-    """How many pairs to draw and judge, at least, to keep this share of all with at most this share of them wrong.
+    """Minimum number of random pairs to judge to keep the share `keep` of all with at most the share `wrong` wrong.
 
-    Enough only if none of those judged among the kept ones is wrong.
+    Sufficient only if no judged pair among the kept ones is wrong.
     """
     low, high = 0, 1
     while upper_band(high, confidence)[0] > wrong * keep:
@@ -109,11 +118,11 @@ def judgements_needed(wrong: float, keep: float, confidence: float = 0.9) -> int
 
 @lru_cache(maxsize=256)
 def upper_band(judged: int, confidence: float) -> Float[Array, " count"]:
-    """For each count from 0 to `judged`: the highest share of uniform numbers' range that so many of them may fill.
+    """For each count from 0 to `judged`, the largest share of the range of uniform numbers consistent with it.
 
-    With this confidence, for all t at once, t is at most the value at the count of `judged` uniform numbers up to t.
-    Each value is Clopper and Pearson's upper bound at a level that falls with the count, since few wrong pairs are what
-    one keeps; the levels are the largest of that form at which all hold together.
+    With this confidence, simultaneously for all t, t is at most the value at the count of `judged` uniform numbers up
+    to t. Each value is the Clopper-Pearson upper bound at a level that decreases with the count, because few wrong
+    pairs are the case of interest; the levels are the largest of that form that hold simultaneously.
     """
     low, high = (1 - confidence) / (4 * judged), 1 - confidence
     for _ in range(_HALVINGS):
@@ -126,7 +135,7 @@ def upper_band(judged: int, confidence: float) -> Float[Array, " count"]:
 
 
 def _bounds(judged: int, level: float) -> Float[Array, " count"]:
-    """Upper bounds of 0 to judged - 1 among `judged`; that of a count of 0 is missed with the chance `level`."""
+    """Upper bounds of 0 to judged - 1 among `judged`; the bound of a count of 0 fails with probability `level`."""
     from scipy.special import betaincinv
 
     count = np.arange(judged)
@@ -135,9 +144,10 @@ def _bounds(judged: int, level: float) -> Float[Array, " count"]:
 
 
 def _chance_that_all_hold(bounds: Float[Array, " count"]) -> float:
-    """That of so many uniform numbers, in order, none is above its bound; too low by less than one in a million.
+    """Probability that no order statistic of uniform numbers exceeds its bound; too low by less than 1e-6.
 
-    As a Poisson process of that rate, given how many there are in all: up to each bound so many must have come.
+    Computed for a Poisson process conditioned on its total: a minimum number of points must lie below each bound.
+
     Source: Noé, Annals of Mathematical Statistics, 1972; Moscovich and Nadler, Statistics & Probability Letters, 2017.
     """
     count = len(bounds)
@@ -151,16 +161,16 @@ def _chance_that_all_hold(bounds: Float[Array, " count"]) -> float:
 
 
 def _poisson(number: Int[Array, " number"], mean: float) -> Float[Array, " number"]:
-    """The chance of each number."""
+    """Probability of each number."""
     from scipy.special import gammaln, xlogy
 
     return np.asarray(np.exp(xlogy(number, mean) - mean - gammaln(number + 1)))
 
 
 def guaranteed_by_null(pairs: Scores, null: Null, confidence: float = 0.9, sizes: int = 100) -> Guarantee:
-    """The bounds that hold if wrong pairs are like made-up ones of this null.
+    """Compute the bounds that hold if wrong pairs are like made-up ones of this null.
 
-    Half of the risk is that there are more wrong pairs than the upper end of the rate's interval, the other half that
+    Half of the risk is that there are more wrong pairs than the upper end of the rate's interval; the other half, that
     more of them are kept.
     """
     risk = (1 - confidence) / 2
@@ -177,10 +187,11 @@ def guarantee_by_null(
     *,
     sizes: int = 100,
 ) -> tuple[Int[Array, " size"], Float[Array, " size"]]:
-    """(pairs kept, share of them that is wrong at most): all bounds together fail with at most the chance `risk`.
+    """(pairs kept, maximum share of wrong pairs): with probability at least 1 - `risk` all bounds hold.
 
-    like_wrong: scores as wrong pairs have them, those of one query in a row, NaN where it has fewer; the more of one
-    query there are, the less its count varies, so that the bounds err to the safe side.
+    Args:
+        like_wrong: Scores distributed as those of wrong pairs, one row per query, NaN if it has fewer. The more scores
+            a query has, the less its count varies, so the bounds are conservative.
     """
     kept, edge = numbers_kept(suspicion, sizes)
     wrong = math.ceil(highest_rate * len(suspicion))
@@ -194,9 +205,9 @@ def guarantee_by_null(
 
 
 def _most_wrong(before: Int[Array, " size"], wrong: int, made_up: int, risk: float) -> Int[Array, " size"]:
-    """Of so many wrong pairs, how many at most come no later than `before` made-up ones, in one random order of both.
+    """Upper bound of the wrong pairs that precede `before` made-up ones when both are in one random order.
 
-    The risk is shared among numbers of made-up pairs that grow by a quarter; those between have the next one's bound.
+    The risk is divided among numbers of made-up pairs that grow by a quarter; numbers in between take the next bound.
     """
     looked_at = [0]
     while looked_at[-1] < made_up:
@@ -206,9 +217,9 @@ def _most_wrong(before: Int[Array, " size"], wrong: int, made_up: int, risk: flo
 
 
 def _within(before: Int[Array, " some"], wrong: int, made_up: int, risk: float) -> Int[Array, " some"]:
-    """The least number that the wrong pairs ahead of made-up pair `before` + 1 exceed with at most this chance.
+    """Smallest number that the wrong pairs ahead of made-up pair `before` + 1 exceed with at most this probability.
 
-    More than b come first if among the first b + 1 + `before` of both there are no more than `before` made-up ones.
+    More than b precede it if and only if the first b + 1 + `before` of both contain at most `before` made-up ones.
     """
     from scipy.stats import hypergeom
 

@@ -1,4 +1,4 @@
-"""Pairs against all documents, by vectors and words together: what fits better, and how documents of each null fit."""
+"""Pairs against all documents by vectors and words: better-fitting documents, and the fit of each null's documents."""
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -32,10 +32,13 @@ _VECTORS_AT_ONCE = 2**16
 
 @dataclass(frozen=True)
 class SearchSizes:
-    """How much is looked for.
+    """Sizes of the search.
 
-    depth: the nearest documents by vectors, beside some by words: among these are the best others.
-    keep: best others kept.  neighbours: documents of the nulls near and lexical; draws: of the null source.
+    Attributes:
+        depth: Nearest documents by vectors; with some by words, the pool of the best others.
+        keep: Best others kept.
+        neighbours: Documents of the nulls near and lexical.
+        draws: Documents of the null source.
     """
 
     depth: int
@@ -46,10 +49,14 @@ class SearchSizes:
 
 @dataclass(frozen=True)
 class PairFits:
-    """Of each pair the fit of its own document, of the best others, best first, and of those of each null.
+    """Each pair's fit of its own document, of the best others, best first, and of each null's documents.
 
-    rank: as in `Competitors`, among the documents looked at.  others: -1 where there are no more.
-    nulls: NaN where there is no document.  bm25, best: of its own document, and of the best of all.
+    Attributes:
+        rank: As in `Competitors`, among the documents examined.
+        others: Best other documents; -1 if there are no more.
+        nulls: Fits of each null's documents; NaN for none.
+        bm25: BM25 of the pair's own document.
+        best: Highest BM25 of all documents.
     """
 
     own: Float32[Array, " pair"]
@@ -63,13 +70,21 @@ class PairFits:
 
 @dataclass(frozen=True)
 class FeatureBlock:
-    """Some pairs, and what there is to say of their queries and all documents.
+    """Some pairs, with the features of their queries against all documents.
 
-    pairs: their numbers; texts: the different queries; place: of each pair its query's row in what follows.
-    queries, documents: vectors; words: of all texts and documents.
-    worded: the documents of the highest BM25, best first; best: the highest BM25 of all.
-    hits, similarities: the nearest documents; -1 for those that pairs name.  ranked: with those.
-    near_text: for each document its mean similarity to the queries nearest to it; None where it is not asked for.
+    Attributes:
+        pairs: Numbers of the pairs.
+        texts: The distinct queries.
+        place: Each pair's row of its query in the attributes below.
+        queries: Query vectors.
+        documents: Document vectors.
+        words: Terms of all texts and documents.
+        worded: Documents of the highest BM25, best first.
+        best: Highest BM25 of all.
+        hits: The nearest documents; -1 for those that pairs name.
+        similarities: Their similarities.
+        ranked: The nearest documents, including those that pairs name.
+        near_text: Each document's mean similarity to its nearest queries; None if not requested.
     """
 
     pairs: Int[Array, " pair"]
@@ -86,7 +101,7 @@ class FeatureBlock:
     near_text: Float32[Array, " document"] | None = None
 
     def cosines(self, documents: Documents) -> Float32[Array, "pair some"]:
-        """Similarity of each pair's query with these documents."""
+        """Similarity of each pair's query to these documents."""
         found = np.empty(documents.shape, np.float32)
         step = max(1, _VECTORS_AT_ONCE // max(1, documents.shape[1]))
         for start in range(0, len(documents), step):
@@ -100,7 +115,7 @@ class FeatureBlock:
         return bm25_share(self.words.bm25(self.texts[self.place], documents), self.best[self.place])
 
     def nearness(self) -> Float32[Array, " pair"]:
-        """Mean similarity of each pair's query to the nearest documents that no pair names for it; 0 without any."""
+        """Each query's mean similarity to the nearest documents that no pair names for it; 0 if there are none."""
         there = self.hits >= 0
         there &= np.cumsum(there, axis=1) <= NEAREST
         mean = np.where(there, self.similarities, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
@@ -110,10 +125,14 @@ class FeatureBlock:
 
 @dataclass(frozen=True)
 class Searcher:
-    """Looks at all documents for some pairs at a time.
+    """Search over all documents, some pairs at a time.
 
-    queries, documents: vectors of all texts and documents.  static: whether blocks tell what a static fit needs.
-    A pair costs the documents that share a word with its query, and those near it: no dense look at all of them.
+    A pair costs the documents that share a word with its query and those near it, without a dense pass over all.
+
+    Attributes:
+        queries: Vectors of all texts.
+        documents: Vectors of all documents.
+        static: Whether blocks include the inputs of a static fit.
     """
 
     positions: Positions
@@ -125,12 +144,12 @@ class Searcher:
 
     @cached_property
     def index(self) -> Any:
-        """The documents, to be searched by inner product."""
+        """Inner-product index of the documents."""
         return vector_index(self.documents)
 
     @cached_property
     def near_text(self) -> Float32[Array, " document"] | None:
-        """For each document its mean similarity to the ten nearest queries, of 20,000 at most."""
+        """Each document's mean similarity to its ten nearest queries, out of at most 20,000; None if not static."""
         if not self.static:
             return None
         asked = self.queries[np.linspace(0, len(self.queries) - 1, min(_TEXTS, len(self.queries))).astype(np.int64)]
@@ -139,7 +158,7 @@ class Searcher:
         return mean
 
     def beside(self, documents: Int[Array, " pair"]) -> Int[Array, "pair hit"]:
-        """The documents nearest to each, each searched once; all -1 for a document -1."""
+        """The nearest documents of each document, each searched once; all -1 for a document -1."""
         asked = np.unique(documents[documents >= 0])
         new = asked[self._beside[asked, 0] == 0]
         if len(new):
@@ -148,12 +167,12 @@ class Searcher:
 
     @cached_property
     def _beside(self) -> Int[Array, "document hit"]:
-        """One more than the rows of each document's nearest, as far as they were searched, else 0: no page is held."""
+        """One plus the rows of each document's nearest documents; 0 if not yet searched, so that no memory page is held."""
         reach = min(self.sought.neighbours + 1 + self.positions.most_known, len(self.documents))
         return np.zeros((len(self.documents), reach), np.int32)
 
     def block(self, pairs: Int[Array, " pair"]) -> FeatureBlock:
-        """Encodings of these pairs' queries and of all documents."""
+        """Compute the features of these pairs' queries against all documents."""
         texts, place = np.unique(self.positions.text[pairs], return_inverse=True)
         reach = min(self.sought.depth + self.positions.most_known, len(self.documents))
         worded, scores = self.words.best(texts, self.sought.neighbours + 1 + self.positions.most_known)
@@ -165,11 +184,11 @@ class Searcher:
         )  # fmt: skip
 
     def blocks(self, pairs: Int[Array, " pair"]) -> Iterator[FeatureBlock]:
-        """These pairs, few at once, so that memory is bounded."""
+        """Yield blocks of these pairs, small enough to bound memory."""
         return map(self.block, self._cut(pairs))
 
     def parts(self) -> list[Int[Array, " pair"]]:
-        """The numbers of all pairs, cut into blocks, those of a query's text one after the other."""
+        """Yield the numbers of all pairs in blocks; pairs of one query text are consecutive."""
         return self._cut(np.argsort(self.positions.text, kind="stable"))
 
     def _cut(self, pairs: Int[Array, " pair"]) -> list[Int[Array, " pair"]]:
@@ -178,10 +197,10 @@ class Searcher:
 
 
 class Fit(Protocol):
-    """One number for how well documents fit the queries of some pairs: higher is better."""
+    """A single number for how well documents fit the queries of some pairs: higher is better."""
 
     def of(self, block: FeatureBlock) -> Value:
-        """For the pairs of a block the function from documents to their fit."""
+        """Return the function from documents to their fit, for the pairs of a block."""
 
 
 def search(
@@ -192,9 +211,11 @@ def search(
     rng: Callable[[int], np.random.Generator],
     progress: Callable[[int, int], None],
 ) -> PairFits:
-    """The best others of every pair, and the fit of documents drawn from every null.
+    """Find the best others of every pair, and the fit of documents drawn from every null.
 
-    random: documents drawn for each pair, -1 where there is none; rng: a generator for a block's number.
+    Args:
+        random: Documents drawn for each pair; -1 for none.
+        rng: Returns the generator of a block's number.
     """
     import faiss
 
@@ -226,7 +247,7 @@ def search(
 
 
 class _LookedAt(NamedTuple):
-    """A block, how documents fit its pairs, and what of this is known without the nulls."""
+    """A block, the fit of documents to its pairs, and the results that do not involve the nulls."""
 
     block: FeatureBlock
     value: Value
@@ -234,7 +255,7 @@ class _LookedAt(NamedTuple):
 
 
 def _others(positions: Positions, value: Value, block: FeatureBlock, sought: SearchSizes) -> PairFits:
-    """Of each pair its own document and the best others; no nulls."""
+    """Each pair's own document and best others, without nulls."""
     text, own = positions.text[block.pairs], positions.own[block.pairs]
     looked_at = np.concatenate([block.ranked[block.place], block.worded[block.place]], axis=1)
     candidates = distinct(looked_at)
@@ -256,7 +277,7 @@ def _others(positions: Positions, value: Value, block: FeatureBlock, sought: Sea
 def _drawn(
     searcher: Searcher, found: _LookedAt, near: Documents, sought: SearchSizes, rng: np.random.Generator
 ) -> dict[Null, Documents]:
-    """Documents of the nulls around the best other one, which is none of them, nor is what pairs name."""
+    """Draw null documents around the best other one, excluding it and those that pairs name."""
     positions, block, best = searcher.positions, found.block, found.fits.others[:, 0]
     drawn: dict[Null, Array] = {"near": near, "lexical": block.worded[block.place]}
     if (positions.source >= 0).any():
@@ -275,7 +296,7 @@ def _fits(fit_of: Callable[[Array], Array], documents: Array, absent: float) -> 
 
 
 def _best(documents: Array, fits: Array, keep: int) -> tuple[Array, Array]:
-    """The best-fitting documents and their fit; -1 and 0 where there are fewer, as where a document is -1."""
+    """Best-fitting documents and their fit; -1 and 0 if there are fewer, or if a document is -1."""
     fits = np.where(documents >= 0, fits, -np.inf)
     order = np.argsort(-fits, axis=1, kind="stable")[:, :keep]
     documents, fits = np.take_along_axis(documents, order, axis=1), np.take_along_axis(fits, order, axis=1)
@@ -283,10 +304,12 @@ def _best(documents: Array, fits: Array, keep: int) -> tuple[Array, Array]:
 
 
 def vector_index(vectors: Float32[Array, "row dim"]) -> Any:
-    """An index by inner product: exact up to 50,000 vectors, beyond that over a sixteenth of 4 sqrt(n) cells.
+    """Build an inner-product index: exact up to 50,000 vectors; beyond, it searches a sixteenth of 4 sqrt(n) cells.
 
-    There codes of four bits for two coordinates choose four times as many as are asked for, which are then compared
-    exactly.  Source: André et al., VLDB 2015 (scan of quantised products in registers), as FAISS has it.
+    In those cells, 4-bit codes for two coordinates each preselect four times the requested number, which are then
+    compared exactly.
+
+    Source: André et al., VLDB 2015 (scan of quantised products in registers), as implemented in FAISS.
     """
     import faiss
 

@@ -1,7 +1,7 @@
-"""The pair loss by which noisy pair correction tells right pairs from wrong ones, over a whole training set.
+"""The pair loss by which noisy pair correction separates right from wrong pairs, over a whole training set.
 
-Source: Zhang et al., Findings of EMNLP 2023, Eq. 3, where it is called perplexity; it is a negative log-likelihood,
-in nats.  The negatives are in-batch and easy; the same number for every pair, whatever the size of the last batch.
+Source: Zhang et al., Findings of EMNLP 2023, Eq. 3, where it is called perplexity; it is a negative log-likelihood, in
+nats. The negatives are in-batch and easy, and equal in number for every pair, whatever the size of the last batch.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -22,9 +22,11 @@ Statistic = Callable[[Float[Tensor, "query passage"], Int[Tensor, " query"], Boo
 
 @dataclass(frozen=True)
 class InBatch:
-    """How pairs are scored against each other: `size` at a time, over `shuffles` orders, with `hard` mined negatives.
+    """How pairs are scored against each other: batches of `size`, over `shuffles` orders, with `hard` mined negatives.
 
-    statistic: `pair_nll` or `log_rank` of scaled similarities, the positive's column and the ignored entries.
+    Attributes:
+        statistic: `pair_nll` or `log_rank`, called with scaled similarities, the positive's column and the ignored
+            entries.
     """
 
     size: int
@@ -42,9 +44,10 @@ def score_in_batch(
     rng: np.random.Generator,
     stand_ins: Sequence[Rows] = (),
 ) -> Float[np.ndarray, "kind pair"]:
-    """The scores of the pairs numbered `chosen`, in that order, each a mean over the shuffles.
+    """Score the pairs numbered `chosen`, in that order, as means over the shuffles.
 
-    stand_ins: passages, one for each chosen pair, that are scored in the place of its own, each in a row of the result.
+    Args:
+        stand_ins: Passages, one per chosen pair, scored in place of its own; each array gives a row of the result.
     """
     encoder.eval()
     named = np.arange(len(pairs.passages)) if how.hard else np.unique([pairs.passage[chosen], *stand_ins])
@@ -64,7 +67,7 @@ def score_in_batch(
 def log_rank(
     scores: Float[Tensor, "query passage"], positive: Int[Tensor, " query"], ignored: Bool[Tensor, "query passage"]
 ) -> Float[Tensor, " query"]:
-    """Ln of the positive's rank among the passages of its row, ties counted against it: 0 when it is first.
+    """Natural logarithm of the positive's rank among the passages of its row, ties counted against it; 0 if first.
 
     The ranking view of confident learning (Northcutt et al., JAIR 2021): how many labels the model prefers.
     """
@@ -73,7 +76,7 @@ def log_rank(
 
 
 def _batches(count: int, size: int, rng: np.random.Generator) -> Iterator[tuple[Rows, int]]:
-    """Batches of a shuffle, and how many pairs of each are fresh: the last is filled up from the first to its size."""
+    """Yield batches of a shuffle with their number of fresh pairs; the last is filled up from the first."""
     order = rng.permutation(count)
     size = min(size, count)
     for start in range(0, count, size):
@@ -83,7 +86,7 @@ def _batches(count: int, size: int, rng: np.random.Generator) -> Iterator[tuple[
 
 @torch.no_grad()
 def embed_used(encoder: BiEncoder, tokens: Tokens, used: Rows, side: Side) -> Float[Tensor, "text dim"]:
-    """Vectors of the texts numbered `used` at their row numbers; the other rows are zero."""
+    """Embed the texts numbered `used` at their row numbers; the other rows are zero."""
     if len(used) == len(tokens):
         return embed_all(encoder, tokens, side)
     vectors = torch.zeros(len(tokens), encoder.dim, device=encoder.device)
@@ -95,9 +98,9 @@ def embed_used(encoder: BiEncoder, tokens: Tokens, used: Rows, side: Side) -> Fl
 def _score_batch(
     pairs: TrainingPairs, vectors: tuple[Tensor, Tensor], rows: Rows, negatives: Rows, how: InBatch, tried: Rows
 ) -> Float[np.ndarray, "kind pair"]:
-    """The statistic of each pair of a batch with each of the passages `tried` (kind, pair) in the place of its own.
+    """Statistic of each pair of a batch with each of the passages `tried` (kind, pair) in place of its own.
 
-    What is known to be right for the query counts neither way, nor does a copy of the passage that is tried.
+    Passages known to be right for the query, and copies of the passage tried, are ignored.
     """
     columns = np.concatenate([pairs.passage[rows], negatives.ravel()])
     diagonal = np.arange(len(rows))

@@ -1,4 +1,4 @@
-"""Words of queries and documents: BM25, and how much of a query's weight a document holds."""
+"""Term matching of queries and documents: BM25, and the share of a query's weight found in a document."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,10 +24,13 @@ _LOOKED_UP = 2**16  # documents whose terms are multiplied at once, some 500 byt
 
 @dataclass(frozen=True)
 class WordOverlap:
-    """Texts and documents by their terms.  Scores are float32, of some texts and the documents asked for.
+    """Texts and documents by their terms; scores are float32, for given texts and documents.
 
-    counts: (text, term) how often; bm25_weights: (term, document) what a term adds to BM25; idf: of each term the
-    inverse document frequency; asked: for each text the sum of the frequencies of its terms.
+    Attributes:
+        counts: (text, term) term frequencies.
+        bm25_weights: (term, document) contribution of a term to BM25.
+        idf: Inverse document frequency of each term.
+        asked: Sum of the frequencies of each text's terms.
     """
 
     counts: "csr_array"
@@ -38,9 +41,9 @@ class WordOverlap:
     def best(
         self, texts: Int[Array, " some"], count: int
     ) -> tuple[Int[Array, "some count"], Float32[Array, "some count"]]:
-        """The documents of the highest BM25 above 0, highest first, and their BM25; -1 and 0 where there are fewer.
+        """Find the documents of the highest BM25 above 0, in descending order, with scores; -1 and 0 if there are fewer.
 
-        Work grows with the documents that share a term with the text, and memory with `count`.
+        Time grows with the documents that share a term with the text, memory with `count`.
         """
         size = self.bm25_weights.shape[1]
         count = min(count, size)
@@ -52,13 +55,13 @@ class WordOverlap:
         return np.concatenate([places for places, _ in found]), np.concatenate([scores for _, scores in found])
 
     def _best(self, count: int, texts: Array) -> tuple[Array, Array]:
-        """`best` by the scores of all documents."""
+        """`best` from the scores of all documents."""
         dense = np.asarray((self.counts[texts] @ self.bm25_weights).toarray(), np.float32)
         places = best_places(dense, count)
         return places, np.where(places >= 0, np.take_along_axis(dense, np.maximum(places, 0), axis=1), 0.0)
 
     def _best_compiled(self, search: Callable[..., Any], count: int, texts: Array) -> tuple[Array, Array]:
-        """`best` by what numba compiled."""
+        """`best` with the function compiled by numba."""
         asked, held = self.counts[texts], self.bm25_weights
         often = asked.data.astype(np.int64)
         terms, ends = np.repeat(asked.indices.astype(np.int64), often), np.concatenate([[0], np.cumsum(often)])
@@ -74,9 +77,9 @@ class WordOverlap:
         return self._summed(self._bm25_of_document, texts, documents)
 
     def overlap(self, texts: Int[Array, " some"], documents: Int[Array, "some each"]) -> Float32[Array, "some each"]:
-        """The share of each text's weight, a term's being its idf, that stands in each of its documents; 0 without any.
+        """Share of each text's idf weight found in each of its documents; 0 for a text without weight.
 
-        A term counts as often as it is in the text.  Source of the idf: `idf`.
+        A term counts as often as it occurs in the text. Source of the idf: `idf`.
         """
         held = self._summed(self._idf_of_document, texts, documents)
         held /= np.maximum(self.asked[texts], np.finfo(np.float32).tiny)[:, None]
@@ -99,12 +102,12 @@ class WordOverlap:
 
     @cached_property
     def _bm25_of_document(self) -> "csr_array":
-        """(document, term) the same weights, a document's together."""
+        """(document, term) the same weights, grouped by document."""
         return self.bm25_weights.T.tocsr()
 
     @cached_property
     def _idf_of_document(self) -> "csr_array":
-        """(document, term) the idf of each term that the document has."""
+        """(document, term) idf of each term in the document."""
         from scipy.sparse import csr_array
 
         held = self._bm25_of_document
@@ -112,7 +115,7 @@ class WordOverlap:
 
 
 def words(searcher: NumpyBm25, texts: Sequence[str], documents: Int[Array, " document"]) -> WordOverlap:
-    """Of these texts, and of the documents at these rows of the searcher, in that order."""
+    """Term statistics of these texts and of the documents at these rows of the searcher, in that order."""
     weights = searcher.weights()
     size = weights.shape[1]
     counts, unknown = searcher.term_counts(texts)
@@ -123,17 +126,17 @@ def words(searcher: NumpyBm25, texts: Sequence[str], documents: Int[Array, " doc
 
 
 def idf(documents_with: Float[Array, " term"] | Int[Array, " term"], documents: int) -> Float[Array, " term"]:
-    """Inverse document frequency, ln(1 + (N - n + 1/2) / (n + 1/2)): above 0 also where every document has the term.
+    """Inverse document frequency, ln(1 + (N - n + 1/2) / (n + 1/2)), positive even if every document has the term.
 
-    Source: Robertson and Sparck Jones, JASIS 1976, as Lucene smooths it.
+    Source: Robertson and Sparck Jones, JASIS 1976, as smoothed by Lucene.
     """
     return np.log1p((documents - documents_with + 0.5) / (documents_with + 0.5))
 
 
 def bm25_share(scores: Float32[Array, "pair some"], best: Float32[Array, " pair"]) -> Float32[Array, "pair some"]:
-    """BM25 over the query's best BM25 in the collection: from 0 to 1, 0 where no document has a word of the query.
+    """BM25 divided by the query's best BM25 in the collection, in [0, 1]; 0 if no document shares a term with the query.
 
-    BM25 grows with the length and rarity of the query's words; the share compares across queries.
+    BM25 grows with the number and rarity of the query's terms; the share is comparable across queries.
     """
     share: Float32[Array, "pair some"] = scores / np.where(best > 0, best, 1.0)[:, None]
     return share

@@ -1,14 +1,14 @@
-"""Two-component mixtures of scores: the lower one is of clean pairs, the higher one of wrong pairs.
+"""Two-component mixtures of scores: the lower component is clean pairs, the higher one wrong pairs.
 
-Scores are clipped at a high quantile, min-max scaled to [0, 1] and binned, so that EM costs the same for any number
-of pairs.  Both families are described by means and standard deviations, a Beta by those that have it, so that both
-have the same M-step: weighted moments.
+Scores are clipped at a high quantile, min-max scaled to [0, 1] and binned, so the cost of EM does not depend on the
+number of pairs. Both families are parametrised by means and standard deviations (a Beta by matching them), so both
+share one M-step: weighted moments.
 
-Whether scores have one peak: before a mixture is believed, a single population of pairs must be ruled out.
+Unimodality: before a mixture is accepted, a single population of pairs must be ruled out.
 
 Losses of clean pairs are skewed, and two Gaussians fit any skewed population better than one: a test of fit finds
-"wrong" pairs among clean exponential losses.  The dip asks nothing of the shape but that it rises to one peak and then
-falls, so that it errs rarely whatever the family.
+"wrong" pairs among clean exponential losses. The dip test assumes nothing but a single peak, so false positives are
+rare whatever the family.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ _CRITICAL = 0.65
 
 @dataclass(frozen=True)
 class Mixture:
-    """A fitted mixture; index 0 is the clean component.  Means and stds are of scores scaled from [low, high]."""
+    """A fitted mixture; index 0 is the clean component. Means and stds are of scores scaled from [low, high]."""
 
     family: Family
     weights: Float[Array, "2"]
@@ -58,7 +58,8 @@ class Mixture:
         """Posterior probability of the clean component, non-increasing in the score.
 
         The log odds have one turning point, which lies outside the two means; beyond it the posterior keeps its value
-        there.  Up to the clean mean it is at least 1/2, from the noisy mean on it is below 1/2.
+        at that point. It is at least 1/2 up to the clean mean and below 1/2 from the noisy mean on.
+
         Source: Zhang et al. (NPC), Findings of EMNLP 2023, Eq. 5; the monotonicity is ours.
         """
         scaled = np.clip((scores - self.low) / (self.high - self.low), 0, 1)
@@ -71,7 +72,7 @@ class Mixture:
         return np.asarray(np.where(scaled >= noisy, np.minimum(posterior, _BELOW_EVEN), posterior))
 
     def by_bayes(self, scores: Float[Array, " pair"]) -> Float[Array, " pair"]:
-        """Posterior probability of the clean component by Bayes' rule alone: a wide component wins both far ends.
+        """Posterior probability of the clean component by Bayes' rule alone: a wide component wins at both extremes.
 
         Source: Zhang et al. (NPC), Findings of EMNLP 2023, Eq. 5, read literally.
         """
@@ -80,9 +81,9 @@ class Mixture:
         return np.asarray(1 / (1 + np.exp(np.minimum(noisy - clean, 700))))
 
     def likeness(self, made_up: Float[Array, " null"]) -> float:
-        """Where the noisy mean lies between the clean one, 0, and the mean score of made-up pairs, 1.
+        """Position of the noisy mean between the clean mean, 0, and the mean score of made-up pairs, 1.
 
-        0 where made-up pairs score no higher than clean ones.  Of near-misses the model knows much, and they lie low.
+        0 if made-up pairs score no higher than clean ones. Near-misses, which the model knows well, lie low.
         """
         found = self.in_score_unit()
         reach = float(made_up.mean()) - found["clean_mean"]
@@ -106,7 +107,7 @@ class Mixture:
         return np.asarray(np.log(self.weights)[:, None] + densities)
 
     def _turning_point(self) -> float:
-        """Where the log odds stop falling; outside the two means, perhaps infinite."""
+        """Point at which the log odds stop falling; outside the two means, may be infinite."""
         with np.errstate(divide="ignore"):
             if self.family == "gaussian":
                 precision = self.stds**-2.0
@@ -119,13 +120,21 @@ class Mixture:
 def fit_gaussians(
     scores: Float[Array, " pair"], clip: float = 0.999, least_weight: float = 0.02, components: Components = "dip"
 ) -> Mixture | None:
-    """A mixture of two Gaussians by EM; None where the scores are of one population: all pairs are clean.
+    """Fit a mixture of two Gaussians by EM; None if the scores are a single population, so that all pairs are clean.
 
-    clip: scores above this quantile count as equal to it.  least_weight: of the noisy component.
-    components: `dip` believes two where the scores have more than one peak (`is_unimodal`), BIC prefers two, their
-    means are further apart than one pooled standard deviation, and the second has that weight; `bic` does without the
-    first of these; `two` without all.  None, too, where all scores are equal.  DataError for NaN and infinity.
-    Source: Zhang et al. (NPC), Findings of EMNLP 2023, Eq. 4, which is `two`; scaling and regularisation are those of
+    None, too, if all scores are equal.
+
+    Args:
+        clip: Quantile; scores above it are set to it.
+        least_weight: Minimum weight of the noisy component.
+        components: `dip` accepts two components if the scores have more than one peak (`is_unimodal`), BIC prefers two,
+            their means are more than one pooled standard deviation apart, and the second has the minimum weight; `bic`
+            skips the first condition; `two` skips all.
+
+    Raises:
+        DataError: If a score is NaN or infinite.
+
+    Source: Zhang et al. (NPC), Findings of EMNLP 2023, Eq. 4, which is `two`; scaling and regularisation follow
     DivideMix (Li et al., ICLR 2020); the tests for one component are ours.
     """
     return _fit(scores, "gaussian", clip, least_weight, components)
@@ -134,7 +143,7 @@ def fit_gaussians(
 def fit_betas(
     scores: Float[Array, " pair"], clip: float = 0.999, least_weight: float = 0.02, components: Components = "dip"
 ) -> Mixture | None:
-    """A mixture of two Betas by EM with a moment-matching M-step; otherwise as `fit_gaussians`.
+    """Fit a mixture of two Betas by EM with a moment-matching M-step; otherwise like `fit_gaussians`.
 
     Source: Arazo et al., ICML 2019, section 3.1.
     """
@@ -142,7 +151,11 @@ def fit_betas(
 
 
 def check_finite(name: str, values: Float[Array, " pair"]) -> None:
-    """Refuse scores that are not numbers: DataError that says how many."""
+    """Check that all scores are finite.
+
+    Raises:
+        DataError: If some are not, with their number.
+    """
     if bad := int((~np.isfinite(values)).sum()):
         raise DataError("detection.values_nan_infinite_detectors", name=name, bad=bad, n_values=len(values))
 
@@ -180,7 +193,7 @@ def _fit(scores: Array, family: Family, clip: float, least_weight: float, compon
 
 @dataclass(frozen=True)
 class _Fits:
-    """Mixtures fitted from several starts, each with its mean log likelihood and the first component's shares."""
+    """Mixtures fitted from several starts, each with its mean log likelihood and the first component's responsibilities."""
 
     weights: Float[Array, "start 2"]
     means: Float[Array, "start 2"]
@@ -190,7 +203,7 @@ class _Fits:
 
 
 def _expectation_maximisation(x: Array, counts: Array, family: Family, shares: Array, steps: int) -> _Fits:
-    """Dempster, Laird and Rubin, 1977, from the given shares of each bin that the first component has."""
+    """EM (Dempster, Laird and Rubin, 1977) from the given responsibilities of the first component for each bin."""
     previous = np.full(len(shares), -np.inf)
     for _ in range(steps):
         weights, means, stds = _moments(np.stack([shares, 1 - shares], axis=1), x, counts, family)
@@ -218,9 +231,9 @@ def _moments(
 
 
 def _binned(scaled: Float[Array, " pair"]) -> Float[Array, " bin"]:
-    """How many scores are near each grid point; a score counts for both neighbours, more for the nearer.
+    """Count the scores near each grid point; a score counts for both neighbours, more for the nearer.
 
-    Counts are thereby continuous in the scores, and their mean is exact.  Source: Wand, JCGS 1994 (linear binning).
+    This makes counts continuous in the scores and their mean exact. Source: Wand, JCGS 1994 (linear binning).
     """
     position = scaled * _BINS
     left = np.minimum(position.astype(np.int64), _BINS - 1)
@@ -260,11 +273,15 @@ _DENSITIES: dict[Family, Density] = {"gaussian": _gaussian, "beta": _beta}
 
 
 def is_unimodal(scores: Float[Array, " pair"], clip: float = 0.999) -> bool:
-    """Whether the scores may come from a distribution with one peak, by dip tests at a level of 5 % together.
+    """Return whether the scores are consistent with a single peak, by dip tests at a joint level of 5 %.
 
-    Tested are all scores, and upper parts of them down to a sixteenth, in which a few wrong pairs are many: the upper
-    part of a distribution with one peak has one, too.  clip: scores above this quantile are left out, likewise.
-    Scores are counted in 1,000 bins, so that it costs milliseconds whatever their number.
+    The tests cover all scores and upper parts of them down to a sixteenth, in which a few wrong pairs are a large
+    share: the upper part of a unimodal distribution is unimodal, too. Scores are counted in 1,000 bins, so the cost is
+    milliseconds whatever their number.
+
+    Args:
+        clip: Quantile; scores above it are left out, likewise.
+
     Source: Hartigan and Hartigan, Annals of Statistics, 1985; Bonferroni.
     """
     kept = np.sort(scores[scores <= np.quantile(scores, clip)])
@@ -272,7 +289,7 @@ def is_unimodal(scores: Float[Array, " pair"], clip: float = 0.999) -> bool:
 
 
 def _scaled_dip(scores: Float[Array, " pair"]) -> float:
-    """The square root of their number times the dip of the scores; 0 where all are equal."""
+    """Dip of the scores times the square root of their number; 0 if all are equal."""
     if not len(scores) or scores.min() == scores.max():
         return 0.0
     counts, edges = np.histogram(scores, bins=_BINS)
@@ -280,10 +297,14 @@ def _scaled_dip(scores: Float[Array, " pair"]) -> float:
 
 
 def dip(x: Float[Array, " point"], cdf: Float[Array, " point"]) -> float:
-    """The greatest distance of a distribution function from the closest one with one peak.
+    """Greatest distance between a distribution function and the closest unimodal one.
 
-    x: ascending; cdf: its values there, straight in between.  On a shrinking interval that holds the peak, the greatest
-    convex function below the cdf and the least concave one above it are compared (Hartigan and Hartigan, 1985).
+    On a shrinking interval that contains the mode, the greatest convex minorant and the least concave majorant of the
+    cdf are compared (Hartigan and Hartigan, 1985).
+
+    Args:
+        x: Points in ascending order.
+        cdf: Values at these points, linear in between.
     """
     low, high, found = 0, len(x) - 1, 0.0
     while True:
@@ -306,7 +327,7 @@ def dip(x: Float[Array, " point"], cdf: Float[Array, " point"]) -> float:
 
 
 def _lower_hull(x: Float[Array, " point"], y: Float[Array, " point"]) -> Int[Array, " corner"]:
-    """The corners of the greatest convex function below the points (Andrew, 1979)."""
+    """Vertices of the greatest convex function below the points (Andrew, 1979)."""
     corners: list[int] = []
     xs, ys = x.tolist(), y.tolist()  # a list's floats are read five times as fast
     for point in range(len(xs)):

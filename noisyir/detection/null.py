@@ -1,9 +1,9 @@
-"""Nulls of wrong pairs: documents that a wrong one might have been, for each query its own.
+"""Nulls of wrong pairs: for each query, documents that a wrong pair might have.
 
-A *null* is a set of documents that a wrong document might have come from: all documents, those much like the best
-other one, those with the query's words, those of the same source.  For each pair some are drawn from it and scored
-with the pair's query.  Where a pair is wrong and its document came from that set, its own document is one draw more,
-as likely to lie at any rank among them as at any other, whatever the query.
+A *null* is a set of documents that a wrong document might come from: all documents, those similar to the best other
+one, those with the query's words, those of the same source. For each pair some are drawn from it and scored with the
+pair's query. If a pair is wrong and its document came from that set, its own document is exchangeable with the draws:
+it is equally likely to have any rank among them, whatever the query.
 """
 
 from collections.abc import Mapping
@@ -23,17 +23,20 @@ Draws = Mapping[Null, Float[Array, "pair draw"]]
 
 
 def named_null(assumed: Assumed) -> Null | None:
-    """The null that is assumed by its name; None where it is none, or whichever fits best."""
+    """The null assumed by name; None if none is assumed, or the best-fitting one is."""
     return None if assumed == "best" else assumed
 
 
 @dataclass(frozen=True)
 class RankShares:
-    """Where each pair's own document lies among the draws of its query, near 0 where it fits best.
+    """Rank of each pair's own document among the draws of its query, as a share; near 0 if it fits best.
 
-    A share is uniform between `low` and `high`.  Drawn so, it is uniform on (0, 1) where the own document is one draw
-    more, whatever the query and in spite of ties; nothing is drawn, what is counted is the chance.
-    draws: the most that a pair has.
+    A share is uniform between `low` and `high`. Drawn so, it is uniform on (0, 1) if the own document is exchangeable
+    with the draws, whatever the query and despite ties; nothing is actually drawn, and probabilities are counted
+    instead.
+
+    Attributes:
+        draws: Maximum number of draws of a pair.
     """
 
     low: Float[Array, " pair"]
@@ -41,18 +44,20 @@ class RankShares:
     draws: int
 
     def above(self, level: float) -> float:
-        """How many pairs have a share above a level: the sum of their chances."""
+        """Expected number of pairs with a share above a level: the sum of their probabilities."""
         return float(np.clip((self.high - level) / (self.high - self.low), 0, 1).sum())
 
     def mean(self) -> float:
-        """The mean share."""
+        """Mean share."""
         return float((self.low + self.high).mean() / 2)
 
 
 def rank_shares(observed: Float[Array, " pair"], draws: Float[Array, "pair draw"]) -> RankShares:
-    """The shares of the pairs that have a draw.
+    """Compute the rank shares of the pairs that have a draw.
 
-    Of m draws, those less suspect than the own document over m + 1, up to one and those that score the same more.
+    With m draws, the number less suspect than the own document divided by m + 1, up to that number plus one plus the
+    number of ties, divided likewise.
+
     Source: the p-value of a permutation test, Barnard 1963, randomised so that it is exact in spite of ties.
     """
     count = np.isfinite(draws).sum(axis=1)
@@ -63,11 +68,11 @@ def rank_shares(observed: Float[Array, " pair"], draws: Float[Array, "pair draw"
 
 
 def upper_half(observed: Float[Array, " pair"], draws: Float[Array, "pair draw"]) -> Float[Array, "some score"]:
-    """Own score and draws of the pairs with shares above 1/2, a pair in a row; NaN where it has fewer draws.
+    """Own score and draws of the pairs with shares above 1/2, one row per pair; NaN if it has fewer draws.
 
-    These pairs are a random half of the wrong ones, so that their queries are as hard as those of wrong pairs, and what
-    their own document is compared with (the best other one) is there or not as often; own document and draws together
-    are exchangeable whatever the share.
+    These pairs are a random half of the wrong ones, so their queries are as hard as those of wrong pairs, and the
+    reference of their own document (the best other one) is present equally often; own document and draws together are
+    exchangeable whatever the share.
     """
     count = np.isfinite(draws).sum(axis=1)
     below, up_to = (draws < observed[:, None]).sum(axis=1), (draws <= observed[:, None]).sum(axis=1)
@@ -76,7 +81,7 @@ def upper_half(observed: Float[Array, " pair"], draws: Float[Array, "pair draw"]
 
 
 def wrong_scores(observed: Float[Array, " pair"], draws: Float[Array, "pair draw"]) -> Float[Array, " null"]:
-    """Scores that wrong pairs have: those of the upper half; all pairs' draws where too few are in it to tell."""
+    """Scores distributed as those of wrong pairs: the upper half's, or all pairs' draws if the upper half is too small."""
     both = upper_half(observed, draws)
     return np.asarray(both[np.isfinite(both)] if len(both) >= _ENOUGH else draws[np.isfinite(draws)])
 
@@ -86,8 +91,9 @@ def wrong_by_null(
 ) -> Float[Array, " pair"]:
     """Probability that each pair is wrong, min(1, rate * f_null(s) / f_observed(s)), non-decreasing in the score.
 
-    Wrong pairs are taken to score as the null's documents do.  The ratio of densities is g / (1 - g), up to the sizes
-    of the samples, where g is the isotonic regression of "is null" on the score over both samples: only ranks matter.
+    Assumes that wrong pairs score as the null's documents do. The density ratio is g / (1 - g), up to the sample sizes,
+    where g is the isotonic regression of "is null" on the score over both samples: only ranks matter.
+
     Source: Efron et al., JASA 2001 (local false discovery rate); Barlow et al., 1972 (isotonic regression).
     """
     from scipy.optimize import isotonic_regression
@@ -102,10 +108,13 @@ def wrong_by_null(
 
 @dataclass(frozen=True)
 class Positions:
-    """Pairs of texts and documents by position; equal texts have one position, and so have equal documents.
+    """Pairs of texts and documents by position; equal texts share a position, and so do equal documents.
 
-    text, own: of each pair.  known: for each text the documents that pairs name for it.
-    source: for each document the number of where it came from, -1 where nothing says.
+    Attributes:
+        text: Text of each pair.
+        own: Document of each pair.
+        known: For each text, the documents that pairs name for it.
+        source: Source number of each document; -1 if unknown.
     """
 
     text: Int[Array, " pair"]
@@ -115,11 +124,11 @@ class Positions:
 
     @property
     def most_known(self) -> int:
-        """The most documents that pairs name for one text."""
+        """Maximum number of documents that pairs name for one text."""
         return int(np.diff(self.known.offsets).max(initial=0))
 
     def unnamed(self, text: Int[Array, " some"], documents: Int[Array, "some k"]) -> Int[Array, "some k"]:
-        """The documents but those that a pair of the text names: -1 in their place."""
+        """Replace documents that a pair of the text names by -1."""
         asked = text[:, None] * len(self.source) + documents
         keys = self._named
         named = keys[np.minimum(np.searchsorted(keys, asked), len(keys) - 1)] == asked
@@ -128,7 +137,7 @@ class Positions:
     def of_source(
         self, documents: Int[Array, " some"], draws: int, rng: np.random.Generator
     ) -> Int[Array, "some draw"]:
-        """Documents drawn from each document's source, none twice, -1 where there are fewer; without sources all -1."""
+        """Draw distinct documents from each document's source; -1 if there are fewer, all -1 without sources."""
         source = np.where(documents >= 0, self.source[documents], -1)
         drawn = np.full((len(documents), draws), -1)
         there = np.flatnonzero(source >= 0)
@@ -150,21 +159,21 @@ class Positions:
 
 
 def distinct(rows: Int[Array, "row k"]) -> Int[Array, "row k"]:
-    """Each row's numbers, every one once, in ascending order; -1 in the place of repetitions."""
+    """Sort each row's numbers in ascending order and remove repetitions; -1 in their place."""
     ordered = np.sort(rows, axis=1)
     ordered[:, 1:][ordered[:, 1:] == ordered[:, :-1]] = -1
     return ordered
 
 
 def leading(rows: Int[Array, "row k"], count: int) -> Int[Array, "row count"]:
-    """The first `count` numbers of each row that are not -1, in their order; -1 where there are fewer."""
+    """First `count` numbers of each row that are not -1, in order; -1 if there are fewer."""
     order = np.argsort(rows < 0, axis=1, kind="stable")[:, :count]
     kept = np.take_along_axis(rows, order, axis=1)
     return np.pad(kept, ((0, 0), (0, count - kept.shape[1])), constant_values=-1)
 
 
 def best_places(values: Float32[Array, "row document"], count: int) -> Int[Array, "row count"]:
-    """Where each row's greatest values above 0 are, greatest first; -1 where there are fewer."""
+    """Positions of each row's greatest values above 0, in descending order of value; -1 if there are fewer."""
     count = min(count, values.shape[1])
     places = np.argpartition(-values, count - 1, axis=1)[:, :count]
     found = np.take_along_axis(values, places, axis=1)

@@ -1,1 +1,1 @@
-"""What judgements teach about the scores: a sample, its logistic model and the next questions; no page, no files."""
+"""Learning from judgements: a sample, a logistic model and the next questions, without pages or files."""

@@ -1,4 +1,4 @@
-"""Learning from people's verdicts: chances of all pairs, the rate, and a guarantee."""
+"""Learning from human verdicts: probabilities for all pairs, the rate and a guarantee."""
 
 from dataclasses import dataclass
 
@@ -14,11 +14,14 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class LearntOrder:
-    """The message of the judgements.
+    """What the judgements imply.
 
-    lesson: chances of all pairs, and whether judgements improve the order.  sampled: judged pairs.
-    rate: the share of wrong pairs, and guarantee: bounds for the pairs kept in the label-free order, which no
-    judgement has bent, so that they hold exactly; both None without judged pairs.
+    Attributes:
+        lesson: Probabilities for all pairs, and whether judgements improve the order.
+        sampled: Judged pairs.
+        rate: Share of wrong pairs; None without judged pairs.
+        guarantee: Bounds for the pairs kept in the label-free order; None without judged pairs. They hold exactly
+            because that order does not depend on any judgement.
     """
 
     lesson: Lesson
@@ -28,7 +31,7 @@ class LearntOrder:
     confidence: float
 
     def narrower(self, more: int) -> float | None:
-        """Half of the width of the rate's interval after so many more pairs drawn at random; None without a rate."""
+        """Predict the half-width of the rate's interval after `more` additional random pairs; None without a rate."""
         if self.rate is None:
             return None
         return half_width(self.rate, self.sampled, more, len(self.lesson.p_wrong), self.confidence)
@@ -43,11 +46,17 @@ def judge_all(
     confidence: float = 0.95,
     sureness: float = 0.9,
 ) -> LearntOrder:
-    """The message of the answers for all pairs.
+    """Infer from the answers what they imply for all pairs.
 
-    scores: the label-free order, higher being likelier wrong.  features: features.py, None where there are none,
-    and the order then stays.  query: of each pair, as any number.  confidence: of the rate's interval; sureness: of the
-    guarantee.  DataError for a score that is not finite.
+    Args:
+        scores: The label-free order; higher means more likely wrong.
+        features: Features from features.py; None if there are none, which leaves the order unchanged.
+        query: Query number of each pair; any integers.
+        confidence: Confidence level of the rate's interval.
+        sureness: Confidence level of the guarantee.
+
+    Raises:
+        DataError: If a score is not finite.
     """
     lesson, rows = learn(scores, features, query, answers), answers.rows
     rate = None
@@ -71,9 +80,10 @@ def guaranteed(
     weights: Float[Array, " drawn"],
     confidence: float,
 ) -> Guarantee | None:
-    """The bounds for the pairs kept in the label-free order; None without pairs that were drawn at random and judged.
+    """Compute the bounds for pairs kept in the label-free order; None if no randomly drawn pair was judged.
 
-    weights: how many pairs each one stands for.
+    Args:
+        weights: Number of pairs that each judged pair represents.
     """
     if not len(rows):
         return None
@@ -82,10 +92,10 @@ def guaranteed(
 
 
 def _equally_likely(weights: Float[Array, " drawn"], rows: Array, pairs: int) -> Int[Array, " kept"]:
-    """Places of some of the drawn pairs, each as likely to be there as any other pair of all would be.
+    """Thin the drawn pairs to a subset with equal inclusion probability over all pairs.
 
-    One that stands for few pairs was likely to be drawn, and is left out the more often; the pair of the greatest
-    weight always stays.  The same pairs stay however many are judged later, as long as the weights do.
+    A pair with a small weight had a high inclusion probability and is dropped more often; the pair with the largest
+    weight always stays. As long as the weights do not change, the same pairs stay however many are judged later.
     """
     luck = np.random.default_rng(0).random(pairs)[rows]
     return np.flatnonzero(luck <= weights / weights.max())

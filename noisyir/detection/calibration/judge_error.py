@@ -1,4 +1,4 @@
-"""How a judge that is no person errs: against people's verdicts, and what rate lies behind its own."""
+"""Error rates of a non-human judge against human verdicts, and the true rate behind its verdicts."""
 
 import math
 from statistics import NormalDist
@@ -29,10 +29,11 @@ class RateByJudge(NamedTuple):
 
 
 class JudgeError(NamedTuple):
-    """How often a judge is right about pairs that people judged.
+    """How often a judge agrees with human verdicts.
 
-    sensitivity: share called wrong of the pairs that people call wrong, of which there are `wrong`; specificity: share
-    called clean of those that people call clean, of which there are `clean`.  NaN where there is none of a kind.
+    Attributes:
+        sensitivity: Share called wrong among the `wrong` pairs that people call wrong; NaN if there are none.
+        specificity: Share called clean among the `clean` pairs that people call clean; NaN if there are none.
     """
 
     sensitivity: float
@@ -42,24 +43,28 @@ class JudgeError(NamedTuple):
 
     @property
     def can_be_corrected_for(self) -> bool:
-        """Whether there are enough pairs of either kind, and the judge does better than a coin."""
+        """Return whether both kinds have enough pairs and the judge does better than chance."""
         enough = min(self.wrong, self.clean) >= FEWEST_OF_A_KIND
         return enough and self.sensitivity + self.specificity > 1
 
 
 def judge_error(says_wrong: Bool[Array, " judged"], is_wrong: Bool[Array, " judged"]) -> JudgeError:
-    """The judge's error by the same pairs' verdicts of people."""
+    """Estimate the judge's error from human verdicts on the same pairs."""
     wrong, clean = int(is_wrong.sum()), int((~is_wrong).sum())
     found, passed = int((says_wrong & is_wrong).sum()), int((~says_wrong & ~is_wrong).sum())
     return JudgeError(found / wrong if wrong else math.nan, wrong, passed / clean if clean else math.nan, clean)
 
 
 def rate_behind(said_wrong: float, asked: int, error: JudgeError, confidence: float = 0.95) -> RateByJudge:
-    """The share of wrong pairs behind the share that a judge calls wrong among `asked` pairs drawn at random.
+    """Estimate the true share of wrong pairs from a judge's verdicts on `asked` pairs drawn at random.
 
-    (said + specificity - 1) / (sensitivity + specificity - 1), cut to [0, 1].  The interval counts that sensitivity and
-    specificity are themselves estimates, each with one right and one wrong answer added.  Assumes that the judge errs
-    on the pairs that people judged as it does on all.  ValueError for a judge that is no better than a coin.
+    The estimate is (said + specificity - 1) / (sensitivity + specificity - 1), clipped to [0, 1]. The interval accounts
+    for the estimation error of sensitivity and specificity, each with one right and one wrong answer added. Assumes
+    that the judge errs on the pairs judged by people as it does on all pairs.
+
+    Raises:
+        ValueError: If the judge is no better than chance.
+
     Source: Rogan and Gladen, American Journal of Epidemiology, 1978; interval: Lang and Reiczigel, Preventive
     Veterinary Medicine, 2014.
     """
@@ -88,12 +93,19 @@ def _cut(share: float) -> float:
 
 
 def calibration_split(labels: int, said_wrong: float, error: JudgeError, least: int) -> tuple[int, int]:
-    """(wrong, clean): how many of so many labels should be of pairs that people call wrong, and of clean ones.
+    """Split `labels` into (wrong, clean): how many pairs of each kind, as called by people, to label.
 
-    They make the interval of `rate_behind` about as narrow as it can be: wrong = labels / (1 + (1 / p - 1) sqrt(k)),
-    p being the share that the judge calls wrong and k = (1 - specificity) / (1 - sensitivity), each with one right and
-    one wrong answer added.  error: by the labels so far, of which there are at least `least` of either kind, as there
-    are in the end.  ValueError where that is more than the labels.
+    The split approximately minimises the width of the interval of `rate_behind`: wrong = labels / (1 + (1 / p - 1)
+    sqrt(k)), where p is the share that the judge calls wrong and k = (1 - specificity) / (1 - sensitivity), each with
+    one right and one wrong answer added.
+
+    Args:
+        error: Estimated from the labels so far.
+        least: Minimum number of labels of each kind, in `error` and in the result.
+
+    Raises:
+        ValueError: If the minimum exceeds `labels`.
+
     Source: Lee et al., "How to Correctly Report LLM-as-a-Judge Evaluations", arXiv:2511.21140, Algorithm 1.
     """
     if 2 * least > labels:
@@ -108,10 +120,11 @@ def calibration_split(labels: int, said_wrong: float, error: JudgeError, least: 
 
 
 class Reach(NamedTuple):
-    """How near a rate comes to the truth by a judge and people's labels: half of its interval's width.
+    """Precision of a rate from a judge and human labels: half the width of its interval.
 
-    alone: by people's labels without the judge; NaN where these are no random sample.  limit: with the judge's word on
-    all pairs, however many.
+    Attributes:
+        alone: From human labels without the judge; NaN if these are not a random sample.
+        limit: With the judge's verdicts on all pairs, however many there are.
     """
 
     alone: float
@@ -121,10 +134,12 @@ class Reach(NamedTuple):
 def reach_of_sample(
     is_wrong: Bool[Array, " label"], said: Float[Array, " label"], confidence: float = 0.95, labels: int | None = None
 ) -> Reach:
-    """By labels of a random sample, or of one of `labels` pairs that is like it.
+    """Precision from a random sample of labels, or from a similar sample of `labels` pairs.
 
-    said: how surely the judge calls each wrong.
-    Source: `powered_rate`, with the mean of the judge's word over all pairs known.
+    Args:
+        said: The judge's probability that each pair is wrong.
+
+    Source: `powered_rate`, with the judge's mean over all pairs known.
     """
     even, mean = np.ones(len(said)), np.full(len(said), said.mean())
     found = powered_rate(is_wrong, even, said, mean, math.inf, confidence)
@@ -134,13 +149,13 @@ def reach_of_sample(
 
 
 def reach_of_error(said_wrong: float, error: JudgeError, confidence: float = 0.95) -> Reach:
-    """By sensitivity and specificity, where the labels are no random sample."""
+    """Precision from sensitivity and specificity, if the labels are not a random sample."""
     found = rate_behind(said_wrong, MANY, error, confidence)
     return Reach(math.nan, (found.high - found.low) / 2)
 
 
 class SureGroup(NamedTuple):
-    """Pairs about which a judge is about as sure: its mean, and the share that people call wrong with its interval."""
+    """Pairs with similar judge probabilities: their mean, and the share called wrong by people with its interval."""
 
     pairs: int
     says: float
@@ -150,11 +165,15 @@ class SureGroup(NamedTuple):
 
 
 class JudgeCalibration(NamedTuple):
-    """A judge's probabilities beside people's verdicts.
+    """A judge's probabilities compared with human verdicts.
 
-    says, wrong: means of its probabilities and of the verdicts.  error: the expected calibration error, which is the
-    groups' mean distance; by_chance: what a perfect judge shows with so few pairs.  p: of the test that neither the
-    level nor the slope of its log odds is off.  groups: the least sure first.
+    Attributes:
+        says: Mean of the judge's probabilities.
+        wrong: Mean of the human verdicts.
+        error: Expected calibration error: the mean absolute difference over the groups.
+        by_chance: Error that a perfectly calibrated judge would show with this many pairs.
+        p: P-value of the test that both level and slope of the log odds are right.
+        groups: Groups in ascending order of probability.
     """
 
     pairs: int
@@ -169,11 +188,10 @@ class JudgeCalibration(NamedTuple):
 def calibration(
     p_wrong: Float[Array, " pair"], is_wrong: Bool[Array, " pair"], confidence: float = 0.95
 ) -> JudgeCalibration:
-    """How far a judge's probabilities are those that they say, in groups of equally many pairs.
+    """Measure how well a judge's probabilities are calibrated, in groups of equal size.
 
-    Source: Naeini, Cooper and Hauskrecht, AAAI 2015 (expected calibration error); a mean of n errors of variance
-    p (1 - p) is off by sqrt(2 / pi) standard errors; Cox, Biometrika, 1958 (test: likelihood ratio, 2 degrees of
-    freedom).
+    Source: Naeini, Cooper and Hauskrecht, AAAI 2015 (expected calibration error); a mean of n errors of variance p (1 -
+    p) is off by sqrt(2 / pi) standard errors; Cox, Biometrika, 1958 (test: likelihood ratio, 2 degrees of freedom).
     """
     order = np.argsort(p_wrong, kind="stable")
     parts = np.array_split(order, max(1, min(_GROUPS, len(order) // _IN_A_GROUP)))
@@ -188,7 +206,10 @@ def calibration(
 
 
 def _p_of_level_and_slope(p_wrong: Float[Array, " pair"], is_wrong: Bool[Array, " pair"]) -> float:
-    """Of the likelihood ratio of a + b log odds to the log odds themselves: exp(-x / 2) is chi square's tail at 2."""
+    """P-value of the likelihood ratio of a + b log odds against the log odds.
+
+    The chi-square tail with 2 degrees of freedom is exp(-x / 2).
+    """
     sure = np.clip(p_wrong, _SUREST, 1 - _SUREST)
     odds = np.log(sure / (1 - sure))
     columns = np.column_stack([np.ones(len(odds)), odds])

@@ -1,7 +1,7 @@
-"""Learning from a few judgements: how likely each pair is wrong, and whether that beats the order without them.
+"""Learning from a few judgements: the probability that each pair is wrong, and whether it beats the label-free order.
 
-The log odds of being wrong are a + b s + w x, s the pair's place in the label-free order and x its features.  Before
-any judgement b is 1 and every w is 0: the label-free order.  What judgements say moves them from there.
+The log odds of being wrong are a + b s + w x, where s is the pair's place in the label-free order and x its features.
+Before any judgement b is 1 and every w is 0, which is the label-free order; judgements move them from there.
 """
 
 import math
@@ -31,9 +31,11 @@ _LARGEST_STEP = 4.0  # of a weight in one round: a Newton step from far away ove
 
 @dataclass(frozen=True)
 class JudgedPairs:
-    """Pairs that were drawn at random, and that people judged wrong or clean.
+    """Pairs drawn at random and judged wrong or clean by people.
 
-    rows: of the pairs; each once.  weights: how many pairs each one stands for, up to a common factor.
+    Attributes:
+        rows: Row of each pair, without repetition.
+        weights: Number of pairs that each one represents, up to a common factor.
     """
 
     rows: Int[Array, " judged"]
@@ -42,19 +44,19 @@ class JudgedPairs:
 
 
 class Interval(NamedTuple):
-    """An estimate and the ends of its interval."""
+    """An estimate with the bounds of its interval."""
 
     value: float
     low: float
     high: float
 
     def __str__(self) -> str:
-        """In percent."""
+        """Format in percent."""
         return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
 
 
 class Gain(NamedTuple):
-    """The share of the log loss that is gone: an estimate, and what it is at least, with GAIN_CONFIDENCE."""
+    """Relative reduction of the log loss: an estimate and its lower bound at GAIN_CONFIDENCE."""
 
     value: float
     at_least: float
@@ -62,15 +64,19 @@ class Gain(NamedTuple):
 
 @dataclass(frozen=True)
 class Lesson:
-    """The lesson of the judgements.
+    """What the judgements teach.
 
-    p_wrong: of every pair, by a model that has not seen what was judged of its own query, calibrated on the pairs drawn
-    at random.  suspicion: the order that this gives, or the label-free scores where judgements do not improve them.
-    fold: the number of that model, for each pair; chance: what it says before calibration; chance_by_fold: mean of
-    what each model says over all pairs.
-    order: AUROC of `suspicion` on the judged pairs; None where these are too few or of one kind.  gain: of features,
-    cross-validated; None there, too, and without features.  improves: whether the gain is above 0 at least, and AUROC
-    does not fall: p_wrong and the order then use the features.
+    Attributes:
+        p_wrong: Probability that each pair is wrong, from a model fitted without the judgements of the pair's own query
+            and calibrated on the randomly drawn pairs.
+        suspicion: The resulting order, or the label-free scores if judgements do not improve them.
+        fold: Number of that model for each pair.
+        chance: Its probability before calibration.
+        chance_by_fold: Mean of each model's probabilities over all pairs.
+        order: AUROC of `suspicion` on the judged pairs; None if these are too few or all of one kind.
+        gain: Cross-validated gain from the features; None in the same cases and without features.
+        improves: Whether the lower bound of the gain is above 0 and AUROC does not fall; `p_wrong` and the order then
+            use the features.
     """
 
     p_wrong: Float[Array, " pair"]
@@ -83,7 +89,7 @@ class Lesson:
     improves: bool
 
     def advice(self) -> str:
-        """Whether judgements improve the order, in a sentence."""
+        """Say in one sentence whether judgements improve the order."""
         if self.order is None:
             return "Too few pairs are judged to say whether judgements improve the order."
         if self.gain is None:
@@ -102,12 +108,18 @@ def learn(
     query: Int[Array, " pair"],
     answers: JudgedPairs,
 ) -> Lesson:
-    """How likely each pair is wrong by the judgements, and whether they improve the label-free order.
+    """Estimate from the judgements how likely each pair is wrong, and whether they improve the label-free order.
 
-    scores: that order, higher being likelier wrong; only ranks count.  query: of each pair; the pairs of a query are in
-    one fold.
-    The features count only where the gain by them is above 0 at least, and AUROC on the judged pairs does not fall; the
-    largest variance of their weights for which that holds is taken.  DataError for a score that is not finite.
+    The features are used only if the lower bound of their gain is above 0 and AUROC on the judged pairs does not fall;
+    the largest prior variance of their weights that satisfies this is taken.
+
+    Args:
+        scores: The label-free order; higher means more likely wrong, and only ranks matter.
+        query: Query of each pair; the pairs of a query share a fold.
+
+    Raises:
+        DataError: If a score is not finite.
+
     Source: Platt, 1999 (last step).
     """
     check_finite("score", scores)
@@ -140,9 +152,9 @@ def learn(
 
 
 def _folds(query: Int[Array, " pair"], answers: JudgedPairs) -> Int[Array, " pair"]:
-    """Each pair's fold, one for all pairs of a query: judged queries, in the order of their numbers, are dealt out.
+    """Assign each pair a fold, shared by all pairs of its query.
 
-    The deal does not depend on the verdicts.
+    Judged queries are dealt out in the order of their numbers, independently of the verdicts.
     """
     _, number = np.unique(query, return_inverse=True)
     queries = int(number.max(initial=-1)) + 1
@@ -158,10 +170,13 @@ def _folds(query: Int[Array, " pair"], answers: JudgedPairs) -> Int[Array, " pai
 def _cross_fitted(
     columns: Array, fold: Array, answers: JudgedPairs, variance: float = 1.0
 ) -> Float[Array, "pair fold"]:
-    """Log odds of all pairs by FOLDS models, each of the judgements outside its fold.
+    """Compute log odds of all pairs by FOLDS models, each fitted to the judgements outside its fold.
 
-    columns: ones, the order, features.  Level and order are believed, features are not: variance is of their weights.
-    Without features the odds rise with the order, even where judgements contradict it: its weight is _LEAST_SLOPE then.
+    Level and order have an informative prior; feature weights have mean 0 and variance `variance`. Without features the
+    odds increase with the order even if judgements contradict it: its weight is then _LEAST_SLOPE.
+
+    Args:
+        columns: Ones, the order and the features.
     """
     mean, precision = np.zeros(columns.shape[1]), np.full(columns.shape[1], 1 / variance)
     mean[1], precision[:2] = 1.0, (_OF_LEVEL, _OF_ORDER)
@@ -177,19 +192,19 @@ def _cross_fitted(
 
 
 def _calibrated(odds: Float[Array, " pair"], rows: Array, truth: Array) -> Float[Array, " pair"]:
-    """Chances from log odds, set right in level and slope by the pairs drawn at random; their order stays."""
+    """Turn log odds into probabilities, with level and slope fitted to the randomly drawn pairs; the order is kept."""
     columns = np.column_stack([np.ones(len(odds)), odds])
     level, slope = most_likely_weights(columns[rows], truth, Prior(np.array([0.0, 1.0]), np.full(2, _OF_PLATT)))
     return _chance(level + max(slope, _LEAST_SLOPE) * odds)
 
 
 def _own(values: Float[Array, "pair fold"], fold: Int[Array, " pair"]) -> Float[Array, " pair"]:
-    """Each pair's value by the model that has not seen its query."""
+    """Select each pair's value by the model not fitted to its query."""
     return np.asarray(values[np.arange(len(fold)), fold])
 
 
 def _normal_scores(scores: Float[Array, " pair"]) -> Float[Array, " pair"]:
-    """Quantiles of a standard normal at the pairs' ranks: scores of any unit and shape on one scale."""
+    """Standard normal quantiles of the pairs' ranks, which put scores of any unit and shape on one scale."""
     from scipy.special import ndtri
 
     return np.asarray(ndtri(rank_share(scores) + 0.5))
@@ -208,10 +223,10 @@ def _losses(odds: Float[Array, " pair"], answers: JudgedPairs) -> Float[Array, "
 
 
 def _share_gained(plain: Float[Array, " judged"], taught: Float[Array, " judged"]) -> Gain:
-    """The share of the loss `plain` that is gone in `taught`, of the same pairs; its limit is normal.
+    """Relative reduction of the loss from `plain` to `taught` on the same pairs, with a normal lower bound.
 
-    The error is _OF_ONE_SESSION times that of independent losses: those of one fold hang together, and of several
-    models the first that gains is taken.  The factor was found on StaQC and nl2bash.
+    The standard error is _OF_ONE_SESSION times that of independent losses, because losses within a fold are correlated
+    and the first of several models that gains is selected. The factor was determined on StaQC and nl2bash.
     """
     gained, lost = plain - taught, float(plain.mean())
     error = _OF_ONE_SESSION * float(gained.std(ddof=1)) / math.sqrt(len(gained))
@@ -219,7 +234,7 @@ def _share_gained(plain: Float[Array, " judged"], taught: Float[Array, " judged"
 
 
 class Prior(NamedTuple):
-    """The prior of each weight: its mean, and its precision, which is 1 / variance."""
+    """Prior of each weight: its mean and its precision, 1 / variance."""
 
     mean: Float[Array, " column"]
     precision: Float[Array, " column"]
@@ -228,9 +243,10 @@ class Prior(NamedTuple):
 def most_likely_weights(
     columns: Float[Array, "row column"], is_wrong: Bool[Array, " row"], prior: Prior
 ) -> Float[Array, " column"]:
-    """The weights of the highest posterior density, by Newton's method: of the log odds of being wrong.
+    """Find the posterior mode of the weights of the log odds of being wrong, by Newton's method.
 
-    The prior's precisions are above 0, so that there is one answer for any rows, even none.
+    The prior precisions are positive, so the mode is unique for any rows, even none.
+
     Source: McCullagh and Nelder, Generalized Linear Models, 1989, section 4.4; Bishop, Pattern Recognition and Machine
     Learning, 2006, section 4.5 (normal prior).
     """
@@ -252,10 +268,12 @@ def most_likely_weights(
 def auroc(
     suspicion: Float[Array, " pair"], is_wrong: Bool[Array, " pair"], confidence: float = 0.95
 ) -> Interval | None:
-    """The chance that a wrong pair is more suspect than a right one, ties half; None where one kind is lacking.
+    """Estimate the probability that a wrong pair is more suspect than a right one, ties counted half.
 
-    The interval is normal on the scale of log odds, so that it stays within 0 and 1; half a pair of either order is
-    added where all are in one.  Source: DeLong, DeLong and Clarke-Pearson, Biometrics, 1988.
+    None if a kind is missing. The interval is normal on the log-odds scale, so it stays within 0 and 1; half a pair of
+    either order is added if all are in one order.
+
+    Source: DeLong, DeLong and Clarke-Pearson, Biometrics, 1988.
     """
     wrong, right = int(is_wrong.sum()), int((~is_wrong).sum())
     if not wrong or not right:
@@ -271,7 +289,7 @@ def auroc(
 
 
 def _placements(suspicion: Array, is_wrong: Array) -> tuple[Float[Array, " wrong"], Float[Array, " right"]]:
-    """For each wrong pair the share of right ones below it, and for each right pair that of wrong ones above it."""
+    """For each wrong pair the share of right ones below it; for each right pair the share of wrong ones above."""
     wrong, right = np.sort(suspicion[is_wrong]), np.sort(suspicion[~is_wrong])
 
     def below(values: Array, of: Array) -> Array:
@@ -282,7 +300,7 @@ def _placements(suspicion: Array, is_wrong: Array) -> tuple[Float[Array, " wrong
 
 
 def _variance(placements: Array) -> float:
-    """Of the mean of these; of one alone the most that it can be."""
+    """Variance of the mean of the placements; for a single one, the maximum possible."""
     return float(placements.var(ddof=1)) / len(placements) if len(placements) > 1 else 0.25
 
 

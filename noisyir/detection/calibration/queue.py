@@ -1,4 +1,4 @@
-"""Pairs to ask a costly judge about: some at random, some that people judged, the rest by worth."""
+"""Selection of pairs for a costly judge: some at random, some already judged by people, the rest by worth."""
 
 from typing import Literal, NamedTuple
 
@@ -10,10 +10,12 @@ Draw = Literal["random", "teaching", ""]
 
 
 class Questions(NamedTuple):
-    """Pairs to ask about, as row numbers, the first first; none twice.
+    """Row numbers of the pairs to ask about, in order and without repetition.
 
-    random: drawn at random from all pairs, each pair as likely as any other; checked: judged by people, too, so that
-    they tell how often the judge errs; teaching: those where doubt times harm is greatest, the greatest first.
+    Attributes:
+        random: Drawn at random from all pairs with equal probability.
+        checked: Also judged by people, to measure how often the judge errs.
+        teaching: Pairs with the greatest product of doubt and harm, in descending order.
     """
 
     random: Int[Array, " random"]
@@ -22,27 +24,30 @@ class Questions(NamedTuple):
 
     @property
     def rows(self) -> Int[Array, " asked"]:
-        """All of them in the order in which they are asked, so that a budget that ends early spares the random ones."""
+        """All rows in the order of asking, so that a budget that runs out early spares the random ones."""
         return np.concatenate(self)
 
     @property
     def draws(self) -> list[Draw]:
-        """How each of `rows` was drawn; nothing for those that people judged."""
+        """How each of `rows` was drawn; empty for pairs judged by people."""
         counts: list[tuple[Draw, int]] = [("random", len(self.random)), ("", len(self.checked))]
         return [draw for draw, count in [*counts, ("teaching", len(self.teaching))] for _ in range(count)]
 
 
 def doubt(p_clean: Float[Array, " pair"]) -> Float[Array, " pair"]:
-    """How open it is whether a pair is right: 4 p (1 - p), 1 at a half, 0 where all is known."""
+    """Uncertainty about a pair: 4 p (1 - p), which is 1 at p = 1/2 and 0 under certainty."""
     return np.asarray(4 * p_clean * (1 - p_clean))
 
 
 def harm(query: Int[Array, " pair"], document: Int[Array, " pair"]) -> Float[Array, " pair"]:
-    """How much it would matter that a pair is wrong: log2(1 + pairs of its document) / pairs of its query.
+    """Damage done by a wrong pair: log2(1 + pairs of its document) / pairs of its query.
 
-    The only pair of a query is all that is learnt of it; of ten, one is a tenth.  A document that many pairs name is
-    wrong for many when it is wrong for one, as a catch-all page is; the logarithm keeps it from taking all questions.
-    query, document: numbers that equal ones share, from 0.
+    A query's only pair is all that is learnt about the query; one of ten is a tenth. A document in many pairs that is
+    wrong for one query, such as a catch-all page, is wrong for many; the logarithm keeps it from taking all questions.
+
+    Args:
+        query: Query number of each pair, from 0.
+        document: Document number of each pair, from 0.
     """
     of_query, of_document = (np.bincount(which)[which] for which in (query, document))
     return np.asarray(np.log2(1 + of_document) / of_query)
@@ -57,11 +62,13 @@ def choose_questions(
     checked_share: float,
     rng: np.random.Generator,
 ) -> Questions:
-    """At most `count` pairs to ask about: a share at random, up to a share that people judged, the rest by `worth`.
+    """Choose at most `count` pairs: a share at random, up to a share judged by people, and the rest by `worth`.
 
-    judged: 0 for what people did not judge; what they did is asked the sooner the greater, and never for its worth.
-    With the same seed a larger count adds to a smaller one's random pairs and takes none away.  Where all pairs are
-    asked, all are drawn at random.
+    With the same seed, a larger count extends the random pairs of a smaller one. If all pairs are asked, all count as
+    drawn at random.
+
+    Args:
+        judged: 0 for pairs not judged by people; among the others larger values are asked first, never for their worth.
     """
     pairs = len(worth)
     order = rng.permutation(pairs)

@@ -18,7 +18,7 @@ _STRATA = 10
 
 @dataclass(frozen=True)
 class Sample:
-    """Pairs to judge: row numbers, in an order that tells nothing, and how many pairs each stands for."""
+    """Pairs to judge: row numbers in an uninformative order, and the number of pairs each represents."""
 
     rows: Int[Array, " judged"]
     weights: Float[Array, " judged"]
@@ -26,10 +26,15 @@ class Sample:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The rate by judgements: `threshold` is the score above which a pair is called wrong, perhaps infinite.
+    """A rate from judgements, and the logistic calibration of the scores.
 
-    rate, low and high are the share of wrong pairs among all and its interval; slope and intercept are of the log odds
-    of being wrong, of scores as robust z.
+    Attributes:
+        rate: Share of wrong pairs among all.
+        low: Lower bound of its interval.
+        high: Upper bound of its interval.
+        threshold: Score above which a pair is called wrong; may be infinite.
+        slope: Slope of the log odds of being wrong, for scores as robust z.
+        intercept: Intercept of the same log odds.
     """
 
     slope: float
@@ -41,17 +46,18 @@ class Calibration:
     high: float
 
     def p_wrong(self, scores: Float[Array, " score"]) -> Float[Array, " score"]:
-        """Probability that pairs of these scores are wrong, increasing in the score."""
+        """Probability that pairs with these scores are wrong, increasing in the score."""
         from scipy.special import expit
 
         return np.asarray(expit(self.intercept + self.slope * robust_z(scores, self.scale_of)))
 
 
 def draw_sample(scores: Float[Array, " pair"], size: int, rng: np.random.Generator) -> Sample:
-    """`size` pairs, or all if there are fewer, as many from each tenth of the pairs by score as from any other.
+    """Draw `size` pairs, or all if there are fewer, equally from each tenth of the pairs by score.
 
-    Where `size` is no multiple of ten, the tenths that give one more are drawn.  Source: Cochran, Sampling Techniques,
-    1977, chapter 5 (stratified sampling).
+    If `size` is not a multiple of ten, the tenths that contribute one more are drawn at random.
+
+    Source: Cochran, Sampling Techniques, 1977, chapter 5 (stratified sampling).
     """
     size = min(size, len(scores))
     strata = min(_STRATA, size)
@@ -70,7 +76,7 @@ def draw_sample(scores: Float[Array, " pair"], size: int, rng: np.random.Generat
 
 
 def strata_by_score(scores: Float[Array, " pair"], strata: int) -> Int[Array, " pair"]:
-    """Number of the part each pair is in when pairs, by score, are cut into parts of equal size (give or take one)."""
+    """Number of each pair's stratum when pairs are cut by score into strata of equal size, to within one."""
     number = np.empty(len(scores), np.int64)
     number[np.argsort(scores, kind="stable")] = np.arange(len(scores)) * strata // len(scores)
     return number
@@ -84,12 +90,18 @@ def recalibrate(
     confidence: float = 0.95,
     weights: Float[Array, " judged"] | None = None,
 ) -> Calibration:
-    """Logistic regression of the judgements on the scores, and the noise rate, from pairs judged by hand.
+    """Fit a logistic regression of hand-made judgements on the scores, and estimate the noise rate.
 
-    Judged pairs count for the part of the pairs by score that they lie in, in as many parts, at most ten, as all hold a
-    judgement: it does not matter that some of a sample were left unjudged.  Within a part they count by `weights`, how
-    many pairs each stands for, by default the same.  threshold: least probability of being clean that a clean pair has.
-    DataError where only one kind was judged, or wrong pairs do not score higher.
+    Judged pairs are post-stratified by score into at most ten strata, as many as still hold a judgement each, so that
+    pairs of a sample may be left unjudged.
+
+    Args:
+        threshold: Minimum probability of being clean of a clean pair.
+        weights: Number of pairs that each judged pair represents within its stratum; equal by default.
+
+    Raises:
+        DataError: If only one kind was judged, or wrong pairs do not score higher.
+
     Source: Platt, 1999.
     """
     from scipy.special import logit
@@ -122,12 +134,12 @@ def rate_of_sample(
     weights: Float[Array, " judged"],
     confidence: float = 0.95,
 ) -> tuple[float, float, float]:
-    """(rate, low, high): the share of wrong pairs, from a sample in strata as `recalibrate` has them."""
+    """(rate, low, high): share of wrong pairs from a sample, stratified as in `recalibrate`."""
     return rate_from_judgements(is_wrong, *_post_strata(scores, np.asarray(rows)), confidence, weights)
 
 
 def _post_strata(scores: Array, rows: Array) -> tuple[Int[Array, " judged"], Int[Array, " stratum"]]:
-    """The judged pairs' strata, as many as each have a judgement, and the strata's sizes."""
+    """Strata of the judged pairs, as many as hold a judgement each, and the sizes of the strata."""
     for strata in range(min(_STRATA, len(rows)), 1, -1):
         stratum = strata_by_score(scores, strata)
         if len(np.unique(stratum[rows])) == strata:

@@ -1,7 +1,7 @@
-"""Detectors, a file each: how suspect a pair of query and document is.  What is done about it is decided elsewhere.
+"""Detectors, one per file: how suspect a pair of query and document is. Decisions about it are made elsewhere.
 
-A detector scores each pair, and beside it the wrong documents that were made up for its query: the nulls that the
-observed scores are held against.  Higher is more suspect.
+A detector scores each pair and, for comparison, the wrong documents made up for its query, which are the nulls that
+observed scores are compared with. Higher means more suspect.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,15 +29,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PairsToScore:
-    """The training pairs, and all that a detector may look at; functions make what takes long once it is asked for.
+    """The training pairs and everything a detector may use; functions compute expensive parts on demand.
 
-    encoder: the model that the pipeline starts from; tokenised: the pairs as it reads them; collection: as it sees all
-    documents, for detectors that search (`Detector.searches`).
-    wrong: the documents made up for each pair, as rows of documents.
-    query_texts: of each query that `pairs` number; read_documents: the texts of `documents`.
-    rng: a generator for a purpose; training: the context of a training run, for detectors that train models.
-    lexical_index: the folder of BM25's index, where the detector asks for one (`Detector.lexical`).
-    read_sources: for each of `documents` the number of where it came from, -1 where nothing says.
+    Attributes:
+        encoder: The model that the pipeline starts from.
+        tokenised: The pairs as tokenised for it.
+        collection: All documents as the model sees them, for detectors that search (`Detector.searches`).
+        wrong: Documents made up for each pair, as rows of documents.
+        query_texts: Text of each query numbered in `pairs`.
+        read_documents: Reads the texts of `documents`.
+        rng: Generator for a given purpose.
+        training: Context of a training run, for detectors that train models.
+        lexical_index: Folder of the BM25 index, for detectors that need one (`Detector.lexical`).
+        read_sources: Reads the source number of each of `documents`; -1 if unknown.
     """
 
     encoder: "Callable[[], BiEncoder]"
@@ -56,7 +60,7 @@ class PairsToScore:
     read_sources: Callable[[], np.ndarray]
 
     def by_text(self, suspicion: Callable[[str, str], float]) -> Scores:
-        """Scores of each pair and of its wrong documents by a function of the query's text and the document's."""
+        """Score each pair and its wrong documents by a function of the query's and the document's text."""
         read = self.read_documents()
         asked = [self.query_texts[row] for row in self.pairs.query]
 
@@ -71,10 +75,11 @@ class PairsToScore:
 
 @dataclass(frozen=True)
 class DetectorOutput:
-    """The scores of the pairs and of their wrong documents; of detectors that search, what they would pair instead.
+    """Scores of the pairs and their wrong documents and, for detectors that search, the competitors.
 
-    features: (pair, feature) as `noise.features` makes them, for what learns from judgements.
-    reading: of detectors that may leave pairs unread, what they read, in one sentence.
+    Attributes:
+        features: (pair, feature) as built by `noise.features`, for learning from judgements.
+        reading: For detectors that may leave pairs unread, one sentence on what they read.
     """
 
     scores: Scores
@@ -84,12 +89,14 @@ class DetectorOutput:
 
 
 class Detector(Variant):
-    """How suspect each pair is, by one detector.
+    """Settings and scoring of one detector.
 
-    searches: whether it searches the whole collection, and so finds what would be paired instead.
-    lexical: whether it wants an index of BM25.  describes: whether it gives features beside scores.
-    draws_nulls: whether it draws the documents of all nulls itself, but for the random ones.
-    draws: documents drawn at random for each pair; with fewer than three the null of the rate cannot be checked.
+    Attributes:
+        searches: Whether it searches the whole collection and so finds competitors.
+        lexical: Whether it needs a BM25 index.
+        describes: Whether it returns features in addition to scores.
+        draws_nulls: Whether it draws the documents of all nulls but the random one itself.
+        draws: Documents drawn at random for each pair; with fewer than three the null of the rate cannot be checked.
     """
 
     home: ClassVar[str] = __name__
@@ -111,31 +118,35 @@ class Detector(Variant):
         raise NotImplementedError
 
     def check_ready(self) -> None:
-        """MissingPackageError where what it needs is not on this machine."""
+        """Check that required packages are installed.
+
+        Raises:
+            MissingPackageError: If one is missing on this machine.
+        """
 
     @property
     def trainings(self) -> int:
-        """How many models it trains; 0 where it takes the one given."""
+        """Number of models it trains; 0 if it uses the given one."""
         return 0
 
     @property
     def epochs_trained(self) -> int:
-        """Passes over the pairs that its models have made."""
+        """Number of passes over the pairs made in training its models."""
         return 0
 
     @property
     def negatives_needed(self) -> int:
-        """Mined negatives that it wants for each query."""
+        """Number of mined negatives needed for each query."""
         return 0
 
     def resolved(self, model: "InitModelParams") -> Self:
-        """With all that it leaves to the experiment's model, or to what this machine has, written out for the key."""
+        """Fill in every default that depends on the experiment's model or this machine, for the key."""
         return self
 
     def untrained(self) -> Self:
-        """The same detector by the given model, where it would train its own."""
+        """Return the same detector using the given model instead of training its own."""
         return self
 
     def weights_digest(self) -> str | None:
-        """A digest of weights of its own, for the key; None where it has none."""
+        """Digest of the detector's own weights, for the key; None if it has none."""
         return None

@@ -1,4 +1,4 @@
-"""Detectors of one measure each: by a trained model, by the ranking among other documents, by BM25."""
+"""Single-measure detectors: by a trained model, by rank among other documents, or by BM25."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
@@ -23,7 +23,7 @@ _KEPT = 5  # competitors found for a pair
 
 
 class CrossFitted(Detector):
-    """By a bi-encoder: the given one, or some trained without the fold of the pairs that each then scores."""
+    """Base of bi-encoder detectors: uses the given model, or models that each score the fold held out of training."""
 
     folds: NonNegativeInt = Field(
         0, description="models trained, each without one fold of the pairs, which it then scores; 0: the given model"
@@ -35,20 +35,24 @@ class CrossFitted(Detector):
 
     @property
     def trainings(self) -> int:
-        """A model a fold."""
+        """One model per fold."""
         return self.folds
 
     @property
     def epochs_trained(self) -> int:
-        """Of each fold's model."""
+        """Epochs of each fold's model."""
         return self.epochs if self.folds else 0
 
     def untrained(self) -> Self:
-        """By the given model."""
+        """Return a copy that uses the given model."""
         return self.model_copy(update={"folds": 0})
 
     def scorers(self, given: PairsToScore) -> "Iterator[Scorer]":
-        """The given model for all pairs, or a model for each fold.  ConfigError for one fold."""
+        """Yield the given model for all pairs, or one model for each fold.
+
+        Raises:
+            ConfigError: If there is only one fold.
+        """
         from noisyir.detection.by_model import Scorer, cross_fitted
         from noisyir.training.settings import TrainDprParams
 
@@ -63,7 +67,7 @@ class CrossFitted(Detector):
 
 
 class InBatchDetector(CrossFitted):
-    """By how a pair compares with the other pairs of a batch."""
+    """Base of detectors that compare a pair with the other pairs of a batch."""
 
     draws: ClassVar[int] = 1
 
@@ -72,15 +76,15 @@ class InBatchDetector(CrossFitted):
 
     @property
     def negatives_needed(self) -> int:
-        """Those of each batch."""
+        """Mined negatives of each batch."""
         return self.hard_negatives
 
     def statistic(self) -> "Statistic":
-        """The statistic of each row of a batch's similarities."""
+        """Statistic of each row of a batch's similarities."""
         raise NotImplementedError
 
     def score(self, given: PairsToScore) -> Scores:
-        """The mean of the statistic over the shuffles."""
+        """Average the statistic over the shuffles."""
         from noisyir.detection.in_batch import InBatch, score_in_batch
 
         how = InBatch(self.batch_size, self.shuffles, self.scale, self.statistic(), self.hard_negatives)
@@ -95,7 +99,7 @@ class InBatchDetector(CrossFitted):
 
 
 class DenseSearch(CrossFitted):
-    """By what a search of the whole collection by the model finds."""
+    """Base of detectors that search the whole collection with the model."""
 
     searches: ClassVar[bool] = True
     draws: ClassVar[int] = 19
@@ -103,7 +107,7 @@ class DenseSearch(CrossFitted):
     depth: PositiveInt = Field(100, description="documents searched for a query: how deep a rank is known")
 
     def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
-        """The statistic of a pair's own similarity and of those of its competitors."""
+        """Compute the statistic from a pair's own similarity and its competitors' similarities."""
         raise NotImplementedError
 
     def score(self, given: PairsToScore) -> DetectorOutput:
@@ -135,7 +139,7 @@ class Similarity(DenseSearch):
     kind: Literal["similarity"] = "similarity"
 
     def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
-        """Minus the similarities."""
+        """Negate the similarities."""
         return Scores(-found.own, wrong.by_null(-found.made_up))
 
 
@@ -145,7 +149,7 @@ class Margin(DenseSearch):
     kind: Literal["margin"] = "margin"
 
     def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
-        """The margins."""
+        """Return the margins."""
         return found.margins(wrong)
 
 
@@ -162,30 +166,30 @@ class PairNll(InBatchDetector):
 
 
 class Rank(DenseSearch):
-    """Ln of the document's rank; synthetic documents are taken to lie deeper than the search goes."""
+    """Natural logarithm of the document's rank; synthetic documents are assumed to rank below the search depth."""
 
     kind: Literal["rank"] = "rank"
 
     def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
-        """The log-ranks."""
+        """Return the log ranks."""
         beyond = np.full(found.made_up.shape, np.log(found.depth + 1))
         return Scores(found.log_rank(), wrong.by_null(beyond))
 
 
 class InBatchRank(InBatchDetector):
-    """Ln of the document's rank among those of a batch: the ranking view of confident learning."""
+    """Natural logarithm of the document's rank within a batch: the ranking view of confident learning."""
 
     kind: Literal["in_batch_rank"] = "in_batch_rank"
 
     def statistic(self) -> "Statistic":
-        """The log-rank."""
+        """The log rank."""
         from noisyir.detection.in_batch import log_rank
 
         return log_rank
 
 
 class LexicalSearch(Detector):
-    """By the documents that BM25 finds in the whole collection."""
+    """Base of detectors that search the whole collection with BM25."""
 
     searches: ClassVar[bool] = True
     lexical: ClassVar[bool] = True
@@ -195,11 +199,15 @@ class LexicalSearch(Detector):
     b: Fraction = Field(0.4, description="document length normalisation")
 
     def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
-        """The statistic of a pair's own score and of those of its competitors."""
+        """Compute the statistic from a pair's own score and its competitors' scores."""
         raise NotImplementedError
 
     def score(self, given: PairsToScore) -> DetectorOutput:
-        """Search for every pair's query.  ConfigError without an index."""
+        """Search for every pair's query.
+
+        Raises:
+            ConfigError: If there is no index.
+        """
         from noisyir.detection.competitors import lexical_competitors
         from noisyir.retrieval.numpy_bm25 import NumpyBm25
 
@@ -219,20 +227,21 @@ class Bm25Margin(LexicalSearch):
     kind: Literal["bm25_margin"] = "bm25_margin"
 
     def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
-        """The margins."""
+        """Return the margins."""
         return found.margins(wrong)
 
 
 class Consistency(LexicalSearch):
-    """Ln of the document's rank by BM25, a retriever that learnt from no pair; 0 is all that the filter keeps.
+    """Natural logarithm of the document's BM25 rank, from a retriever trained on no pair; the filter keeps only 0.
 
-    Made-up documents are taken to lie deeper than all that is ranked.
+    Made-up documents are assumed to rank below everything that is ranked.
+
     Source: the consistency filter of Dai et al. (Promptagator), ICLR 2023, by another retriever than the one trained.
     """
 
     kind: Literal["consistency"] = "consistency"
 
     def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
-        """The log-ranks."""
+        """Return the log ranks."""
         beyond = np.full(found.made_up.shape, np.log(found.depth + 1))
         return Scores(found.log_rank(), wrong.by_null(beyond))

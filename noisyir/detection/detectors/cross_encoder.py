@@ -1,4 +1,4 @@
-"""How relevant a cross-encoder finds the document."""
+"""Relevance according to a cross-encoder."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -41,7 +41,7 @@ class CrossEncoderDetector(Detector):
         return Scores(observed, given.wrong.by_null(np.column_stack(made_up)))
 
     def weights_digest(self) -> str | None:
-        """Of the classifier."""
+        """Digest of the classifier's weights."""
         from noisyir.models.weights import classifier_digest
 
         return classifier_digest(self.weights, _SETTING)

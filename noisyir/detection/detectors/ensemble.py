@@ -1,4 +1,4 @@
-"""Several measures without labels as one: the strongest order of pairs that needs no judgement and no training."""
+"""Several unsupervised measures combined: the strongest order of pairs that needs neither judgements nor training."""
 
 from functools import partial
 from importlib.util import find_spec
@@ -22,7 +22,7 @@ _TOKENS_A_SECOND = 9_000  # of MiniLM on 2 CPU cores: 70 documents of 128 tokens
 
 
 class Ensemble(Detector):
-    """Minus 2 z(cosine of a transformer) + z(BM25 over the query's best); without a transformer, static measures."""
+    """Minus 2 z(transformer cosine) + z(BM25 over the query's best); static measures if there is no transformer."""
 
     kind: Literal["ensemble"] = "ensemble"
     searches: ClassVar[bool] = True
@@ -49,7 +49,7 @@ class Ensemble(Detector):
     b: Fraction = Field(0.4, description="document length normalisation of BM25")
 
     def resolved(self, model: InitModelParams) -> Self:
-        """With the encoder that null stands for on this machine, so that the key says which one was used."""
+        """Replace a null encoder by the one it stands for on this machine, so that the key names it."""
         if self.encoder is not None:
             return self
         query, passage = _LONGEST
@@ -61,28 +61,36 @@ class Ensemble(Detector):
         return self.model_copy(update={"encoder": model.model_copy(update=read)})
 
     def within(self, seconds: float) -> Self:
-        """Reading as much as takes about so many seconds on 2 CPU cores with the packaged MiniLM.
+        """Limit reading to about this many seconds on 2 CPU cores with the packaged MiniLM.
 
-        The number of tokens decides, not the clock: the same budget gives the same result everywhere.
+        The limit is a number of tokens, not a clock, so the same budget gives the same result everywhere.
         """
         return self.model_copy(update={"tokens": max(1, int(seconds * _TOKENS_A_SECOND))})
 
     def weights_digest(self) -> str | None:
-        """Of the encoder; None where it is the model that the stage reads."""
+        """Digest of the encoder's weights; None if it is the stage's input model."""
         from noisyir.models.weights import weights_digest
 
         return weights_digest(self.encoder) if self.encoder else None
 
     def key_values(self) -> dict[str, Any]:
-        """Also what the backend counts."""
+        """Values for the key, including the backend's."""
         return super().key_values() | in_key(self.backend)
 
     def check_ready(self) -> None:
-        """MissingPackageError where the backend's package is not on this machine."""
+        """Check that the backend's package is installed.
+
+        Raises:
+            MissingPackageError: If it is missing on this machine.
+        """
         check_backend(self.backend, "detectors.NAME.backend")
 
     def score(self, given: PairsToScore) -> DetectorOutput:
-        """Look at every pair and all documents.  ConfigError without an index, and for an encoder of null."""
+        """Score every pair against all documents.
+
+        Raises:
+            ConfigError: If there is no index, or the encoder is null.
+        """
         from noisyir.detection.ensemble import by_static, by_transformer, cascaded, judging_of, scored
 
         if given.lexical_index is None:
@@ -105,7 +113,7 @@ class Ensemble(Detector):
     def _reader(
         self, backbone: Literal["static", "transformer"], given: PairsToScore, queries: list[str], documents: list[str]
     ) -> "EncodedTexts":
-        """The encoder in this form, with the texts as it reads them."""
+        """The encoder in this form, with the texts tokenised for it."""
         from noisyir.detection.ensemble import EncodedTexts
         from noisyir.models.bi_encoder import choose_device, initial_bi_encoder
         from noisyir.models.weights import locate_weights
@@ -121,7 +129,7 @@ class Ensemble(Detector):
         return EncodedTexts(by_backend, encoder.tokenize(queries, "query"), encoder.tokenize(documents, "passage"))
 
     def _by_backend(self, encoder: "BiEncoder", documents: list[str], threads: int) -> "BiEncoder | OpenVinoEncoder":
-        """The transformer as the backend computes it."""
+        """The transformer as computed by the backend."""
         if self.backend == "torch":
             return encoder
         from noisyir.models.openvino_encoder import OpenVinoEncoder
@@ -131,7 +139,7 @@ class Ensemble(Detector):
 
 
 def _is_transformer(weights: str | None) -> bool:
-    """Whether these weights are on this machine, are a transformer's, and can be run."""
+    """Return whether the weights are on this machine, belong to a transformer and can be run."""
     from noisyir.base.errors import NoisyirError
     from noisyir.models.layout import read_layout
     from noisyir.models.weights import locate_weights

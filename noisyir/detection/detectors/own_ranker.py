@@ -1,4 +1,4 @@
-"""How relevant a ranker finds the document that never met the query: the cheapest rival of a teacher."""
+"""Relevance according to a ranker that never saw the query: the cheapest alternative to a teacher."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -20,9 +20,9 @@ _SETTING = "detectors.NAME.init.weights"
 
 
 class RankerDetector(Detector, CrossFittedRankerParams):
-    """The best other document's logit minus the pair's own, by a ranker that was trained without the query.
+    """The best other document's logit minus the pair's own, from a ranker trained without the query.
 
-    It is trained on the pairs themselves, wrong ones included, with the documents that the given model finds.
+    The ranker is trained on the pairs themselves, wrong ones included, with documents found by the given model.
     """
 
     kind: Literal["ranker"] = "ranker"
@@ -33,16 +33,16 @@ class RankerDetector(Detector, CrossFittedRankerParams):
 
     @property
     def trainings(self) -> int:
-        """A ranker a fold."""
+        """One ranker per fold."""
         return self.folds
 
     @property
     def epochs_trained(self) -> int:
-        """Of each fold's ranker."""
+        """Epochs of each fold's ranker."""
         return self.epochs
 
     def score(self, given: PairsToScore) -> DetectorOutput:
-        """Train a ranker without each fold; read its pairs, the documents made up for them, and those to compare."""
+        """Train a ranker without each fold, then read the fold's pairs, made-up documents and competitors."""
         from noisyir.detection.by_model import lists_of
         from noisyir.detection.competitors import dense_competitors, merged
         from noisyir.models.cross_encoder import TextPairs
@@ -79,7 +79,7 @@ class RankerDetector(Detector, CrossFittedRankerParams):
     def _read(
         self, given: PairsToScore, ranker: "Ranker", texts: "TextPairs", found: "Competitors", chosen: "Rows"
     ) -> "Competitors":
-        """The competitors of some pairs as the ranker orders them."""
+        """Competitors of some pairs as ordered by the ranker."""
         from noisyir.detection.by_model import score_together
         from noisyir.models.cross_encoder import CrossEncoder
 
@@ -105,7 +105,7 @@ class RankerDetector(Detector, CrossFittedRankerParams):
                        similarities=similarities, depth=1 + others.shape[1])  # fmt: skip
 
     def weights_digest(self) -> str | None:
-        """Of the weights that the rankers start from."""
+        """Digest of the rankers' initial weights."""
         from noisyir.models.weights import encoder_digest
 
         return encoder_digest(self.init.weights, _SETTING)
