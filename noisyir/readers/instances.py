@@ -59,7 +59,7 @@ class Instances:
         """Sample at most `most` instances of a question, and `share` confusing passages per window.
 
         A fractional number of passages is rounded up with the probability of its fraction. Passages that confuse more
-        instances are likelier to be drawn. A question with one instance gets none, because its denoise loss is always 0.
+        instances are drawn more often. A question with one instance gets none, because its denoise loss is always 0.
         """
         rows = np.arange(*np.searchsorted(self.question, [question, question + 1]))
         if most is not None and len(rows) > most:

@@ -102,7 +102,7 @@ class PyfuncReader(PythonModel):
 
 
 def _window_starts(length: int, room: int, stride: int) -> list[int]:
-    """Return the starts of windows of `room` tokens that overlap by `stride`, at most half; the last ends the passage."""
+    """Return the starts of windows of `room` tokens that share `stride`, at most half; the last ends the passage."""
     if length <= room:
         return [0] if length else []
     return [*range(0, length - room, room - min(stride, room // 2)), length - room]

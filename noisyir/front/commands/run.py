@@ -1,4 +1,4 @@
-"""`noisyir run`: run an experiment and say where its result is."""
+"""`noisyir run`: run an experiment and report the location of its result."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def run(
     from noisyir.registry import open_tracker
 
     settings, machine = split_settings(overrides)
-    opened = open_store(store)  # first: settings that are left out are chosen by data that may lie there
+    opened = open_store(store)  # first: omitted settings depend on data that may be in the store
     settings += ["register_if=always"] if force else []
     exp, runtime = experiments.load(experiment, settings), experiments.load_runtime(machine)
     choice = Choice(to=to, only=only, refresh=tuple(refresh or ()))
@@ -85,13 +85,13 @@ def run(
             outcome = prefect_engine(f"train_{exp.task.kind}").run_experiment(exp, choice, execution)
     if as_json:
         return print_json(describe(outcome, opened))
-    with opened.locks.in_use():  # tables are read, which gc would else delete meanwhile
+    with opened.locks.in_use():  # keeps gc from deleting tables while they are read
         print_outcome(outcome, opened, exp, verbose=verbose)
     return 0
 
 
 def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_json: bool) -> int:
-    """Say what would run and how long that took before, also where data or weights are not there yet."""
+    """Print the steps to run and their earlier durations, even if data or weights are still missing."""
     from noisyir.app.dry_run import (
         changes,
         dry_run_json,
@@ -131,7 +131,7 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_jso
 
 
 def describe(outcome: Outcome, store: Store) -> dict[str, Any]:
-    """The run as one JSON object."""
+    """Return the run as one JSON object."""
     comparison = outcome.kept.get("comparison")
     return {
         "experiment": outcome.experiment,
