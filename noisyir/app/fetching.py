@@ -25,7 +25,7 @@ from noisyir.engine.store import Store
 from noisyir.methods.plans.experiment import Experiment
 
 Tell = Callable[[str, int, int], None]
-"""Told of each file that is in: its name, bytes so far and in all."""
+"""Called after each file with its name, the bytes so far, and the total."""
 
 _OF_A_MODEL = {".json", ".safetensors", ".txt", ".model"}
 _OTHER_RUNTIMES = {"onnx", "openvino"}

@@ -34,7 +34,7 @@ def follow(begun: Launched) -> None:
             job = PortableJob(step, inputs, store.url, store.home, call.runtime, Path(staging), work)
             try:
                 take_part(job, ProcessPart(begun.first_rank, begun.here, begun.size, meeting), hear=_nothing)
-            except PeerLostError as error:  # the first machine reports the cause and may restart
+            except PeerLostError as error:  # the first machine reports the cause and may start again
                 log.warning("%s: %s", step.name, error)
 
 

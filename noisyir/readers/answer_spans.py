@@ -11,7 +11,7 @@ from jaxtyping import Bool, Int
 from noisyir.data.answers import answer_lines, token_line, token_pattern, tokens
 
 Place = tuple[int, int]
-_CHARACTERS = range(25, 1501)  # of a passage
+_CHARACTERS = range(25, 1501)  # passage lengths
 _AROUND = 20  # tokens on either side of a span
 _STOP_WORDS = frozenset(
     """i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself

@@ -10,8 +10,8 @@ _SPAN_KEY = (*PAIR_KEY, "start", "end")
 
 # Judged relevant documents as a run: the passages for close-domain reading.
 GOLD_RUN = Artifact("gold_run", 1, RUN, PAIR_KEY)
-# Every place that matches an answer in the passages of a question.  `answer`: the text there; `score`: the run's score
-# of the passage for the question, which confidences start from.
+# Answer spans in a question's passages.  `answer`: the matched text; `score`: the passage's score in the run, the basis
+# of initial confidences.
 SPANS = Artifact("spans", 1, {**_SPAN, "answer": STRING, "score": F32}, _SPAN_KEY)
 # The passages to read for each question.
 PASSAGES = Artifact("passages", 1, {**RUN, "has_answer": BOOL}, PAIR_KEY)
@@ -19,7 +19,7 @@ PASSAGES = Artifact("passages", 1, {**RUN, "has_answer": BOOL}, PAIR_KEY)
 CONFUSING = Artifact("confusing", 1, {**PAIR, "confusing": STRING, "rank": I32, "score": F32}, (*PAIR_KEY, "confusing"))
 READER = Artifact("reader", 1)  # an encoder and a span head as safetensors, the tokenizer, and reader.json
 # Confidence in the label of each instance; sums to 1 per question.  Update 0 is the initialisation.
-# `chance`: of the span among its passage's best, which decides what counts as counterfactual; null: not read yet.
+# `chance`: the span's share among its passage's best, which decides the counterfactual ones; null: not read yet.
 CONFIDENCES = Artifact(
     "confidences", 1, {**_SPAN, "update": I32, "value": F32, "chance": F32}, (*_SPAN_KEY, "update"), ("chance",)
 )

@@ -180,7 +180,7 @@ def _sums(values: Values, question: Questions) -> Float[np.ndarray, " question"]
 
 
 def counterfactual(chance: Float[np.ndarray, " instance"]) -> Bool[np.ndarray, "instance other"]:
-    """For each instance x of one question, mark every s with P(s) < P(x) - m, where m = max P - median P (Eq. 2).
+    """For each instance x of one question, mark s if P(s) < P(x) - m; m = max P - median P (Eq. 2).
 
     The median of an even count is the mean of the middle two. If all chances are equal, nothing is marked.
     """

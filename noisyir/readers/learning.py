@@ -136,7 +136,7 @@ class ReaderLearner(Learner[Rows]):
         match params.objective:
             case "ds_all" | "ds_top":
                 self.weights = each
-            case "ds_average" | "supervised" | "hard_em" | "cds":  # every question counts alike
+            case "ds_average" | "supervised" | "hard_em" | "cds":  # equal weight per question
                 self.weights = shares(each, instances.question)
             case unknown:
                 assert_never(unknown)

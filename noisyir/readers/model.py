@@ -29,7 +29,7 @@ from noisyir.readers.cds import span_scores
 from noisyir.readers.settings import InitReaderParams
 
 _SETTINGS = "reader.json"
-_LEAST_ROOM = 8  # passage tokens left by the longest question
+_LEAST_ROOM = 8  # minimum passage tokens next to the longest question
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def _find(
     room = reader.tokenizer.room(questions)[pairs[0]]
     windows = all_windows(passages.tokens.lengths[pairs[1]], room, params.stride)
     job.note("windows", len(windows.pair))
-    batch_tokens = inference_tokens(job.runtime.batch_tokens)  # not measured: batches are small anyway
+    batch_tokens = inference_tokens(job.runtime.batch_tokens)  # not measured: few windows at once anyway
 
     def progress(count: int) -> None:
         nonlocal done

@@ -33,7 +33,7 @@ def run(
     from noisyir.app.retention import deletable, keys_to_go_on_with
 
     opened = open_store(store)
-    opened.check_readable()  # unreadable builds could not protect their inputs
+    opened.check_readable()  # builds that cannot be read could not protect their inputs
     if not dry_run:
         opened.check_writable()
         if not yes and sys.stdin.isatty() and not _agreed(opened, keep_runs):
