@@ -1,4 +1,4 @@
-"""The best documents for a question, by vectors, by BM25 or by both, from the indexes that were made with them."""
+"""Search with a trained system: by vectors, BM25 or both, on the indexes built with it."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def answer(store: Store, system: System, indexes: Indexes, *, query: str, k: int) -> list[dict[str, Any]]:
-    """The k best documents: rank, score, doc_id, title, text."""
+    """Return the k best documents: rank, score, doc_id, title, text."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -29,7 +29,7 @@ def answer(store: Store, system: System, indexes: Indexes, *, query: str, k: int
 
 
 def _ranked(store: Store, system: System, indexes: Indexes, query: str, k: int) -> "pa.Table":
-    """The run of one query; a hybrid takes as many candidates of each side as its run did."""
+    """Return the run of one query; a hybrid uses as many candidates per side as its original run."""
     if system.fused is None or system.bm25 is None or system.model is None:
         return _by_vectors(store, system.model, indexes, query, k) if system.model else (
             _by_terms(store, system, indexes, query, k)

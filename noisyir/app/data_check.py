@@ -1,4 +1,4 @@
-"""`noisyir check`: the faults of a data set that are known without judging, in words, for machines and as a gate."""
+"""`noisyir check`: data set faults that need no judging, as text, as JSON and as a gate."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from noisyir.app.data_import import opened, settings_for
 from noisyir.base.errors import ConfigError
 from noisyir.data.checking import FAULTS, CheckedRecords, FoundFault, check
 
-_WIDTH, _NAME = 80, 22  # columns of a line, and of the names before it
+_WIDTH, _NAME = 80, 22  # columns of a line and of its name
 _GROUPS = list(dict.fromkeys(name.partition(".")[0] for name in FAULTS))
 
 
@@ -19,7 +19,9 @@ _GROUPS = list(dict.fromkeys(name.partition(".")[0] for name in FAULTS))
 class DataCheck:
     """Findings on a data set.
 
-    sizes: how many documents, queries, judgements and negatives; splits: judgements of each split.
+    Attributes:
+        sizes: Number of documents, queries, judgements and negatives.
+        splits: Judgements per split.
     """
 
     data: str
@@ -29,7 +31,11 @@ class DataCheck:
     findings: tuple[FoundFault, ...]
 
     def of(self, *names: str) -> tuple[FoundFault, ...]:
-        """The findings of these names or groups: `leaks` or `leaks.queries`.  ConfigError for unknown ones."""
+        """Return the findings with these names or groups: `leaks` or `leaks.queries`.
+
+        Raises:
+            ConfigError: If a name is unknown.
+        """
         if unknown := [name for name in names if name not in FAULTS and name not in _GROUPS]:
             raise ConfigError(
                 "app.unknown_fault",
@@ -40,7 +46,7 @@ class DataCheck:
         return tuple(found for found in self.findings if {found.name, found.name.partition(".")[0]} & {*names})
 
     def for_machines(self) -> dict[str, Any]:
-        """All of it as one object."""
+        """Return everything as one JSON object."""
         findings = [
             {
                 **asdict(found),
@@ -53,7 +59,7 @@ class DataCheck:
         return {**about, "findings": findings, "looked_for": list(FAULTS)}
 
     def __str__(self) -> str:
-        """The report for a terminal, in lines of 80 columns."""
+        """The report for a terminal, in 80 columns."""
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
@@ -77,13 +83,17 @@ def _share(found: FoundFault) -> str:
 
 
 def _told(name: str, said: str) -> list[str]:
-    """Lines with a name before the first one."""
+    """Wrap text into lines, with the name before the first one."""
     lines = wrap(said, _WIDTH - _NAME, break_on_hyphens=False)
     return [f"{name if not number else '':<{_NAME}}{line}" for number, line in enumerate(lines)]
 
 
 def refuse_unknown(names: Sequence[str]) -> None:
-    """ConfigError, before anything is read, for names that nothing is found by."""
+    """Check finding names before any data is read.
+
+    Raises:
+        ConfigError: If a name is unknown.
+    """
     DataCheck("", "", {}, {}, ()).of(*names)
 
 
@@ -95,9 +105,11 @@ def check_data(
     beside: Mapping[str, str | None] | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> DataCheck:
-    """Look for faults in data of any format; arguments as of `import_data`.  Nothing is written.
+    """Check data of any format for faults without writing anything; arguments as for `import_data`.
 
-    ConfigError for what cannot be set; DataError where nothing can be read.
+    Raises:
+        ConfigError: If an argument is invalid.
+        DataError: If nothing can be read.
     """
     settings = settings_for(source, kind=kind, columns=columns, beside=beside or {})
     path = Path(settings.get("path") or "")

@@ -1,4 +1,4 @@
-"""`noisyir import`: data in any format as a folder of tables with a report; nothing goes into the store."""
+"""`noisyir import`: convert data of any format to a folder of tables with a report; the store is not used."""
 
 import json
 import shutil
@@ -31,7 +31,13 @@ FORMAT_ALIASES = {
 
 
 def as_json(found: ImportCounts, settings: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
-    """All of it; settings: of `data`, which read the source; columns: which was taken for what."""
+    """Return the full report.
+
+    Args:
+        found: Counts of the import.
+        settings: Settings of `data` that read the source.
+        columns: Role of each column.
+    """
     return {
         "format": settings["kind"],
         "settings": dict(settings),
@@ -49,7 +55,7 @@ def as_json(found: ImportCounts, settings: Mapping[str, Any], columns: Mapping[s
 
 
 def in_words(report: Mapping[str, Any]) -> str:
-    """The report for a terminal."""
+    """Format the report for a terminal."""
     return "\n".join(_lines(report))
 
 
@@ -114,21 +120,21 @@ def _at(tally: Mapping[str, Any], unit: str = "number") -> str:
 
 
 def _lengths(values: Sequence[int]) -> dict[str, int]:
-    """The median, the length that 95 of 100 do not exceed, and the longest, in characters."""
+    """Return the median, 95th percentile and maximum length, in characters."""
     found = np.percentile(np.frombuffer(values, np.uint32), _SHARES, method="nearest")  # type: ignore[call-overload]
     return {str(share): int(value) for share, value in zip(_SHARES, found, strict=True)}
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A finished import: where its tables are, and what was found."""
+    """A finished import: the tables' folder and the report."""
 
     folder: Path
     report: dict[str, Any]
 
     @property
     def summary(self) -> str:
-        """The report, for a terminal."""
+        """The report for a terminal."""
         return in_words(self.report)
 
 
@@ -142,11 +148,20 @@ def import_data(
     strict: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Imported:
-    """Read `source` and write the folder `out`, whole or not at all; an earlier import there gives way.
+    """Read `source` and write the folder `out` completely or not at all, replacing an earlier import.
 
-    kind: the format, where it is not to be recognised.  columns: "query=NAME,positive=NAME".  beside: other files by
-    the settings that name them (corpus, queries, run).
-    ConfigError for what cannot be set; DataError where nothing can be read, or strict and a row is left out.
+    Args:
+        source: Path or name of the data.
+        out: Target folder.
+        kind: Format; None detects it.
+        columns: "query=NAME,positive=NAME".
+        beside: Related files by setting name (corpus, queries, run).
+        strict: Fail if a row is left out.
+        progress: Called with the number of rows read.
+
+    Raises:
+        ConfigError: If an argument is invalid.
+        DataError: If nothing can be read, or `strict` is set and a row is left out.
     """
     if out.exists() and not (out.is_dir() and (is_import(out) or not any(out.iterdir()))):
         raise ConfigError("app.not_an_import", out=out)
@@ -183,15 +198,23 @@ def _read_into(
 
 
 def opened(settings: Mapping[str, Any]) -> Source:
-    """The source that these settings of `data` read.  DataError where it is not there."""
-    with lenient():  # what opening meets is met again, and counted, when the rows are read
+    """Open the source that these settings of `data` describe.
+
+    Raises:
+        DataError: If it does not exist.
+    """
+    with lenient():  # faults met on opening recur, and are counted, on reading
         return _format(settings).open()
 
 
 def settings_for(
     source: str, *, kind: str | None, columns: str | None, beside: Mapping[str, str | None]
 ) -> dict[str, Any]:
-    """The settings of `data` that read `source`.  ConfigError for a format or column that there is not."""
+    """Return the settings of `data` that read `source`.
+
+    Raises:
+        ConfigError: If the format or a column is unknown.
+    """
     if kind is None and columns is None:
         return recognise(source, **beside)
     name = FORMAT_ALIASES.get(kind or "pairs", kind or "pairs")
@@ -215,7 +238,7 @@ def _format(settings: Mapping[str, Any]) -> Format:
 
 
 def _mapped(columns: str) -> dict[str, str | None]:
-    """`query=NAME,positive=NAME` as settings; an empty NAME stands for no column."""
+    """Parse `query=NAME,positive=NAME`; an empty NAME means no column."""
     found: dict[str, str | None] = {}
     for part in columns.split(","):
         what, equals, name = part.partition("=")

@@ -1,4 +1,4 @@
-"""Bringing models and data sets into the store, under their digests: from the Hugging Face Hub, a URL, or a path."""
+"""Import of models and data sets into the store, by digest: from the Hugging Face Hub, a URL or a path."""
 
 import re
 import shutil
@@ -25,7 +25,7 @@ from noisyir.engine.store import Store
 from noisyir.methods.plans.experiment import Experiment
 
 Tell = Callable[[str, int, int], None]
-"""Told of each file that is in: its name, bytes so far and in all."""
+"""Called after each file with its name, the bytes so far, and the total."""
 
 _OF_A_MODEL = {".json", ".safetensors", ".txt", ".model"}
 _OTHER_RUNTIMES = {"onnx", "openvino"}
@@ -33,14 +33,14 @@ _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
 
 class FetchParams(Params):
-    """The name by which settings call a set."""
+    """The name that settings use for a set."""
 
     name: str = Field(description="the name")
 
 
 @dataclass
 class FileSource:
-    """Where files come from: their sizes by name, before any is brought, and what brings one below a folder."""
+    """Source of files: sizes by name, known before download, and a function that copies one into a folder."""
 
     sizes: dict[str, int]
     bring: Callable[[str, Path], None]
@@ -49,7 +49,11 @@ class FileSource:
 
 
 def source_of(place: str, revision: str | None = None, kind: Kind = "model") -> FileSource:
-    """The source that a path, a URL or a name of the Hub means.  DataError where there is nothing of that name."""
+    """Resolve a path, a URL or a Hub name to its files.
+
+    Raises:
+        DataError: If nothing has that name.
+    """
     if "://" in place or Path(place).expanduser().exists():
         return _files(place if "://" in place else str(Path(place).expanduser().absolute()))
     if not _HUB_NAME.fullmatch(place):
@@ -58,7 +62,7 @@ def source_of(place: str, revision: str | None = None, kind: Kind = "model") -> 
 
 
 def _repository(name: str, revision: str | None, kind: Kind) -> FileSource:
-    """A repository of the Hugging Face Hub, or of the server at HF_ENDPOINT, at the commit that a revision is now."""
+    """Return a repository of the Hugging Face Hub, or of the server at HF_ENDPOINT, at a revision's current commit."""
     commit, found = files_of(name, kind, revision)
     sizes = {file: size for file, size in found.items() if kind == "dataset" or _is_of_model(file)}
     if kind == "model" and not any(file.endswith(".safetensors") for file in sizes):
@@ -67,7 +71,7 @@ def _repository(name: str, revision: str | None, kind: Kind) -> FileSource:
 
 
 def _files(url: str) -> FileSource:
-    """A file or a folder: a path of this machine, or a URL of fsspec's, such as s3://bucket/folder."""
+    """Return a file or a folder: a local path, or an fsspec URL such as s3://bucket/folder."""
     from fsspec.core import url_to_fs
 
     try:
@@ -98,7 +102,7 @@ def _files(url: str) -> FileSource:
 def fetch(
     store: Store, source: FileSource, place: str, name: str | None = None, tell: Tell = lambda *_: None
 ) -> FetchedSet:
-    """Build the set that `name` means from now on (None: `place`) from all files of a source."""
+    """Store all files of a source as the set that `name` refers to from now on (None: `place`)."""
     for file in source.sizes:
         if ".." in PurePosixPath(file).parts or file.startswith("/"):
             raise DataError("app.file_outside_folder", place=place, file=file)
@@ -112,7 +116,7 @@ def fetch(
         run=partial(_bring_all, source=source, tell=tell),
         pool="driver",
     )
-    # The key is the name's.  Source and revision tell its builds apart although their bytes are the same.
+    # The key belongs to the name; source and revision distinguish builds with identical bytes.
     inputs = {"source": place, "revision": source.revision or ""}
     step = Step(stage.name, stage, params, None, inputs, key_of_name(params.name))
     return FetchedSet.of(run_stage(step, inputs, refresh=True, store=store, runtime=Runtime()).meta)
@@ -130,14 +134,14 @@ def _bring_all(job: Job[FetchParams], source: FileSource, tell: Tell) -> None:
 
 @dataclass(frozen=True)
 class MissingInput:
-    """Raw input that an experiment names and that is neither here nor in the store."""
+    """Raw input that an experiment names, but neither this machine nor the store has."""
 
     setting: str
     place: str
 
 
 def missing_inputs(exp: Experiment, said: Sequence[str]) -> list[MissingInput]:
-    """The inputs that a plan did not find, as the words that were `said` of it tell."""
+    """Return the inputs that a plan did not find, according to its messages in `said`."""
     named = reversed(list(places_of(exp)))
     found = {place: MissingInput(setting, place) for setting, place in named if any(place in words for words in said)}
     return list(reversed(found.values()))

@@ -1,4 +1,4 @@
-"""A further machine of a run under torchrun: it takes its part in each stage that the first one trains."""
+"""Worker machines of a torchrun run: each joins every stage that the first machine trains."""
 
 import logging
 from pathlib import Path
@@ -17,10 +17,13 @@ log = logging.getLogger("noisyir")
 
 
 def follow(begun: Launched) -> None:
-    """Train with the first machine, stage after stage, until its run is over.
+    """Train with the first machine, stage by stage, until its run ends.
 
-    The store is the first machine's, so a folder must be one that both see.  ConfigError where the two have other
-    versions of noisyir; NoisyirError where a process of this machine was killed, or the first machine is gone.
+    The store belongs to the first machine, so it must be a folder that both can access.
+
+    Raises:
+        ConfigError: If the machines run different versions of noisyir.
+        NoisyirError: If a process of this machine was killed, or the first machine is gone.
     """
     for meeting, message in begun.calls():
         call = Call.model_validate_json(message)
@@ -31,9 +34,9 @@ def follow(begun: Launched) -> None:
             job = PortableJob(step, inputs, store.url, store.home, call.runtime, Path(staging), work)
             try:
                 take_part(job, ProcessPart(begun.first_rank, begun.here, begun.size, meeting), hear=_nothing)
-            except PeerLostError as error:  # the first machine tells why, and may begin anew
+            except PeerLostError as error:  # the first machine reports the cause and may start again
                 log.warning("%s: %s", step.name, error)
 
 
 def _nothing(message: object) -> None:
-    """Print nothing: the first process of all tells it."""
+    """Print nothing; the first process reports the message."""

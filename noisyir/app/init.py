@@ -1,4 +1,4 @@
-"""An experiment's file for data of one's own: what was found in it as comments, what may be changed, and why."""
+"""Generation of an experiment file for the user's own data, with findings, options and reasons as comments."""
 
 import json
 import math
@@ -24,13 +24,13 @@ from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.methods.plans.left_out import MANY, RULES
 
-STATIC_PAIRS = 5_000  # a second, of a static model on a core: read and trained on
-_AROUND = 30.0  # seconds of a run for reading data, BM25, measuring and tracking
+STATIC_PAIRS = 5_000  # per second: pairs a static model reads and trains on, per core
+_AROUND = 30.0  # seconds per run for reading data, BM25, evaluation and tracking
 _TIMED = 32  # pairs
-_PAYS = 0.9  # of the time in single precision, at which half of it is worth its rounding
+_PAYS = 0.9  # share of the fp32 time below which bf16 is worth its rounding
 
-_PLAIN = re.compile(r"[A-Za-z_./][\w./-]*")  # of YAML, a text that needs no quotes
-_WORDS = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")  # which YAML takes for something else
+_PLAIN = re.compile(r"[A-Za-z_./][\w./-]*")  # YAML text that needs no quotes
+_WORDS = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")  # YAML reads these as other types
 _TEMPLATE = """\
 # Written by `noisyir init`: {found}
 #   noisyir run {file} --dry-run          the steps, and how long they take
@@ -79,11 +79,18 @@ def experiment_file(
     budget: str | None = None,
     overrides: Sequence[str] = (),
 ) -> str:
-    """Write the experiment; what was found and chosen, in words.  ConfigError where the file is there already.
+    """Write the experiment; return a description of findings and choices.
 
-    data, corpus: paths, or names of the Hub, which the experiment holds as they are.  store: where audits of the data
-    may lie.  budget: time for a run, such as 10m; None: a static model.  ConfigError where it is enough for none.
-    overrides: of settings, of which the columns of a file of pairs are written down.
+    Args:
+        data: Path or Hub name, written to the experiment unchanged.
+        target: File to write.
+        store: Searched for audits of the data.
+        corpus: Path or Hub name of the documents.
+        budget: Time limit of a run, such as 10m; None: a static model.
+        overrides: Settings; only the columns of a pairs file are written.
+
+    Raises:
+        ConfigError: If the file exists, or the budget is too small for any model.
     """
     typed = shlex.quote(str(target))
     if target.suffix not in experiments.ENDINGS:
@@ -123,7 +130,7 @@ def experiment_file(
 def advised(
     data: str, store: Store, *, corpus: str | None = None, budget: str | None = None, overrides: Sequence[str] = ()
 ) -> tuple[list[tuple[str, str]], dict[str, Any]]:
-    """Advice on training, the experiment unwritten: a word and what is said of it each; the same for programs."""
+    """Return training advice without writing the experiment, as (keyword, text) rows and as JSON."""
     exp, why_model, advice, profile = advice_for(data, store, corpus=corpus, budget=budget, overrides=overrides)
     leaks = check_data(data, beside={"corpus": corpus}).of("leaks")
     source = shlex.join([data, *overrides, *(["--corpus", corpus] if corpus else [])])
@@ -150,9 +157,9 @@ def advised(
 def advice_for(
     data: str, store: Store, *, corpus: str | None = None, budget: str | None = None, overrides: Sequence[str] = ()
 ) -> tuple[Experiment, str, Advice, Profile | None]:
-    """The experiment for a file, why it has its backbone, how it should train, and the file in numbers.
+    """Return the experiment for a file, the reason for its backbone, training advice, and statistics of the file.
 
-    Arguments and errors as for `experiment_file`.
+    Arguments and errors are as for `experiment_file`.
     """
     if other := [setting for setting in overrides if not setting.startswith("data.columns")]:
         raise ConfigError("app.only_columns", other=other[0])
@@ -168,7 +175,11 @@ def advice_for(
 
 
 def affordable(exp: Experiment, budget: str) -> tuple[list[str], str]:
-    """Settings of a model that trains within the time, and why, in words.  ConfigError where it is enough for none."""
+    """Return settings of a model that trains within the budget, with the reason.
+
+    Raises:
+        ConfigError: If the budget is too small for any model.
+    """
     seconds = seconds_of(budget, "--budget")
     if not isinstance(exp.data, Pairs):
         raise ConfigError("app.budget_without_pairs", data=exp.data.kind)
@@ -188,16 +199,21 @@ def affordable(exp: Experiment, budget: str) -> tuple[list[str], str]:
 
 
 def run_seconds(pairs: int, epochs: int, of_pair: float) -> float:
-    """Seconds of a run.  of_pair: of encoding a query and its document once.
+    """Estimate the duration of a run in seconds.
 
-    Training reads each pair forwards and, at twice that, backwards; dev queries are ranked after every epoch; the
-    collection is encoded for the untrained and for the trained model.
+    Training reads each pair forward and, at twice the cost, backward; dev queries are ranked after every epoch; the
+    collection is encoded for the untrained and the trained model.
+
+    Args:
+        pairs: Number of pairs.
+        epochs: Number of epochs.
+        of_pair: Seconds to encode a query and its document once.
     """
     return _AROUND + pairs * of_pair * (3 * epochs + epochs + 2)
 
 
 class TimedPairs(NamedTuple):
-    """The seconds that the packaged transformer takes to encode a query and its document; where, and how it counts."""
+    """Seconds the packaged transformer needs to encode a query and its document, with device and precision."""
 
     seconds: float
     device: str
@@ -205,7 +221,7 @@ class TimedPairs(NamedTuple):
 
 
 def time_pairs(data: Pairs) -> TimedPairs:
-    """Encode the first pairs in either precision: which is faster is the processor's affair."""
+    """Time the first pairs in either precision, because the faster one depends on the processor."""
     import torch
 
     from noisyir.models.bi_encoder import choose_device, initial_bi_encoder
@@ -220,7 +236,7 @@ def time_pairs(data: Pairs) -> TimedPairs:
     rows = list(islice(data.open().pairs_in_order(), _TIMED))
     texts = {"query": [row.query for row in rows], "passage": [passage_text(row.title, row.document) for row in rows]}
     seconds = {"fp32": math.inf, "bf16": math.inf}
-    for precision in [*seconds, *seconds]:  # the first times are for warming up
+    for precision in [*seconds, *seconds]:  # the first round warms up
         began = time.perf_counter()
         with torch.autocast(encoder.device.type, torch.bfloat16, enabled=precision == "bf16"):
             for side in SIDES:
@@ -231,7 +247,7 @@ def time_pairs(data: Pairs) -> TimedPairs:
 
 
 def most_wrong(store: Store, exp: Experiment) -> float | None:
-    """The upper end of the share of wrong pairs, where people have judged some in an audit of the data."""
+    """Return the upper bound of the share of wrong pairs, if an audit of the data has human judgements."""
     if (audit := kept_by_run(store, exp.name, "audit")) is None:
         return None
     interval = audit.notes.get("judgements", {}).get("interval")
@@ -239,7 +255,7 @@ def most_wrong(store: Store, exp: Experiment) -> float | None:
 
 
 def _found(exp: Experiment, data: str) -> str:
-    """The data in a sentence; of a file of pairs how many there are, and the use of its columns."""
+    """Describe the data in a sentence; for a pairs file, its size and column roles."""
     if not isinstance(exp.data, Pairs):
         return f"{data} has the format {exp.data.kind}"
     pairs = exp.data.summary().pairs
@@ -248,19 +264,19 @@ def _found(exp: Experiment, data: str) -> str:
 
 
 def _places(exp: Experiment, target: Path) -> dict[str, str]:
-    """The files of the data, as seen from the experiment's."""
+    """Return the data files relative to the experiment file."""
     given = {name: getattr(exp.data, name) for name in exp.data.locations()}
     return {name: os.path.relpath(value, target.parent) for name, value in given.items() if value is not None}
 
 
 def _columns(exp: Experiment) -> list[str]:
-    """The line of the columns, where they were named."""
+    """Return the `columns` line, if columns were named."""
     named = exp.data.columns if isinstance(exp.data, Pairs) else {}
     return [f"columns: {json.dumps(dict(named), ensure_ascii=False)}"] if named else []
 
 
 def _hold_out(exp: Experiment) -> str:
-    """The line of what is held out, where the data has no splits."""
+    """Return the `hold_out` line, if the data has no splits."""
     held = exp.data.hold_out
     if held is None:
         return ""
@@ -269,5 +285,5 @@ def _hold_out(exp: Experiment) -> str:
 
 
 def _yaml(text: str) -> str:
-    """A text as YAML reads it back."""
+    """Quote a text for YAML if necessary."""
     return text if _PLAIN.fullmatch(text) and text.lower() not in _WORDS else json.dumps(text, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The README.md of an exported model: what it is, what it was made from, how it was measured, and what it cannot do."""
+"""README.md of an exported model: description, origin, evaluation and limitations."""
 
 import re
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from noisyir.registry.card import write_card
 from noisyir.registry.evaluation import Evaluation, read_evaluation, system_of
 from noisyir.registry.kinds import RETRIEVER
 
-_MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # what the packaged weights are, on the Hugging Face Hub
+_MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # Hub name of the packaged weights
 _USE = """## Use
 
 ```python
@@ -72,10 +72,14 @@ Training is DPR (Karpukhin et al., EMNLP 2020), and of the methods npc* NPC (Zha
 
 
 def model_card(store: Store, model: Ref, run: Finished | None, folder: Path, licence: str | None) -> str:
-    """The card in Markdown, with the metadata that the Hugging Face Hub reads.
+    """Return the card in Markdown, with metadata for the Hugging Face Hub.
 
-    run: the experiment's run that kept the model; without one nothing is known of how it was measured.  folder: what
-    the example loads.  licence: an identifier of the Hub, such as apache-2.0; None: the card says that there is none.
+    Args:
+        store: The store.
+        model: The exported model.
+        run: The run that kept the model; None: no measures are known.
+        folder: Path that the example loads.
+        licence: Hub identifier such as apache-2.0; None: the card states that there is none.
     """
     behind = lineage(store, [model])
     exp = recorded_experiment(run.settings) if run else None
@@ -100,21 +104,21 @@ def model_card(store: Store, model: Ref, run: Finished | None, folder: Path, lic
 
 
 def _raised(text: str) -> str:
-    """A registry's card with its sections one level higher."""
+    """Raise a registry card's section headings by one level."""
     return re.sub("^### ", "## ", text, flags=re.MULTILINE)
 
 
 def _command(exp: Experiment) -> str:
-    """How the measures are made again."""
+    """Return the command that reproduces the measures."""
     settings = exp.model_dump(mode="json", exclude_defaults=True, exclude={"chosen"})
     places = {name: Path(settings["data"][name]).name for name in exp.data.locations() if settings["data"].get(name)}
-    settings["data"] |= places  # whose machine it was is nobody's business
+    settings["data"] |= places  # paths would reveal the machine
     written = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=100).strip()
     return f"Made and measured by `noisyir run {exp.name}.yaml` (noisyir {__version__}) with\n\n```yaml\n{written}\n```"
 
 
 def _shorter(folder: Path) -> str:
-    """How its vectors are cut, of a model that was trained for that."""
+    """Describe how to truncate vectors, for models trained for it."""
     lengths = read_layout(folder).shape.matryoshka
     if not lengths:
         return ""
@@ -125,7 +129,7 @@ def _shorter(folder: Path) -> str:
 
 
 def _digests(behind: Sequence[Meta]) -> str:
-    """The data, down to its bytes."""
+    """Describe the data with digests."""
     rows = ["## Data, by digest", "", "| what | rows | SHA-256 |", "|---|--:|---|"]
     for meta in behind:
         if meta.stage == INGEST.name:
@@ -160,7 +164,7 @@ def _licence(behind: Sequence[Meta], licence: str | None) -> str:
 
 
 def _start(behind: Sequence[Meta]) -> str:
-    """The model that training started from: by its name, where it has one that others know."""
+    """Return the public name of the start model, if it has one."""
     weights = next((str(meta.params["weights"]) for meta in behind if meta.stage == INIT_MODEL.name), MINILM)
     if weights == MINILM:
         return _MINILM
@@ -170,7 +174,10 @@ def _start(behind: Sequence[Meta]) -> str:
 def _metadata(
     behind: Sequence[Meta], exp: Experiment | None, evaluation: Evaluation, system: str | None, licence: str | None
 ) -> dict[str, Any]:
-    """The card's header for the Hub: https://github.com/huggingface/hub-docs/blob/main/modelcard.md."""
+    """Return the card's Hub header.
+
+    Source: https://github.com/huggingface/hub-docs/blob/main/modelcard.md.
+    """
     start, name = _start(behind), exp.name if exp else "noisyir-retriever"
     given = {"license": licence} if licence else {"license": "other", "license_name": "not-chosen"}
     data = exp.data.kind if exp else "unknown"

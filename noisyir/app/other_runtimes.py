@@ -1,4 +1,4 @@
-"""A model's copies for other runtimes: the graphs, and how far their vectors are from the model's own."""
+"""Model copies for other runtimes: the graphs, and their deviation from the original vectors."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,19 +21,19 @@ from noisyir.models.text_tokenizer import SIDES, Side, passage_text
 
 Array = np.ndarray
 Embed = Callable[[Padded], Array]
-Written = Mapping[str, Callable[[], Embed]]  # a graph's file, and what opens it
+Written = Mapping[str, Callable[[], Embed]]  # graph file to its loader
 Write = Callable[[BiEncoder, Side, str], Written]
 
-_SAMPLE = 256  # queries, and as many documents, that the copies are compared on
+_SAMPLE = 256  # number of queries, and of documents, to compare copies on
 _AT_ONCE, _TOP = 32, 10
 _ONE_TOWER: Mapping[Side, str] = {"passage": "model"}
 _TWO_TOWERS: Mapping[Side, str] = {"query": "query", "passage": "document"}
-_OWN = ("what is measured", "does it say the same?")  # where a model's data is not known
+_OWN = ("what is measured", "does it say the same?")  # if the model's data is unknown
 
 
 @dataclass(frozen=True)
 class RuntimeDifference:
-    """A copy against the model: the largest difference and the cosines of vectors, and the share of a top ten."""
+    """Deviation of a copy: the largest difference and the cosines of vectors, and the shared part of a top ten."""
 
     file: str
     megabytes: float
@@ -44,15 +44,24 @@ class RuntimeDifference:
 
 
 def need_packages(*modules: str) -> None:
-    """MissingPackageError, with the extra that brings them, where one cannot be imported."""
+    """Check for the packages of an export.
+
+    Raises:
+        MissingPackageError: If one cannot be imported; names the extra that installs it.
+    """
     if missing := [module for module in modules if find_spec(module) is None]:
         raise MissingPackageError("app.export_needs", missing=", ".join(missing), install_hint=install_hint("export"))
 
 
 def write_copies(store: Store, name: str, target: Path, licence: str | None, write: Write) -> list[RuntimeDifference]:
-    """The model's folder and card, and in it what `write` makes of each side; how far each copy is, in the card, too.
+    """Write the model's folder and card with its copies; also report each copy's deviation in the card.
 
-    write: is given the model, a side, and what its files are called.
+    Args:
+        store: The store.
+        name: The model's name.
+        target: Folder to write.
+        licence: The model's licence.
+        write: Writes one side; called with the model, the side and the file stem.
     """
     model = write_model(store, name, target, licence)
     encoder = load_bi_encoder(target, "cpu")
@@ -71,7 +80,7 @@ def write_copies(store: Store, name: str, target: Path, licence: str | None, wri
 
 
 def _sample(store: Store, model: Ref) -> dict[Side, list[str]]:
-    """Queries and documents of the data behind a model: the first of each."""
+    """Return the first queries and documents of the model's source data."""
     read = next((meta for meta in lineage(store, [model]) if meta.stage == INGEST.name), None)
     if read is None:
         return {side: list(_OWN) for side in SIDES}
@@ -82,7 +91,7 @@ def _sample(store: Store, model: Ref) -> dict[Side, list[str]]:
 
 
 def vectors_of(encoder: BiEncoder, texts: Sequence[str], side: Side) -> Float[Array, "text dim"]:
-    """The model's own vectors."""
+    """Return the original model's vectors."""
     import torch
 
     with torch.no_grad():
@@ -107,13 +116,13 @@ def _difference(
 
 
 def _tops(vectors: Mapping[Side, Array]) -> list[list[int]]:
-    """The rows of the documents nearest to each query."""
+    """Return the rows of the documents nearest to each query."""
     order = np.argsort(-(vectors["query"] @ vectors["passage"].T), axis=1, kind="stable")
     return [list(map(int, row)) for row in order[:, :_TOP]]
 
 
 def difference_rows(found: Sequence[RuntimeDifference]) -> list[list[str]]:
-    """A row for each copy, headings first."""
+    """Return one row per copy, headings first."""
     headings = ["copy", "MB", "largest difference", "mean cosine", "least cosine", f"same top {_TOP}"]
     return [headings] + [
         [

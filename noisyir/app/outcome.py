@@ -1,4 +1,4 @@
-"""The end of a run on the terminal: its tables, its warnings, and the next commands; nothing is computed here."""
+"""Terminal summary of a finished run: tables, warnings and next commands; nothing is computed here."""
 
 import shlex
 from collections.abc import Sequence
@@ -19,14 +19,18 @@ from noisyir.evaluation.pages.summary import published_rows, summary_rows, trial
 from noisyir.evaluation.recommendation import Recommendation
 from noisyir.methods.plans.experiment import Experiment
 
-_WITH_INTERVALS = 110  # columns: in a narrower terminal only the first measure has its interval
+_WITH_INTERVALS = 110  # columns; narrower terminals show only the first interval
 _REFUSED = ": not registered, see the warning (noisyir run ... --force registers it)"
 
 
 def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: bool = False) -> None:
-    """The end of a run: the best system and what to doubt of it, result table, where things are, what to type next.
+    """Print the best system and its caveats, the result table, file locations, and suggested commands.
 
-    verbose: also how many steps ran.
+    Args:
+        outcome: The finished run.
+        store: The store.
+        exp: The experiment.
+        verbose: Also print the number of steps.
     """
     console = stdout_console()
     if verbose or not console.is_terminal:
@@ -44,7 +48,7 @@ def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: b
             console.print(f"{page:<11} {store.builds.folder(outcome.kept[artifact]) / f'{page}.html'}")
     for name, value in outcome.facts.items():
         if name == "mlflow_run" and console.is_terminal and not verbose:
-            continue  # an id, for programs
+            continue  # an id for programs
         print_text(console, f"{name:<11} {value}{_REFUSED if name == 'refused' else ''}")
     _print_next(console, best, outcome, exp)
 
@@ -52,7 +56,7 @@ def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: b
 def _print_conclusion(
     console: Console, best: Recommendation | None, outcome: Outcome, store: Store, exp: Experiment
 ) -> None:
-    """The best system with what it gains, and how the method on trial differs from the first one."""
+    """Print the best system with its gain, and the difference between the tested method and the first one."""
     if best is not None:
         first, *rest = best_lines(best)
         print_text(console, f"\nbest        {first}")
@@ -65,7 +69,7 @@ def _print_conclusion(
 
 
 def _print_next(console: Console, best: Recommendation | None, outcome: Outcome, exp: Experiment) -> None:
-    """The commands to type next."""
+    """Print suggested commands."""
     asked = outcome.experiment if best is None or best.best == exp.kept else f"{outcome.experiment}:{best.best}"
     name = shlex.quote(outcome.experiment)
     commands = [f"noisyir search {shlex.quote(asked)} 'your question'"] if "index" in outcome.kept else []
@@ -78,7 +82,7 @@ def _print_next(console: Console, best: Recommendation | None, outcome: Outcome,
 
 
 def _print_tables(console: Console, outcome: Outcome, store: Store, published: Sequence[PublishedParams]) -> None:
-    """The results, how well wrong pairs were found, with warnings, and what was tried before a model was chosen."""
+    """Print results with warnings, wrong-pair detection quality, and the trials behind a model's choice."""
     if "comparison" in outcome.kept:
         console.print()
         comparison = _kept(store, outcome, "comparison")
@@ -92,7 +96,7 @@ def _print_tables(console: Console, outcome: Outcome, store: Store, published: S
     if "detection" in outcome.kept:
         detection = _kept(store, outcome, "detection")
         headings, *rows = detection_rows(detection)
-        if any(cell != NONE for row in rows for cell in row[2:]):  # of data that nobody knows the truth of, all are
+        if any(cell != NONE for row in rows for cell in row[2:]):  # all empty if the truth is unknown
             console.print("\nwrong pairs found")
             console.print(results_table([headings, *rows]))
         for warning in flag_warnings(detection):

@@ -1,4 +1,4 @@
-"""From a file of one's own to an experiment: the settings that it takes, and what to doubt of its result."""
+"""Experiments on the user's own file: derived settings, and reasons to distrust the result."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,23 +19,24 @@ from noisyir.registry.evaluation import read_recommendation, recipe
 
 
 def experiment_for(path: str, *, corpus: str | None = None, overrides: Sequence[str] = ()) -> Experiment:
-    """The experiment that trains on a file of pairs or a data set's folder, with what is left out chosen.
+    """Return the experiment that trains on a pairs file or data set folder, with missing settings filled in.
 
-    ConfigError where the path is neither, and for settings that there are not.
+    Raises:
+        ConfigError: If the path is neither, or a setting does not exist.
     """
     given: dict[str, Any] = settings_of_data(path, overrides=overrides) | ({"corpus": corpus} if corpus else {})
     return filled_in(experiments.from_settings({"name": named_after(path), "data": given}, overrides))
 
 
 def recommended(outcome: Outcome, store: Store, exp: Experiment) -> Recommendation | None:
-    """The best of a run's systems, by its seed and by those that the same settings have run under before."""
+    """Return the best system of a run, judged by its seed and by earlier seeds of the same settings."""
     if (mine := outcome.kept.get("standings")) is None:
         return None
     tables, met = [store.builds.table(mine)], {exp.seed}
     made = recipe(exp, store, mine)
     for run in finished_runs(store, exp.name, "standings"):
         other = recorded_experiment(run.settings)
-        with suppress(StoreError):  # gc may have deleted a part of an earlier run
+        with suppress(StoreError):  # gc may have deleted parts of an earlier run
             if other and other.seed not in met and recipe(other, store, run.results["standings"]) == made:
                 tables.append(store.builds.table(run.results["standings"]))
                 met.add(other.seed)
@@ -43,12 +44,12 @@ def recommended(outcome: Outcome, store: Store, exp: Experiment) -> Recommendati
 
 
 def doubt_of(outcome: Outcome, store: Store, exp: Experiment) -> str | None:
-    """The case against using the model that a run kept, and the command that asks a better system."""
+    """Return the case against using the model that a run kept, and the command that queries a better system."""
     found = read_recommendation(store, exp, outcome.kept)
     return against(found, exp.kept, exp.name) if found else None
 
 
 def ingest_facts(outcome: Outcome) -> dict[str, Any]:
-    """Notes from when the data was read; nothing where it was not."""
+    """Return the ingest notes; empty if the data was not read."""
     read = outcome.results.get(INGEST.name)
     return dict(read.meta.notes.get("source", {})) if read else {}

@@ -1,4 +1,4 @@
-"""Pairs in any format that is read: as an audit leaves them, just as data is, or with mined negatives."""
+"""Export of pairs in any readable format: after an audit, unchanged, or with mined negatives."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,7 +39,7 @@ _TOLD = {"relabel": "relabelled", "drop": "left out", "weigh": "with less than h
 
 
 class _Given(NamedTuple):
-    """Pairs to be written, and how they came about, in words."""
+    """Pairs to write, with a description of their origin."""
 
     collection: Collection
     said: str
@@ -48,13 +48,23 @@ class _Given(NamedTuple):
 def export_pairs(
     store: Store, name: str, kind: str, to: str | None, *, drop: bool = False, force: bool = False
 ) -> tuple[str, Path]:
-    """Write pairs in a format; what was written, in words, and where.
+    """Write pairs in a format; return a description and the path.
 
-    name: a path of data, which is written as it is; else an experiment or a file of pairs, by its name, as its newest
-    audit leaves it: relabelled where judgements vouch for it, else with weights, or left out: with `drop`, and where
-    the format holds none.  to: None: beside, by the name.  force: also where nobody judged a random sample.
-    ConfigError for a format that is not written, and as of `audit --apply`; StoreError where nobody audited; DataError
-    for what the format cannot hold.
+    Audited pairs are relabelled if judgements support it; otherwise they get weights, or are dropped if `drop` is set
+    or the format has no weights.
+
+    Args:
+        store: The store.
+        name: Path of data, exported unchanged; or an experiment or pairs file, exported as its newest audit leaves it.
+        kind: Format name.
+        to: Target; None: the current folder, named after the data.
+        drop: Drop pairs instead of weighting them.
+        force: Also export if no random sample was judged.
+
+    Raises:
+        ConfigError: If the format cannot be written, or as for `audit --apply`.
+        StoreError: If there is no audit.
+        DataError: If the format cannot represent the pairs.
     """
     variant = format_named(kind)
     source = Path(name)
@@ -70,10 +80,13 @@ def export_pairs(
 
 
 def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: Path) -> str:
-    """Write the training pairs with their hard negatives in a format; what was written and left out, in words.
+    """Write training pairs with their hard negatives in a format; return a description of kept and dropped pairs.
 
-    Columns of sentence-transformers have as many negatives in each row: queries with fewer are left out there.
-    DataError where no negative is left, StoreError for a path that is there already.
+    sentence-transformers columns need the same number of negatives per row, so queries with fewer are dropped.
+
+    Raises:
+        DataError: If no negative is left.
+        StoreError: If the path exists.
     """
     noted = outcome.results["mine"].meta.notes["negatives"]
     pairs, queries, negatives = (store.builds.table(outcome.kept[name]) for name in ("pairs", "queries", "negatives"))
@@ -105,7 +118,7 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
 
 
 def _completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table's columns of the schema; one that it lacks is empty."""
+    """Return the table's columns in schema order; missing ones become empty."""
     for field in schema:
         if field.name not in table.column_names:
             table = table.append_column(field.name, pa.nulls(table.num_rows, field.type))
@@ -113,7 +126,11 @@ def _completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def format_named(kind: str) -> type[Format]:
-    """The format to write pairs in.  ConfigError for one that is not written."""
+    """Return the format to write pairs in.
+
+    Raises:
+        ConfigError: If the format cannot be written.
+    """
     known = [name for name, variant in Format.variants().items() if variant.written is not None]
     name = FORMAT_ALIASES.get(kind, kind.replace("-", "_"))
     if name not in known:
@@ -123,7 +140,7 @@ def format_named(kind: str) -> type[Format]:
 
 
 def _as_it_is(source: Path, *, holds_weights: bool) -> _Given:
-    """Data by its path; a pair of less than half a weight is left out where weights are not held."""
+    """Return data by path; pairs weighing less than half are dropped if weights are not supported."""
     with TemporaryDirectory() as folder:
         imported = import_data(str(source), Path(folder) / "tables")
         tables = Collection.load(imported.folder)
@@ -138,13 +155,13 @@ def _as_it_is(source: Path, *, holds_weights: bool) -> _Given:
 
 
 def _in_memory(collection: Collection) -> Collection:
-    """A copy that outlives the files that it was read from."""
+    """Return a copy that outlives its source files."""
     tables = (getattr(collection, name) for name in SCHEMAS)
     return Collection(*(table.take(pa.array(range(table.num_rows), pa.int64())) for table in tables))
 
 
 def _as_audited(store: Store, name: str, *, drop: bool, force: bool) -> _Given:
-    """The training pairs by the verdicts of the newest audit, and the held-out pairs as they are."""
+    """Return training pairs after the newest audit's verdicts, and held-out pairs unchanged."""
     exp, outcome = _finished_outcome(store, name, "audit")
     found = Audited(exp, store, outcome)
     refuse_unjudged(exp, force=force, words=_WORDS)
@@ -175,7 +192,7 @@ def _as_audited(store: Store, name: str, *, drop: bool, force: bool) -> _Given:
 def _judgements(
     pairs: pa.Table, queries: pa.Table, qrels: pa.Table, fates: dict[tuple[str, str], Fate]
 ) -> Iterator[tuple[Any, ...]]:
-    """The training pairs with their fates, and the judgements of the other splits' queries."""
+    """Return training pairs with their fates, and judgements of the other splits' queries."""
     split_of = dict(zip(queries["query_id"].to_pylist(), queries["split"].to_pylist(), strict=True))
     graded = {(query_id, doc_id): grade for query_id, doc_id, grade in zip(*_columns(qrels), strict=True)}
     for query_id, doc_id, split, source in zip(*_columns(pairs), strict=True):
@@ -191,7 +208,7 @@ def _judgements(
 
 
 def _split(name: str) -> str:
-    """Queries of promotion are some of dev: no format knows them."""
+    """Map a split for export; promotion queries belong to dev, because no format has that split."""
     return "dev" if name == PROMOTION else name
 
 
@@ -205,13 +222,17 @@ def _table(rows: Rows, schema: pa.Schema) -> pa.Table:
 
 
 def _write(variant: type[Format], collection: Collection, target: Path) -> None:
-    """All files of the format, or none.  StoreError where one is there already or cannot be written."""
+    """Write all files of the format or none.
+
+    Raises:
+        StoreError: If one exists or cannot be written.
+    """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=target.parent, prefix=".exporting-") as folder:
             try:
                 variant.write(collection, Path(folder) / target.name)
-            except NoisyirError as error:  # which names the folder that nobody will see
+            except NoisyirError as error:  # its message names the temporary folder
                 raise type(error)(str(error).replace(str(Path(folder)), str(target.parent))) from error
             made = [(path, target.parent / path.name) for path in Path(folder).iterdir()]
             if there := [str(path) for _, path in made if path.exists()]:
@@ -223,7 +244,11 @@ def _write(variant: type[Format], collection: Collection, target: Path) -> None:
 
 
 def _finished_outcome(store: Store, name: str, result: str) -> tuple[Experiment, Outcome]:
-    """The settings and the builds of the newest finished run with this result.  StoreError where there is none."""
+    """Return settings and builds of the newest finished run with this result.
+
+    Raises:
+        StoreError: If there is none.
+    """
     experiment = experiments.name_of(name)
     for run in store.runs.all():
         if run["experiment"] != experiment or run["status"] != "done" or result not in run.get("kept", {}):

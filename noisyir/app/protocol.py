@@ -1,4 +1,4 @@
-"""The protocol of the noise bench: which of a suite's sets are here, a user's own beside them, and tasks for others."""
+"""Noise bench protocol: available sets of a suite, user data as additional sets, and tasks for external tools."""
 
 import csv
 from collections.abc import Iterator, Sequence
@@ -22,10 +22,16 @@ _OTHER, _TESTED = "other data", 0.2
 
 
 def with_data(suite: Suite, folder: str | None, own: Sequence[str]) -> tuple[Suite, list[str]]:
-    """The suite on those of its sets that are here and on files of one's own; which others differ or are left out.
+    """Restrict the suite to the available sets, adding the user's files; also report differing and missing sets.
 
-    folder: where its sets lie, if not where the suite says.  ConfigError where there is no set at all, and for files of
-    one's own beside a suite of one set; DataError for a file that is none of data.
+    Args:
+        suite: The suite.
+        folder: Folder of its sets; None: as the suite says.
+        own: The user's files.
+
+    Raises:
+        ConfigError: If no set is available, a file has the name of a set, or the suite has no named sets.
+        DataError: If a file is not readable as data.
     """
     if (folder or own) and not suite.sets:
         raise ConfigError("app.suite_of_one_set", suite=suite.name)
@@ -46,7 +52,7 @@ def with_data(suite: Suite, folder: str | None, own: Sequence[str]) -> tuple[Sui
 
 
 def _named(suite: Suite, folder: str | None) -> Iterator[tuple[str, BenchSet]]:
-    """The suite's sets, with their data in the folder."""
+    """Return the suite's sets, with data from the folder."""
     for name, found in suite.sets.items():
         data = dict(found.experiment.get("data", {}))
         if folder and "path" in data:
@@ -55,7 +61,7 @@ def _named(suite: Suite, folder: str | None) -> Iterator[tuple[str, BenchSet]]:
 
 
 def _differs(suite: Suite, name: str, found: BenchSet) -> str | None:
-    """How the set here differs from the protocol's, in words; None where it does not."""
+    """Describe how the local set differs from the protocol; None if it does not."""
     chosen = suite.model_copy(update={"sets": {name: found}})
     try:
         digest = str(chosen.variant(next(iter(suite.variants)), name).data.digest())
@@ -67,9 +73,15 @@ def _differs(suite: Suite, name: str, found: BenchSet) -> str | None:
 
 
 def write_tasks(suite: Suite, target: Path, execution: Execution) -> list[str]:
-    """Write, for each condition and seed, the wrong pairs as others may see them: a folder in BEIR's layout each.
+    """Write the wrong pairs of each condition and seed for external tools: a folder in BEIR layout each.
 
-    No truth, and no judgement of a test query.  Returns the folders.  StoreError where one cannot be written.
+    Contains neither the truth nor judgements of test queries.
+
+    Returns:
+        The folders.
+
+    Raises:
+        StoreError: If one cannot be written.
     """
     plan, tasks = Plan(suite.experiment.seed), {}
     for condition in suite.conditions:
@@ -94,7 +106,7 @@ def write_tasks(suite: Suite, target: Path, execution: Execution) -> list[str]:
 
 
 def _collection(tables: dict[str, pa.Table], tested: Sequence[str]) -> Collection:
-    """The collection, the queries that are trained on or tested, and the training pairs."""
+    """Return the collection, the queries used for training or testing, and the training pairs."""
     pairs, queries = tables["noisy_pairs"], tables["queries"]
     pairs = pairs.filter(pc.equal(pairs["split"], "train"))
     asked = pc.or_(pc.is_in(queries["query_id"], value_set=pairs["query_id"].combine_chunks()),
@@ -106,7 +118,7 @@ def _collection(tables: dict[str, pa.Table], tested: Sequence[str]) -> Collectio
 
 
 def _filled(table: pa.Table, name: str) -> pa.Table:
-    """The table with the columns of a collection's, null where it has none."""
+    """Return the table with all columns of a collection; missing ones are null."""
     schema = SCHEMAS[name]
     columns = [
         table[each.name] if each.name in table.column_names else pa.nulls(len(table), each.type) for each in schema
@@ -115,7 +127,7 @@ def _filled(table: pa.Table, name: str) -> pa.Table:
 
 
 def write_weights(folder: Path, rows: Sequence[tuple[str, str, float]]) -> Path:
-    """Write weights of pairs (query_id, doc_id, weight) where the scorer looks for them."""
+    """Write pair weights (query_id, doc_id, weight) to the scorer's input file."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "weights.csv").open("w", encoding="utf-8", newline="") as out:
         writer = csv.writer(out)

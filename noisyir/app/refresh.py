@@ -1,4 +1,4 @@
-"""New documents for a trained model: only what is new is encoded and indexed."""
+"""Incremental refresh of a trained model's corpus: only new documents are encoded and indexed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ P = TypeVar("P", bound=Params)
 
 @dataclass(frozen=True)
 class Refreshed:
-    """A run, and what became of documents, vectors and index, as the stages' notes have it."""
+    """A refresh run with the stages' counts of documents, vectors and index entries."""
 
     outcome: Outcome
 
@@ -43,7 +43,7 @@ class Refreshed:
         }
 
     def lines(self) -> dict[str, str]:
-        """The counts as lines for a person, by subject."""
+        """The counts as text, by subject."""
         documents, vectors, index = self.counts.values()
         parts = [f"{documents[name]:,} {name}" for name in ("added", "replaced", "removed", "kept")]
         if documents["unknown_removals"]:
@@ -57,10 +57,10 @@ class Refreshed:
 
 
 def refresh_corpus(settings: RefreshCorpusParams, execution: Execution) -> Refreshed:
-    """Bring the newest index of a model up to date.
+    """Update the newest index of a model.
 
-    The same documents again, on top of what they were joined with, are cached and change nothing.  Two refreshes of a
-    model run one after the other, where the store's locks reach, so that the second builds upon the first.
+    Adding the same documents to the same base again is cached and changes nothing. Concurrent refreshes of a model are
+    serialised within the reach of the store's locks, so the second one builds on the first.
     """
     store = execution.store
     model = find_model(store, settings.model)
@@ -72,7 +72,7 @@ def refresh_corpus(settings: RefreshCorpusParams, execution: Execution) -> Refre
 
 
 def plan_of(settings: RefreshCorpusParams, store: Store, newest: Indexed) -> Plan:
-    """Join, encode what is new, and index it, with the settings that the earlier vectors and index were made with."""
+    """Plan joining, encoding and indexing, with the settings of the earlier vectors and index."""
     raw = JOIN_CORPUS.digests(settings.data)
     earlier = _before(store, newest, raw)
     if any(meta.stage == CHUNK.name for meta in lineage(store, [earlier.corpus], gone=lambda _: None)):
@@ -92,14 +92,14 @@ def plan_of(settings: RefreshCorpusParams, store: Store, newest: Indexed) -> Pla
         **vectors,
     )
     plan.keep(index=extended["index"], corpus=joined["corpus"])
-    if (terms := terms_of(store.builds.all(), earlier.corpus)) is not None:  # BM25's index has no way to grow
+    if (terms := terms_of(store.builds.all(), earlier.corpus)) is not None:  # BM25's index cannot grow
         how = _settings_of(terms, Bm25IndexParams, BM25_INDEX)
         plan.keep(lexical_index=plan.add(BM25_INDEX, how, corpus=joined["corpus"])["lexical_index"])
     return plan
 
 
 def _before(store: Store, newest: Indexed, raw: Mapping[str, str]) -> Indexed:
-    """The build to refresh: the newest, or the one before these very documents, so that nothing is new."""
+    """Return the build to refresh: the newest, or the one preceding these very documents if nothing is new."""
     joined = store.builds.meta(newest.corpus)
     if newest.index.stage != EXTEND_INDEX.name or joined.stage != JOIN_CORPUS.name:
         return newest
@@ -110,7 +110,11 @@ def _before(store: Store, newest: Indexed, raw: Mapping[str, str]) -> Indexed:
 
 
 def _settings_of(meta: Meta, params: type[P], *stages: Stage) -> P:
-    """The settings of a build that is built upon.  StoreError when it is of a version that is not made any more."""
+    """Return the settings of the build to extend.
+
+    Raises:
+        StoreError: If its version is no longer supported.
+    """
     known = {stage.name: stage.version for stage in stages}
     try:
         if known.get(meta.stage) == meta.version:

@@ -1,6 +1,6 @@
-"""The `noisyir` command.  A verb is a file in `noisyir/front/commands/`, or a folder of them, loaded when called for.
+"""The `noisyir` command: each verb is a file in `noisyir/front/commands/`, or a folder of them, loaded on demand.
 
-Other packages bring verbs by entry points.
+Other packages add verbs by entry points.
 """
 
 import inspect
@@ -22,8 +22,8 @@ from noisyir import __version__
 from noisyir.base.errors import NoisyirError
 from noisyir.front import commands
 
-# Read when torch and faiss are first imported: by default their threads wait for each other in busy loops, which on a
-# machine that others use, too, takes several times the processor time and the clock of a training.
+# Read when torch and faiss are first imported.  By default their threads busy-wait, which on a shared machine takes
+# several times the CPU time and duration of a training.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 GROUP = "noisyir.commands"
@@ -37,25 +37,32 @@ RENAMED = {
     "open": "show NAME --page", "recommend": "init PAIRS --dry-run",
     "trace": "show NAME --trace", "verify": "store verify", "why": "show --query ID",
 }  # fmt: skip
-"""The verbs that there were, and what to type instead of them."""
-_COMMON = ("store", "debug", "wait", "help_kinds", "help")  # options of most verbs: `noisyir --help` tells them
+"""Removed verbs and their replacements."""
+_COMMON = ("store", "debug", "wait", "help_kinds", "help")  # options of most verbs, shown by `noisyir --help`
 _EXAMPLE = "\n\nexample: "  # begins the last paragraph of each verb's docstring
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command.  Exit code 0; 1: failed; 2: usage (SystemExit); 3: a gate is not passed; 130: interrupted."""
+    """Run one command and return its exit code.
+
+    Returns:
+        0: success; 1: failure; 3: a gate is not passed; 130: interrupted.
+
+    Raises:
+        SystemExit: With code 2, if the usage is wrong.
+    """
     from noisyir.base.command_line import typed_words
 
-    debug: set[str] = set()  # filled where --debug is given, before the verb begins
+    debug: set[str] = set()  # filled by --debug before the verb runs
     arguments = list(sys.argv[1:] if argv is None else argv)
     typed = typed_words.set(tuple(arguments))
     try:
         group = _group()
         if "_NOISYIR_COMPLETE" in os.environ:
-            group.main(prog_name="noisyir")  # a shell asks for completions: prints them and exits
+            group.main(prog_name="noisyir")  # prints shell completions and exits
         with group.make_context("noisyir", arguments or ["--help"], obj={"debug": debug}) as context:
             code = group.invoke(context)
-            sys.stdout.flush()  # here, so that a reader who left is noticed here
+            sys.stdout.flush()  # detects a closed pipe here
         return int(code or 0)
     except typer.Exit as ended:  # --help, --version
         return ended.exit_code
@@ -65,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say("interrupted; the same command continues where it stopped")
         return 130
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # closed pipe, as with `| head`
         return 0
     except Exception as error:
         if debug:
@@ -77,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _say(text: str) -> None:
-    """Print a line on standard error; on a terminal it is folded between words."""
+    """Print a line on standard error, wrapped between words on a terminal."""
     if not sys.stderr.isatty():
         print(f"noisyir: {text}", file=sys.stderr)
         return
@@ -89,7 +96,7 @@ def _say(text: str) -> None:
 
 
 def _in_one_line(error: Exception) -> str:
-    """The error with its remedy; and where the traceback is kept, if it helps: of a run, and of the unexpected."""
+    """Format the error with its remedy and, for runs and unexpected errors, the path of the traceback."""
     from noisyir.engine.outside_errors import in_our_words, is_from_outside, keep_traceback, kept_at
     from noisyir.engine.runtime import default_home
 
@@ -100,7 +107,7 @@ def _in_one_line(error: Exception) -> str:
 
 
 def _refuse(error: typer.TyperException) -> NoReturn:
-    """Say how the command is used and what is wrong with its arguments."""
+    """Print the command's usage and the argument error."""
     if context := getattr(error, "ctx", None):
         print(context.get_usage(), file=sys.stderr)
     said = error.format_message().replace("Value error, ", "")
@@ -141,13 +148,13 @@ def _before_each_verb(
 
         follow(begun)
     if begun.rank > 0:
-        raise typer.Exit  # torchrun's first process does all, and begins those that train with it
+        raise typer.Exit  # torchrun's first process does everything and starts the training workers
     if begun.several_machines:
         context.call_on_close(begun.end)
 
 
 class _Verbs(Mapping[str, TyperCommand | TyperGroup]):
-    """The files of a folder, each made into a command when it is asked for; a folder in it holds verbs of its own."""
+    """Commands from the files of a folder, created on access; subfolders become command groups."""
 
     def __init__(self, folder: ModuleType) -> None:
         self.folder = folder
@@ -192,13 +199,13 @@ def _verbs_of(folder: ModuleType, name: str) -> TyperGroup:
 
 
 def _about(documented: Any) -> dict[str, str]:
-    """The help of a verb, from its docstring."""
+    """Return a verb's help from its docstring."""
     text, _, example = (inspect.getdoc(documented) or "").partition(_EXAMPLE)
     return {"help": text, "short_help": _as_clause(text), "epilog": f"\b\nexample: {example}"}
 
 
 def _as_clause(text: str) -> str:
-    """The first line of a docstring as the list of verbs shows it."""
+    """Format a docstring's first line for the list of verbs."""
     first = text.splitlines()[0].removesuffix(".")
     return first[0].lower() + first[1:]
 
@@ -212,9 +219,9 @@ def _command(action: Any, **about: Any) -> TyperCommand:
 
 
 class _Command(TyperCommand):
-    """A command whose help names arguments as its usage does, without their Python types.
+    """Command whose help names arguments as in the usage line, without Python types.
 
-    Where settings can be given, --help-kinds also names the kinds that there are, those of installed packages included.
+    If the verb takes settings, --help-kinds also lists the available kinds, including those of installed packages.
     """
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
@@ -228,7 +235,7 @@ class _Command(TyperCommand):
         super().format_epilog(ctx, formatter)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments' and options' help."""
+        """Write the help of arguments and options."""
         for heading, kind in (("Arguments", "argument"), ("Options", "option")):
             rows = [
                 (param.metavar, param.help) if kind == "argument" else param.get_help_record(ctx)  # type: ignore[attr-defined]
@@ -264,7 +271,7 @@ def _with_kinds(
         typer.Option("--help-kinds", expose_value=False, is_eager=True, callback=_show_kinds, help="show kinds, too"),
     ] = False,
 ) -> None:
-    """The option of verbs that take settings."""
+    """Add the option for verbs that take settings."""
 
 
 def _remember(ctx: typer.Context, asked: bool) -> None:
@@ -296,7 +303,7 @@ def _every_verb(
         ),
     ] = None,
 ) -> None:
-    """Options that each verb has besides its own."""
+    """Options common to all verbs."""
 
 
 if __name__ == "__main__":

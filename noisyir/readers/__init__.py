@@ -1,1 +1,1 @@
-"""Readers on distant labels, after contrastive distant supervision; attached by entry points, so nothing imports it."""
+"""Readers trained with contrastive distant supervision; attached by entry points, so nothing imports this package."""

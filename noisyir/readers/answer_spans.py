@@ -1,4 +1,4 @@
-"""Answers in passages: places by the rule of has-answer, and those that DS-Top keeps."""
+"""Answer positions in passages, matched as in has-answer, and the selection of DS-Top."""
 
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from jaxtyping import Bool, Int
 from noisyir.data.answers import answer_lines, token_line, token_pattern, tokens
 
 Place = tuple[int, int]
-_CHARACTERS = range(25, 1501)  # of a passage
+_CHARACTERS = range(25, 1501)  # passage lengths
 _AROUND = 20  # tokens on either side of a span
 _STOP_WORDS = frozenset(
     """i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
@@ -25,16 +25,16 @@ Places = Int[np.ndarray, " place"]
 
 
 def places(text: str, answers: Iterable[str]) -> list[Place]:
-    """Every (start, end) in characters, end exclusive, whose tokens are those of an answer, in order of the text.
+    """Return every (start, end) in characters, end exclusive, whose tokens match an answer, in text order.
 
-    Tokens are has-answer's: Unicode NFD, in lower case.  An answer that tokenises to nothing is nowhere.  Left out is
-    a match that begins or ends within a character, which no offset can say: "=" in the sign of "not equal".
+    Tokens follow has-answer: Unicode NFD, lower case. Answers that tokenise to nothing never match. Matches that begin
+    or end within a character are skipped, because no offset can express them: "=" in the "not equal" sign.
     """
     return places_of_lines(text, token_line(text), answer_lines(answers))
 
 
 def places_of_lines(text: str, line: str, answers: Sequence[str]) -> list[Place]:
-    """As `places`, where the text's token line and the answers' are known."""
+    """Like `places`, for precomputed token lines of text and answers."""
     if not (held := [answer for answer in answers if answer in line]):
         return []
     tokens = _token_places(text)
@@ -52,10 +52,9 @@ def places_of_lines(text: str, line: str, answers: Sequence[str]) -> list[Place]
 
 
 def _token_places(text: str) -> list[tuple[int | None, int | None]]:
-    """Where each token begins and ends in the text; None within a character.
+    """Return the start and end of each token in the text; None within a character.
 
-    NFD reorders marks, but only among marks, and these are never parted: where one character ends and the next begins
-    stays known.
+    NFD only reorders marks among themselves and tokens never split these, so character boundaries stay known.
     """
     lengths = (len(unicodedata.normalize("NFD", character)) for character in text)
     places = {place: number for number, place in enumerate(accumulate(lengths, initial=0))}
@@ -64,14 +63,14 @@ def _token_places(text: str) -> list[tuple[int | None, int | None]]:
 
 
 def ngrams(text: str) -> set[tuple[str, ...]]:
-    """Its distinct words and pairs of neighbours; left out is what holds a stop word or punctuation."""
+    """Return the distinct unigrams and bigrams without stop words or punctuation."""
     words = tokens(text)
     found = [*zip(words, strict=True), *pairwise(words)]
     return {gram for gram in found if all(word not in _STOP_WORDS and word[0].isalnum() for word in gram)}
 
 
 def overlap(question: str, text: str, start: int, end: int) -> int:
-    """How many of the question's n-grams occur in the span and `_AROUND` tokens on either side."""
+    """Count the question's n-grams that occur in the span or `_AROUND` tokens on either side."""
     before, after = tokens(text[:start])[-_AROUND:], tokens(text[end:])[:_AROUND]
     return len(ngrams(question) & ngrams(" ".join([*before, text[start:end], *after])))
 
@@ -79,12 +78,19 @@ def overlap(question: str, text: str, start: int, end: int) -> int:
 def top_spans(
     overlaps: Sequence[int], passages: Sequence[str], lengths: Sequence[int], top: int
 ) -> npt.NDArray[np.bool_]:
-    """Rows of one question's spans that are kept: the best of each passage, in the `top` best passages.
+    """Select one question's spans: the best of each passage, in the `top` best passages.
 
-    Best is the largest overlap, which must not be 0, and the first where it is equal.  Passages shorter than 25
-    characters or longer than 1,500 are left out.
+    The best span has the largest nonzero overlap, the first one on ties. Passages shorter than 25 or longer than 1,500
+    characters are skipped.
 
-    overlaps, passages (ids), lengths (characters of the passage): by span, in the order of the passages' ids.
+    Args:
+        overlaps: By span, in order of passage ids.
+        passages: Passage ids, by span.
+        lengths: Passage lengths in characters, by span.
+        top: Maximum number of passages.
+
+    Returns:
+        A mask over the spans.
     """
     best: dict[str, int] = {}
     for row, (count, passage, length) in enumerate(zip(overlaps, passages, lengths, strict=True)):
@@ -96,9 +102,9 @@ def top_spans(
 
 
 def window_starts(length: int, room: int, stride: int) -> Places:
-    """Where windows of `room` tokens begin, so that they cover a passage and neighbours share `stride` tokens.
+    """Return the starts of windows of `room` tokens that cover a passage and overlap by `stride` tokens.
 
-    The last ends with the passage, and shares more.  At most half of a window is shared.
+    The last window ends with the passage and may overlap more. The stride is capped at half a window.
     """
     if length <= room:
         return np.zeros(1, np.int64)
@@ -109,9 +115,9 @@ def window_starts(length: int, room: int, stride: int) -> Places:
 def window_around(
     first: Places, stop: Places, length: Places, room: Places
 ) -> tuple[Places, Bool[np.ndarray, " place"]]:
-    """For each span, the window of its passage that has it nearest to the middle, and whether it holds all of it.
+    """For each span, return the start of the window that best centres it, and whether the window contains it.
 
-    Windows are those of `window_starts` that share half their tokens: a span of half a window is always held.
+    Windows are those of `window_starts` with half their tokens shared, so a span of at most half a window always fits.
     """
     step, end = room - room // 2, np.maximum(length - room, 0)
     ideal = np.clip((first + stop - room) / 2, 0, end)

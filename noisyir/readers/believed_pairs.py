@@ -1,4 +1,4 @@
-"""The pairs that a reader believes in: each question with the passage that its confidences favour, as jsonl."""
+"""Export of each question with the passage that a reader's confidences favour, as jsonl."""
 
 import shlex
 from pathlib import Path
@@ -17,11 +17,16 @@ SUFFIX = "-pairs.jsonl"
 
 
 def most_believed(confidences: pa.Table) -> pa.Table:
-    """The passage whose places have most confidence together, of each question, by query_id.
+    """Return, per question, the passage whose spans have the highest total confidence.
 
-    confidences: CONFIDENCES (query_id, doc_id, update, value).  Gives query_id, doc_id, `confidence` at the last update
-    and `confidence_at_start`, shares of the question's between 0 and 1.  Among equals the first at the start wins, then
-    the smaller id.
+    Ties go to the higher confidence at the start, then to the smaller id.
+
+    Args:
+        confidences: A CONFIDENCES table (query_id, doc_id, update, value).
+
+    Returns:
+        query_id, doc_id, `confidence` at the last update and `confidence_at_start`, both as shares of the question's
+        total (0 to 1), ordered by query_id.
     """
     last = pc.max(confidences["update"])
     now, start = (
@@ -42,7 +47,7 @@ def most_believed(confidences: pa.Table) -> pa.Table:
 
 
 def export(store: Store, name: str, target: Path, licence: str | None) -> str:
-    """One line a question."""
+    """Write one line per question."""
     meta = find_confidences(store, name)
     given = dict(meta.input_refs())
     believed = ("query_id", "doc_id", "update", "value")
@@ -56,9 +61,10 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
 
 
 def find_confidences(store: Store, name: str) -> Meta:
-    """The trained reader that `name` means: the one that an experiment's run kept, or a build as `find_build` knows it.
+    """Find the trained reader named `name`: kept by an experiment's run, or a build as `find_build` resolves it.
 
-    StoreError where it has no confidences.
+    Raises:
+        StoreError: If it has no confidences.
     """
     kept = kept_by_run(store, name, "reader")
     meta = find_build(store, name) if kept is None else kept

@@ -1,11 +1,13 @@
-"""The equations of contrastive distant supervision (Bian et al., Findings of EMNLP 2023, Eq. 2 and 4 to 14).
+"""Equations of contrastive distant supervision (CDS).
 
-An instance is a question, a passage, and a span that matches the answer; `confidence` is how far it is believed to be
-labelled rightly.  Confidences are constants: no gradient reaches them.  Vectors are compared by cosine over a
-temperature, as raw products of mean states saturate every softmax; the paper does not define them.
+An instance is a question, a passage, and a span that matches the answer; its `confidence` w is the belief that the
+label is correct. Confidences are constants: no gradient reaches them. Vectors are compared by cosine over a
+temperature, because raw products of mean states saturate every softmax; the paper does not define the similarity.
 
-Arrays run over instances; `question` numbers each one's question, from 0, in ascending order.  The confidences of a
-question add up to 1, at the start and after every update.
+Arrays run over instances; `question` holds each instance's question number, from 0, ascending. The confidences of a
+question sum to 1, initially and after every update.
+
+Source: Bian et al., Findings of EMNLP 2023, Eq. 2 and 4 to 14.
 """
 
 import numpy as np
@@ -27,9 +29,17 @@ def debias(
     confidence: Float[Tensor, " instance"],
     temperature: float,
 ) -> Float[Tensor, " instance"]:
-    """-w log of the share that an instance's own answer has beside its counterfactual ones, in nats (Eq. 5).
+    """Debias loss, in nats (Eq. 5): -w log of the own answer's share against its counterfactual answers.
 
-    counterfactual: row x marks the instances whose answers compete with x's.  Exactly 0 for an instance without any.
+    Args:
+        questions: Question vectors, by instance.
+        answers: Answer vectors, by instance.
+        counterfactual: Row x marks the instances whose answers compete with x's.
+        confidence: w by instance.
+        temperature: Divides the cosines.
+
+    Returns:
+        The loss by instance; exactly 0 for instances without counterfactual ones.
     """
     questions, answers = _unit(questions), _unit(answers)
     own = (questions * answers).sum(dim=1, keepdim=True) / temperature
@@ -46,11 +56,19 @@ def denoise(
     confidence: Float[Tensor, " instance"],
     temperature: float,
 ) -> Float[Tensor, " instance"]:
-    """-(1 - w) log of the share that confusing passages have beside the question's other instances, in nats (Eq. 6).
+    """Denoise loss, in nats (Eq. 6): -(1 - w) log of the confusing passages' share against other instances.
 
-    attracts: an instance's confusing passages; repels: the other instances of its question, without itself, whose
-    term would drown all others.  These count by their confidences, as log w in the exponent.  Exactly 0 for an
-    instance without confusing passages, or whose others all have confidence 0.
+    Args:
+        contexts: Context vectors, by instance.
+        confusing: Vectors of confusing passages.
+        attracts: Each instance's confusing passages.
+        repels: The other instances of its question, weighted by confidence (log w in the exponent). Excludes the
+            instance itself, because its term would dominate all others.
+        confidence: w by instance.
+        temperature: Divides the cosines.
+
+    Returns:
+        The loss by instance; exactly 0 without confusing passages, or if all other instances have confidence 0.
     """
     contexts, confusing, weights = _unit(contexts), _unit(confusing), confidence.detach()
     counts = repels & (weights > 0)
@@ -64,16 +82,16 @@ def denoise(
 def cross_entropy(
     log_start: Float[Tensor, " instance"], log_end: Float[Tensor, " instance"], weight: Float[Tensor, " instance"]
 ) -> Float[Tensor, " instance"]:
-    """-w (log P_start + log P_end) of the labelled span, in nats (Eq. 7)."""
+    """Weighted cross-entropy of the labelled span, in nats: -w (log P_start + log P_end) (Eq. 7)."""
     return -weight.detach() * (log_start + log_end)
 
 
 def _log_sum_exp(scores: Float[Tensor, "row column"], present: Bool[Tensor, "row column"]) -> Float[Tensor, " row"]:
-    """Over the columns that are present; 0, without gradient, for a row that has none."""
+    """Log-sum-exp over the present columns; 0, without gradient, for rows with none."""
     empty = ~present.any(dim=1, keepdim=True)
     if not scores.shape[1]:
         return scores.new_zeros(len(scores))
-    # a row of -inf alone would have the gradient NaN
+    # a row of only -inf would have NaN gradients
     return scores.masked_fill(~present, float("-inf")).masked_fill(empty, 0.0).logsumexp(dim=1) * ~empty[:, 0]
 
 
@@ -84,9 +102,13 @@ def _unit(vectors: Float[Tensor, "row dim"]) -> Float[Tensor, "row dim"]:
 def span_set_loss(
     loss: Float[Tensor, " span"], group: Int[Tensor, " span"], groups: int, *, hard: bool
 ) -> Float[Tensor, " group"]:
-    """Of each group of spans the least loss (hard), or -log of the sum of their likelihoods, in nats.
+    """Per group of spans: the smallest loss (hard), or -log of the summed likelihoods, in nats.
 
-    loss: -log P of each span; group: its number in 0..groups - 1, each of which has a span.
+    Args:
+        loss: -log P of each span.
+        group: Group number of each span, in 0..groups - 1; every group has a span.
+        groups: Number of groups.
+        hard: Use the smallest loss.
     """
     member = group == torch.arange(groups, device=group.device)[:, None]
     losses = loss.expand(groups, -1).masked_fill(~member, float("inf"))
@@ -94,15 +116,15 @@ def span_set_loss(
 
 
 def initial(scores: Values, question: Questions) -> Values:
-    """Each passage's retrieval score as a share of its question's (Eq. 8); equal shares where the sum is 0.
+    """Each passage's retrieval score as a share of its question's total (Eq. 8); equal shares if the sum is 0.
 
-    A score below 0 counts as 0.
+    Negative scores count as 0.
     """
     return shares(np.maximum(scores, 0.0), question)
 
 
 def shares(values: Values, question: Questions) -> Values:
-    """Values over the sum of their question's; equal shares where that is 0."""
+    """Values divided by the sum over their question; equal shares if it is 0."""
     values = values.astype(np.float64)
     total, count = _sums(values, question), np.bincount(question).astype(np.float64)
     divisor = np.where(total > 0, total, 1.0)
@@ -118,12 +140,17 @@ def updated(confidence: Values, evidence: Values, decay: float) -> Values:
 def evidence(
     kind: Confidence, chance: Values, matched: Bool[np.ndarray, " instance"], confidence: Values, question: Questions
 ) -> Values:
-    """The model's belief in each instance, z (Eq. 10 to 14); a question's values add up to those of `confidence`.
+    """The model's belief z in each instance (Eq. 10 to 14); preserves each question's total confidence.
 
-    chance: P_start * P_end of the labelled span (Eq. 10), NaN where the model has not read the instance yet; matched:
-    whether both ends are where the model's own lie.  Instances that are not read yet keep their confidence, and the
-    others share out what is left.  So does a question of which none is matched (positive_average; Eq. 14 divides by
-    0), or all chances are 0.
+    Unread instances keep their confidence; the others share the remainder. Questions without a match (positive_average;
+    Eq. 14 would divide by 0), or whose chances are all 0, also keep theirs.
+
+    Args:
+        kind: How belief is derived from the model.
+        chance: P_start * P_end of the labelled span (Eq. 10); NaN if the model has not read the instance yet.
+        matched: Whether the model's own start and end agree with the label.
+        confidence: Current confidences.
+        question: Question number of each instance.
     """
     read = ~np.isnan(chance)
     known = np.where(read, chance, 0.0)
@@ -140,7 +167,7 @@ def evidence(
 
 
 def _first_largest(values: Values, question: Questions) -> Bool[np.ndarray, " instance"]:
-    """The first of each question's largest values."""
+    """Mark the first of each question's largest values."""
     order = np.lexsort((np.arange(len(values)), -values, question))
     _, first = np.unique(question[order], return_index=True)
     found = np.zeros(len(values), bool)
@@ -153,9 +180,9 @@ def _sums(values: Values, question: Questions) -> Float[np.ndarray, " question"]
 
 
 def counterfactual(chance: Float[np.ndarray, " instance"]) -> Bool[np.ndarray, "instance other"]:
-    """For each instance x of one question, the s with P(s) < P(x) - m, where m = max P - median P (Eq. 2).
+    """For each instance x of one question, mark s if P(s) < P(x) - m; m = max P - median P (Eq. 2).
 
-    The median of an even number is the mean of the middle two.  No instance has any where all chances are equal.
+    The median of an even count is the mean of the middle two. If all chances are equal, nothing is marked.
     """
     margin = chance.max() - np.median(chance)
     found: Bool[np.ndarray, "instance other"] = chance[None, :] < chance[:, None] - margin
@@ -165,7 +192,7 @@ def counterfactual(chance: Float[np.ndarray, " instance"]) -> Bool[np.ndarray, "
 def span_scores(
     start: Float[Tensor, "window token"], end: Float[Tensor, "window token"], max_answer_len: int
 ) -> Float[Tensor, "window token length"]:
-    """Start + end logit of every span by its first token and its length less 1; -inf where it leaves the window."""
+    """Start + end logit of every span, by first token and length - 1; -inf if it leaves the window."""
     longest = min(max_answer_len, end.shape[1])
     ends = torch.nn.functional.pad(end, (0, longest - 1), value=float("-inf")).unfold(1, longest, 1)
     return start.unsqueeze(2) + ends
@@ -181,10 +208,18 @@ def n_best_chance(
     n_best: int,
     max_answer_len: int,
 ) -> Float[Tensor, " instance"]:
-    """P(x) of Eq. 2: the labelled span's part in a softmax over the window's n best spans and itself.
+    """P(x) of Eq. 2: the labelled span's softmax share among the window's n best spans.
 
-    start, end: logits, -inf at tokens that are no part of the passage; first, last: the span's ends, inclusive.  A
-    labelled span of more tokens than `max_answer_len`, or not among the n best, is added to them.
+    A labelled span that is longer than `max_answer_len` tokens, or not among the n best, is added to them.
+
+    Args:
+        start: Start logits, -inf at tokens outside the passage.
+        end: End logits, likewise.
+        window: Window of each instance.
+        first: First token of the labelled span.
+        last: Last token, inclusive.
+        n_best: Number of spans per window.
+        max_answer_len: Longest span among the n best, in tokens.
     """
     spans = span_scores(start.float(), end.float(), max_answer_len).flatten(1)
     best = spans.topk(min(n_best, spans.shape[1]), dim=1).values

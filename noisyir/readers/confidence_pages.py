@@ -1,4 +1,4 @@
-"""Confidences of readers on the page: how well they tell right labels, and cases as in the paper's Table 4."""
+"""Reader confidences on pages: how well they identify correct labels, and cases as in the paper's Table 4."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,16 +26,18 @@ from noisyir.engine.tables import semi_join
 from noisyir.evaluation.bench import Cell
 
 _SPAN = ("query_id", "doc_id", "start", "end")
-_INSTANCES, _CONFUSING = 6, 3  # shown of a case
-_AROUND = 200  # characters of a passage on each side of the answer
+_INSTANCES, _CONFUSING = 6, 3  # shown per case
+_AROUND = 200  # characters on each side of the answer
 _QUALITY = {"auroc": "AUROC", "auroc_within": "AUROC by question", "right_first": "right first"}
 
 
 @dataclass(frozen=True)
 class Instance:
-    """A labelled place: its passage around the answer, whether the passage is relevant, and what was made of it.
+    """A labelled span on the page: its passage, whether that is relevant, and its confidence over time.
 
-    confidence: at every update.  counterfactual: whether Eq. 2 sets it against the case's first instance.
+    Attributes:
+        confidence: Values at every update.
+        counterfactual: Whether Eq. 2 contrasts it with the case's first instance.
     """
 
     doc_id: str
@@ -54,15 +56,17 @@ class Instance:
 
     @property
     def chart(self) -> Markup:
-        """The confidence over the updates, as a small line."""
+        """A sparkline of the confidence over the updates."""
         return Markup(spark_line(self.confidence))
 
 
 @dataclass(frozen=True)
 class Case:
-    """A question's instances, the most trusted first, and passages like the first one's that lack the answer.
+    """One question's instances, most trusted first, and confusing passages of the first one.
 
-    gain: of the relevant passages' instances in confidence, from the start to the end; others: instances not shown.
+    Attributes:
+        gain: Confidence gained by instances in relevant passages, from start to end.
+        others: Number of instances not shown.
     """
 
     query_id: str
@@ -74,7 +78,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Labels:
-    """Confidences on a page: `system` is the method of the cases."""
+    """Confidences for a page; `system` is the method that the cases come from."""
 
     quality: TextTable
     figures: Sequence[Figure]
@@ -84,22 +88,27 @@ class Labels:
 
 
 def label_page(labels: Labels, questions: Mapping[str, str]) -> str:
-    """The report's section as HTML; questions: by id."""
+    """Render the report's section as HTML.
+
+    Args:
+        labels: Content of the section.
+        questions: Question texts by id.
+    """
     return _pages().get_template("distant_labels.html").render(labels=labels, query_texts=questions)
 
 
 def bench_page(table: TextTable, figures: Sequence[Figure]) -> str:
-    """The bench's section as HTML."""
+    """Render the bench's section as HTML."""
     return _pages().get_template("bench_confidences.html").render(labels=table, label_figures=figures)
 
 
 def _pages() -> jinja2.Environment:
-    """The templates of this room, which use those of the report."""
+    """Load this package's templates, which extend the report's."""
     return templates("noisyir.readers")
 
 
 def quality_table(quality: pa.Table) -> TextTable:
-    """CONFIDENCE_QUALITY as one row a method: each measure at the start and at the end."""
+    """Return CONFIDENCE_QUALITY with one row per method: each measure at the start and at the end."""
     rows = [["method", "updates", *_QUALITY.values(), "right labels", "questions with both kinds"]]
     for system, values in _by_system(quality).items():
         first, last = values[0], values[max(values)]
@@ -110,7 +119,7 @@ def quality_table(quality: pa.Table) -> TextTable:
 
 
 def bench_quality(quality: Mapping[Cell, pa.Table]) -> TextTable:
-    """CONFIDENCE_QUALITY as one row a method: AUROC by question at the start and the end, over the seeds."""
+    """Return CONFIDENCE_QUALITY with one row per method: AUROC by question at start and end, over the seeds."""
     rows = [["method", "start", "end", "change", "seeds better", "largest p", "seeds"]]
     by_method: dict[str, list[tuple[float, float, float]]] = {}
     for cell, table in quality.items():
@@ -128,7 +137,7 @@ def bench_quality(quality: Mapping[Cell, pa.Table]) -> TextTable:
 
 
 def bench_figures(quality: Mapping[Cell, pa.Table]) -> list[Figure]:
-    """AUROC by question over the updates, a line a method, its points means over seeds."""
+    """Plot AUROC by question over the updates: one line per method, averaged over seeds."""
     found: dict[str, dict[int, list[float]]] = {}
     for cell, table in quality.items():
         for row in table.to_pylist():
@@ -146,7 +155,7 @@ def bench_figures(quality: Mapping[Cell, pa.Table]) -> list[Figure]:
 
 
 def quality_figures(quality: pa.Table) -> list[Figure]:
-    """AUROC by question over the updates, a picture a method."""
+    """Plot AUROC by question over the updates, one figure per method."""
     figures = []
     for system, values in _by_system(quality).items():
         points = [(float(at), found["auroc_within"]) for at, found in sorted(values.items()) if "auroc_within" in found]
@@ -157,10 +166,18 @@ def quality_figures(quality: pa.Table) -> list[Figure]:
 
 
 def find_cases(confidences: pa.Table, spans: pa.Table, relevant: pa.Table, count: int) -> tuple[list[Case], list[Case]]:
-    """The questions whose relevant passages gain most confidence, and those whose lose most, at most `count` of each.
+    """Find the questions whose relevant passages gain most confidence, and lose most, at most `count` of each.
 
-    Only questions with instances in relevant passages and in others are looked at: (gained, lost), without texts.
-    relevant: (query_id, doc_id) of the relevant passages.
+    Only questions with instances in both relevant and other passages qualify.
+
+    Args:
+        confidences: Confidences of all instances.
+        spans: Labelled spans.
+        relevant: (query_id, doc_id) of relevant passages.
+        count: Maximum number of cases in each list.
+
+    Returns:
+        (gained, lost), without texts.
     """
     first = confidences.filter(pc.equal(confidences["update"], 0)).sort_by([(name, "ascending") for name in _SPAN])
     final = pc.max(confidences["update"])
@@ -184,14 +201,14 @@ def find_cases(confidences: pa.Table, spans: pa.Table, relevant: pa.Table, count
 
 
 def with_texts(case: Case, texts: Mapping[str, str], confusing: Sequence[str]) -> Case:
-    """The case with its passages' texts around the answers, and with the beginnings of confusing ones."""
+    """Return the case with text around the answers, and the beginnings of confusing passages."""
     instances = [replace(one, text=around(texts[one.doc_id], one.start, one.end)) for one in case.instances]
     shown = [(doc_id, around(texts[doc_id], 0, 0)[2]) for doc_id in confusing]
     return replace(case, instances=instances, confusing=shown)
 
 
 def confusing_of(case: Case, confusing: pa.Table) -> list[str]:
-    """The first confusing passages of the case's first instance."""
+    """Return the first confusing passages of the case's first instance."""
     mine = pc.and_(
         pc.equal(confusing["query_id"], case.query_id), pc.equal(confusing["doc_id"], case.instances[0].doc_id)
     )
@@ -200,7 +217,7 @@ def confusing_of(case: Case, confusing: pa.Table) -> list[str]:
 
 
 def around(text: str, start: int, end: int) -> tuple[str, str, str]:
-    """The texts before a place, there, and behind it, as far as the page shows them."""
+    """Return the text before, inside and after a span, as much as the page shows."""
     before, behind = text[:start], text[end:]
     head = "… " + before[-_AROUND:].lstrip() if len(before) > _AROUND else before
     tail = behind[:_AROUND].rstrip() + " …" if len(behind) > _AROUND else behind
@@ -210,7 +227,7 @@ def around(text: str, start: int, end: int) -> tuple[str, str, str]:
 def _instances(
     query_ids: Sequence[str], confidences: pa.Table, spans: pa.Table, relevant: pa.Table
 ) -> dict[str, list[Instance]]:
-    """The instances of these questions, the most trusted at the end first."""
+    """Return the instances of these questions, by final confidence, descending."""
     from noisyir.readers.cds import counterfactual
 
     wanted = pa.array(query_ids, pa.string())

@@ -1,4 +1,4 @@
-"""Instances that a reader trains on: windows of passages with their answer spans, drawn a question."""
+"""Training instances of a reader: passage windows with answer spans, sampled per question."""
 
 import math
 from collections.abc import Mapping
@@ -19,17 +19,24 @@ from noisyir.training.batches import Ragged, Rows
 from noisyir.training.examples import Numbering
 from noisyir.training.full_size import full_texts
 
-PASSAGES_READ = 20  # of a question in a dry run: as many as the papers retrieve
+PASSAGES_READ = 20  # per question in a dry run, as in the papers
 
 
 @dataclass(frozen=True)
 class Instances:
-    """Labelled spans in the order of their questions, then passages.
+    """Labelled spans, ordered by question, then passage.
 
-    question, window, first, last: by instance; the last two are tokens of its window, inclusive.
-    window_question, window_passage, window_first, window_stop: by distinct window; tokens of its passage.
-    confusing: for each window, the passages that are confused with its own.
-    score: of the passage for the question, by instance.
+    Attributes:
+        question: Question number, by instance.
+        window: Window number, by instance.
+        first: First token in the window, by instance.
+        last: Last token in the window, inclusive, by instance.
+        score: Retrieval score of the passage for the question, by instance.
+        window_question: Question number, by distinct window.
+        window_passage: Passage number, by distinct window.
+        window_first: First token of the passage, by distinct window.
+        window_stop: End token of the passage, by distinct window.
+        confusing: Confusing passages of each window's passage.
     """
 
     questions: Tokens
@@ -49,10 +56,10 @@ class Instances:
         return len(self.question)
 
     def draw(self, question: int, most: int | None, share: float, rng: np.random.Generator) -> "DrawnInstances":
-        """At most `most` of a question's instances, and `share` times as many confusing passages as they have windows.
+        """Sample at most `most` instances of a question, and `share` confusing passages per window.
 
-        A fraction of a passage is a chance of one.  A passage is the likelier drawn, the more instances it confuses;
-        a question with one instance gets none, as its denoise loss is 0 whatever the passages.
+        A fractional number of passages is rounded up with the probability of its fraction. Passages that confuse more
+        instances are drawn more often. A question with one instance gets none, because its denoise loss is always 0.
         """
         rows = np.arange(*np.searchsorted(self.question, [question, question + 1]))
         if most is not None and len(rows) > most:
@@ -72,7 +79,7 @@ class Instances:
 
 @dataclass(frozen=True)
 class DrawnInstances:
-    """Of one question: instances, their windows and each one's among these, confusing passages and whose they are."""
+    """Sampled instances of one question with their windows, confusing passages, and the mapping between them."""
 
     instances: Rows
     windows: Rows
@@ -82,9 +89,12 @@ class DrawnInstances:
 
 
 def windows_and_spans(instances: Instances, drawn: list[DrawnInstances], room: Rows) -> tuple[Tokens, Tokens, Spans]:
-    """Questions and passage windows to read, those of instances, then the confusing ones, and the instances' spans.
+    """Return questions and passage windows to read (instances first, then confusing ones), and the instances' spans.
 
-    room: how many tokens of a passage fit beside each question.
+    Args:
+        instances: All instances.
+        drawn: Samples to read.
+        room: Passage tokens that fit next to each question.
     """
     windows = np.concatenate([one.windows for one in drawn])
     begin = np.cumsum([0, *(len(one.windows) for one in drawn)])
@@ -106,11 +116,19 @@ def windows_and_spans(instances: Instances, drawn: list[DrawnInstances], room: R
 def training_instances(
     tokenizer: PairTokenizer, spans: pa.Table, questions: pa.Table, passages: Mapping[str, str], confusing: pa.Table
 ) -> tuple[Instances, pa.Table]:
-    """Number and tokenise labelled spans; also the spans that are kept, in the same order.
+    """Number and tokenise labelled spans; also return the kept spans, in the same order.
 
-    spans: query_id, doc_id, start, end, score; questions: query_id, text; passages: texts by id, those of spans and of
-    `confusing` (query_id, doc_id, confusing).  Left out is a span without a token, or longer than half of a window.
-    DataError when none is left.
+    Spans without a token, or longer than half a window, are dropped.
+
+    Args:
+        tokenizer: Tokenizes question-passage pairs.
+        spans: Columns query_id, doc_id, start, end, score.
+        questions: Columns query_id, text.
+        passages: Texts by id, for the passages of `spans` and `confusing`.
+        confusing: Columns query_id, doc_id, confusing.
+
+    Raises:
+        DataError: If no span is left.
     """
     spans = spans.sort_by([(name, "ascending") for name in ("query_id", "doc_id", "start", "end")]).combine_chunks()
     documents = Numbering(pa.array(sorted(passages), pa.string()), "documents")
@@ -149,7 +167,7 @@ def _token_spans(tokens: OffsetTokens, passage: Rows, spans: pa.Table) -> tuple[
 def _confusing(
     table: pa.Table, questions: Numbering, documents: Numbering, tokens: OffsetTokens, windows: Rows
 ) -> Ragged:
-    """The confusing passages of each window, a (question, passage); those without a token are left out."""
+    """Return the confusing passages of each window's (question, passage); passages without a token are dropped."""
     table = table.filter(pc.is_in(table["query_id"], value_set=questions.ids))
     table = table.filter(pc.is_in(table["doc_id"], value_set=documents.ids))
     passage = documents.rows(table["confusing"])
@@ -162,7 +180,7 @@ def _confusing(
 
 
 def full_instances(tokenizer: PairTokenizer, params: TrainReaderParams) -> Instances:
-    """The instances of one step at full length: `PASSAGES_READ` passages a question, one in each; for a dry run."""
+    """Full-length instances of one step, `PASSAGES_READ` passages per question with one each; for a dry run."""
     each = min(params.instances or PASSAGES_READ, PASSAGES_READ)
     count, confusing = params.batch_size * each, math.ceil(params.confusing_share)
     asked, number = np.repeat(np.arange(params.batch_size), each), np.arange(count)

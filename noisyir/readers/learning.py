@@ -1,7 +1,7 @@
-"""The reader learns from labelled spans: by contrastive distant supervision, or by what that is compared with.
+"""Training of a reader on labelled spans, by contrastive distant supervision or a baseline objective.
 
-A step has whole questions.  Each distinct window of a question is read once, however many spans it has; the losses
-share its states, and each instance's probability feeds the next estimate of confidences at no further cost.
+A step covers whole questions. Each distinct window of a question is read once, regardless of its number of spans; the
+losses share its states, and each instance's probability feeds the next confidence update at no extra cost.
 """
 
 from collections.abc import Mapping
@@ -37,16 +37,18 @@ from noisyir.training.learner import Learner, Tensors
 from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.throughput import judging
 
-_MOST_HARD = 0.8  # of Hard-EM's steps, at most, take the least loss
+_MOST_HARD = 0.8  # largest share of Hard-EM steps that use the smallest loss
 Values = npt.NDArray[np.float64]
 
 
 class Confidences:
-    """Shares of each question's trust, moved at every update towards what the model last said of each instance.
+    """Confidences of all instances, moved at every update towards the model's last prediction.
 
-    What it said is taken from the training steps themselves, so that an update costs no pass over the instances.
-    history: the values at the start and after each update, in float32; chances: beside them, P(x) of Eq. 2 as it last
-    was, NaN where the instance was not read yet.
+    Predictions come from the training steps, so an update needs no pass over the instances.
+
+    Attributes:
+        history: Values at the start and after each update, in float32.
+        chances: The latest P(x) of Eq. 2 at the same times; NaN if the instance was not read yet.
     """
 
     def __init__(self, kind: Confidence, decay: float, scores: Values, question: Rows) -> None:
@@ -59,28 +61,28 @@ class Confidences:
         self.chances = [self.compared.astype(np.float32)]
 
     def see(self, instances: Rows, chance: Values, matched: npt.NDArray[np.bool_]) -> None:
-        """Keep what the model says of some instances: P_start * P_end, and whether its own span is theirs."""
+        """Record P_start * P_end of some instances, and whether the model's own span matches."""
         self.chance[instances], self.matched[instances] = chance, matched
 
     def compare(self, instances: Rows, chance: Values) -> None:
-        """Keep P(x) of some instances, by which counterfactual ones are told."""
+        """Record P(x) of some instances, which determines the counterfactual ones."""
         self.compared[instances] = chance
 
     def update(self) -> None:
-        """Eq. 9, once for every instance."""
+        """Apply Eq. 9 once to every instance."""
         z = evidence(self.kind, self.chance, self.matched, self.values, self.question)
         self.values = updated(self.values, z, self.decay)
         self.history.append(self.values.astype(np.float32))
         self.chances.append(self.compared.astype(np.float32))
 
     def state(self) -> dict[str, Tensor]:
-        """Everything that later updates depend on, and what was recorded."""
+        """Return the full state, including the recorded history."""
         held = {"values": self.values, "chance": self.chance, "matched": self.matched, "compared": self.compared}
         recorded = {name: torch.from_numpy(np.stack(getattr(self, name))) for name in ("history", "chances")}
         return recorded | {name: torch.from_numpy(value) for name, value in held.items()}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from what `state` returned."""
+        """Restore what `state` returned."""
         held = {name: value.numpy().copy() for name, value in state.items()}
         self.values, self.chance, self.matched = held["values"], held["chance"], held["matched"]
         self.compared = held["compared"]
@@ -88,16 +90,16 @@ class Confidences:
 
 
 class QuestionBatches(Batches[Rows]):
-    """Rows of questions."""
+    """Batches of question rows."""
 
     def batch(self, rows: Rows, drawn: Rows) -> Rows:
-        """The rows themselves: what is drawn of a question is drawn at its step."""
+        """Return the rows; instances are sampled when the step runs."""
         return rows
 
 
 @dataclass(frozen=True)
 class WindowPart:
-    """Some of a batch's questions as the reader sees them; the rows of `reads` after the instances' are confusing."""
+    """Part of a batch after the forward pass; in `reads`, confusing passages follow the instances' windows."""
 
     drawn: list[DrawnInstances]
     spans: Spans
@@ -107,17 +109,17 @@ class WindowPart:
 
     @property
     def instances(self) -> Rows:
-        """Their numbers, question by question."""
+        """Instance numbers, question by question."""
         return np.concatenate([one.instances for one in self.drawn])
 
     def blocks(self, matrices: list[Bool[np.ndarray, "instance column"]]) -> Bool[Tensor, "all_instances all_columns"]:
-        """One matrix a question as one matrix of all, false outside of them."""
+        """Join one matrix per question into a block-diagonal one, false elsewhere."""
         joined: Tensor = torch.block_diag(*map(torch.from_numpy, matrices))  # type: ignore[no-untyped-call]
         return joined.bool().to(self.log_start.device)
 
 
 class ReaderLearner(Learner[Rows]):
-    """The reader, its instances, and how far each of them is believed."""
+    """Learner of a reader, with its instances and their confidences."""
 
     name, unit, fewer = "reader", "questions", "questions_at_once"
 
@@ -134,7 +136,7 @@ class ReaderLearner(Learner[Rows]):
         match params.objective:
             case "ds_all" | "ds_top":
                 self.weights = each
-            case "ds_average" | "supervised" | "hard_em" | "cds":  # every question counts alike
+            case "ds_average" | "supervised" | "hard_em" | "cds":  # equal weight per question
                 self.weights = shares(each, instances.question)
             case unknown:
                 assert_never(unknown)
@@ -142,16 +144,16 @@ class ReaderLearner(Learner[Rows]):
             keep_fewer_activations(reader.transformers)
 
     def after_step(self) -> None:
-        """Estimate the confidences anew if it is time to."""
+        """Update the confidences if an update is due."""
         rate, an_epoch = self.params.updates_per_epoch, self.batches.an_epoch
         if self.is_cds and self.params.confidence != "none":
             if self.done * rate // an_epoch > (self.done - 1) * rate // an_epoch:
                 self.confidences.update()
 
     def descend(self, batch: Rows, seed: int) -> dict[str, float]:
-        """The loss a question and its parts, and the share of instances whose span is the model's own choice.
+        """Return the loss per question with its parts, and the share of instances whose span is the model's own choice.
 
-        `questions_at_once` of them pass through the model, and add their gradient, before the next.
+        At most `questions_at_once` questions pass through the model, and accumulate gradients, at a time.
         """
         params, rng = self.params, self.rng("reader_draw", self.done)
         share = params.confusing_share if self.is_cds and params.beta > 0 else 0.0
@@ -181,7 +183,7 @@ class ReaderLearner(Learner[Rows]):
         return WindowPart(drawn, spans, reads, log_start, log_end)
 
     def _losses(self, part: WindowPart, *, hard: bool) -> dict[str, Tensor]:
-        """The sum over questions of what is minimised, first, and its parts."""
+        """Return the summed objective over questions, first, and its parts."""
         if self.params.objective == "hard_em":
             groups = torch.from_numpy(part.spans.window).to(part.log_start.device)
             loss = span_set_loss(-part.log_start - part.log_end, groups, int(groups.max()) + 1, hard=hard)
@@ -211,14 +213,14 @@ class ReaderLearner(Learner[Rows]):
         return debias(reads.question[window], reads.answer, competitors, weight, self.params.temperature)
 
     def _denoise(self, part: WindowPart, weight: Float[Tensor, " instance"]) -> Float[Tensor, " instance"]:
-        has_context = (part.reads.context != 0).any(dim=1)  # a passage that is all answer has none
+        has_context = (part.reads.context != 0).any(dim=1)  # no context if the answer fills the passage
         attracts = part.blocks([one.attracts for one in part.drawn]) & has_context[:, None]
         others = part.blocks([~np.eye(len(one.instances), dtype=bool) for one in part.drawn])
         confusing = part.reads.passage[sum(len(one.windows) for one in part.drawn) :]
         return denoise(part.reads.context, confusing, attracts, others & has_context, weight, self.params.temperature)
 
     def _see(self, part: WindowPart) -> int:
-        """Keep what the model says of the instances; returns how many it would have answered as labelled."""
+        """Record the predictions for the instances; return how many agree with their labels."""
         with torch.no_grad():
             chance = (part.log_start.double() + part.log_end.double()).exp().cpu().numpy()
             start, end = (logits.argmax(dim=1).cpu().numpy()[part.spans.window] for logits in part.reads[:2])
@@ -227,11 +229,11 @@ class ReaderLearner(Learner[Rows]):
         return int(matched.sum())
 
     def state(self) -> Tensors:
-        """Also the confidences."""
+        """Return the state, including the confidences."""
         return {**super().state(), "confidences": self.confidences.state()}
 
     def load(self, tensors: Tensors, done: int) -> None:
-        """Also the confidences."""
+        """Restore the state, including the confidences."""
         super().load(tensors, done)
         self.confidences.load(tensors["confidences"])
 
@@ -239,9 +241,10 @@ class ReaderLearner(Learner[Rows]):
 def train_reader(
     reader: Reader, instances: Instances, params: TrainReaderParams, context: TrainingContext
 ) -> tuple[list[Point], Confidences]:
-    """Train the reader in place; returns its learning curves and the confidences, which only CDS moves.
+    """Train the reader in place; return its learning curves and the confidences, which change only under CDS.
 
-    DataError when the loss is no longer finite.
+    Raises:
+        DataError: If the loss is no longer finite.
     """
     learner = ReaderLearner(reader, instances, params, context.rng)
     return TrainingRun([learner], context).run(), learner.confidences

@@ -1,6 +1,6 @@
-"""The reader: an extractive question-answering model, any encoder of Hugging Face with a head for starts and ends.
+"""Extractive question-answering model: any Hugging Face encoder with a span head.
 
-Below it: the spans that it likes best, in windows, then over all passages of a question.
+Also finds the best spans per window, and ranks them over all passages of a question.
 """
 
 import json
@@ -29,12 +29,12 @@ from noisyir.readers.cds import span_scores
 from noisyir.readers.settings import InitReaderParams
 
 _SETTINGS = "reader.json"
-_LEAST_ROOM = 8  # tokens of a passage beside the longest question
+_LEAST_ROOM = 8  # minimum passage tokens next to the longest question
 
 
 @dataclass(frozen=True)
 class Spans:
-    """Labelled answers by window: tokens `first` to `last`, inclusive, counted from the window's first one."""
+    """Labelled answers by window: tokens `first` to `last`, inclusive, relative to the window."""
 
     window: Rows
     first: Rows
@@ -42,11 +42,15 @@ class Spans:
 
 
 class Reads(NamedTuple):
-    """The reader's output for windows, in float32.
+    """Reader output for windows, in float32.
 
-    start, end: logits of the window's passage tokens, -inf after its last.
-    question, passage: the mean state of the question's tokens, of the passage's; answer, context: that of each labelled
-    span's tokens, and of the passage's tokens outside it, zero where there are none.  Empty where not asked for.
+    Attributes:
+        start: Start logits of the window's passage tokens, -inf after the last one.
+        end: End logits, likewise.
+        question: Mean state of the question's tokens; empty if not requested, like the following.
+        passage: Mean state of the passage's tokens.
+        answer: Mean state of each labelled span's tokens.
+        context: Mean state of the passage's tokens outside each span, zero if there are none.
     """
 
     start: Float[Tensor, "window token"]
@@ -58,13 +62,14 @@ class Reads(NamedTuple):
 
 
 class Reader(nn.Module):
-    """A Hugging Face model for question answering, and its tokenizer.
+    """A Hugging Face question-answering model with its tokenizer.
 
-    tokenizer_files: the tokenizer's files by name, written back as they came.
-    lengths: how many tokens each of the windows had that were read last, question and special ones included.
+    Attributes:
+        tokenizer_files: Tokenizer files by name, saved back unchanged.
+        lengths: Token counts of the last windows read, including question and special tokens.
     """
 
-    at_once = 32  # windows padded together: few enough to be of like length, many enough to keep a GPU busy
+    at_once = 32  # windows padded together: similar lengths, yet enough to keep a GPU busy
 
     def __init__(self, model: Any, tokenizer_files: Mapping[str, str], *, max_len: int, question_max_len: int) -> None:
         super().__init__()
@@ -76,18 +81,18 @@ class Reader(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights lie."""
+        """The device of the weights."""
         return next(self.parameters()).device
 
     @property
     def transformers(self) -> list[Any]:
-        """The Hugging Face model, as a list of one."""
+        """The Hugging Face model, as a one-element list."""
         return [self.model]
 
     def forward(self, questions: Tokens, passages: Tokens, spans: Spans | None = None, *, bf16: bool = False) -> Reads:
-        """Read passage window i beside question i; with `spans`, states are averaged, too.
+        """Read passage window i with question i; averages states if `spans` is given.
 
-        Windows of like length are padded together, all in one graph.
+        Windows of similar length are padded together, all in one graph.
         """
         self.lengths = questions.lengths + passages.lengths + sum(map(len, self.tokenizer.specials))
         order = np.argsort(-self.lengths, kind="stable")
@@ -104,7 +109,7 @@ class Reader(nn.Module):
         return Reads(*(found[back] for found in read[:4]), *(found[back_span] for found in read[4:]))
 
     def _read(self, sequences: Sequences, longest: int, spans: Spans | None, *, bf16: bool) -> Reads:
-        """Windows that are padded to one length; logits have `longest` columns."""
+        """Read windows padded to one length; logits have `longest` columns."""
         inputs = {"input_ids": sequences.ids, "attention_mask": sequences.present}
         if self._segments:
             inputs["token_type_ids"] = np.minimum(sequences.types, self.model.config.type_vocab_size - 1)
@@ -123,7 +128,7 @@ class Reader(nn.Module):
     def _passage(
         self, logits: Float[Tensor, "window column"], sequences: Sequences, longest: int
     ) -> Float[Tensor, "window token"]:
-        """Those of the passage's tokens, the first in column 0; -inf after the last."""
+        """Gather the passage tokens' logits, starting at column 0; -inf after the last token."""
         columns = sequences.passage.argmax(axis=1)[:, None] + np.arange(longest)
         inside = np.arange(longest) < sequences.passage.sum(axis=1)[:, None]
         places = torch.from_numpy(np.minimum(columns, logits.shape[1] - 1)).to(self.device)
@@ -137,7 +142,7 @@ class Reader(nn.Module):
 
 
 def _spans_of(spans: Spans | None, rows: Rows) -> tuple[Rows, Spans | None]:
-    """The numbers of the spans in the windows at `rows`, and the spans, their windows counted there."""
+    """Return the numbers of the spans in the windows at `rows`, and these spans with windows renumbered accordingly."""
     if spans is None:
         return np.empty(0, np.int64), None
     place = np.full(int(max(spans.window.max(initial=0), rows.max())) + 1, -1)
@@ -147,9 +152,9 @@ def _spans_of(spans: Spans | None, rows: Rows) -> tuple[Rows, Spans | None]:
 
 
 def _means(sequences: Sequences, spans: Spans) -> Float[np.ndarray, "mean window column"]:
-    """Weights that average columns: of each window's question, its passage, of each span, and of what surrounds it.
+    """Return averaging weights: each window's question and passage, each span, and each span's surroundings.
 
-    Means by a product with them are summed in one order on any device, which scattered additions are not.
+    A matrix product sums in the same order on every device, unlike scattered additions.
     """
     windows, columns = sequences.ids.shape
     begins = sequences.passage.argmax(axis=1)[spans.window, None]
@@ -165,9 +170,16 @@ def _means(sequences: Sequences, spans: Spans) -> Float[np.ndarray, "mean window
 
 
 def load_reader(folder: Path, device: str = "auto") -> Reader:
-    """A saved reader, float32, in evaluation mode, on `device` (auto: a GPU when there is one).
+    """Load a saved reader in float32 and evaluation mode.
 
-    Weights are read from safetensors alone, and no code that lies with them is run.  DataError when it is none.
+    Weights are read only from safetensors, and code shipped with them is never executed.
+
+    Args:
+        folder: Written by `Reader.save`.
+        device: Target device; `auto` uses a GPU if available.
+
+    Raises:
+        DataError: If the folder holds no reader.
     """
     device = choose_device(device)
     with opening(folder, "is not a reader"):
@@ -182,10 +194,12 @@ def load_reader(folder: Path, device: str = "auto") -> Reader:
 
 
 def initial_reader(folder: Path, params: InitReaderParams, seed: int) -> tuple[Reader, list[str]]:
-    """The reader that `params` describe from the weights in `folder`, and the names of weights that are new.
+    """Build the reader described by `params` from the weights in `folder`; also return the names of new weights.
 
-    New are those of the head, where the folder holds none; they follow from `seed`.  DataError when the folder cannot
-    give that, or when the longest question leaves a passage no room.
+    New weights belong to the head, if the folder has none; they are determined by `seed`.
+
+    Raises:
+        DataError: If the folder does not fit `params`, or the longest question leaves no room for a passage.
     """
     made = with_head(folder, params, seed, kind="reader", auto="AutoModelForQuestionAnswering", num_labels=2)
     reader = Reader(made.model, made.tokenizer_files, max_len=params.max_len, question_max_len=params.question_max_len)
@@ -199,7 +213,7 @@ def initial_reader(folder: Path, params: InitReaderParams, seed: int) -> tuple[R
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of (question, passage) pairs by number: the pair, and its passage's tokens from `first` to `stop`."""
+    """Windows of (question, passage) pairs: pair number, and passage tokens from `first` to `stop`."""
 
     pair: Rows
     first: Rows
@@ -207,7 +221,7 @@ class Windows:
 
 
 class SpanChoice(NamedTuple):
-    """Spans: of which pair, which characters of its passage (end exclusive), and start + end logit."""
+    """Predicted spans: pair number, passage characters (end exclusive), and start + end logit."""
 
     pair: Rows
     start: Rows
@@ -216,9 +230,12 @@ class SpanChoice(NamedTuple):
 
 
 def all_windows(lengths: Rows, room: Rows, stride: int) -> Windows:
-    """Every window of every pair; none of a passage without tokens.
+    """Return every window of every pair; none for passages without tokens.
 
-    lengths: tokens of each pair's passage; room: how many of them fit beside its question.
+    Args:
+        lengths: Passage tokens of each pair.
+        room: Passage tokens that fit next to each pair's question.
+        stride: Tokens shared by neighbouring windows.
     """
     pairs, firsts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for number, (length, fits) in enumerate(zip(lengths.tolist(), room.tolist(), strict=True)):
@@ -243,10 +260,22 @@ def find_spans(
     batch_tokens: int,
     progress: Callable[[int], None],
 ) -> SpanChoice:
-    """The `n_best` best spans of each window; a span in two windows is found twice.
+    """Find the `n_best` best spans of each window; a span in two windows is returned twice.
 
-    pairs: rows of questions and of passages.  batch_tokens: tokens of one batch, padding included; `progress` is told
-    how many windows each had.  DataError when a logit is not finite.
+    Args:
+        reader: The model.
+        questions: Tokenised questions.
+        passages: Tokenised passages.
+        pairs: Rows of questions and of passages.
+        windows: Windows to read.
+        n_best: Spans per window.
+        max_answer_len: Maximum tokens per span.
+        bf16: Use bfloat16 autocast.
+        batch_tokens: Tokens per batch, including padding.
+        progress: Called with the number of windows of each batch.
+
+    Raises:
+        DataError: If a logit is not finite.
     """
     parts = [SpanChoice(*(np.empty(0, np.int64),) * 3, np.empty(0, np.float32))]
     asked, read = (rows[windows.pair] for rows in pairs)
@@ -273,10 +302,19 @@ def find_spans(
 def ranked(
     found: SpanChoice, question: Rows, passage: Rows, texts: Sequence[str], n_best: int
 ) -> list[tuple[int, int, int]]:
-    """(row of `found`, question, rank from 1) of each question's best spans, the first of those with the same text.
+    """Rank each question's best spans; only the first of spans with the same text is kept.
 
-    question, passage: rows by pair; texts: by passage.  Equal scores are in the order of passages, then places.  Spans
-    of white space alone are left out.
+    Equal scores are ordered by passage, then position. Spans of only whitespace are dropped.
+
+    Args:
+        found: Spans of all windows.
+        question: Question rows, by pair.
+        passage: Passage rows, by pair.
+        texts: Passage texts.
+        n_best: Maximum spans per question.
+
+    Returns:
+        Row of `found`, question, and rank from 1.
     """
     asked, read = question[found.pair], passage[found.pair]
     order = np.lexsort((found.end, found.start, read, -found.score, asked))

@@ -1,4 +1,4 @@
-"""The pipelines of readers: an experiment's, and a bench's."""
+"""Reader pipelines: of an experiment and of a bench."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -37,10 +37,13 @@ ENSEMBLED = "ensemble"
 
 @dataclass
 class ReadingContext:
-    """One experiment's questions and passages under one seed.  Steps that two methods share are one step of the plan.
+    """One experiment's questions and passages under one seed; steps shared by methods appear once in the plan.
 
-    data: what ingest wrote; retriever: the model of dense passages, None where none are read; asked: the held-out
-    questions' passages, by kind; label: stands in the names of the steps, where a plan has several seeds.
+    Attributes:
+        data: Output of ingest.
+        retriever: Model for dense passages; None if none are read.
+        asked: Passages of the held-out questions, by kind.
+        label: Prefix of step names in plans with several seeds.
     """
 
     plan: Plan
@@ -52,15 +55,15 @@ class ReadingContext:
 
     @property
     def reader(self) -> ReaderTask:
-        """The experiment's settings of readers."""
+        """The experiment's reader settings."""
         return reader_of(self.exp)
 
     def name(self, what: str) -> str:
-        """A step's label."""
+        """Return a step's label."""
         return f"{self.label}:{what}" if self.label else what
 
     def hold_out(self) -> None:
-        """Draw the held-out questions and find what is read for each, under the plan's present seed."""
+        """Select the held-out questions and retrieve their passages, under the plan's current seed."""
         reader = self.reader
         changes = {"splits": reader.score.splits, "max_questions": reader.held_out_questions, "max_spans": None}
         for kind in reader.passages:
@@ -68,11 +71,11 @@ class ReadingContext:
             self.asked[kind] = found["passages"]
 
     def labelled(self, kind: Passages) -> Outputs:
-        """The training questions' spans in these passages, and the passages."""
+        """Return the training questions' spans in these passages, and the passages."""
         return self._matched(kind, self.reader.spans, self.name(kind))
 
     def train(self, method: ReaderMethod) -> Outputs:
-        """A method's reader, its confidences and how training went."""
+        """Train a method's reader; returns it with its confidences and learning curves."""
         reader = self.reader
         spans = self.labelled(method.labels or reader.labels)["spans"]
         return self.plan.add(
@@ -98,7 +101,7 @@ class ReadingContext:
         return self.plan.add(CONFUSING, params, self.label, **self._lexical(), **given)["confusing"]
 
     def read(self, name: str, reader: Output) -> dict[str, Output]:
-        """A reader's answers to the held-out questions, by kind of passages."""
+        """Return a reader's answers to the held-out questions, by kind of passages."""
         params, given = self.reader.read, {"reader": reader, **self._texts()}
         return {
             kind: self.plan.add(READ, params, self.name(f"{name}:{kind}"), passages=passages, **given)["readings"]
@@ -106,7 +109,7 @@ class ReadingContext:
         }
 
     def ensemble(self, readings: Mapping[str, Mapping[str, Output]]) -> dict[str, Output]:
-        """The answers of several readers as one, by kind of passages."""
+        """Merge the answers of several readers, by kind of passages."""
         params, found = EnsembleParams(n_best=self.reader.read.n_best), {}
         for kind in self.asked:
             of_kind = {name: of_reader[kind] for name, of_reader in readings.items()}
@@ -114,13 +117,13 @@ class ReadingContext:
         return found
 
     def score(self, name: str, readings: Mapping[str, Output]) -> Output:
-        """Exact match and F1 of a reader's answers."""
+        """Compute exact match and F1 of a reader's answers."""
         truth, params = {key: self.data[key] for key in ("answers", "queries", "qrels")}, self.reader.score
         scored = self.plan.add(SCORE_READING, params, self.name(name), readings=readings, passages=self.asked, **truth)
         return scored["metrics"]
 
     def score_confidence(self, confidences: Mapping[str, Output]) -> Output:
-        """How well methods' confidences tell right labels from wrong ones."""
+        """Measure how well the methods' confidences separate correct from wrong labels."""
         label, given = self.label, self.given()
         if len(confidences) == 1:
             label = self.name(next(iter(confidences)))
@@ -128,7 +131,7 @@ class ReadingContext:
         return scored["confidence_quality"]
 
     def label_section(self, confidences: Mapping[str, Output]) -> Output:
-        """How well the methods' confidences tell right labels, with cases of the last one, for the report."""
+        """Build the report's section on confidences, with cases of the last method."""
         *_, shown = confidences.values()
         params, texts = LabelSectionParams(examples=self.exp.report.examples), self._texts()
         labels = {"spans": self.labelled(self.reader.labels)["spans"], "confusing": self.confusing()}
@@ -138,7 +141,7 @@ class ReadingContext:
         )["sections"]
 
     def given(self) -> Output:
-        """The passages that the data itself calls relevant."""
+        """The passages that the data itself judges relevant."""
         params, known = GoldRunParams(min_relevance=self.exp.data.min_relevance), ("qrels", "pairs")
         return self.plan.add(GOLD, params, self.label, **{key: self.data[key] for key in known})["gold_run"]
 
@@ -147,7 +150,7 @@ class ReadingContext:
         return self.plan.add(SPANS, params, label, run=self._run(kind), **given)
 
     def _run(self, kind: Passages) -> Output:
-        """The ranking that the passages come from, of training and of held-out questions; it makes no random choice."""
+        """Return the ranking that supplies passages to training and held-out questions; makes no random choice."""
         reader = self.reader
         splits: tuple[Split, ...] = tuple(dict.fromkeys((*reader.spans.splits, *reader.score.splits)))
         if kind == "given":
@@ -169,7 +172,7 @@ class ReadingContext:
 
 
 def train_reader(exp: Experiment) -> Plan:
-    """The experiment's readers on distant labels, scored on the same held-out questions, and their confidences."""
+    """Plan the experiment's readers, their confidences, and their scores on the same held-out questions."""
     plan, params = Plan(exp.seed), reader_of(exp)
     reading = _reading(plan, exp)
     trained = {method.kind: reading.train(method) for method in params.methods}
@@ -191,7 +194,7 @@ def train_reader(exp: Experiment) -> Plan:
 
 
 def reader_bench(suite: Suite) -> Plan:
-    """Every reader method of the suite under every seed, on the same held-out questions, and one table of it all."""
+    """Plan every reader method of the suite under every seed, on the same held-out questions, with one result table."""
     table, plan = table_of(suite), Plan(suite.experiment.seed)
     metrics, confidence = dict[str, Output](), dict[str, Output]()
     for condition, variant in product(suite.conditions, suite.variants):
@@ -218,7 +221,7 @@ def reader_bench(suite: Suite) -> Plan:
 
 
 def _reading(plan: Plan, exp: Experiment, label: str = "") -> ReadingContext:
-    """The experiment's questions, their passages, and which held-out ones are read."""
+    """Set up the experiment's questions and passages, and select the held-out ones to read."""
     data, retriever = data_of(plan, exp), None
     if reader_of(exp).wants_dense:
         context = context_of(plan, exp, data, label)

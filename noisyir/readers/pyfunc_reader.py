@@ -1,7 +1,7 @@
-"""The registered reader's code, stored by MLflow beside the weights: question and passage in, the best span out.
+"""Code of the registered reader, stored by MLflow next to the weights: question and passage in, best span out.
 
-It reads as the stage `read` does: the question's first tokens beside each window of the passage.  Whoever loads it
-needs the pinned requirements alone and no noisyir.  Nothing is unpickled: the weights are safetensors.
+It reads like the `read` stage: the question's first tokens with each window of the passage. Loading needs only the
+pinned requirements, not noisyir. Nothing is unpickled: the weights are safetensors.
 """
 
 import json
@@ -24,7 +24,7 @@ class QuestionRow(BaseModel):
 
 
 class AnswerRow(TypedDict):
-    """The best span, its first and last-plus-one character, and its score; "" and no score where there is none."""
+    """The best span, its character range (end exclusive), and its score; "" without a score if there is none."""
 
     answer: str
     start: int
@@ -33,10 +33,10 @@ class AnswerRow(TypedDict):
 
 
 class PyfuncReader(PythonModel):
-    """An extractive reader; a span's score is its start and end logit, and compares across a question's passages."""
+    """An extractive reader; span scores (start + end logit) are comparable across a question's passages."""
 
     def load_context(self, context: PythonModelContext) -> None:
-        """Read tokenizer and weights, and how the tokenizer joins two texts."""
+        """Load tokenizer and weights, and determine how the tokenizer joins two texts."""
         import torch
         from tokenizers import Tokenizer
         from transformers import AutoModelForQuestionAnswering
@@ -60,7 +60,7 @@ class PyfuncReader(PythonModel):
     def predict(
         self, context: PythonModelContext, model_input: list[QuestionRow], params: dict[str, Any] | None = None
     ) -> list[AnswerRow]:
-        """The best answer in each passage."""
+        """Return the best answer in each passage."""
         settings = {"max_answer_len": 30, "stride": 128, **(params or {})}
         return [self._answer(asked, settings["max_answer_len"], settings["stride"]) for asked in model_input]
 
@@ -83,7 +83,7 @@ class PyfuncReader(PythonModel):
         return {"answer": text.strip(), "start": start, "end": start + len(text.strip()), "score": score}
 
     def _spans(self, question: list[int], window: list[int], longest: int) -> Iterator[Span]:
-        """(score, first token, last token) of the window's spans, the best for each first token."""
+        """Return (score, first token, last token) of the window's spans, the best for each first token."""
         import torch
 
         parts = (self.before, question, self.between, window, self.after)
@@ -102,7 +102,7 @@ class PyfuncReader(PythonModel):
 
 
 def _window_starts(length: int, room: int, stride: int) -> list[int]:
-    """Where windows of `room` tokens begin: neighbours share `stride`, at most half; the last ends the passage."""
+    """Return the starts of windows of `room` tokens that share `stride`, at most half; the last ends the passage."""
     if length <= room:
         return [0] if length else []
     return [*range(0, length - room, room - min(stride, room // 2)), length - room]

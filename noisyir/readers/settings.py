@@ -1,4 +1,4 @@
-"""Settings of readers: distant labels, confusing passages, training, answers and their measures."""
+"""Reader settings: distant labels, confusing passages, training, answers and their measures."""
 
 from typing import Annotated, Literal
 
@@ -10,7 +10,7 @@ from noisyir.training.settings import DescentParams
 
 Confidence = Literal["soft", "hard_max", "positive_average", "none"]
 Objective = Literal["cds", "supervised", "ds_top", "ds_all", "ds_average", "hard_em"]
-Passages = Literal["bm25", "dense", "given"]  # who found them; given: judgements, for close-domain reading
+Passages = Literal["bm25", "dense", "given"]  # source; given: judgements, for close-domain reading
 
 
 class GoldRunParams(Params):
@@ -20,7 +20,7 @@ class GoldRunParams(Params):
 
 
 class SpansParams(Params):
-    """Distant labels: where the retrieved passages of a question hold its answers."""
+    """Distant labels: positions of answers in a question's retrieved passages."""
 
     splits: tuple[Split, ...] = Field(("train",), description="the questions labelled")
     top_k: PositiveInt = Field(20, description="passages of a question")
@@ -29,7 +29,7 @@ class SpansParams(Params):
 
 
 class ConfusingParams(Params):
-    """Passages like one that holds the answer, without it (Eq. 3)."""
+    """Confusing passages: similar to one with the answer, but without it (Eq. 3)."""
 
     per_passage: PositiveInt = Field(5, description="confusing passages of each passage (K)")
     terms: PositiveInt = Field(64, description="words of the passage that make the BM25 query, the first")
@@ -39,7 +39,7 @@ class ConfusingParams(Params):
 
 
 class ReadParams(Params):
-    """Answers of a reader: the best spans over all passages of a question."""
+    """A reader's answers: the best spans over all passages of a question."""
 
     n_best: PositiveInt = Field(20, description="spans kept of a question")
     max_answer_len: PositiveInt = Field(30, description="tokens of an answer, at most")
@@ -48,7 +48,7 @@ class ReadParams(Params):
 
 
 class EnsembleParams(Params):
-    """Readings of several readers as one."""
+    """Merged answers of several readers."""
 
     n_best: PositiveInt = Field(20, description="spans kept of a question")
 
@@ -61,7 +61,7 @@ class InitReaderParams(HeadedParams):
 
 
 class TrainReaderParams(DescentParams):
-    """Training a reader on distant labels; the defaults are those of CDS (Bian et al., Findings of EMNLP 2023)."""
+    """Training a reader on distant labels; defaults follow CDS (Bian et al., Findings of EMNLP 2023)."""
 
     objective: Objective = Field("cds", description="the loss; supervised: cross-entropy on given passages")
     confidence: Confidence = Field(
@@ -101,7 +101,7 @@ class ScoreReadingParams(Params):
 
 
 class ScoreConfidenceParams(Params):
-    """How well confidences tell right labels from wrong ones; there is nothing to set."""
+    """How well confidences separate correct from wrong labels; no settings."""
 
 
 class LabelSectionParams(Params):
@@ -111,4 +111,4 @@ class LabelSectionParams(Params):
 
 
 class BenchSectionParams(Params):
-    """The bench's section on confidences: nothing to set."""
+    """The bench's section on confidences; no settings."""

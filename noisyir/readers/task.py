@@ -1,4 +1,4 @@
-"""The task `reader`: settings of an experiment that trains readers, and the ways to train one; no arithmetic."""
+"""Task `reader`: experiment settings and training methods for readers; no arithmetic."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 
 class ReaderMethod(Variant):
-    """A way to train a reader.
+    """A reader training method.
 
-    changes: what of `reader.train` it sets.  labels: whose passages it is trained on; None stands for `reader.labels`.
+    Attributes:
+        changes: Overrides of `reader.train`.
+        labels: Source of the training passages; None uses `reader.labels`.
     """
 
     home: ClassVar[str] = __name__
@@ -34,66 +36,66 @@ class ReaderMethod(Variant):
     labels: ClassVar[Passages | None] = None
 
     def settings(self, train: TrainReaderParams) -> TrainReaderParams:
-        """The settings of its training, from those of all methods."""
+        """Return the method's training settings, derived from the shared ones."""
         return train.model_copy(update=dict(self.changes))
 
     @property
     def is_cds(self) -> bool:
-        """Whether the method has confidences and wants confusing passages."""
+        """Whether the method uses confidences and confusing passages."""
         return self.changes.get("objective") == "cds"
 
 
 class DsTop(ReaderMethod):
-    """Trained on the few passages that are most like the question."""
+    """Train on the few passages most similar to the question."""
 
     kind: Literal["ds_top"] = "ds_top"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "ds_top"}
 
 
 class DsAll(ReaderMethod):
-    """Every labelled span is right: plain distant supervision."""
+    """Plain distant supervision: every labelled span counts as correct."""
 
     kind: Literal["ds_all"] = "ds_all"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "ds_all"}
 
 
 class DsAverage(ReaderMethod):
-    """The same, each question counting alike."""
+    """Plain distant supervision with equal weight per question."""
 
     kind: Literal["ds_average"] = "ds_average"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "ds_average"}
 
 
 class HardEm(ReaderMethod):
-    """The likeliest labelled span of a question is right (Min et al., EMNLP 2019)."""
+    """Train on the likeliest labelled span of each question (Min et al., EMNLP 2019)."""
 
     kind: Literal["hard_em"] = "hard_em"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "hard_em"}
 
 
 class CdsSoft(ReaderMethod):
-    """Confidence by soft weighting."""
+    """CDS with soft-weighted confidence."""
 
     kind: Literal["cds_sw"] = "cds_sw"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "confidence": "soft"}
 
 
 class CdsHardMax(ReaderMethod):
-    """Confidence by hard max."""
+    """CDS with hard-max confidence."""
 
     kind: Literal["cds_hm"] = "cds_hm"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "confidence": "hard_max"}
 
 
 class CdsAverage(ReaderMethod):
-    """Confidence by positive average."""
+    """CDS with positive-average confidence."""
 
     kind: Literal["cds_pa"] = "cds_pa"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "confidence": "positive_average"}
 
 
 class CdsSlow(ReaderMethod):
-    """Positive average that moves slowly and keeps more of its start."""
+    """CDS with positive-average confidence that moves slowly and retains more of its initial value."""
 
     kind: Literal["cds_slow"] = "cds_slow"
     changes: ClassVar[Mapping[str, Any]] = {
@@ -105,28 +107,28 @@ class CdsSlow(ReaderMethod):
 
 
 class CdsNoDebias(ReaderMethod):
-    """Without the debias loss."""
+    """CDS without the debias loss."""
 
     kind: Literal["cds_no_debias"] = "cds_no_debias"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "alpha": 0.0}
 
 
 class CdsNoDenoise(ReaderMethod):
-    """Without the denoise loss."""
+    """CDS without the denoise loss."""
 
     kind: Literal["cds_no_denoise"] = "cds_no_denoise"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "beta": 0.0}
 
 
 class CdsNoConfidence(ReaderMethod):
-    """All labelled passages of a question with equal confidence."""
+    """CDS with equal confidence for all labelled passages of a question."""
 
     kind: Literal["cds_no_confidence"] = "cds_no_confidence"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "confidence": "none"}
 
 
 class Supervised(ReaderMethod):
-    """Cross-entropy on the passages that the data itself calls relevant."""
+    """Cross-entropy on the passages that the data itself judges relevant."""
 
     kind: Literal["supervised"] = "supervised"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "supervised"}
@@ -134,7 +136,7 @@ class Supervised(ReaderMethod):
 
 
 class ReaderTask(Task):
-    """Readers on distant labels, with everything that they want of an experiment."""
+    """Experiment task that trains readers on distant labels."""
 
     kind: Literal["reader"] = "reader"
     pipeline: ClassVar[str] = "noisyir.readers.pipeline:train_reader"
@@ -182,21 +184,21 @@ class ReaderTask(Task):
 
     @property
     def trained(self) -> tuple[str, ...]:
-        """Its methods."""
+        """The methods to train."""
         return tuple(method.kind for method in self.methods)
 
     @property
     def own_labels(self) -> str:
-        """Whose passages are labelled."""
+        """The source of labelled passages."""
         return self.labels
 
     @property
     def label_story(self) -> str:
-        """Where the labels come from."""
+        """Describe the origin of the labels."""
         return f"Labels are distant: the passages of {self.labels} that hold an answer."
 
 
 def reader_of(exp: "Experiment") -> ReaderTask:
-    """The settings of readers in an experiment that trains them."""
+    """Return the reader settings of an experiment that trains readers."""
     assert isinstance(exp.task, ReaderTask)
     return exp.task

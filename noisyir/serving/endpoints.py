@@ -1,4 +1,4 @@
-"""The calls that clients make, as one ASGI application: each checks, waits for its batch, and answers in its shape."""
+"""HTTP endpoints as one ASGI application: each validates, waits for its batch, and answers in its protocol."""
 
 import asyncio
 import logging
@@ -40,13 +40,13 @@ log = logging.getLogger("noisyir")
 _WITHOUT_SIDE = "input_type is missing: embedded as a passage"
 _OF_AUDIT = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 _PAGE = OwnPage("noisyir.serving", ("texts.js", "search.js"), ("report.css", "search.css"))
-_DEPTH = 100  # ranks that are told
-_MOST_WORDS = 32  # of a query that are left out, one at a time
+_DEPTH = 100  # ranks reported
+_MOST_WORDS = 32  # query words left out, one at a time
 Asked = TypeVar("Asked", bound=BaseModel)
 
 
 class Endpoints:
-    """The calls.  live: the model of the moment; a request keeps the one that it began with."""
+    """The endpoints, with the currently served model; a request keeps the model that it started with."""
 
     def __init__(self, live: LiveModel, metrics: Metrics, *, has_key: bool) -> None:
         self.metrics, self.has_key, self.options = metrics, has_key, live.options
@@ -54,12 +54,12 @@ class Endpoints:
         self.answer_with(live)
 
     def answer_with(self, live: LiveModel) -> None:
-        """From now on."""
+        """Switch to another model."""
         self.live, self._warned = live, False
         self.metrics.model(live.model.id, live.model.digest)
 
     def routes(self) -> list[Route]:
-        """Each call by its path."""
+        """Return each endpoint by path."""
         posts: dict[str, tuple[type[BaseModel], Any]] = {
             "/v1/embeddings": (protocols.EmbeddingsRequest, self.embeddings),
             "/embed": (protocols.EmbedRequest, self.embed),
@@ -91,7 +91,7 @@ class Endpoints:
         return endpoint
 
     async def _by_shape(self, request: Request) -> Response:
-        """TEI's and Jina's /rerank, and TEI's own root, to which huggingface_hub posts: told apart by their fields."""
+        """Dispatch /rerank (TEI or Jina) and TEI's root path, used by huggingface_hub, by the fields of the body."""
         body = await read_body(request, self.options.body)
         given = _json(body)
         if "documents" in given:
@@ -120,7 +120,7 @@ class Endpoints:
         return answer(whole, self._warning(live, side, asked.dimensions))
 
     async def models(self, request: Request) -> Response:
-        """GET /v1/models, and one of them."""
+        """GET /v1/models, and single models."""
         name, live = request.path_params.get("id"), self.live
         about = {"id": live.model.id, "object": "model", "created": self.began, "owned_by": "noisyir"}
         if name is None:
@@ -129,7 +129,7 @@ class Endpoints:
         return answer(about)
 
     async def stores(self, request: Request) -> Response:
-        """GET /v1/vector_stores, and one of them: the index, where there is one."""
+        """GET /v1/vector_stores, and single ones: the index, if there is one."""
         name, live = request.path_params.get("id"), self.live
         index = live.model.index
         if name is not None:
@@ -146,7 +146,7 @@ class Endpoints:
         return answer({"object": "list", "data": [about] if index else [], "has_more": False})
 
     async def search(self, request: Request, asked: protocols.SearchRequest) -> Response:
-        """POST /v1/vector_stores/{id}/search; of several queries, the best score of each document counts."""
+        """POST /v1/vector_stores/{id}/search; with several queries, each document keeps its best score."""
         live, began = self.live, time.perf_counter()
         index = _check_store(live, request.path_params["id"])
         if asked.filters:
@@ -177,7 +177,7 @@ class Endpoints:
         return answer(_normed(vectors) if options.normalize else vectors, self._warning(live, side, options.dimensions))
 
     async def similarity(self, request: Request, asked: protocols.SimilarityRequest) -> Response:
-        """POST /similarity: a number a sentence; the source is a query where the model tells them from passages."""
+        """POST /similarity: one number per sentence; the source is a query if the model distinguishes queries."""
         live, inputs = self.live, asked.inputs
         one, others = await asyncio.gather(
             live.embed([inputs.source_sentence], "query"), live.embed(inputs.sentences, "passage")
@@ -185,18 +185,18 @@ class Endpoints:
         return answer(_normed(others.vectors) @ _normed(one.vectors)[0])
 
     async def rerank_texts(self, request: Request, asked: protocols.TeiRerankRequest) -> Response:
-        """TEI's POST /rerank: a list of indices and scores, best first."""
+        """TEI's POST /rerank: indices and scores, best first."""
         scores = await self.live.relevance(asked.query, asked.texts, raw=asked.raw_scores)
         order = sorted(range(len(scores)), key=lambda row: -scores[row])
         shown = [{"text": asked.texts[row]} if asked.return_text else {} for row in order]
         return answer([{"index": row, "score": scores[row], **more} for row, more in zip(order, shown, strict=True)])
 
     async def health(self, request: Request) -> Response:
-        """GET /health: the model is there, for the server only listens once it is."""
+        """GET /health: always healthy, because the server starts listening only after loading the model."""
         return Response()
 
     async def info(self, request: Request) -> Response:
-        """GET /info: TEI's fields, and what noisyir knows of the model and its data."""
+        """GET /info: TEI's fields, plus facts about the model and its data."""
         model, options = self.live.model, self.options
         shape = model.model.shape
         rerank = "ranker" if model.ranker else "bi-encoder"
@@ -229,7 +229,7 @@ class Endpoints:
         )
 
     async def show_metrics(self, request: Request) -> Response:
-        """GET /metrics, as Prometheus reads them."""
+        """GET /metrics, in Prometheus format."""
         return Response(self.metrics.text(), media_type=self.metrics.media_type)
 
     # Cohere and Jina ------------------------------------------------------------------------------------------
@@ -255,21 +255,21 @@ class Endpoints:
         return HTMLResponse(search_page(self.live.model, has_key=self.has_key), headers=_PAGE.headers)
 
     async def audit(self, request: Request) -> Response:
-        """GET /audit: the page of the audit of the model's data."""
+        """GET /audit: the audit page of the model's data."""
         page = self.live.model.audit_page
         if page is None:
             raise RefusedError("the model's data was not audited here: noisyir audit", 404)
         return FileResponse(page, headers={"Content-Security-Policy": _OF_AUDIT, "Referrer-Policy": "no-referrer"})
 
     async def why(self, request: Request, asked: protocols.WhyRequest) -> Response:
-        """Why a document was found: its place by each system, and its score without each word of the query."""
+        """Explain a document's retrieval: its rank in each system, and its score without each query word."""
         live = self.live
         if live.model.index is None or (row := live.model.index.row_of.get(asked.doc_id)) is None:
             raise RefusedError(f"no document {asked.doc_id!r} is in the index", 404)
         return answer(await why(live, asked.query, row))
 
     def _warning(self, live: LiveModel, side: Side | None, cut_to: int | None) -> dict[str, str]:
-        """A header for whoever leaves out the side of a model that has two, or cuts vectors as training never did."""
+        """Return a warning header if a two-sided model gets no side, or vectors are cut to an untrained length."""
         shape = live.model.model.shape
         if cut_to not in (None, live.model.model.dim, *shape.matryoshka):
             lengths = ", ".join(map(str, shape.matryoshka)) or "none"
@@ -340,7 +340,7 @@ def _json(body: bytes) -> dict[str, Any]:
 
 
 def serving_app(endpoints: Endpoints, keys: Sequence[str], lifespan: Any = None) -> Starlette:
-    """The application."""
+    """Build the application."""
     options = endpoints.options
     middleware = [Middleware(AccessGuard, options=options, keys=keys, metrics=endpoints.metrics)]
     if options.cors:
@@ -363,7 +363,7 @@ def _normed(vectors: Vectors) -> Vectors:
 
 
 def search_page(model: ServedModel, *, has_key: bool) -> str:
-    """The page as HTML text, without a text of the data."""
+    """Return the page as HTML, without any text of the data."""
     systems = model.index.systems if model.index else []
     known = {"store": model.id, "systems": systems, "has_key": has_key, "audit": model.facts["audit"], "common": []}
     told = {"model": model.id, "documents": len(model.index) if model.index else 0, "systems": systems}
@@ -375,7 +375,7 @@ def search_page(model: ServedModel, *, has_key: bool) -> str:
 
 
 async def why(live: LiveModel, query: str, row: int) -> dict[str, Any]:
-    """The document's place by each system, its score without each word of the query, and its training pairs' audit."""
+    """Return the document's rank in each system, its score without each query word, and its training pairs' audit."""
     index = live.model.index
     assert index is not None
     places = {}

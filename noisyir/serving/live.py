@@ -1,4 +1,4 @@
-"""A model that is asked by many: the queues in which their texts wait, and what is refused before they do."""
+"""A served model: queues that batch the texts of many clients, and checks that reject requests beforehand."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _STATIC_AT_ONCE, _TRANSFORMER_AT_ONCE, _QUERIES_AT_ONCE = 256, 32, 64
 
 
 class LiveModel:
-    """A model, and the queues of those who ask it."""
+    """A model and its request queues."""
 
     def __init__(self, model: ServedModel, options: ServeOptions, metrics: Metrics) -> None:
         self.model, self.options = model, options
@@ -41,10 +41,10 @@ class LiveModel:
         }
 
     async def embed(self, texts: Sequence[str], side: Side | None) -> Embedded:
-        """The vectors of texts; without a side, those of passages."""
+        """Return the vectors of texts; without a side, as passages."""
         self.check_count(texts)
         whole, side = [], side or "passage"
-        for start in range(0, len(texts), self.at_once):  # one after the other, that others come between
+        for start in range(0, len(texts), self.at_once):  # sequential, so other requests can interleave
             some = texts[start : start + self.at_once]
             whole.append(await self._embed((some, side), len(some)))
             if (tokens := sum(found.tokens for found in whole)) > self.options.tokens:
@@ -52,7 +52,10 @@ class LiveModel:
         return whole[0] if len(whole) == 1 else Embedded(np.concatenate([found.vectors for found in whole]), tokens)
 
     async def relevance(self, query: str, texts: Sequence[str], *, raw: bool = False) -> list[float]:
-        """How relevant each text is: by the ranker a probability, or with `raw` its logit; else their similarity."""
+        """Score the relevance of each text.
+
+        With a ranker this is a probability or, if `raw` is set, its logit; otherwise the similarity.
+        """
         self.check_count(texts)
         if self._rank is None:
             asked, passages = await asyncio.gather(self.embed([query], "query"), self.embed(texts, "passage"))
@@ -66,11 +69,15 @@ class LiveModel:
         return logits if raw else likely
 
     async def search(self, query: str, system: str, k: int) -> Ranking:
-        """The best k documents."""
+        """Return the k best documents."""
         return await self._search[system]((query, k))
 
     def check_count(self, texts: Sequence[str]) -> None:
-        """RefusedError for none, and for more than one request may have."""
+        """Check the number of texts.
+
+        Raises:
+            RefusedError: If there are none, or more than one request allows.
+        """
         if not texts:
             raise RefusedError("there is no text in it")
         if len(texts) > self.options.items:

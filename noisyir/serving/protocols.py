@@ -1,7 +1,7 @@
-"""The requests and errors of each protocol, field by field as its clients send and read them; nothing is computed.
+"""Requests and errors of each protocol, field by field as clients send and read them; nothing is computed.
 
-OpenAI: platform.openai.com/docs/api-reference.  TEI: Text Embeddings Inference 1.7, openapi.json.  Cohere and Jina:
-their rerank calls, which differ in their errors alone.
+OpenAI: platform.openai.com/docs/api-reference. TEI: Text Embeddings Inference 1.7, openapi.json. Cohere and Jina:
+their rerank APIs, which differ only in errors.
 """
 
 import base64
@@ -26,7 +26,12 @@ MALFORMED: Mapping[Protocol, int] = {"openai": 400, "tei": 422, "cohere": 400}
 
 
 class RefusedError(Exception):
-    """A request that is not answered.  status: None: that of a malformed one; param: the field at fault."""
+    """A rejected request.
+
+    Attributes:
+        status: HTTP status; None: the protocol's status for malformed requests.
+        param: The invalid field.
+    """
 
     def __init__(self, message: str, status: int | None = None, param: str | None = None) -> None:
         super().__init__(message)
@@ -34,14 +39,14 @@ class RefusedError(Exception):
 
 
 def protocol_of(path: str) -> Protocol:
-    """The protocol that a path belongs to."""
+    """Return the protocol that a path belongs to."""
     if path.endswith("/rerank") and path != "/rerank":
         return "cohere"
     return "openai" if path.startswith("/v1/") else "tei"
 
 
 def error_body(protocol: Protocol, status: int, message: str, param: str | None = None) -> dict[str, Any]:
-    """An error as the protocol's clients read it."""
+    """Return an error in the protocol's format."""
     if protocol == "openai":
         kind = _OPENAI_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
         return {"error": {"message": message, "type": kind, "param": param, "code": _OPENAI_CODES.get(status)}}
@@ -51,7 +56,7 @@ def error_body(protocol: Protocol, status: int, message: str, param: str | None 
 
 
 def in_one_line(error: ValidationError) -> RefusedError:
-    """The first fault of a body, as a refusal."""
+    """Return the first validation error of a body, as a rejection."""
     fault = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(part) for part in fault["loc"] if not str(part).startswith(("function-", "list[", "str")))
     message = fault["msg"].removeprefix("Value error, ")
@@ -59,7 +64,7 @@ def in_one_line(error: ValidationError) -> RefusedError:
 
 
 def side_of(*names: str | None) -> Side | None:
-    """The side that one of these words means (input_type, prompt_name); None where none is given."""
+    """Map these words (input_type, prompt_name) to a side; None if none is given."""
     given = [name for name in names if name]
     if unknown := [name for name in given if name.lower() not in _SIDES]:
         why = f"{unknown[0]!r} is no side of the model: send query, passage or document"
@@ -71,12 +76,12 @@ def side_of(*names: str | None) -> Side | None:
 
 
 def base64_of(vector: Vectors) -> str:
-    """The vector's float32, little-endian, as OpenAI's clients ask for it."""
+    """Encode the vector's little-endian float32 values, as OpenAI's clients expect."""
     return base64.b64encode(vector.astype("<f4").tobytes()).decode()
 
 
 def _refuse_ids(value: Any) -> Any:
-    """Token ids are those of another tokenizer: read as ours they would be other words."""
+    """Reject token ids, because another tokenizer's ids would mean other words here."""
     inside = value[0] if isinstance(value, list) and value else value
     if isinstance(inside, int | list):
         _refuse("send texts: token ids are another model's, and would be other words here (in LangChain, "
@@ -89,12 +94,12 @@ def _refuse(message: str) -> NoReturn:
 
 
 def listed(texts: Texts) -> list[str]:
-    """One text or several, as a list."""
+    """Return one text or several as a list."""
     return [texts] if isinstance(texts, str) else texts
 
 
 class EmbeddingsRequest(BaseModel):
-    """OpenAI's /v1/embeddings, with the side as NVIDIA, Cohere and Voyage name it, or as TEI does."""
+    """OpenAI's /v1/embeddings, with the side as named by NVIDIA, Cohere and Voyage, or by TEI."""
 
     input: Texts
     model: str | None = None
@@ -107,7 +112,7 @@ class EmbeddingsRequest(BaseModel):
 
 
 class TeiOptions(BaseModel):
-    """How TEI is to embed.  truncate: false refuses a text that is longer than the model reads."""
+    """TEI's embedding options; without `truncate`, texts longer than the model's limit are rejected."""
 
     prompt_name: str | None = None
     truncate: bool = True
@@ -117,7 +122,7 @@ class TeiOptions(BaseModel):
 
 
 class EmbedRequest(TeiOptions):
-    """TEI's /embed; huggingface_hub puts the options into `parameters`."""
+    """TEI's /embed; huggingface_hub sends the options in `parameters`."""
 
     inputs: Texts
     parameters: TeiOptions | None = None
@@ -126,7 +131,7 @@ class EmbedRequest(TeiOptions):
 
 
 class Similar(BaseModel):
-    """A text, and those that it is compared with."""
+    """A text, and the texts to compare it with."""
 
     source_sentence: str
     sentences: list[str]
@@ -149,7 +154,7 @@ class TeiRerankRequest(BaseModel):
 
 
 class RerankDocument(BaseModel):
-    """A document of Cohere's and Jina's: its text."""
+    """A Cohere or Jina document: its text."""
 
     text: str
 
@@ -170,7 +175,7 @@ class RerankRequest(BaseModel):
 
 
 class RankingOptions(BaseModel):
-    """OpenAI's, in which `ranker` names one of our systems, too."""
+    """OpenAI's ranking options, whose `ranker` may also name a served system."""
 
     ranker: str = "auto"
     score_threshold: float | None = None
@@ -187,14 +192,14 @@ class SearchRequest(BaseModel):
 
 
 class WhyRequest(BaseModel):
-    """The search page's question why a document was found."""
+    """The search page's request to explain why a document was found."""
 
     query: str
     doc_id: str
 
 
 def found_page(queries: Sequence[str], found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A page of results, each with doc_id, title, text, score and whatever else becomes an attribute."""
+    """Return a page of results, each with doc_id, title, text, score and further attributes."""
     data = [
         {
             "file_id": hit["doc_id"],

@@ -1,4 +1,4 @@
-"""Requests that come in and answers that go out: who may ask, how much at once, and how many there were."""
+"""HTTP traffic: access control, size limits, and metrics."""
 
 import asyncio
 import hmac
@@ -22,8 +22,8 @@ from noisyir.serving.protocols import MALFORMED, Protocol, RefusedError, error_b
 
 log = logging.getLogger("noisyir")
 
-_BODY_SECONDS = 30.0  # in which a body must have come
-_OPEN = ("/health",)  # what probes ask, without a key and by any name
+_BODY_SECONDS = 30.0  # time limit for receiving a body
+_OPEN = ("/health",)  # probes: no key, any host name
 _PATHS = {
     "/", "/audit", "/embed", "/health", "/info", "/metrics", "/rerank", "/similarity", "/why",
     "/v1/embeddings", "/v1/models", "/v1/rerank", "/v2/rerank",
@@ -33,7 +33,7 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """Counts and times; of all processes where there are several, which share $PROMETHEUS_MULTIPROC_DIR."""
+    """Counters and timers, aggregated over processes that share $PROMETHEUS_MULTIPROC_DIR."""
 
     media_type = exposition.CONTENT_TYPE_PLAIN_0_0_4
 
@@ -47,23 +47,23 @@ class Metrics:
         self._model = Gauge("noisyir_model_info", about, ["model", "digest"], registry=own, multiprocess_mode="livemax")
 
     def request(self, path: str, status: int, seconds: float) -> None:
-        """A request that was answered."""
+        """Record an answered request."""
         name = path if path in _PATHS else "/v1/vector_stores/{id}" if "/vector_stores/" in path else "other"
         self._requests.labels(name, str(status)).inc()
         self._seconds.labels(name).observe(seconds)
 
     def batch(self, queue: str, size: int) -> None:
-        """A batch that is computed."""
+        """Record a computed batch."""
         self._sizes.labels(queue).observe(size)
 
     def model(self, name: str, digest: str) -> None:
-        """The model that answers from now on."""
+        """Record the model served from now on."""
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
             self._model.clear()
         self._model.labels(name, digest).set(1)
 
     def text(self) -> bytes:
-        """All of them, as Prometheus reads them."""
+        """All metrics in Prometheus format."""
         registry = self._registry
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
             registry = CollectorRegistry()
@@ -72,12 +72,16 @@ class Metrics:
 
 
 def answer(value: Any, headers: Mapping[str, str] | None = None, status: int = 200) -> Response:
-    """A value as JSON; arrays of numbers may be in it."""
+    """Return a value, which may contain number arrays, as a JSON response."""
     return Response(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY), status, headers, "application/json")
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """All of the body.  RefusedError where it is too large, or does not come."""
+    """Read the whole body.
+
+    Raises:
+        RefusedError: If it is too large, or does not arrive.
+    """
     sent = bytearray()
     declared = request.headers.get("content-length", "0")
     try:
@@ -94,7 +98,7 @@ async def read_body(request: Request, most: int) -> bytes:
 
 
 def refusal_of(request: Request, error: Exception) -> Response:
-    """An error in the shape of its protocol."""
+    """Return an error in its protocol's format."""
     protocol = protocol_of(request.scope["path"])
     if isinstance(error, RefusedError):
         status = error.status or MALFORMED[protocol]
@@ -103,13 +107,14 @@ def refusal_of(request: Request, error: Exception) -> Response:
         return answer(error_body(protocol, 429, str(error)), {"Retry-After": "1"}, 429)
     if isinstance(error, HTTPException):
         return answer(error_body(protocol, error.status_code, str(error.detail)), error.headers, error.status_code)
-    return Response(status_code=499)  # ClientDisconnect: who asked is gone
+    return Response(status_code=499)  # ClientDisconnect: the client is gone
 
 
 class AccessGuard:
-    """Refuses what is foreign or has no key, before its body is read; times and counts the rest.
+    """Middleware that rejects foreign or unauthenticated requests before reading the body, and measures the rest.
 
-    keys: of which a request must have one; none: everyone may ask.
+    Attributes:
+        keys: Accepted keys; if empty, no key is required.
     """
 
     def __init__(self, app: Any, options: ServeOptions, keys: Sequence[str], metrics: Metrics) -> None:
@@ -118,7 +123,7 @@ class AccessGuard:
         self.keys = [key.encode() for key in keys]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Pass on what may come in."""
+        """Forward permitted requests."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -1,8 +1,8 @@
-"""Copies out of the store, a file each, found by its format's name; nothing is computed here.
+"""Exports from the store, one module per format, looked up by format name; nothing is computed here.
 
-Each has `SUFFIX`, what its default target ends with, `OF_MODEL` where it writes a model, and
-`export(store, name, target, licence)`, which writes what an experiment, a key or a registered model of that name is,
-and says what was written and how it is used.
+Each module has `SUFFIX`, the suffix of its default target, `OF_MODEL` if it writes a model, and
+`export(store, name, target, licence)`, which writes the experiment, key or registered model of that name and returns a
+description of the files and their use.
 """
 
 import re
@@ -24,7 +24,7 @@ GROUP = "noisyir.exports"
 
 
 def formats() -> list[str]:
-    """The formats that there are, those of other packages included; none is loaded."""
+    """Return the available formats, including other packages' formats, without loading any."""
     own = [module.name.replace("_", "-") for module in iter_modules(__path__)]
     return sorted([*own, *entry_points(group=GROUP).names])
 
@@ -39,12 +39,22 @@ def export(
     force: bool = False,
     shape: str | None = None,
 ) -> tuple[str, Path]:
-    """Write a model or a result in a format; what was written, in words, and where.
+    """Write a model or a result in a format; return a description and the path.
 
-    to: a file or folder that is not there yet; None: beside, by the name of what is exported.  licence: of the model,
-    for its card.  force: also a model that is worth using neither alone nor with BM25.  shape: of scored lists.  What
-    was cut off is not there.
-    StoreError where `to` is there already or cannot be written; ConfigError for a model that is not worth using.
+    A failed export leaves nothing behind.
+
+    Args:
+        store: The store.
+        name: Experiment, key or registered model.
+        kind: Format name.
+        to: New file or folder; None: the current folder, named after the export.
+        licence: The model's licence, for its card.
+        force: Also export models that are not worth using, alone or with BM25.
+        shape: Layout of scored lists.
+
+    Raises:
+        StoreError: If `to` exists or cannot be written.
+        ConfigError: If the model is not worth using.
     """
     module = _module(kind)
     if getattr(module, "OF_MODEL", False) and not force and (doubt := against_export(store, name)):
@@ -66,9 +76,11 @@ def export(
 
 
 def pushed(folder: Path, repository: str) -> str:
-    """Send an exported folder to a repository of the Hugging Face Hub, made private where there is none; where it is.
+    """Upload an exported folder to a Hugging Face Hub repository, created as private if missing; return its URL.
 
-    ConfigError for what is no folder; StoreError, with the Hub's words, where it is refused.
+    Raises:
+        ConfigError: If it is not a folder.
+        StoreError: If the Hub refuses, with the Hub's message.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError

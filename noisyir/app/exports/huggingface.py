@@ -1,4 +1,4 @@
-"""A transformer's folder as transformers' AutoModel loads it: of one tower, its own folder; of two, a folder each."""
+"""Export of a transformer's folder for transformers' AutoModel; models with two towers get a folder for each."""
 
 import shutil
 from pathlib import Path
@@ -19,7 +19,11 @@ _OTHERS = ("modules.json", "config_sentence_transformers.json", "sentence_bert_c
 
 
 def export(store: Store, name: str, target: Path, licence: str | None) -> str:
-    """The encoder's weights, settings and tokenizer.  ConfigError for a static model, which transformers has not."""
+    """Write the encoder's weights, settings and tokenizer.
+
+    Raises:
+        ConfigError: If the model is static; transformers has no such architecture.
+    """
     with TemporaryDirectory(dir=target.parent) as temporary:
         made = Path(temporary) / "model"
         write_model(store, name, made, licence)

@@ -1,4 +1,4 @@
-"""The measures of an experiment as LaTeX: systems with intervals, then differences with corrected p-values."""
+"""Export of an experiment's measures as LaTeX: systems with intervals, then differences with corrected p-values."""
 
 import re
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _MINUS, _DASH = "\N{MINUS SIGN}", "\N{EN DASH}"
 
 
 def export(store: Store, name: str, target: Path, licence: str | None) -> str:
-    """Two tabulars with the rules of booktabs."""
+    """Write two tabulars with booktabs rules."""
     comparison = store.builds.table(finished_comparison(store, name).results["comparison"])
     tables = [tabular(summary_rows(comparison), left=1), tabular(difference_rows(comparison), left=4)]
     target.write_text("% needs \\usepackage{booktabs}\n" + "\n\n".join(tables) + "\n", encoding="utf-8")
@@ -23,7 +23,7 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
 
 
 def tabular(rows: Sequence[Sequence[str]], left: int) -> str:
-    """Rows of text, headings first, as a tabular; all columns but the first `left` are numbers."""
+    """Format text rows, headings first, as a tabular; all columns but the first `left` are numeric."""
     lines = [" & ".join(map(escaped, row)) + r" \\" for row in rows]
     columns = "l" * left + "r" * (len(rows[0]) - left)
     body = "\n".join(lines[1:])
@@ -31,7 +31,7 @@ def tabular(rows: Sequence[Sequence[str]], left: int) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text as LaTeX prints it."""
+    """Escape a text for LaTeX."""
     plain = _SPECIAL.sub(lambda found: f"\\{found[0]}", "".join(f"\0{ord(c)}\0" if c in _WRITTEN else c for c in text))
     for sign, written in _WRITTEN.items():
         plain = plain.replace(f"\0{ord(sign)}\0", written)

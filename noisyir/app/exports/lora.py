@@ -1,4 +1,4 @@
-"""The adapters of a model that learnt by them (LoRA), in a folder that sentence-transformers and peft load."""
+"""Export of a LoRA model's adapters, in a folder that sentence-transformers and peft load."""
 
 import json
 import shutil
@@ -18,9 +18,10 @@ SUFFIX, OF_MODEL = "-lora", True
 
 
 def export(store: Store, name: str, target: Path, licence: str | None) -> str:
-    """The layout of the whole model with adapters in the weights' place, which are added to the start model's.
+    """Write the model's layout with adapters instead of weights, to be added to the start model's weights.
 
-    ConfigError for a model that learnt otherwise, or whose start is no whole model that others have.
+    Raises:
+        ConfigError: If the model has no adapters, or its start model is not publicly available as a whole.
     """
     with TemporaryDirectory(dir=target.parent) as temporary:
         made = Path(temporary) / "model"
@@ -35,13 +36,13 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
             (tower / ADAPTER / "adapter_model.safetensors").rename(tower / "adapter_model.safetensors")
             shutil.rmtree(tower / ADAPTER)
             for whole in (*tower.glob("model*.safetensors*"), tower / "config.json"):
-                whole.unlink()  # with them there, transformers would not look for the start
+                whole.unlink()  # otherwise transformers would not load the start model
         made.rename(target)
     return f"{how_to_load(target)}\nIt is added to the weights of {start}, which must be there."
 
 
 def _start(store: Store, model: Meta) -> str:
-    """The weights that the adapters are added to, as others find them."""
+    """Return the public name of the weights that the adapters extend."""
     before = dict(model.input_refs()).get("model")
     first = store.builds.meta(before) if before else model
     if first.stage != INIT_MODEL.name or first.params["layers"] is not None:

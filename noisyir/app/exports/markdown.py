@@ -1,4 +1,4 @@
-"""The measures of an experiment as Markdown: systems with intervals, then differences with corrected p-values."""
+"""Export of an experiment's measures as Markdown: systems with intervals, then differences with corrected p-values."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ SUFFIX = ".md"
 
 
 def export(store: Store, name: str, target: Path, licence: str | None) -> str:
-    """Two tables."""
+    """Write two tables."""
     comparison = store.builds.table(finished_comparison(store, name).results["comparison"])
     tables = [markdown_table(summary_rows(comparison), left=1), markdown_table(difference_rows(comparison), left=4)]
     target.write_text("\n".join(tables), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A retriever as ONNX, whole and with weights of 8 bits, beside the folder that sentence-transformers loads."""
+"""Export of a retriever as ONNX, full-precision and 8-bit, alongside its sentence-transformers folder."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +14,7 @@ SUFFIX, OF_MODEL = "-onnx", True
 
 
 def export(store: Store, name: str, target: Path, licence: str | None) -> str:
-    """`onnx/model.onnx` and `onnx/model_int8.onnx`; of two towers, query and document instead of model."""
+    """Write `onnx/model.onnx` and `onnx/model_int8.onnx`; two towers are named query and document instead of model."""
     need_packages("onnx", "onnxscript", "onnxruntime")
     found = write_copies(store, name, target, licence, partial(write_side, target))
     rows = "\n".join("  ".join(row) for row in difference_rows(found))
@@ -22,7 +22,7 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
 
 
 def write_side(folder: Path, encoder: BiEncoder, side: Side, stem: str) -> Written:
-    """Both files of a side, and what opens each."""
+    """Write both files of a side and return their loaders."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     (folder / "onnx").mkdir(exist_ok=True)
@@ -33,7 +33,7 @@ def write_side(folder: Path, encoder: BiEncoder, side: Side, stem: str) -> Writt
 
 
 def opened(file: Path) -> Callable[[], Embed]:
-    """The code that opens a graph."""
+    """Return the code that opens a graph."""
 
     def open_() -> Embed:
         import onnxruntime

@@ -1,4 +1,4 @@
-"""A retriever for OpenVINO, whole and with weights of 8 bits, beside the folder that sentence-transformers loads."""
+"""Export of a retriever for OpenVINO, full-precision and 8-bit, alongside its sentence-transformers folder."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,11 +11,14 @@ from noisyir.models.portable import Padded
 from noisyir.models.text_tokenizer import Side
 
 SUFFIX, OF_MODEL = "-openvino", True
-_EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # else some processors compute in 16 bits
+_EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # some processors default to 16 bits
 
 
 def export(store: Store, name: str, target: Path, licence: str | None) -> str:
-    """`openvino/model.xml` and `openvino/model_int8.xml`; of two towers, query and document instead of model."""
+    """Write `openvino/model.xml` and `openvino/model_int8.xml`.
+
+    Two towers are named query and document instead of model.
+    """
     need_packages("openvino", "nncf")
     found = write_copies(store, name, target, licence, partial(write_side, target))
     rows = "\n".join("  ".join(row) for row in difference_rows(found))
@@ -23,7 +26,7 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
 
 
 def write_side(folder: Path, encoder: BiEncoder, side: Side, stem: str) -> Written:
-    """Both models of a side, and what opens each."""
+    """Write both models of a side and return their loaders."""
     from noisyir.models.openvino_encoder import openvino_graph, without_telemetry
 
     without_telemetry()
@@ -41,7 +44,7 @@ def write_side(folder: Path, encoder: BiEncoder, side: Side, stem: str) -> Writt
 
 
 def opened(file: Path) -> Callable[[], Embed]:
-    """The code that opens a model."""
+    """Return the code that opens a model."""
 
     def open_() -> Embed:
         from noisyir.models.openvino_encoder import without_telemetry

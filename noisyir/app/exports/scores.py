@@ -1,4 +1,4 @@
-"""The scored lists of an experiment's teacher, in any of the five shapes that `teacher=file` reads."""
+"""Export of an experiment teacher's scored lists, in any of the five shapes that `teacher=file` reads."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -20,9 +20,11 @@ KNOWN = (*SHAPES, "trec")
 
 
 def export(store: Store, name: str, target: Path, licence: str | None, shape: str = "ids") -> str:
-    """Lists in a shape, and how they are read back.
+    """Write the lists in a shape, and describe how to read them back.
 
-    ConfigError for an unknown shape; StoreError where the experiment has no scored lists.
+    Raises:
+        ConfigError: If the shape is unknown.
+        StoreError: If the experiment has no scored lists.
     """
     if shape not in KNOWN:
         raise ConfigError(
@@ -40,7 +42,7 @@ def export(store: Store, name: str, target: Path, licence: str | None, shape: st
 
 
 def _lists(store: Store, meta: Meta) -> Iterator[ScoredList]:
-    """The lists of a build, given documents first, with the texts of the data that they were made from."""
+    """Return a build's lists, given documents first, with texts from the source data."""
     made_of = dict(meta.input_refs())
     texts = dict(store.builds.meta(made_of["student"]).input_refs())
     pool, scores = store.builds.table(made_of["pool"]), store.builds.table(meta.ref("teacher_scores"))

@@ -1,4 +1,4 @@
-"""Rankings and judgements as trec_eval reads them: a run for each system, the judgements once."""
+"""Export of rankings and judgements for trec_eval: one run per system, and the judgements once."""
 
 import shutil
 from pathlib import Path
@@ -11,7 +11,7 @@ SUFFIX = "-trec"
 
 
 def export(store: Store, name: str, target: Path, licence: str | None) -> str:
-    """`SYSTEM.SPLIT.run` and `SPLIT.qrels`, as they were scored."""
+    """Write `SYSTEM.SPLIT.run` and `SPLIT.qrels`, as scored."""
     run = finished_comparison(store, name)
     target.mkdir(parents=True)
     for system, scored in read_evaluation(store, run.results["comparison"]).scored.items():

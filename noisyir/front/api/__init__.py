@@ -1,1 +1,1 @@
-"""The front door in Python: `noisyir.audit` and its like; nothing here judges or trains, it calls what does."""
+"""Python API, such as `noisyir.audit`; judging and training happen in the layers it calls."""

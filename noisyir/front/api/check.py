@@ -1,4 +1,4 @@
-"""`noisyir.check`: the faults of data that nobody has to judge, of rows as Python has them."""
+"""`noisyir.check`: data faults that need no judging, for rows from Python."""
 
 import os
 from collections.abc import Mapping
@@ -11,16 +11,23 @@ from noisyir.front.api.given import Rows, as_file, documents_file
 
 
 def check(pairs: Rows, corpus: Rows | None = None, *, columns: Mapping[str, str | None] | None = None) -> DataCheck:
-    """Say which ids are unknown, which rows repeat, which texts are empty or cut, what leaks, and more.
+    """Find unknown ids, repeated rows, empty or truncated texts, leaks, and other faults.
 
-    pairs, corpus, columns: as of `noisyir.audit`; also a data set's folder, `hf://ORG/NAME` or `irds:ID`.
-    `found.findings` has them all, `found.of("leaks", "ids")` those of some names; `print(found)` is the report.
-    DataError for data that cannot be read.
+    `found.findings` has all of them, `found.of("leaks", "ids")` a selection; `print(found)` shows the report.
 
-    >>> found = noisyir.check([{"query": "who sat?", "document": "a cat", "split": "train"},
-    ...                        {"query": "Who sat?", "document": "a black cat", "split": "test"}])
-    >>> [(one.name, one.count, one.of) for one in found.of("leaks")]
-    [('leaks.queries', 1, 1)]
+    Args:
+        pairs: As for `noisyir.audit`; also a data set's folder, `hf://ORG/NAME` or `irds:ID`.
+        corpus: As for `noisyir.audit`.
+        columns: As for `noisyir.audit`.
+
+    Raises:
+        DataError: If the data cannot be read.
+
+    Examples:
+        >>> found = noisyir.check([{"query": "who sat?", "document": "a cat", "split": "train"},
+        ...                        {"query": "Who sat?", "document": "a black cat", "split": "test"}])
+        >>> [(one.name, one.count, one.of) for one in found.of("leaks")]
+        [('leaks.queries', 1, 1)]
     """
     mapped = None if columns is None else ",".join(f"{what}={name or ''}" for what, name in columns.items())
     with TemporaryDirectory() as home:

@@ -1,4 +1,4 @@
-"""Rows from Python as a file that formats read: tables, lists, data sets, models, or paths as they are."""
+"""Rows from Python as files that formats read: tables, lists, data sets and models; paths pass unchanged."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -20,10 +20,18 @@ _PAIRS = ("query", "document")
 
 
 def as_file(rows: Rows, home: Path, name: str, columns: tuple[str, ...] = _PAIRS) -> str:
-    """The path of rows: a path as it is, all else written to `given/<digest>/<name>.parquet` in `home`.
+    """Return the path of rows: paths unchanged, anything else written to `given/<digest>/<name>.parquet` in `home`.
 
-    Equal rows have one path, so that what was made of them is found again.  columns: of tuples, in their order.
-    DataError for what cannot be a table.
+    Equal rows get the same path, so earlier results are found again.
+
+    Args:
+        rows: Rows or a path.
+        home: Base folder.
+        name: File stem.
+        columns: Columns of tuples, in order.
+
+    Raises:
+        DataError: If the rows do not form a table.
     """
     if isinstance(rows, str | os.PathLike):
         return os.fspath(rows)
@@ -41,7 +49,11 @@ def as_file(rows: Rows, home: Path, name: str, columns: tuple[str, ...] = _PAIRS
 
 
 def documents_file(corpus: Rows | None, home: Path) -> str | None:
-    """As `as_file`, of documents: also a mapping of ids to texts.  DataError for texts without ids."""
+    """Like `as_file`, for documents; also accepts a mapping of ids to texts.
+
+    Raises:
+        DataError: If texts have no ids.
+    """
     if corpus is None:
         return None
     if isinstance(corpus, Mapping):
@@ -52,7 +64,11 @@ def documents_file(corpus: Rows | None, home: Path) -> str | None:
 
 
 def as_table(rows: Rows, name: str, columns: tuple[str, ...] = _PAIRS) -> pa.Table:
-    """Rows as a table without an index, in their order.  DataError for what cannot be one, and for no rows."""
+    """Return rows as a table without an index, in order.
+
+    Raises:
+        DataError: If there are no rows, or they do not form a table.
+    """
     try:
         table = _table(rows, name, columns)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
@@ -82,14 +98,14 @@ def _table(rows: Rows, name: str, columns: tuple[str, ...]) -> pa.Table:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """One type for texts, however a library holds them, so that equal rows are equal files."""
+    """Unify text types across libraries, so equal rows give equal files."""
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type)
     return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
 
 
 def _from_items(items: list[Any], name: str, columns: tuple[str, ...]) -> pa.Table:
-    """A table of dicts, whose keys may differ, or of tuples."""
+    """Return a table of dicts, whose keys may differ, or of tuples."""
     if all(isinstance(item, Mapping) for item in items):
         keys = dict.fromkeys(key for item in items for key in item)
         return pa.table({str(key): [item.get(key) for item in items] for key in keys})
@@ -101,7 +117,7 @@ def _from_items(items: list[Any], name: str, columns: tuple[str, ...]) -> pa.Tab
 
 
 def model_path(model: Any, home: Path) -> str | None:
-    """The name of a model's weights: a path or name as it is; a SentenceTransformer is saved beside the rows."""
+    """Return the path or name of a model's weights unchanged; a SentenceTransformer is saved next to the rows."""
     if model is None:
         return None
     if isinstance(model, str | os.PathLike):

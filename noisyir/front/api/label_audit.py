@@ -1,4 +1,4 @@
-"""`noisyir.audit`: which pairs are wrong, and why, of pairs as Python has them."""
+"""`noisyir.audit`: wrong pairs and the reasons, for pairs from Python."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ from noisyir.front.api.running import Running, Settings, running
 from noisyir.methods.plans.audit import audit_pairs
 from noisyir.methods.plans.experiment import Experiment
 
-_SHOWN, _CUT = 5, 200  # pairs, and characters of a text, that a notebook shows
+_SHOWN, _CUT = 5, 200  # pairs, and characters per text, shown in a notebook
 _PYTHON = CleaningWords(
     apply="apply()",
     judge_first="fill the column verdict (wrong, clean or unclear) of .sample(50), and call .judged(it).apply()",
@@ -52,28 +52,35 @@ def audit(
     store: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> "Audit":
-    """Say which pairs are wrong, and why.  The same call again takes what is in the store.
+    """Find the wrong pairs, with reasons. Repeating a call reuses the results in the store.
 
-    pairs: a DataFrame, a pyarrow.Table, a `datasets.Dataset`, a list of dicts or of (query, document), or a path; also
-    a data set's folder, or an experiment's name.  Columns are found by their usual names, else by `columns`, such as
-    {"query": "title", "document": "body"}.
-    corpus: the documents where pairs only name them by doc_id: {doc_id: text}, rows of _id, title, text, or a path.
-    model: reads the pairs, instead of the packaged one: a folder, a name, or a SentenceTransformer.
-    split: dev or test: its relevant judgements, which nothing changes; None: the training pairs.
-    judgements: verdicts of people, as `Audit.judged` takes them.  budget: how long a transformer may read: "5m".
-    settings: any of an experiment, and of the machine, by name: {"detect.threshold": 0.8, "runtime.threads": 2}.
-    store: where results are kept; None: $NOISYIR_HOME/store, or .noisyir/store.
-    DataError for pairs that cannot be read; ConfigError for settings that do not exist.
+    Args:
+        pairs: A DataFrame, a pyarrow.Table, a `datasets.Dataset`, a list of dicts or of (query, document), or a path;
+            also a data set's folder, or an experiment's name.
+        corpus: The documents, if pairs name them only by doc_id: {doc_id: text}, rows of _id, title, text, or a path.
+        model: Model that reads the pairs instead of the packaged one: a folder, a name, or a SentenceTransformer.
+        columns: Column names, such as {"query": "title", "document": "body"}; None: the usual names.
+        judgements: Human verdicts, in the format of `Audit.judged`.
+        split: dev or test, to audit its relevant judgements without changing them; None: the training pairs.
+        budget: Time limit for reading with a transformer, such as "5m".
+        settings: Experiment or machine settings by name: {"detect.threshold": 0.8, "runtime.threads": 2}.
+        store: Where results are kept; None: $NOISYIR_HOME/store, or .noisyir/store.
+        progress: Whether to show progress.
 
-    >>> found = noisyir.audit([("capital of France", "Paris is the capital of France."),
-    ...                        ("largest planet", "Jupiter is the largest planet."),
-    ...                        ("boiling point of water", "The violin has four strings.")])
-    >>> found.table.num_rows
-    3
-    >>> found.table["query"][0].as_py()     # the most suspect first
-    'boiling point of water'
-    >>> print(found.rate)                   # doctest: +ELLIPSIS
-    not known without judgements: ...
+    Raises:
+        DataError: If the pairs cannot be read.
+        ConfigError: If a setting does not exist.
+
+    Examples:
+        >>> found = noisyir.audit([("capital of France", "Paris is the capital of France."),
+        ...                        ("largest planet", "Jupiter is the largest planet."),
+        ...                        ("boiling point of water", "The violin has four strings.")])
+        >>> found.table.num_rows
+        3
+        >>> found.table["query"][0].as_py()     # the most suspect first
+        'boiling point of water'
+        >>> print(found.rate)                   # doctest: +ELLIPSIS
+        not known without judgements: ...
     """
     if columns:
         settings = {"data.columns": dict(columns), **(settings or {})}
@@ -94,8 +101,12 @@ def audit(
 class Cleaned:
     """Pairs after an audit was applied.
 
-    pairs: all columns of the source, and `weight` in training; changes: a dict for each pair that was changed, with
-    its reason; path, log: the same as files, where a folder was named.
+    Attributes:
+        pairs: All columns of the source, and `weight` for training.
+        changes: A dict for each changed pair, with its reason.
+        summary: Number of pairs by fate.
+        path: The pairs as a file, if a folder was named.
+        log: The changes as a file, if a folder was named.
     """
 
     pairs: pa.Table
@@ -105,42 +116,42 @@ class Cleaned:
     log: Path | None
 
     def __str__(self) -> str:
-        """How many pairs met which fate."""
+        """The number of pairs by fate."""
         return self.summary
 
 
 @dataclass(frozen=True)
 class Audit:
-    """Findings on pairs; made by `noisyir.audit`."""
+    """Findings on pairs; returned by `noisyir.audit`."""
 
     _found: Audited
     _run: Running
 
     @property
     def table(self) -> pa.Table:
-        """One row a pair, the most suspect first: query, document, suspicion, verdict, better, reason and more.
+        """One row per pair, most suspect first: query, document, suspicion, verdict, better, reason and more.
 
-        `.to_pandas()` makes a DataFrame of it; docs/reference/audit_files.md lists the columns.
+        `.to_pandas()` converts it to a DataFrame; docs/reference/audit_files.md lists the columns.
         """
         return self._found.table
 
     @cached_property
     def flagged(self) -> pa.Table:
-        """The rows of the pairs called wrong or suspect, the most suspect first."""
+        """The rows of pairs called wrong or suspect, most suspect first."""
         return self.table.filter(pc.is_in(self.table["verdict"], value_set=pa.array(FLAGGED)))
 
     @cached_property
     def rate(self) -> NoiseRate:
-        """The share of wrong pairs: a number only where people judged a random sample, else what is assumed."""
+        """The share of wrong pairs: a number only if people judged a random sample, otherwise the assumed rate."""
         found, confidence = self._found, self._found.exp.detect.confidence
         assumed = assumed_rate(found.estimate, confidence)
         return NoiseRate(*found.noise, confidence, found.sampled, assumed.assumed) if found.sampled else assumed
 
     def sample(self, size: int = 50) -> pa.Table:
-        """Pairs drawn at random, to be judged: fill `verdict` with wrong, clean or unclear, and give it to `judged`.
+        """Draw random pairs to judge: fill `verdict` with wrong, clean or unclear, and pass the rows to `judged`.
 
-        `weight` says how many pairs each one stands for; leave it as it is.  Nothing tells what the machine thinks.
-        The same audit draws the same pairs.
+        `weight` is the number of pairs each row represents; leave it unchanged. The rows do not reveal the machine's
+        opinion. The same audit draws the same pairs.
         """
         scores = self.table["score"].to_numpy().astype(np.float64)
         drawn = draw_sample(scores, size, np.random.default_rng(self._found.exp.seed))
@@ -149,20 +160,28 @@ class Audit:
         return rows.append_column("verdict", empty).append_column("weight", pa.array(drawn.weights, pa.float64()))
 
     def judged(self, verdicts: Rows) -> "Audit":
-        """The audit with people's verdicts, beside those given before: query_id, doc_id, verdict, perhaps weight.
+        """Return the audit with added human verdicts: query_id, doc_id, verdict, optionally weight.
 
-        A verdict counts for its own pair; those drawn by `sample` tell the rate, and teach the machine.  DataError for
-        other words, and for pairs that are not in the audit.
+        A verdict applies to its own pair; verdicts on pairs drawn by `sample` also determine the rate and train the
+        detector.
+
+        Raises:
+            DataError: If a verdict is invalid, or a pair is not in the audit.
         """
         return _audited(_judged_by(self._found.exp, verdicts, self._run), self._run)
 
     def apply(
         self, folder: str | os.PathLike[str] | None = None, *, drop: bool = False, force: bool = False
     ) -> Cleaned:
-        """The pairs with weights; `drop`: flagged ones left out, and no weights.
+        """Return the pairs with weights, or with flagged ones dropped.
 
-        folder: where to write them and the log of what was changed; None: nowhere.
-        ConfigError where nobody judged a random sample, or more would change than that allows for, unless `force`.
+        Args:
+            folder: Where to write the pairs and the log of changes; None: nowhere.
+            drop: Drop flagged pairs instead of weighting.
+            force: Skip the checks below.
+
+        Raises:
+            ConfigError: If no random sample was judged, or the changes exceed what it allows, unless `force`.
         """
         refuse_unjudged(self._found.exp, force=force, words=_PYTHON)
         refuse_too_much(self._found, drop=drop, force=force, words=_PYTHON)
@@ -174,7 +193,7 @@ class Audit:
         return Cleaned(cleaned, changes, summary, *paths)
 
     def page(self, path: str | os.PathLike[str] = "audit.html") -> Path:
-        """Write the page for the data's owner, which works without a server, to `path`."""
+        """Write the page for the data's owner, which needs no server, to `path`."""
         target = Path(path)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -186,15 +205,15 @@ class Audit:
         return target
 
     def __str__(self) -> str:
-        """The findings, as the command line prints them."""
+        """The findings, as printed by the command line."""
         return self._found.summary().strip()
 
     def __repr__(self) -> str:
-        """The pairs and the flags in a line."""
+        """The number of pairs and flags in one line."""
         return f"<Audit of {self.table.num_rows:,} pairs, {self.flagged.num_rows:,} flagged>"
 
     def _repr_html_(self) -> str:
-        """The view of a notebook: the summary, and the most suspect pairs."""
+        """The notebook view: the summary, and the most suspect pairs."""
         shown = self.table.select(["query", "document", "suspicion", "reason"]).slice(0, _SHOWN).to_pylist()
         heads = "".join(f"<th>{name}</th>" for name in ("query", "document", "suspicion", "reason"))
         rows = "".join(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row.values())}</tr>" for row in shown)
@@ -206,7 +225,7 @@ def _audited(exp: Experiment, run: Running) -> Audit:
 
 
 def _judged_by(exp: Experiment, verdicts: Rows | None, run: Running) -> Experiment:
-    """The experiment with these verdicts beside those that it has."""
+    """Return the experiment with these verdicts added."""
     if verdicts is None:
         return exp
     assert exp.audit is not None
@@ -215,7 +234,7 @@ def _judged_by(exp: Experiment, verdicts: Rows | None, run: Running) -> Experime
 
 
 def _read(path: Path) -> pa.Table:
-    """A file of pairs, as its format has the values."""
+    """Read a file of pairs, with values parsed by its format."""
     if path.suffix == ".parquet":
         return pq.read_table(path)
     file = RowFile.open(str(path), "pairs")

@@ -1,4 +1,4 @@
-"""`noisyir.mine`: hard negatives for pairs as Python has them."""
+"""`noisyir.mine`: hard negatives for pairs from Python."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,21 +31,37 @@ def mine(
     store: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> pa.Table:
-    """Hard negatives of every training query: query, positive, negative, query_id, doc_id, rank and scores, a row each.
+    """Mine hard negatives for every training query.
 
-    pairs, corpus, columns, settings, store: as of `noisyir.audit`; what pairs give to a query is no negative of it.
-    model: ranks and scores: what `noisyir.train` gave, a SentenceTransformer, a folder or a name; None: the packaged
-    static one.  run: whose ranking is drawn from: dense (the model's), bm25 or random.
-    sampler: topk, uniform, simans, trisampler and others, by name or with settings: {"kind": "simans", "a": 1}.
-    filters: candidates dropped before, by kind: {"relative_margin": 0.05} is what is known as PercPos 95 %;
-    {"max_positive_cosine": 0.95} keeps off near-duplicates of the positive (docs/reference/mining.md).
-    judges: draw what all of these keep: sieve, cross_encoder.  per_query: negatives drawn for a query.
-    DataError for pairs that cannot be read; ConfigError for settings and kinds that do not exist.
+    Args:
+        pairs: As for `noisyir.audit`; a query's own documents are never its negatives.
+        corpus: As for `noisyir.audit`.
+        model: Model for ranks and scores: the result of `noisyir.train`, a SentenceTransformer, a folder or a name;
+            None: the packaged static one.
+        sampler: topk, uniform, simans, trisampler and others, by name or with settings: {"kind": "simans", "a": 1}.
+        filters: Filters applied before sampling, by kind: {"relative_margin": 0.05} is known as PercPos 95 %;
+            {"max_positive_cosine": 0.95} removes near-duplicates of the positive (docs/reference/mining.md).
+        judges: Keep only candidates that all of these accept: sieve, cross_encoder.
+        run: Ranking to sample from: dense (the model's), bm25 or random.
+        per_query: Negatives drawn per query.
+        columns: As for `noisyir.audit`.
+        settings: As for `noisyir.audit`.
+        store: As for `noisyir.audit`.
+        progress: Whether to show progress.
 
-    >>> pairs = [("red fruit", "an apple is red"), ("yellow fruit", "a banana is yellow"), ("sky", "the sky is blue")]
-    >>> negatives = noisyir.mine(pairs, sampler="topk", per_query=1)
-    >>> negatives.select(["query", "negative"]).to_pylist()[0]
-    {'query': 'red fruit', 'negative': 'a banana is yellow'}
+    Returns:
+        One row per negative: query, positive, negative, query_id, doc_id, rank and scores.
+
+    Raises:
+        DataError: If the pairs cannot be read.
+        ConfigError: If a setting or kind does not exist.
+
+    Examples:
+        >>> pairs = [("red fruit", "an apple is red"), ("yellow fruit", "a banana is yellow"),
+        ...          ("sky", "the sky is blue")]
+        >>> negatives = noisyir.mine(pairs, sampler="topk", per_query=1)
+        >>> negatives.select(["query", "negative"]).to_pylist()[0]
+        {'query': 'red fruit', 'negative': 'a banana is yellow'}
     """
     wanted: dict[str, Any] = {"mine.run": run, "mine.per_query": per_query, "mine.sampler": _plain(sampler)}
     wanted |= {"mine.filters": dict(filters)} if filters else {}
@@ -64,7 +80,7 @@ def _plain(sampler: str | Mapping[str, Any]) -> str | dict[str, Any]:
 
 
 def _with_texts(run: Running, outcome: Outcome) -> pa.Table:
-    """The drawn negatives with the texts of query, positive and negative, and what mining knew of them."""
+    """Join the drawn negatives with the texts of query, positive and negative, and the mining columns."""
     store = run.store
     kept = {name: store.builds.table(outcome.kept[name]) for name in ("negatives", "candidates", "queries")}
     place = pc.index_in(kept["negatives"]["query_id"], value_set=kept["queries"]["query_id"].combine_chunks())

@@ -1,4 +1,4 @@
-"""With what Python's calls run: a store, the machine's settings, and whether progress is shown."""
+"""Execution context of the Python API: store, machine settings and progress display."""
 
 import os
 import sys
@@ -23,7 +23,7 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Running:
-    """Where results are kept and looked for, and on what machine work is done."""
+    """Store for results, and machine settings for the work."""
 
     store: Store
     runtime: Runtime
@@ -31,11 +31,11 @@ class Running:
 
     @property
     def home(self) -> Path:
-        """The folder beside the store, for what was given."""
+        """The folder next to the store, for inputs from Python."""
         return self.store.home
 
     def run(self, exp: Experiment, pipeline: Callable[[Experiment], Plan]) -> Outcome:
-        """Run a pipeline of an experiment; what is in the store already is not made again."""
+        """Run a pipeline of an experiment; results in the store are reused."""
         self.store.check_writable()
         with progress_for(self.progress) as observer:
             return run_experiment(
@@ -46,7 +46,11 @@ class Running:
 def running(
     settings: Settings | None, store: str | os.PathLike[str] | None, progress: bool
 ) -> tuple[Running, list[str]]:
-    """With what to run, and the settings that are the experiment's, as overrides.  ConfigError as of an experiment."""
+    """Return the execution context, and the experiment's settings as overrides.
+
+    Raises:
+        ConfigError: As for an experiment.
+    """
     overrides = overrides_of(settings)
     runtime = load_runtime([text for text in overrides if is_runtime(text)])
     opened = open_store(None if store is None else os.fspath(store))
@@ -55,7 +59,7 @@ def running(
 
 @contextmanager
 def progress_for(wanted: bool) -> Iterator[Observer]:
-    """The observer that fits where this runs; a silent one where progress is not wanted."""
+    """Return the observer for this environment; a silent one if progress is off."""
     if wanted and (display := _notebook()) is not None:
         yield Notebook(display)
     elif wanted and sys.stderr.isatty():
@@ -66,28 +70,28 @@ def progress_for(wanted: bool) -> Iterator[Observer]:
 
 
 class Notebook(Observer):
-    """One line of a notebook's cell, which says what is at work and how far it is."""
+    """One line in a notebook cell that shows the current step and its progress."""
 
     def __init__(self, display: Any) -> None:
         self._line = display({"text/plain": ""}, raw=True, display_id=True)
         self._done = 0
 
     def started(self, step: Step) -> None:
-        """Say what starts."""
+        """Show the step that starts."""
         self._say(f"{step.name} ...")
 
     def progress(self, step: Step, done: int, total: int | None, unit: str) -> None:
-        """Say how far it is."""
+        """Show the step's progress."""
         of = f" of {total:,}" if total else ""
         self._say(f"{step.name}: {done:,}{of} {unit}")
 
     def finished(self, step: Step, meta: Meta, cached: bool) -> None:
-        """Count it."""
+        """Count the step."""
         self._done += 1
         self._say(f"{self._done} steps done, the last {step.name}{' (cached)' if cached else ''}")
 
     def failed(self, step: Step, error: BaseException) -> None:
-        """Say where it failed; the error itself is told as any other."""
+        """Show the failed step; the error itself is reported elsewhere."""
         self._say(f"{step.name} failed")
 
     def _say(self, text: str) -> None:
@@ -95,7 +99,7 @@ class Notebook(Observer):
 
 
 def _notebook() -> Any:
-    """IPython's `display` where this is a notebook's kernel; None elsewhere."""
+    """IPython's `display` in a notebook kernel; otherwise None."""
     ipython: Any = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return ipython.display.display if hasattr(shell, "kernel") else None

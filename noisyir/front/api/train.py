@@ -1,4 +1,4 @@
-"""`noisyir.train`: a retriever from pairs as Python has them, measured beside BM25 and the untrained model."""
+"""`noisyir.train`: train a retriever on pairs from Python, and compare it with BM25 and the untrained model."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -41,27 +41,37 @@ def train(
     store: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> "Trained":
-    """Train a retriever on pairs of which some may be wrong.  The same call again takes what is in the store.
+    """Train a retriever on pairs that may be partly wrong. Repeating a call reuses the results in the store.
 
-    pairs, corpus, columns, store: as of `noisyir.audit`.  A column `split` (train, dev, test) says what is held out;
-    without one a part of the queries is, and it is said which.
-    methods: trained side by side; the last one's model is kept.  dpr believes every pair; auto, reweight,
-    reweight_relabel, npc and others (docs/understand/methods.md) do not.  None: auto, which trains eighteen times to
-    see whether doubting the pairs helps, from 5,000 pairs on, dpr for fewer; of a transformer reweight.
-    model: what training starts from, a folder, a name or a SentenceTransformer; None: a static model, for CPUs.
-    settings: any of an experiment, and of the machine: {"train.epochs": 3, "model.backbone": "transformer"}.
-    DataError for pairs that cannot be read; ConfigError for settings and methods that do not exist.
+    Args:
+        pairs: As for `noisyir.audit`. A column `split` (train, dev, test) defines held-out data; otherwise some queries
+            are held out, and reported.
+        corpus: As for `noisyir.audit`.
+        methods: Trained side by side; the last one's model is kept. dpr trusts every pair; auto, reweight,
+            reweight_relabel, npc and others (docs/understand/methods.md) do not. None: auto from 5,000 pairs on, which
+            trains eighteen times to test whether doubting the pairs helps; dpr for fewer; reweight for transformers.
+        model: Starting point: a folder, a name or a SentenceTransformer; None: a static model, for CPUs.
+        columns: As for `noisyir.audit`.
+        settings: Experiment or machine settings: {"train.epochs": 3, "model.backbone": "transformer"}.
+        store: As for `noisyir.audit`.
+        progress: Whether to show progress.
 
-    >>> pairs = [{"query": f"how to {verb} a {noun}", "document": f"to {verb} it, take the {noun} and {verb} it well",
-    ...           "split": "test" if noun == "cup" else "train"}
-    ...          for verb in ("open", "wash", "fill", "sell") for noun in ("box", "jar", "bag", "cup")]
-    >>> trained = noisyir.train(pairs, methods=["dpr"], settings={"train.epochs": 1, "bm25_index.engine": "bm25s"})
-    >>> trained.model.encode("how to wash a cup").shape
-    (384,)
-    >>> sorted(set(trained.measures["system"].to_pylist()))
-    ['bm25', 'dpr', 'dpr_hybrid', 'zero_shot', 'zero_shot_hybrid']
-    >>> trained.search("how to wash a cup", k=1)[0]["text"]
-    'to wash it, take the cup and wash it well'
+    Raises:
+        DataError: If the pairs cannot be read.
+        ConfigError: If a setting or method does not exist.
+
+    Examples:
+        >>> pairs = [{"query": f"how to {verb} a {noun}",
+        ...           "document": f"to {verb} it, take the {noun} and {verb} it well",
+        ...           "split": "test" if noun == "cup" else "train"}
+        ...          for verb in ("open", "wash", "fill", "sell") for noun in ("box", "jar", "bag", "cup")]
+        >>> trained = noisyir.train(pairs, methods=["dpr"], settings={"train.epochs": 1, "bm25_index.engine": "bm25s"})
+        >>> trained.model.encode("how to wash a cup").shape
+        (384,)
+        >>> sorted(set(trained.measures["system"].to_pylist()))
+        ['bm25', 'dpr', 'dpr_hybrid', 'zero_shot', 'zero_shot_hybrid']
+        >>> trained.search("how to wash a cup", k=1)[0]["text"]
+        'to wash it, take the cup and wash it well'
     """
     if isinstance(methods, str) or (methods is not None and not methods):
         raise ConfigError("front.methods_not_a_list", methods=methods)
@@ -78,7 +88,7 @@ def train(
 
 
 def _with_methods(exp: Experiment) -> Experiment:
-    """The experiment with a method chosen, and noted, where none is named."""
+    """Return the experiment with a default method, and the reason for it, if none is named."""
     if "methods" in exp.model_fields_set:
         return exp
     tried, why = trials_pay(exp.model.backbone, exp.data.summary().pairs)
@@ -89,7 +99,7 @@ def _with_methods(exp: Experiment) -> Experiment:
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained retriever, and what it was measured to be; made by `noisyir.train`."""
+    """A trained retriever with its measures; returned by `noisyir.train`."""
 
     _exp: Experiment
     _run: Running
@@ -97,7 +107,7 @@ class Trained:
 
     @cached_property
     def model(self) -> "SentenceTransformer":
-        """The model, to encode with, to save, to train further: a SentenceTransformer."""
+        """The model as a SentenceTransformer, for encoding, saving or further training."""
         from sentence_transformers import SentenceTransformer
 
         device = self._run.runtime.device
@@ -105,45 +115,51 @@ class Trained:
 
     @property
     def path(self) -> Path:
-        """The model's folder in the store, which other tools may read and nobody may change; `save` copies it."""
+        """The model's folder in the store: other tools may read but must not modify it; `save` copies it."""
         return self._run.store.builds.folder(self._ref)
 
     @cached_property
     def measures(self) -> pa.Table:
         """Every system's measures on the held-out queries, with intervals, and tests against the others.
 
-        A row a system, measure and comparison: mean, low, high; baseline, difference, difference_low, p_holm and more.
+        One row per system, measure and comparison: mean, low, high; baseline, difference, difference_low, p_holm and
+        more.
         """
         store = self._run.store
         return store.builds.table(self._outcome.kept["comparison"])
 
     @property
     def chosen(self) -> dict[str, str]:
-        """Settings that were left out, and what they were chosen to be, in words: what is held out, the rate, ..."""
+        """Defaults chosen for omitted settings, in words: the held-out data, the rate, ..."""
         return dict(self._exp.chosen)
 
     @cached_property
     def doubts(self) -> list[str]:
-        """Reasons not to use the model, a sentence each, with a better system; none where it is better than none."""
+        """Reasons not to use the model, one sentence each, naming a better system; empty if there are none."""
         doubt = doubt_of(self._outcome, self._run.store, self._exp)
         return [doubt] if doubt else []
 
     @property
     def report(self) -> Path:
-        """The page that tells what was trained and measured."""
+        """The report page on training and measures."""
         return self._run.store.builds.folder(self._outcome.kept["report"]) / "report.html"
 
     def search(self, query: str, k: int = 5) -> list[dict[str, Any]]:
-        """The k best documents: rank, score, doc_id, title and text."""
+        """Return the k best documents: rank, score, doc_id, title and text."""
         if k < 1 or not query.strip():
             raise ConfigError("front.empty_query")
         system = System(self._ref)
         return answer(self._run.store, system, indexes_of(self._run.store, system), query=query, k=k)
 
     def save(self, folder: str | os.PathLike[str], *, licence: str | None = None) -> Path:
-        """Copy the model with its card to a folder that does not exist yet, which SentenceTransformer(folder) loads.
+        """Copy the model with its card to a new folder that SentenceTransformer(folder) loads.
 
-        licence: of the model, for its card, such as "apache-2.0".  StoreError where it cannot be written.
+        Args:
+            folder: Must not exist yet.
+            licence: The model's licence, for its card, such as "apache-2.0".
+
+        Raises:
+            StoreError: If it cannot be written.
         """
         target = Path(folder)
         if target.exists():
@@ -156,14 +172,14 @@ class Trained:
             raise StoreError("front.cannot_write", target=target, error=error) from error
 
     def __str__(self) -> str:
-        """The measures as a table of text, and what to doubt of them."""
+        """The measures as a text table, and the doubts."""
         rows = summary_rows(self.measures)
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
         return "\n".join([*lines, *(f"WARNING  {doubt}" for doubt in self.doubts)])
 
     def __repr__(self) -> str:
-        """The trained model, in a line."""
+        """The trained model, in one line."""
         return f"<Trained {self._exp.kept} on {self._exp.name}: {self.path}>"
 
     def _repr_html_(self) -> str:

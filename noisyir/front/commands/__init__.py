@@ -1,8 +1,7 @@
-"""The verbs of the command line, one file each; no work of their own.
+"""Verbs of the command line, one file each; they only call other layers.
 
-A verb's function `run` declares its arguments and returns the exit code; its docstring is the verb's help, and ends
-with an example.  `noisyir --help` and completion load all of these files: what takes long to import is imported in
-functions.
+A verb's function `run` declares its arguments and returns the exit code; its docstring is the verb's help and ends
+with an example. `noisyir --help` and completion load all of these files, so slow imports belong inside functions.
 """
 
 from __future__ import annotations
@@ -21,33 +20,33 @@ if TYPE_CHECKING:
     from noisyir.engine.store import Store
 
 
-NOT_PASSED = 3  # the exit code where data does not pass a gate that was asked for: --fail-over, --fail-on
+NOT_PASSED = 3  # exit code if data fails a gate: --fail-over, --fail-on
 Complete: TypeAlias = Callable[[], list[str]]
 _MODEL = "an experiment's name, a build's key, or models:/NAME@ALIAS"
 
 
 def argument(metavar: str, about: str, complete: Complete | None = None) -> Any:
-    """How an argument is declared: the word that stands for it, what it means, and what a shell may offer."""
+    """Declare an argument: its placeholder, its help, and an optional completion."""
     return typer.Argument(metavar=metavar, help=about, autocompletion=complete)
 
 
 def option(metavar: str, about: str, *names: str, complete: Complete | None = None) -> Any:
-    """How an option with a value is declared, as `argument`; its name is the parameter's where none is given."""
+    """Declare an option with a value, as for `argument`; the name defaults to the parameter's."""
     return typer.Option(*names, metavar=metavar, help=about, autocompletion=complete)
 
 
 def flag(name: str, about: str) -> Any:
-    """How an option without a value is declared."""
+    """Declare an option without a value."""
     return typer.Option(name, help=about)
 
 
 def experiment_names() -> list[str]:
-    """The experiments that ship with noisyir, to complete one: read without loading what reads an experiment."""
+    """Names of the shipped experiments, for completion; avoids loading the experiment parser."""
     return _yaml_names("methods/experiments")
 
 
 def suite_names() -> list[str]:
-    """The suites of the bench, to complete one."""
+    """Names of the bench suites, for completion."""
     return _yaml_names("methods/experiments/suites")
 
 
@@ -56,7 +55,7 @@ def _yaml_names(folder: str) -> list[str]:
 
 
 def written_formats() -> list[str]:
-    """The formats that pairs are written in, to complete one."""
+    """Formats that pairs can be written in, for completion."""
     from noisyir.data.formats import Format
 
     return [name for name, variant in Format.variants().items() if variant.written is not None]
@@ -81,20 +80,20 @@ Refresh: TypeAlias = Annotated[list[str] | None, option("STAGE", "rebuild it (re
 
 
 def print_json(value: object) -> int:
-    """Print one JSON object; exit code 0."""
+    """Print one JSON object; returns exit code 0."""
     print(json.dumps(value, indent=2, default=str))
     return 0
 
 
 def open_store(url: str | None) -> Store:
-    """The store named on the command line, or the one in noisyir's home."""
+    """Open the store named on the command line, or the one in noisyir's home."""
     from noisyir.engine import store
 
     return store.open_store(url)
 
 
 def split_settings(overrides: list[str] | None) -> tuple[list[str], list[str]]:
-    """KEY=VALUE arguments in two: those that set the experiment, and those that set the machine."""
+    """Split KEY=VALUE arguments into experiment and machine settings."""
     from noisyir.methods.experiments import is_runtime
 
     given = overrides or []
@@ -102,13 +101,13 @@ def split_settings(overrides: list[str] | None) -> tuple[list[str], list[str]]:
 
 
 def with_columns(overrides: list[str] | None, query: str | None, document: str | None) -> list[str]:
-    """The settings that were given, with those that --query and --document set."""
+    """Return the settings, extended by --query and --document."""
     named = {"query": query, "document": document}
     return [*(overrides or []), *(f"data.columns.{at}={json.dumps(name)}" for at, name in named.items() if name)]
 
 
 def prefect_engine(flow: str) -> Any:
-    """The module of a flow, which is found by name: the library does not know the orchestrator."""
+    """Import a flow's module by name, because the library does not depend on the orchestrator."""
     try:
         return import_module(f"flows.{flow}")
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""`noisyir audit`: which training pairs are wrong, and why; if asked, a cleaned copy of them."""
+"""`noisyir audit`: find wrong training pairs with reasons and, on request, write a cleaned copy."""
 
 import sys
 import textwrap
@@ -103,7 +103,7 @@ def run(
 
 
 def _check_judge(answers: str, judgements: str, within: float | None, *, as_json: bool) -> int:
-    """Say how well a model judges, by people's judgements; NOT_PASSED where the rate is not had within --error."""
+    """Print how well a model judges compared with people; NOT_PASSED if the rate is not known to within --error."""
     from noisyir.app.console import stdout_console
     from noisyir.audits.model_judges.judge_quality import check_files
 
@@ -128,7 +128,11 @@ def _audit(
     options: "JudgingOptions",
     output: "_Output",
 ) -> int:
-    """Audit, write, ask, apply, and do what else is wished; the exit code, 1 where a judge stopped answering."""
+    """Audit, write, judge, apply, and handle the remaining options.
+
+    Returns:
+        The exit code; 1 if a judge stopped answering.
+    """
     from noisyir.app.label_audit import Gate, refuse_to_overwrite
     from noisyir.app.label_cleaning import refuse_held_out
     from noisyir.methods.experiments import load_runtime
@@ -146,7 +150,7 @@ def _audit(
         refuse_held_out(exp, "--keep-wrong-below")
     began = time.monotonic()
     found = _audited(exp, opened, runtime, verbose=output.verbose)
-    took = time.monotonic() - began if sys.stdout.isatty() else None  # what is piped is the same each time
+    took = time.monotonic() - began if sys.stdout.isatty() else None  # piped output must be reproducible
     output.say(found.summary(output.error, took, examples=not options.judge), **found.for_machines())
     if applying:
         applying.check_size(found)
@@ -166,9 +170,11 @@ def _audit(
 
 @dataclass
 class _Output:
-    """The output of the command: text as it comes, or one object in the end.
+    """Output of the command: text as it arrives, or one object at the end.
 
-    error: to say how many pairs to judge for the noise rate within it.  fail_over: the share of the gate in the end.
+    Attributes:
+        error: Print the number of pairs to judge for the noise rate to be known to within this error.
+        fail_over: Share of wrong pairs that the final gate allows.
     """
 
     as_json: bool
@@ -178,20 +184,24 @@ class _Output:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """ConfigError, before any work, for an error that no number of pairs gives."""
+        """Check the error before any work.
+
+        Raises:
+            ConfigError: If no number of pairs achieves the error.
+        """
         if self.error is not None:
             from noisyir.detection.rate import pairs_to_judge
 
             pairs_to_judge(0.5, self.error)
 
     def say(self, text: str, **facts: Any) -> None:
-        """Print the text, or keep the facts."""
+        """Print the text, or collect the facts."""
         self.facts |= facts
         if not self.as_json:
             _say(text)
 
     def ended(self, found: "Audited", gate: "Gate | None") -> int:
-        """Say whether the gate is passed, and print the facts where they are wanted; the exit code."""
+        """Print the gate's result, and the facts if requested; return the exit code."""
         if gate:
             self.say(gate.told(found), over=gate.is_over(found))
         if self.as_json:
@@ -201,13 +211,17 @@ class _Output:
 
 @dataclass(frozen=True)
 class _Applying:
-    """How the audit is to be applied."""
+    """Options for applying the audit."""
 
     drop: bool
     force: bool
 
     def check(self, exp: "Experiment", folder: Path) -> None:
-        """NoisyirError, before any work, for what cannot be known to be right, or is written already."""
+        """Check, before any work, that the audit can be applied.
+
+        Raises:
+            NoisyirError: If correctness cannot be established, or the output already exists.
+        """
         from noisyir.app.label_cleaning import refuse_unjudged
         from noisyir.audits.apply import log_of, refuse_existing
 
@@ -215,13 +229,13 @@ class _Applying:
         refuse_existing(log_of(folder, exp.name))
 
     def check_size(self, found: "Audited") -> None:
-        """Refuse to change more than the rate allows for."""
+        """Refuse to change more pairs than the rate allows."""
         from noisyir.app.label_cleaning import refuse_too_much
 
         refuse_too_much(found, drop=self.drop, force=self.force)
 
     def apply(self, found: "Audited", folder: Path) -> str:
-        """Write the cleaned pairs; what was done, in words."""
+        """Write the cleaned pairs; return a description."""
         from noisyir.app.label_cleaning import how_to_measure
 
         applied = found.apply(folder, drop=self.drop)
@@ -229,14 +243,18 @@ class _Applying:
 
 
 def _apply(apply: bool, drop: bool, force: bool) -> _Applying | None:
-    """As the flags say; None without --apply.  ConfigError for --drop alone."""
+    """Return the options set by flags; None without --apply.
+
+    Raises:
+        ConfigError: If --drop is given alone.
+    """
     if drop and not apply:
         raise ConfigError("front.drop_without_apply")
     return _Applying(drop, force) if apply else None
 
 
 def _audited(exp: "Experiment", store: "Store", runtime: "Runtime", *, verbose: bool) -> "Audited":
-    """The audit, its progress on standard error."""
+    """Run the audit, with progress on standard error."""
     from noisyir.app.console import observer_for
     from noisyir.app.label_audit import run_audit
     from noisyir.app.runs import Execution
@@ -248,7 +266,7 @@ def _audited(exp: "Experiment", store: "Store", runtime: "Runtime", *, verbose: 
 
 
 def _asked(judge: "AskParams", found: "Audited", folder: Path, runtime: "Runtime") -> bool:
-    """Ask a judge that is no person, and print what came of it; whether it stopped answering."""
+    """Query a non-human judge and print the result; return whether it stopped answering."""
     from noisyir.app.asking import ask
     from noisyir.app.console import questions_for
 

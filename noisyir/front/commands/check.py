@@ -1,4 +1,4 @@
-"""`noisyir check`: the faults of a data set that nobody has to judge, as a report or as a gate for CI."""
+"""`noisyir check`: data set faults that need no judging, as a report or as a CI gate."""
 
 from __future__ import annotations
 

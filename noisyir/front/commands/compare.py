@@ -1,4 +1,4 @@
-"""`noisyir compare`: two systems query by query: which is better, where, and why."""
+"""`noisyir compare`: compare two systems query by query: which one is better, where, and why."""
 
 from __future__ import annotations
 

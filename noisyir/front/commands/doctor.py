@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Finding(NamedTuple):
-    """One line of the examination; a `needed` thing that is not `ok` stops `noisyir run demo`."""
+    """One line of the examination; a `needed` item that is not `ok` prevents `noisyir run demo`."""
 
     name: str
     ok: bool

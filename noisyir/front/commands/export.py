@@ -1,4 +1,4 @@
-"""`noisyir export`: copy out of the store what other tools load."""
+"""`noisyir export`: copy results from the store in formats that other tools load."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PUSH = "send the model to this repository of the Hugging Face Hub, too; nothing
 
 
 def _formats() -> list[str]:
-    """The files that write a format, to complete one and to name them in the help, without loading any."""
+    """Names of the export modules, for completion and help, without loading them."""
     own = (Path(__file__).parents[2] / "app" / "exports").glob("[a-z]*.py")
     return sorted([*(p.stem.replace("_", "-") for p in own), *entry_points(group="noisyir.exports").names])
 

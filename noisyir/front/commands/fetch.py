@@ -1,4 +1,4 @@
-"""`noisyir fetch`: bring a model or a data set into the store, where every worker finds it."""
+"""`noisyir fetch`: copy a model or a data set into the store, for all workers."""
 
 from __future__ import annotations
 

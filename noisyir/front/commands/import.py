@@ -1,4 +1,4 @@
-"""`noisyir import`: data as people have it, in any known format, as tables that audit and run read."""
+"""`noisyir import`: convert data of any known format to tables for audit and run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from noisyir.front.commands import Json, argument, flag, option, print_json
 
 
 def formats() -> list[str]:
-    """The formats that there are, to complete one."""
+    """Names of the available formats, for completion."""
     from noisyir.data.formats import Format
 
     return list(Format.variants())

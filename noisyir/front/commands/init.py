@@ -1,4 +1,4 @@
-"""`noisyir init`: an experiment for a file of one's own, to run at once and to change."""
+"""`noisyir init`: write an experiment for the user's own file, to run at once and to edit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`noisyir mine`: hard negatives for a file of pairs, in the columns that trainers read."""
+"""`noisyir mine`: mine hard negatives for a file of pairs, in the columns that trainers read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`noisyir promote`: decide whether a registered model becomes champion, or step back to the champion before."""
+"""`noisyir promote`: promote a registered model to champion, or restore the previous champion."""
 
 from __future__ import annotations
 
@@ -73,7 +73,11 @@ def _print_log(store: Store, model: str, *, as_json: bool) -> int:
 
 
 def _params(**given: Any) -> PromoteParams:
-    """The settings given on the command line.  ConfigError for a value out of range."""
+    """Return the settings given on the command line.
+
+    Raises:
+        ConfigError: If a value is out of range.
+    """
     from pydantic import ValidationError
 
     from noisyir.evaluation.settings import PromoteParams

@@ -1,4 +1,4 @@
-"""`noisyir refresh`: new documents for a trained model, encoded and indexed without what is there already."""
+"""`noisyir refresh`: encode and index new documents for a trained model, keeping existing work."""
 
 import sys
 from pathlib import Path
@@ -27,7 +27,7 @@ def run(
     from noisyir.app.runs import Execution
     from noisyir.methods import experiments
 
-    if documents and "=" in documents and not Path(documents).exists():  # a setting behind MODEL: only --remove
+    if documents and "=" in documents and not Path(documents).exists():  # a setting after MODEL: only --remove
         overrides = [documents, *(overrides or [])]
         documents = None
     changed, machine = split_settings(overrides)

@@ -1,4 +1,4 @@
-"""`noisyir run`: run an experiment and say where its result is."""
+"""`noisyir run`: run an experiment and report the location of its result."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def run(
     from noisyir.registry import open_tracker
 
     settings, machine = split_settings(overrides)
-    opened = open_store(store)  # first: settings that are left out are chosen by data that may lie there
+    opened = open_store(store)  # first: omitted settings depend on data that may be in the store
     settings += ["register_if=always"] if force else []
     exp, runtime = experiments.load(experiment, settings), experiments.load_runtime(machine)
     choice = Choice(to=to, only=only, refresh=tuple(refresh or ()))
@@ -95,7 +95,7 @@ def _report(outcome: Outcome, store: Store, exp: Experiment, *, verbose: bool) -
 
 
 def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_json: bool) -> int:
-    """Say what would run and how long that took before, also where data or weights are not there yet."""
+    """Print the steps to run and their earlier durations, even if data or weights are still missing."""
     from noisyir.app.dry_run import (
         changes,
         dry_run_json,
@@ -135,7 +135,7 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_jso
 
 
 def describe(outcome: Outcome, store: Store) -> dict[str, Any]:
-    """The run as one JSON object."""
+    """Return the run as one JSON object."""
     comparison = outcome.kept.get("comparison")
     return {
         "experiment": outcome.experiment,

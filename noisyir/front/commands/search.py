@@ -1,4 +1,4 @@
-"""`noisyir search`: ask a trained model, over the corpus that it was indexed with."""
+"""`noisyir search`: query a trained model over its indexed corpus."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from noisyir.base.errors import ConfigError
 from noisyir.front.commands import Json, StoreUrl, argument, experiment_names, flag, open_store, option, print_json
 
 _SYSTEM = "an experiment's model, a key, models:/NAME@ALIAS, or EXPERIMENT:SYSTEM: demo:bm25, demo:hybrid, demo:best"
-SNIPPET = 300  # characters of a document that a terminal shows
+SNIPPET = 300  # characters per document in a terminal
 
 
 def run(

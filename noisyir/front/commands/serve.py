@@ -1,4 +1,4 @@
-"""`noisyir serve`: a trained model behind the calls that clients of embeddings, reranking and search make."""
+"""`noisyir serve`: serve a trained model through common APIs for embeddings, reranking and search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`noisyir show`: a build, what it was made from, the page of a run, and what a run decided about a query."""
+"""`noisyir show`: show a build or its origin, a run's page, and a run's decisions about a query."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from noisyir.engine.meta import Meta
     from noisyir.engine.store import Store
 
-CELL = 60  # characters of a value that a terminal's table shows
-ROWS = 5  # of a table whose meaning is not known
+CELL = 60  # characters per value in a terminal table
+ROWS = 5  # shown of a table of unknown meaning
 _PAGES = [("report", "report.html"), ("audit_files", "audit.html")]
 
 
@@ -102,7 +102,7 @@ def _print(store: Store, meta: Meta, rows: int) -> None:
 
 
 def _in_key(meta: Meta) -> dict[str, str]:
-    """The parts of the key: nothing else about the build decides it."""
+    """Return the parts of the key; nothing else about the build affects it."""
     from noisyir.base.settings import flat
 
     chosen = {f"setting {name}": str(value) for name, value in flat(meta.in_key).items()}
@@ -176,7 +176,7 @@ def _label(meta: Meta) -> str:
 
 
 def _open_page(store: Store, name: str, *, audit: bool, as_json: bool) -> int:
-    """Print the place of a page, and open it where there is a display."""
+    """Print the path of a page, and open it if a display is available."""
     from noisyir.app.lookup import kept_by_run, runs_of
     from noisyir.audits.judging.server import has_display
 
@@ -195,7 +195,7 @@ def _open_page(store: Store, name: str, *, audit: bool, as_json: bool) -> int:
 
 
 def _show_account(store: Store, experiment: str | None, query: str, document: str | None, *, as_json: bool) -> int:
-    """Print what each stage of a run decided about a query, or about a pair."""
+    """Print each stage's decision about a query or a pair."""
     from noisyir.app.console import stdout_console
     from noisyir.audits.account import account_of
 
@@ -225,7 +225,7 @@ def _print_account(account: RowAccount, out: Console) -> None:
 
 
 def _lines(one: Decided) -> list[str]:
-    """The sentences, or, of a table whose meaning is not known, its first rows as they stand."""
+    """Return the sentences or, for tables of unknown meaning, the first rows unchanged."""
     from noisyir.audits.account import cut
 
     if one.says:

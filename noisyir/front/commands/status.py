@@ -1,4 +1,4 @@
-"""`noisyir status`: runs at work, the last ones with their results, what failed, registered models, and builds."""
+"""`noisyir status`: active and recent runs with results, failures, registered models, and builds."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from noisyir.engine.meta import Meta
     from noisyir.engine.store import Store
 
-_KEY = 7  # letters of a key, as in a dry run
-_WIDE = 120  # columns: a narrower terminal has no room for numbers of rows
+_KEY = 7  # characters of a key, as in a dry run
+_WIDE = 120  # columns; narrower terminals omit row counts
 _LONGEST_AGO = 1_000_000  # hours: a century
 _COLOURS = {"done": "green", "failed": "red", "killed": "red", "running": "yellow", "unknown": "yellow",
             "cancelled": "yellow", "unregistered": "red"}  # fmt: skip
@@ -77,7 +77,7 @@ def run(
 
 
 def _print_runs(out: Console, runs: Sequence[RunState], older: str) -> None:
-    """The runs at work, those that ended, and what failed.  older: said where none ended."""
+    """Print active runs, finished runs, and failures; `older` is printed if none finished."""
     from noisyir.app.console import print_text
 
     at_work = [state for state in runs if state.state in ("running", "unknown")]
@@ -91,7 +91,7 @@ def _print_runs(out: Console, runs: Sequence[RunState], older: str) -> None:
 
 
 def _print(out: Console, heading: str, rows: Sequence[Sequence[str]]) -> None:
-    """Rows of a section, the heading before the first; nothing where there are none."""
+    """Print a section's heading and rows; nothing if there are no rows."""
     from rich.table import Table
 
     section = Table.grid(padding=(0, 2, 0, 0))
@@ -115,7 +115,7 @@ def _of_run(state: RunState, result: str) -> list[str]:
 
 
 def _when(began: datetime) -> str:
-    """The time of this place, with the day where that is not today."""
+    """Format a local time, with the date if it is not today."""
     here = began.astimezone()
     return f"{here:%H:%M}" if here.date() == datetime.now().astimezone().date() else f"{here:%d %b %H:%M}"
 
@@ -133,7 +133,7 @@ def _what_failed(state: RunState) -> str:
 
 
 def _log(state: RunState) -> str:
-    """The log of a run that failed, or where one is."""
+    """Return the log of a failed run, if it has one."""
     kept = Path(state.log) if state.log else None
     said = kept.read_text(encoding="utf-8") if kept and kept.is_file() else "no log of it is on this machine"
     place = state.page or state.log
@@ -141,7 +141,7 @@ def _log(state: RunState) -> str:
 
 
 def _disk(store: Store) -> str:
-    """The size of the builds of a store on this machine, and its place; of any other its place alone."""
+    """Return the store's location and, for a store on this machine, the size of its builds."""
     from noisyir.app.console import human_bytes
 
     size = f"{human_bytes(sum(meta.size for meta in store.builds.all()))} in " if store.is_local else ""
@@ -149,7 +149,7 @@ def _disk(store: Store) -> str:
 
 
 def _models() -> tuple[list[dict[str, Any]], str | None]:
-    """Versions that the registry's aliases name, or why that is not known; no database is made where there is none."""
+    """Return versions with registry aliases, or the reason they are unknown; never creates a database."""
     from noisyir.engine.runtime import default_home
 
     home = default_home()
@@ -165,7 +165,7 @@ def _models() -> tuple[list[dict[str, Any]], str | None]:
 
 
 def _model_rows(models: Sequence[dict[str, Any]], *, verbose: bool) -> list[list[str]]:
-    """Name and version, experiment, measures, alias.  verbose: all measures, with their intervals."""
+    """Return name and version, experiment, measures and alias; `verbose` shows all measures with intervals."""
     from noisyir.registry.registry import CHAMPION
 
     champions, rows = {model["name"] for model in models if model["alias"] == CHAMPION}, []
@@ -183,7 +183,7 @@ def _model_rows(models: Sequence[dict[str, Any]], *, verbose: bool) -> list[list
 
 
 def _measure(tag: str) -> str:
-    """A measure by its tag, in which MLflow allows no @."""
+    """Return the measure of a tag; MLflow allows no @ in tags."""
     return re.sub(r"_(\d+)$", r"@\1", tag)
 
 
@@ -198,7 +198,7 @@ def _rates_table(rates: Sequence[StageRate]) -> Table:
 
 
 def _list_builds(store: Store, stage: str | None, *, as_json: bool) -> int:
-    """List the builds of a stage, or of all, each with the newest experiment that used it."""
+    """List the builds of one stage or all, each with the first experiment that used it."""
     from noisyir.app.console import human_bytes, plain_table, stdout_console
     from noisyir.app.lookup import folders_of
 
@@ -208,7 +208,7 @@ def _list_builds(store: Store, stage: str | None, *, as_json: bool) -> int:
         return print_json({"builds": [_build_as_json(meta) for meta in builds]})
     console = stdout_console()
     used: dict[str, str] = {}
-    for run in store.runs.all():  # newest first: of a build that several runs used the first of them
+    for run in store.runs.all():  # newest first, so the oldest run using a build wins
         used |= dict.fromkeys(folders_of(run), run["experiment"])
     wide = console.width >= _WIDE
     table = plain_table("stage", "key", "experiment", "built", "size", "took", *(["rows"] if wide else []))

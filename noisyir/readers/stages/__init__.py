@@ -1,1 +1,1 @@
-"""Stages of readers: distant labels, training, answers, sections of pages; no loop and no equation."""
+"""Reader stages: distant labels, training, answers and page sections; no loops and no equations."""

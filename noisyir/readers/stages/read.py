@@ -1,6 +1,9 @@
-"""read: the best spans of a reader over all passages of each question; ensemble: several readers' answers as one.
+"""Reader inference and scoring stages.
 
-score_reading: exact match and F1 of first answers; score_confidence: how well confidences tell right labels.
+read: a reader's best spans over all passages of each question.
+ensemble: the answers of several readers merged into one ranking.
+score_reading: exact match and F1 of the first answers.
+score_confidence: how well confidences identify correct labels.
 """
 
 from collections import Counter
@@ -26,9 +29,9 @@ _PLACE = ("doc_id", "start", "end")
 
 
 def read(job: Job[ReadParams]) -> None:
-    """Read every passage of every question, window by window; a span's score is its start and end logit.
+    """Read every passage of every question in windows; a span's score is its start logit plus its end logit.
 
-    Of spans with the same text the best is kept.  A question whose passages are all without a token has no answer.
+    Spans with the same text are merged, keeping the best. A question has no answer if none of its passages has a token.
     """
     import torch
 
@@ -51,7 +54,11 @@ def read(job: Job[ReadParams]) -> None:
 
 
 def _questions(job: Job[ReadParams], pairs: pa.Table) -> pa.Table:
-    """The questions that pairs name, by id.  DataError where one is unknown."""
+    """Return the questions that the pairs refer to, by id.
+
+    Raises:
+        DataError: If a question is unknown.
+    """
     queries, asked = job.table("queries"), pairs["query_id"].unique()
     queries = queries.filter(pc.is_in(queries["query_id"], value_set=asked)).sort_by("query_id")
     if queries.num_rows < len(asked):
@@ -63,7 +70,7 @@ def _questions(job: Job[ReadParams], pairs: pa.Table) -> pa.Table:
 def _find(
     job: Job[ReadParams], reader: "Reader", queries: pa.Table, texts: list[str], pairs: tuple[np.ndarray, np.ndarray]
 ) -> "SpanChoice":
-    """The best spans of all windows; notes how many windows there were."""
+    """Find the best spans of all windows and record the number of windows in the notes."""
     from noisyir.models.at_once import inference_tokens
     from noisyir.readers.model import all_windows, find_spans
 
@@ -73,7 +80,7 @@ def _find(
     room = reader.tokenizer.room(questions)[pairs[0]]
     windows = all_windows(passages.tokens.lengths[pairs[1]], room, params.stride)
     job.note("windows", len(windows.pair))
-    batch_tokens = inference_tokens(job.runtime.batch_tokens)  # not measured: the reader has few windows at once anyway
+    batch_tokens = inference_tokens(job.runtime.batch_tokens)  # not measured: few windows at once anyway
 
     def progress(count: int) -> None:
         nonlocal done
@@ -94,7 +101,7 @@ def _readings(
     doc_ids: pa.Array,
     texts: list[str],
 ) -> pa.Table:
-    """The kept spans as the artifact has them, without white space at their ends."""
+    """Return the kept spans as rows of the artifact, with surrounding whitespace trimmed."""
     rows, question, rank = np.array(kept, np.int64).reshape(-1, 3).T
     document = passage[found.pair[rows]]
     spans = zip(document.tolist(), found.start[rows].tolist(), found.end[rows].tolist(), strict=True)
@@ -113,7 +120,7 @@ def _readings(
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int, str]:
-    """(start, end, text) of a span less the white space at its ends."""
+    """Trim whitespace from both ends of a span; return (start, end, text)."""
     answer = text[start:end].lstrip()
     return end - len(answer), end - len(answer) + len(answer.rstrip()), answer.rstrip()
 
@@ -135,10 +142,11 @@ READ = Stage(
 
 
 def ensemble(job: Job[EnsembleParams]) -> None:
-    """Add up over readers what each gives an answer: its softmax among the question's best; keep the highest sums.
+    """Sum each answer's softmax share over the readers and keep the highest sums.
 
-    An answer is its text; its place is that of the reader which gives it most.  One that is not among a reader's best
-    has nothing of it.  The score is the mean over readers; equals are in the order of their texts.
+    Answers are identified by their text; the position comes from the reader that scores the answer highest. A reader
+    contributes nothing to answers outside its own best spans. The score is the mean over readers; ties are ordered by
+    text.
     """
     from noisyir.retrieval.texts import places
 
@@ -148,7 +156,7 @@ def ensemble(job: Job[EnsembleParams]) -> None:
     each = pa.concat_tables([table.append_column("share", pa.array(shares(table))) for table in tables.values()])
     answer = [("query_id", "ascending"), ("answer", "ascending")]
     each = each.sort_by([*answer, ("share", "descending"), *((name, "ascending") for name in _PLACE)])
-    # rows lie by answer, the best place first: groups come in that order, and add up in it
+    # rows are ordered by answer, best position first; groups keep this order and are summed in it
     found = each.group_by(["query_id", "answer"], use_threads=False).aggregate(
         [("share", "sum"), *((name, "first") for name in _PLACE)]
     )
@@ -161,7 +169,7 @@ def ensemble(job: Job[EnsembleParams]) -> None:
 
 
 def shares(readings: pa.Table) -> np.ndarray:
-    """exp(s) / sum of exp(s) over the question's spans, of each row's score s, in float64."""
+    """Softmax of each row's score over the spans of its question, in float64."""
     question = readings["query_id"].combine_chunks().dictionary_encode().indices.to_numpy()
     scores = readings["score"].to_numpy().astype(np.float64)
     highest = np.full(int(question.max(initial=-1)) + 1, -np.inf)
@@ -182,10 +190,10 @@ ENSEMBLE = Stage(
 
 
 def score_reading(job: Job[ScoreReadingParams]) -> None:
-    """For each set of passages, `EM` and `F1` of every question asked that has answers, and their means.
+    """Compute `EM` and `F1` per question and their means, for each set of passages.
 
-    The measures are named after the passages: `EM bm25`.  A question that was answered nothing counts 0; one without
-    answers, or whose answers are all without a word, is left out and counted in the notes.
+    Measures are named after the passages, such as `EM bm25`. An unanswered question scores 0. Questions without
+    answers, or whose answers contain no words, are skipped and counted in the notes.
     """
     params, queries, answers = job.params, job.table("queries"), job.table("answers")
     aliases = dict(zip(answers["query_id"].to_pylist(), answers["aliases"].to_pylist(), strict=True))
@@ -210,7 +218,7 @@ def score_reading(job: Job[ScoreReadingParams]) -> None:
 
 
 def _groups(job: Job[ScoreReadingParams], queries: pa.Table) -> dict[str, str]:
-    """The document of each question whose relevant documents are known."""
+    """Return the document of each question with known relevant documents."""
     if not job.has("qrels"):
         return {}
     return query_groups(judged(job.table("qrels"), queries["query_id"].to_pylist()))
@@ -224,7 +232,7 @@ def _values(
     params: ScoreReadingParams,
     left_out: Counter[str],
 ) -> pa.Table:
-    """The values of a split's questions: measure, query_id, value."""
+    """Return the per-question values of a split: measure, query_id, value."""
     from noisyir.data.answers import answer_lines
     from noisyir.retrieval.answer_measures import best_f1, exact_match
 
@@ -257,7 +265,10 @@ SCORE_READING = Stage(
 
 
 def score_confidence(job: Job[ScoreConfidenceParams]) -> None:
-    """An instance is right where its passage is given as relevant; questions that have none are left out."""
+    """Score confidences; an instance is correct if its passage is judged relevant.
+
+    Questions without relevant passages are skipped.
+    """
     from noisyir.evaluation.detection import confidence_quality
 
     relevant = job.table("given")

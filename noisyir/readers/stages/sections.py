@@ -1,4 +1,4 @@
-"""Sections of pages on distant labels: in the report how far each was believed, in the bench how well that tells."""
+"""Page sections on distant labels: confidences in the report, and their quality per method in the bench."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,7 +18,7 @@ from noisyir.retrieval.texts import texts_of
 
 
 def label_section(job: Job[LabelSectionParams]) -> None:
-    """How well confidences tell right labels, with the questions in which they move most."""
+    """Render how well confidences identify correct labels, with the questions in which they move most."""
     from noisyir.readers import confidence_pages as pages
 
     quality, confusing = job.table("quality"), job.table("confusing")
@@ -34,7 +34,7 @@ def label_section(job: Job[LabelSectionParams]) -> None:
 
 
 def bench_section(job: Job[BenchSectionParams]) -> None:
-    """How well each method's confidences tell right labels, over the seeds."""
+    """Render how well each method's confidences identify correct labels, over the seeds."""
     from noisyir.readers import confidence_pages as pages
 
     confidence = by_cell(job.tables("confidence"))

@@ -1,4 +1,4 @@
-"""Distant labels: the gold passages as a run, places of answers (spans), and passages without one (confusing)."""
+"""Distant-label stages: gold passages as a run, answer spans, and confusing passages without an answer."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -25,10 +25,10 @@ _PASSAGES_AT_ONCE = 4096
 
 
 def spans(job: Job[SpansParams]) -> None:
-    """Match each question's answers in its passages; a passage without one is kept as a negative.
+    """Match each question's answers in its passages; passages without a match are kept as negatives.
 
-    Counted in the notes: questions without answers, with answers that tokenise to nothing, without passages, and
-    those whose answers are in none of their passages; none of these has spans.
+    The notes count questions without spans by cause: no answers, answers that tokenise to nothing, no passages, or no
+    passage that contains an answer.
     """
     from noisyir.data.answers import answer_lines
     from noisyir.retrieval.texts import texts_of
@@ -56,7 +56,7 @@ def spans(job: Job[SpansParams]) -> None:
 
 
 def _questions(job: Job[SpansParams]) -> list[str]:
-    """The questions of the splits, by id; some of them drawn, where no more are wanted."""
+    """Return the questions of the splits by id, sampled if a maximum is set."""
     from noisyir.retrieval.texts import of_splits
 
     chosen = of_splits(job.table("queries"), job.params.splits, "spans.splits")
@@ -68,7 +68,7 @@ def _questions(job: Job[SpansParams]) -> list[str]:
 
 
 def _run(job: Job[SpansParams], questions: list[str]) -> pa.Table:
-    """The first passages of the questions, by question and rank."""
+    """Return the first passages of the questions, ordered by question and rank."""
     run = job.table("run")
     asked = pc.is_in(run["query_id"], value_set=pa.array(questions, pa.string()))
     run = run.filter(pc.and_(asked, pc.less_equal(run["rank"], job.params.top_k)))
@@ -76,7 +76,7 @@ def _run(job: Job[SpansParams], questions: list[str]) -> pa.Table:
 
 
 def _by_question(run: pa.Table, questions: list[str]) -> Iterator[list[Row]]:
-    """The rows of each question in a run that is ordered by question; none where it has none."""
+    """Yield each question's rows of a run ordered by question; empty for questions without rows."""
     number = pc.index_in(run["query_id"], value_set=pa.array(questions, pa.string())).to_numpy()
     ends = np.cumsum(np.bincount(number, minlength=len(questions)))
     for start, end in zip([0, *ends], ends, strict=False):
@@ -91,7 +91,7 @@ def _matched(
     most: int | None,
     counts: Counter[str],
 ) -> Iterator[tuple[list[Row], list[Row]]]:
-    """The spans and the passages of one question after the other; what was found, and what not, is counted."""
+    """Yield each question's spans and passages, and count hits and misses."""
     from noisyir.data.answers import answer_lines, token_line
     from noisyir.readers.answer_spans import places_of_lines
 
@@ -117,7 +117,7 @@ def _matched(
 
 
 def _why_none(aliases: list[str], lines: list[str], passages: list[Row]) -> str:
-    """Why a question has no span."""
+    """Explain why a question has no span."""
     if not aliases:
         return "without_answers"
     if not lines:
@@ -149,9 +149,9 @@ SPANS = Stage(
 
 
 def gold_run(job: Job[GoldRunParams]) -> None:
-    """Rank each query's relevant documents, the most relevant first, equals by id; the score is the judgement.
+    """Rank each query's relevant documents by judgement, ties by id; the score is the judgement.
 
-    A pair that nobody judged, as training pairs often are, counts as the least that is relevant.
+    Pairs without a judgement, common in training data, count as minimally relevant.
     """
     from noisyir.retrieval.texts import places
 
@@ -184,9 +184,9 @@ GOLD = Stage(
 
 
 def confusing(job: Job[ConfusingParams]) -> None:
-    """Ask BM25 with the passage's first words; of the hits keep the first that hold no answer of the question.
+    """Query BM25 with each passage's first words and keep the first hits that contain no answer to the question.
 
-    A passage may have fewer than `per_passage`, or none: where all hits hold an answer.  Notes count them.
+    A passage gets fewer than `per_passage` if its hits contain answers, possibly none; the notes count these.
     """
     from noisyir.retrieval.bm25 import open_lexical_index
     from noisyir.retrieval.texts import texts_of
@@ -218,12 +218,12 @@ def confusing(job: Job[ConfusingParams]) -> None:
 
 
 def first_words(text: str, count: int) -> str:
-    """The first words of a text; a word is what stands between white space."""
+    """Return the first whitespace-separated words of a text."""
     return " ".join(text.split(maxsplit=count)[:count])
 
 
 def _without_answer(job: Job[ConfusingParams], pairs: pa.Table, found: dict[str, list[tuple[str, float]]]) -> pa.Table:
-    """Rows of CONFUSING for these (question, passage) pairs, from each passage's hits, best first."""
+    """Return rows of CONFUSING for these (question, passage) pairs, from each passage's hits, best first."""
     from noisyir.data.answers import answer_lines, token_line
     from noisyir.retrieval.texts import texts_of
 

@@ -1,4 +1,4 @@
-"""Training of readers: the model before, what labelled spans teach it, and how far each was believed meanwhile."""
+"""Reader training stages: the initial reader, and training on labelled spans with the confidences over time."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,11 @@ _SPAN = ["query_id", "doc_id", "start", "end"]
 
 
 def init_reader(job: Job[InitReaderParams]) -> None:
-    """Build the reader, save it, and note what is new about it.  DataError when the weights cannot give that shape."""
+    """Build the reader, save it, and record its newly initialised weights in the notes.
+
+    Raises:
+        DataError: If the weights do not fit the requested shape.
+    """
     from noisyir.readers.model import initial_reader
 
     init_with_head(job, initial_reader, "reader")
@@ -48,7 +52,7 @@ INIT_READER = Stage(
 
 
 def train_reader(job: Job[TrainReaderParams]) -> None:
-    """Train on the spans of training questions; write the reader, its curves and, of CDS, the confidences."""
+    """Train on the spans of training questions; write the reader, its curves and, for CDS, the confidences."""
     from noisyir.readers.learning import train_reader as train
     from noisyir.readers.model import load_reader
 
@@ -61,7 +65,7 @@ def train_reader(job: Job[TrainReaderParams]) -> None:
 
 
 def _instances(job: Job[TrainReaderParams], reader: "Reader") -> "tuple[Instances, pa.Table]":
-    """The instances to train on, and the spans that they came from; notes how many there are and were."""
+    """Return the training instances and their source spans; notes the counts before and after filtering."""
     from noisyir.readers.instances import training_instances
     from noisyir.retrieval.texts import texts_of
 
@@ -84,7 +88,7 @@ def _instances(job: Job[TrainReaderParams], reader: "Reader") -> "tuple[Instance
 
 
 def _confusing(job: Job[TrainReaderParams]) -> pa.Table:
-    """The confusing passages; no rows where the objective has no use for them."""
+    """Return the confusing passages; no rows if the objective does not use them."""
     if job.params.objective != "cds" or job.params.beta == 0.0 or job.params.confusing_share == 0.0:
         return CONFUSING.schema.empty_table().select(["query_id", "doc_id", "confusing"])
     if not job.has("confusing"):
@@ -93,7 +97,11 @@ def _confusing(job: Job[TrainReaderParams]) -> pa.Table:
 
 
 def _top(spans: pa.Table, queries: pa.Table, texts: Mapping[str, str], top: int) -> pa.Table:
-    """The spans that DS-Top trains on.  DataError when there are none."""
+    """Return the spans that DS-Top trains on.
+
+    Raises:
+        DataError: If there are none.
+    """
     from noisyir.readers.answer_spans import overlap, top_spans
 
     asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
@@ -111,7 +119,7 @@ def _top(spans: pa.Table, queries: pa.Table, texts: Mapping[str, str], top: int)
 
 
 def _write_confidences(job: Job[TrainReaderParams], spans: pa.Table, confidences: "Confidences") -> None:
-    """The confidences at the start and after each update; no rows for an objective that has none."""
+    """Write the confidences at the start and after each update; no rows for objectives without confidences."""
     history = zip(confidences.history, confidences.chances, strict=True) if job.params.objective == "cds" else []
     with job.writer("confidences") as out:
         for update, (values, chances) in enumerate(history):
@@ -124,7 +132,7 @@ def _write_confidences(job: Job[TrainReaderParams], spans: pa.Table, confidences
 
 
 def full_reader(params: TrainReaderParams, start: Mapping[str, Any]) -> Sequence[Any]:
-    """Its learner on windows of full length, for a dry run."""
+    """Return its learner on full-length windows, for a dry run."""
     from noisyir.readers.instances import full_instances
     from noisyir.readers.learning import ReaderLearner
     from noisyir.readers.model import Reader

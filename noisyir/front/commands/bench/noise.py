@@ -77,7 +77,7 @@ def opened_suite(
     jobs: int | None = None,
     store: str | None = None,
 ) -> tuple[Suite, Execution]:
-    """A suite with the data that is here, and with what it is run; which sets are not as the protocol's is printed."""
+    """Return a suite on the available data, and its execution context; prints which sets differ from the protocol."""
     from noisyir.app.protocol import with_data
     from noisyir.app.runs import Execution
     from noisyir.engine.remote.parallel import at_once
@@ -96,7 +96,7 @@ def opened_suite(
 
 
 def _print(outcome: Outcome, store: Store, out: str | None) -> None:
-    """The table, and where its page is, which is copied to the folder `out` first."""
+    """Print the table and the page's path, after copying the page to the folder `out`."""
     from rich.markdown import Markdown
     from rich.text import Text
 
@@ -113,7 +113,7 @@ def _print(outcome: Outcome, store: Store, out: str | None) -> None:
 
 
 def _copied(folder: Path, out: Path) -> Path:
-    """Copy the page and its tables to a folder that the user named; files of an earlier bench give way."""
+    """Copy the page and its tables to the user's folder, replacing an earlier bench."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         for path in folder.iterdir():

@@ -1,4 +1,4 @@
-"""`noisyir protocol score`: anybody's weights of pairs, or runs, as rows of the noise bench's table."""
+"""`noisyir protocol score`: score anyone's pair weights or runs as rows of the noise bench's table."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def run(
         raise ConfigError("front.same_folder_name")
     if missing := next((folder for folder in folders if not Path(folder).is_dir()), None):
         raise ConfigError("front.no_protocol_folder", missing=missing)
-    given = f"given={json.dumps(rows)}"  # not given.NAME: a name may have dots
+    given = f"given={json.dumps(rows)}"  # not given.NAME: names may contain dots
     return noise.run([*(settings or []), given], suite=suite, data=data, own=own, jobs=jobs, out=out, store=store)

@@ -1,4 +1,4 @@
-"""`noisyir protocol write`: the wrong pairs of each condition and seed, for tools and trainers of others."""
+"""`noisyir protocol write`: write the wrong pairs of each condition and seed, for external tools and trainers."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from noisyir.front.commands import StoreUrl, flag, open_store, option
 if TYPE_CHECKING:
     from noisyir.engine.store import Store
 
-_GRACE = timedelta(days=1)  # what another machine is still uploading has no meta yet
+_GRACE = timedelta(days=1)  # uploads in progress on other machines have no meta yet
 
 
 def run(
@@ -33,7 +33,7 @@ def run(
     from noisyir.app.retention import deletable, keys_to_go_on_with
 
     opened = open_store(store)
-    opened.check_readable()  # what needs others and is not seen cannot keep them
+    opened.check_readable()  # builds that cannot be read could not protect their inputs
     if not dry_run:
         opened.check_writable()
         if not yes and sys.stdin.isatty() and not _agreed(opened, keep_runs):
@@ -56,7 +56,7 @@ def run(
 
 
 def _agreed(store: Store, keep_runs: int) -> bool:
-    """Whether the person at the terminal has the builds deleted, told what they are and how long they took."""
+    """Ask the user at the terminal to confirm deletion, listing the builds and the time they took."""
     from noisyir.app.console import human_bytes
     from noisyir.app.retention import unneeded
 

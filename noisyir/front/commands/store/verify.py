@@ -1,4 +1,4 @@
-"""`noisyir store verify`: compare every stored file with the digest written when it was published."""
+"""`noisyir store verify`: compare every stored file with the digest written at publication."""
 
 from __future__ import annotations
 
