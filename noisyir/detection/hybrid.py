@@ -167,7 +167,7 @@ class Searcher:
 
     @cached_property
     def _beside(self) -> Int[Array, "document hit"]:
-        """One plus the rows of each document's nearest documents; 0 if not yet searched, so that no memory page is held."""
+        """One plus the rows of each document's nearest documents; 0 if not yet searched: no memory page is held."""
         reach = min(self.sought.neighbours + 1 + self.positions.most_known, len(self.documents))
         return np.zeros((len(self.documents), reach), np.int32)
 

@@ -193,7 +193,7 @@ def _fit(scores: Array, family: Family, clip: float, least_weight: float, compon
 
 @dataclass(frozen=True)
 class _Fits:
-    """Mixtures fitted from several starts, each with its mean log likelihood and the first component's responsibilities."""
+    """Mixtures fitted from several starts, with mean log likelihood and the first component's responsibilities."""
 
     weights: Float[Array, "start 2"]
     means: Float[Array, "start 2"]

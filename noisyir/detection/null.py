@@ -81,7 +81,7 @@ def upper_half(observed: Float[Array, " pair"], draws: Float[Array, "pair draw"]
 
 
 def wrong_scores(observed: Float[Array, " pair"], draws: Float[Array, "pair draw"]) -> Float[Array, " null"]:
-    """Scores distributed as those of wrong pairs: the upper half's, or all pairs' draws if the upper half is too small."""
+    """Scores distributed as those of wrong pairs: the upper half's, or all pairs' draws if it is too small."""
     both = upper_half(observed, draws)
     return np.asarray(both[np.isfinite(both)] if len(both) >= _ENOUGH else draws[np.isfinite(draws)])
 

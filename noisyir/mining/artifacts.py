@@ -1,4 +1,4 @@
-"""Candidates for negatives, and what judges and teachers say of them."""
+"""Candidates for negatives, with the scores and verdicts of judges and teachers."""
 
 from noisyir.base.artifact import BOOL, F32, I32, PAIR, PAIR_KEY, STRING, Artifact
 
