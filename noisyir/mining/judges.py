@@ -50,7 +50,7 @@ class CrossEncoderJudge(RelevanceJudge):
 
 
 class SieveJudge(Judge, TrainDprParams):
-    """The passage sieve (Wang et al., AAAI 2024, Algorithm 1): training with the robust loss, then a verdict by cosines.
+    """The passage sieve (Wang et al., AAAI 2024, Algorithm 1): training with the robust loss, then cosine verdicts.
 
     A candidate remains if its loss is at least the mean loss of its query's pool, the positive included. The loss is
     lse - s, and lse is shared by the pool, so a candidate remains if its score is at most the pool's mean score;
