@@ -21,7 +21,7 @@ from noisyir.detection.verdicts import detect, nulls_in
 Array: TypeAlias = npt.NDArray[np.float64]
 Method = Literal["auto", "null", "gmm", "beta"]
 
-_POOLED = 99  # of made-up scores that belong to no pair, so many quantiles stand for all
+_POOLED = 99  # quantiles that represent made-up scores not assigned to pairs
 
 
 class NoiseDetector(BaseEstimator):  # type: ignore[misc]

@@ -17,19 +17,19 @@ Array = np.ndarray
 
 Reading = Literal["agrees", "at_most", "too_easy", "weak", "few", "unchecked", "blind"]
 
-_CHECKED = 3  # draws that a check takes: of one or two, as much of each upper half lies above as below 3/4
-_COUNTED = 20  # pairs in the upper half that a check takes: of fewer, all must lie on one side to be unlikely
-_FEW = 0.05  # a rate that right pairs of a clean collection may give: near neighbours, 1 to 4 % on SQuAD
-_LEVEL = 0.05  # of either check
-_CROWD = 1.5  # times as dense below the half: 1.0 to 1.4 were seen with a right null, 1.7 to 2.5 with half answers
-_EVEN = 1.6  # by its upper limit; at 2 weak detectors agree with a wrong rate more often
+_CHECKED = 3  # minimum draws for a check: with one or two, each upper half is balanced about 3/4 anyway
+_COUNTED = 20  # minimum pairs in the upper half for a check: with fewer, only one-sided outcomes are unlikely
+_FEW = 0.05  # rate that right pairs of a clean collection may produce: near neighbours, 1 to 4 % on SQuAD
+_LEVEL = 0.05  # significance level of either check
+_CROWD = 1.5  # relative density below the half: 1.0 to 1.4 observed with a right null, 1.7 to 2.5 with half answers
+_EVEN = 1.6  # for the upper limit; at 2, weak detectors agree with a wrong rate more often
 _SEPARATED = 3.3  # standard errors: pure noise passes once in a thousand times
 _TRUSTED = 0.98  # at 0.9 detectors of AUROC 0.8 agree with a wrong rate in up to a quarter of simulated draws
-_SLIGHT = 0.02  # off 1/2, which is 4 % of the rate: so much does not matter, however many pairs show it
-_POWER = 0.9  # of which no more than one right pair in a hundred or so lies in the upper half
+_SLIGHT = 0.02  # deviation from 1/2, 4 % of the rate, that is ignored even if significant
+_POWER = 0.9  # at which at most about one right pair in a hundred lies in the upper half
 LOOK_MADE_UP: dict[Null, float] = {"random": 0.05, "near": 0.2, "lexical": 0.2, "source": 0.2}
 """The share of right pairs that may look made up: near neighbours of a right document often are right, too."""
-_PARAMETERS = 2  # the sample's mean and the model's part in it
+_PARAMETERS = 2  # the sample's mean and the model's coefficient
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def pairs_to_judge(rate: float, error: float, confidence: float = 0.95, pairs: i
     """
     if not 0 < error < 1:
         raise ConfigError("detection.error_noise_rate_must", error=error)
-    planned = min(max(rate, error), 1 - error)  # of a rate of 0 or 1 the approximation would ask for no pair
+    planned = min(max(rate, error), 1 - error)  # at a rate of 0 or 1 the approximation would give 0 pairs
     needed = _quantile(confidence) ** 2 * planned * (1 - planned) / error**2
     if pairs is not None:
         needed = min(needed / (1 + (needed - 1) / pairs), pairs)
@@ -303,7 +303,7 @@ def powered_rate(
     truth = is_wrong.astype(np.float64)
     plain = float(share @ truth)
     said = said_of_judged - said_of_all
-    kish = 1 / float(share @ share)  # unequal weights tell less
+    kish = 1 / float(share @ share)  # unequal weights are less informative
     spread = float(share @ (said - share @ said) ** 2) + kish * unsure
     both = float(share @ ((said - share @ said) * (truth - plain)))
     part = min(max(both / spread, 0.0), 1.0) if spread > 0 else 0.0

@@ -8,7 +8,7 @@ from noisyir.detection.rate import RateByNull, rate_range
 from noisyir.detection.settings import Null
 from noisyir.detection.verdicts import nulls_in
 
-_FIRST = 50  # pairs that a person judges in a quarter of an hour or so
+_FIRST = 50  # pairs that a person judges in about 15 minutes
 ASSUMED: dict[Null, str] = {
     "random": "random documents",
     "near": "neighbours of the best other document",
@@ -100,7 +100,7 @@ def _over_all(said: Mapping[Null, RateByNull]) -> str:
     readings = {found.reading for found in said.values()}
     if readings == {"few"}:
         return f"{_number(low)} to {_number(high)} %; hardly any is wrong in these ways; in all it cannot be known"
-    if cannot_be_known(said):  # a range would look as if it could
+    if cannot_be_known(said):  # a range would suggest otherwise
         if "unchecked" in readings:
             return "it cannot be known: too few pairs, or too few made up for each, to check any of these"
         return "it cannot be known: made-up pairs of none of these kinds are like your wrong ones"

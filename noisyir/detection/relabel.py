@@ -16,7 +16,7 @@ def gets_replacement(pairs: pa.Table, surest_first: Sequence[int], share: float)
         pairs: Table with query_id, doc_id and replacement.
         surest_first: Rows of the flagged pairs; the first `share` of them, rounded, are the surest.
     """
-    # Taken is whatever the query is paired with, flagged or not: a pair called wrong must not come back.
+    # Includes flagged pairs of the query: a pair called wrong must not come back.
     taken = set(pair_ids(pairs))
     queries, replacements = pairs["query_id"].to_pylist(), pairs["replacement"].to_pylist()
     found = {}

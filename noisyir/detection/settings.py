@@ -77,7 +77,7 @@ class NpcDetectParams(DetectParams):
     """Settings of NPC's own detections, by the losses of a model trained on the pairs."""
 
     method: Literal["gmm", "beta", "null"] = Field("gmm", description="as of `detect`; gmm is the paper's")
-    # such a model scores its pairs too well for the noise rate to be read off: no gate by it here
+    # such a model scores its pairs too well to estimate the noise rate, so it is no gate here
     min_rate: Fraction = Field(0.0, description="estimated noise rate below which no pair is flagged")
     components: Components = Field("made_up", description="as of `detect`; two: always (NPC, Eq. 4 literally)")
     assume: Null | Literal["best"] = Field("best", description="as of `detect`; the paper checks nothing")

@@ -11,7 +11,7 @@ from noisyir.detection.collection import EncodedCollection, unnamed
 from noisyir.detection.settings import Null
 from noisyir.training.batches import NumberedPairs, Rng, Rows, is_known
 
-_ROUNDS = 10  # of drawing again what is known to be right; what is left then is no draw
+_ROUNDS = 10  # of redrawing documents known to be right; the remaining ones are dropped
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ Array = np.ndarray
 
 
 _SAID = [field.name for field in fields(RateByNull)]
-_ALIKE = 1 / 3  # how far on the way to made-up pairs an upper component lies that is believed without a second peak
+_ALIKE = 1 / 3  # minimum `likeness` of an upper component that is accepted without a second peak
 _MIXTURES = {"gmm": fit_gaussians, "beta": fit_betas}
 
 

@@ -45,7 +45,7 @@ def draw(
     (Yellott, 1977; Kool et al., ICML 2019). Nothing underflows because no weight is ever exponentiated.
     """
     left = _by_ids(query, document)
-    had = np.zeros(int(query.max(initial=-1)) + 1, np.int64)  # by each query so far
+    had = np.zeros(int(query.max(initial=-1)) + 1, np.int64)  # drawn per query so far
     parts = [np.empty((3, 0), np.int64)]
     for tier, weights in enumerate(weightings if per_query else ()):
         weighed = weights[left] > -np.inf
@@ -58,7 +58,7 @@ def draw(
         rows = among[(lines.starts[:, None] + best)[drawn]]
         parts.append(np.stack([rows, number[drawn], np.full(len(rows), tier)]))
         had[asked] += drawn.sum(axis=1)
-        left = left[had[query[left]] < per_query]  # whose queries have drawn all that this tier weighs
+        left = left[had[query[left]] < per_query]  # candidates of queries that have exhausted this tier
     found = np.concatenate(parts, axis=1)
     return DrawnCandidates(*found[:, np.argsort(query[found[0]] * per_query + found[1], kind="stable")])
 

@@ -18,9 +18,9 @@ from noisyir.detection.mixture import check_finite
 Array = np.ndarray
 
 FOLDS = 10
-FEWEST = 20  # judged pairs drawn at random: fewer tell the rate, roughly, and neither an order nor a border
-GAIN_CONFIDENCE = 0.8  # that the gain is as large as its low end says
-_OF_ONE_SESSION = 1.5  # times the standard error of the gain
+FEWEST = 20  # randomly drawn judged pairs: fewer give a rough rate, but no order and no threshold
+GAIN_CONFIDENCE = 0.8  # one-sided confidence of the gain's lower bound
+_OF_ONE_SESSION = 1.5  # factor of the gain's standard error
 _OF_LEVEL, _OF_ORDER = 0.25, 4.0  # precisions of a and b
 _OF_PLATT = 1.0  # of the level and the slope of what is set right at the end
 _LEAST_SLOPE = 0.05  # there, and of the order where no feature bends it: the order stays

@@ -58,7 +58,7 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
     torch.set_num_threads(job.runtime.cpu_threads)
     pairs, train_queries = examples.training_queries(job.table("pairs"), job.table("queries"))
     negatives = mined_negatives(job, train_queries, job.params.negatives_needed, "hard_negatives")
-    # A detector that searches reads all documents, any other those that are named.
+    # A detector that searches reads all documents; others read only named ones.
     needed = None if job.params.searches else distinct_ids(pairs["doc_id"], negatives["doc_id"])
     documents = examples.number_documents(job.batches("corpus"), needed)
     numbered = examples.numbered_pairs(pairs, train_queries, documents, negatives)
@@ -117,7 +117,7 @@ def _sources(
     source = np.asarray(of_pair.indices.fill_null(-1), np.int64)
     named, first = np.unique(numbered.passage[source >= 0], return_index=True)
     found[named] = source[source >= 0][first]
-    titles = pa.concat_arrays([batch["title"] for batch in job.batches("corpus")])  # all documents, in their order
+    titles = pa.concat_arrays([batch["title"] for batch in job.batches("corpus")])  # all documents in corpus order
     title = np.asarray(titles.dictionary_encode().indices, np.int64)
     shared = (np.bincount(title)[title] > 1) & np.asarray(pc.not_equal(titles, ""))
     return np.where(shared, len(of_pair.dictionary) + title, found)

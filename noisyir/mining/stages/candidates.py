@@ -23,7 +23,7 @@ Rows = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 VECTORS_AT_ONCE = 16384
-_PRODUCTS_AT_ONCE = 256  # whose vectors stay in the cache
+_PRODUCTS_AT_ONCE = 256  # their vectors fit into the cache
 _PAIR = ["query_id", "doc_id"]
 
 
@@ -202,7 +202,7 @@ def _compared(job: Job[CandidatesParams], kept: pa.Table, documents: NamedDocume
     pair_score = dot_rows(queries, of_query, passages, of_pair, _PRODUCTS_AT_ONCE)
     best_first = np.lexsort((pair_score if job.params.positive == "worst" else -pair_score, of_query))
     first = np.unique(of_query[best_first], return_index=True)[1]
-    chosen = best_first[first]  # one pair a query, in the order of asked
+    chosen = best_first[first]  # one pair per query, in the order of `asked`
     query, document = positions(kept["query_id"], asked), positions(kept["doc_id"], named)
     positive = of_pair[chosen][query]
     query_norms, norms = (np.linalg.norm(vectors, axis=1) for vectors in (queries, passages))

@@ -29,7 +29,7 @@ from noisyir.training.artifacts import NEGATIVES, PSEUDO_PAIRS
 
 _PAIR = ["query_id", "doc_id"]
 _BEST_FIRST = [("query_id", "ascending"), ("score", "descending"), ("doc_id", "ascending")]
-_CANDIDATES_AT_ONCE = 65536  # their arrays fit into a processor's cache
+_CANDIDATES_AT_ONCE = 65536  # their arrays fit into the CPU cache
 
 
 def mine(job: Job[MineParams]) -> None:

@@ -170,7 +170,7 @@ def score_by_ranker(job: Job[RankerTeacher]) -> None:
     start, score = start_ranker(job), np.zeros(len(pool), np.float32)
     for number in range(params.folds):
         rows, made = np.flatnonzero(fold == number), job.work / f"fold{number}.npy"
-        if not made.exists():  # else a build that was killed has got so far
+        if not made.exists():  # otherwise left by a killed build
             lists = _lists_of(job, pool.filter(pa.array(fold != number)), documents)
             ranker = trained_apart(start, lists, number, params, context)
             found = _read_pairs(job, ranker, pool.take(rows), documents)
