@@ -107,7 +107,7 @@ def robust_z(scores: Float[Array, "*score"], scale_of: Float[Array, " pair"]) ->
 def learnt_weights(
     observed: Float[Array, "pair detector"], made_up: Float[Array, "null detector"]
 ) -> Float[Array, " detector"]:
-    """Learn non-negative weights whose sum of scores best separates made-up from observed pairs; equal if none does.
+    """Learn non-negative weights so that the weighted sum best separates made-up from observed pairs; else equal ones.
 
     Fits a logistic regression with a small ridge. The observed pairs contain wrong ones too, which changes the
     resulting probability but not its order as long as these score like made-up pairs, so no label is needed.

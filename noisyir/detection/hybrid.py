@@ -277,7 +277,7 @@ def _others(positions: Positions, value: Value, block: FeatureBlock, sought: Sea
 def _drawn(
     searcher: Searcher, found: _LookedAt, near: Documents, sought: SearchSizes, rng: np.random.Generator
 ) -> dict[Null, Documents]:
-    """Draw null documents around the best other one, excluding it and those that pairs name."""
+    """Draw null documents around the best other one, excluding it and all documents named by pairs."""
     positions, block, best = searcher.positions, found.block, found.fits.others[:, 0]
     drawn: dict[Null, Array] = {"near": near, "lexical": block.worded[block.place]}
     if (positions.source >= 0).any():

@@ -39,7 +39,7 @@ class References:
 
 
 def random_documents(pairs: NumberedPairs, draws: int, rng: Rng) -> Int[np.ndarray, "pair draw"]:
-    """Draw documents of other pairs for each pair, uniformly among those that no pair of its query text names.
+    """Draw documents of other pairs for each pair, uniformly among documents that no pair of its query text names.
 
     Args:
         rng: Returns the generator of a draw's number, so that the first draws do not depend on how many are drawn.

@@ -64,7 +64,7 @@ def draw(
 
 
 def drawn_first(weights: LogWeights, query: Rows, document: Rows, count: int, rng: np.random.Generator) -> Mask:
-    """Return whether `draw` would draw each candidate with these weights, all of which are above -inf."""
+    """Return whether `draw` would draw each candidate with these weights, which must all be above -inf."""
     rows = _by_ids(query, document)
     lines = _Lines.of(query[rows])
     drawn = np.empty(len(rows), bool)

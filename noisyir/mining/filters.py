@@ -44,7 +44,7 @@ class AbsoluteMargin(Filter):
 
 
 def below_share(score: Scores, positive_score: Scores, margin: float) -> Mask:
-    """s- <= s+ - margin |s+|, known as relative_margin, or as TopK-PercPos, whose 95 % is a margin of 0.05.
+    """s- <= s+ - margin |s+|, known as relative_margin or TopK-PercPos; the latter's 95 % is a margin of 0.05.
 
     NV-Retriever writes s- <= 0.95 s+, which for s+ < 0 would keep candidates that score above the positive.
     """

@@ -152,7 +152,7 @@ def in_triangle(similarity: Scores, score: Scores) -> LogWeights:
 def by_deviation(query: Rows, score: Scores) -> Scores:
     """Reciprocal of the standard deviation of each candidate's query's scores; 1 if they are all equal.
 
-    For Eq. 5, whose 4 suits the inner products of one particular model. Ours.
+    Used for Eq. 5 because its constant 4 suits only the inner products of one particular model. Ours.
     """
     sizes = np.maximum(np.bincount(query), 1)
     score = score.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Teachers, one class each: they score the documents whose order a retriever learns.
+"""Teachers, one class each: scorers of the documents that a retriever learns to order.
 
 Only their settings and equations are here; each names the stage that runs it.
 """

@@ -154,7 +154,7 @@ DETECT = Stage(
 def repair(job: Job[RepairParams]) -> None:
     """Relabel the surest share of the flagged pairs that have a replacement; write pairs and matching flags.
 
-    A relabelled pair counts as clean. A pair whose query already has the replacement stays flagged.
+    A relabelled pair counts as clean. If the query already has the replacement, the pair stays flagged.
     """
     pairs = job.table("pairs")
     training = pairs.filter(pc.equal(pairs["split"], "train"))

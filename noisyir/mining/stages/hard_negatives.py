@@ -126,8 +126,8 @@ MINE = Stage(
 def pseudo_label(job: Job[PseudoLabelParams]) -> None:
     """Write all given pairs, then the new ones ordered by query and probability.
 
-    Only training queries get any, except those with the text of a dev or test query, whose pairs would leak held-out
-    answers.
+    Only training queries get any. Queries with the text of a dev or test query are excluded because their pairs would
+    leak held-out answers.
     """
     params, pairs, verdicts = job.params, job.table("pairs"), job.table("verdicts")
     asked = _may_be_paired(job.table("queries"))
