@@ -99,7 +99,7 @@ class RateByNull:
         """How far this can be believed.
 
         Returns:
-            agrees: None of the below.
+            agrees: All checks pass.
             blind: Made-up pairs are indistinguishable from the given ones: all of these are wrong, or the detector is
                 uninformative.
             at_most: Made-up pairs fit better than the wrong ones among the given pairs, more than half of which are

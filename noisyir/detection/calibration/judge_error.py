@@ -104,7 +104,7 @@ def calibration_split(labels: int, said_wrong: float, error: JudgeError, least: 
         least: Minimum number of labels of each kind, in `error` and in the result.
 
     Raises:
-        ValueError: If the minimum exceeds `labels`.
+        ValueError: If 2 * `least` exceeds `labels`.
 
     Source: Lee et al., "How to Correctly Report LLM-as-a-Judge Evaluations", arXiv:2511.21140, Algorithm 1.
     """
