@@ -2,10 +2,10 @@
 
 from noisyir.base.artifact import F32, F64, FLOATS, I32, PAIR, PAIR_KEY, STRING, STRINGS, Artifact
 
-# How suspect each training pair is.  `score`: the higher, the likelier the pair is wrong, in the detector's own unit
-# (pair_nll: nats); `random_scores` and the like: the same detector's scores of the same query with documents drawn from
-# a null (noise.null.Null), NaN where the pair has no such document, null where the detector drew none;
-# `epoch`: epochs of training that the scoring model had seen; `best_other`: the document it would pair instead.
+# How suspect each training pair is. `score`: higher means more likely wrong, in the detector's own unit (pair_nll:
+# nats); `random_scores` etc.: the same detector's scores of the same query with documents drawn from a null
+# (noise.null.Null), NaN if the pair has no such document, null if the detector drew none; `epoch`: training epochs
+# of the scoring model; `best_other`: the document it would pair instead.
 NULL_SCORES = ("random_scores", "near_scores", "lexical_scores", "source_scores")
 PAIR_SCORES = Artifact(
     "pair_scores",
@@ -14,22 +14,22 @@ PAIR_SCORES = Artifact(
     (*PAIR_KEY, "epoch"),
     nullable=(*NULL_SCORES, "best_other"),
 )
-# Each pair as numbers that judgements can be learnt from; their names are the build's note `features`.  No rows for
-# detectors that make none.
+# Features of each pair for learning from judgements; their names are in the build's note `features`. No rows for
+# detectors without features.
 PAIR_FEATURES = Artifact("pair_features", 1, {**PAIR, "features": FLOATS}, PAIR_KEY)
-# What the scoring model would find instead, for detectors that search the collection; no rows for the others.
+# Documents that the scoring model finds instead, for detectors that search the collection; no rows for others.
 # `similarity` and `rank` are the pair's own; `competitors` are other documents, best first, known duplicates left out.
 COMPETITORS = Artifact(
     "competitors",
     1,
     {**PAIR, "similarity": F32, "rank": I32, "competitors": STRINGS, "competitor_similarities": FLOATS},
     PAIR_KEY,
-    nullable=("rank",),  # null: deeper than the search went
+    nullable=("rank",),  # null: below the search depth
 )
-# rate (the share of wrong pairs by the null that fits best), rate_low, rate_high (the range over all nulls), and of
-# each null NULL.rate, .low, .high, .fit, .tail, .auroc (noise.rate.RateByNull); flagged, threshold, and the mixture's
-# clean_weight, clean_mean, clean_std, noisy_weight, noisy_mean, noisy_std, in the unit of `score`, where there is one.
+# rate (share of wrong pairs under the best-fitting null), rate_low, rate_high (range over all nulls), and for each
+# null NULL.rate, .low, .high, .fit, .tail, .auroc (noise.rate.RateByNull); flagged, threshold, and the mixture's
+# clean_weight, clean_mean, clean_std, noisy_weight, noisy_mean, noisy_std, in the unit of `score`, if any.
 NOISE_ESTIMATE = Artifact("noise_estimate", 1, {"epoch": I32, "name": STRING, "value": F64}, ("epoch", "name"))
-# Of the `kept` least suspect pairs at most the share `bound` is wrong, all bounds together with 90 % confidence, if
-# wrong pairs are like made-up ones of the null that detect assumes; no rows where it assumes none.
+# At most the share `bound` of the `kept` least suspect pairs is wrong, simultaneously with 90 % confidence, if wrong
+# pairs are like made-up ones of the null that detect assumes; no rows if it assumes none.
 KEPT_BY_NULL = Artifact("kept_by_null", 1, {"epoch": I32, "kept": I32, "bound": F64}, ("epoch", "kept"))

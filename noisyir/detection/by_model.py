@@ -89,7 +89,7 @@ def score_together(
         tried: Arrays that hold one passage per pair.
         progress: Called with the number read so far and the total.
     """
-    of_text = np.unique(pairs.text, return_index=True)[1]  # a query for each number of a text
+    of_text = np.unique(pairs.text, return_index=True)[1]  # one query per text number
     size = len(texts.documents)
     distinct = [np.unique(pairs.text[pairs.query] * size + passages, return_inverse=True) for passages in tried]
     done, total = 0, sum(len(keys) for keys, _ in distinct)

@@ -14,7 +14,7 @@ from noisyir.detection.settings import Null
 
 Array = np.ndarray
 
-_RIDGE = 1e-4  # keeps the weights finite where a few pairs can be told apart without error
+_RIDGE = 1e-4  # keeps the weights finite if a few pairs are perfectly separable
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,10 @@ def _best_weights(observed: Array, nulls: Mapping[Null, Array], assumed: Null | 
     best = assumed if assumed and assumed in said else best_fit(said)
     learnt = learnt_weights(observed, nulls[best][:, 0])
     found = by_null(_summed(observed, nulls, learnt))[best]
-    refused = best != assumed and found.reading in ("at_most", "too_easy")  # wrong pairs do not score as its documents
+    refused = best != assumed and found.reading in (
+        "at_most",
+        "too_easy",
+    )  # wrong pairs do not score like its documents
     return learnt if found.supported and not refused else even
 
 
@@ -104,7 +107,7 @@ def robust_z(scores: Float[Array, "*score"], scale_of: Float[Array, " pair"]) ->
 def learnt_weights(
     observed: Float[Array, "pair detector"], made_up: Float[Array, "null detector"]
 ) -> Float[Array, " detector"]:
-    """Learn non-negative weights whose sum of scores best separates made-up from observed pairs; equal if none does.
+    """Learn non-negative weights so that the weighted sum best separates made-up from observed pairs; else equal ones.
 
     Fits a logistic regression with a small ridge. The observed pairs contain wrong ones too, which changes the
     resulting probability but not its order as long as these score like made-up pairs, so no label is needed.

@@ -13,7 +13,7 @@ from noisyir.retrieval.numpy_bm25 import NumpyBm25
 from noisyir.training.batches import NumberedPairs, Rows
 
 _PAIRS_AT_ONCE = 4096
-_ROUNDING = 1e-6  # relative to norms of 1 and more: scores so close are a tie
+_ROUNDING = 1e-6  # relative to norms of 1 and more: closer scores are ties
 
 
 @dataclass(frozen=True)

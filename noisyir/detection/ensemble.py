@@ -27,13 +27,13 @@ from noisyir.training.validation import embed_all
 
 Array = np.ndarray
 
-_SAMPLE = 4096  # pairs that tell mean and spread of measures
+_SAMPLE = 4096  # pairs from which mean and spread of measures are estimated
 Progress = Callable[[int, int | None, str], None]
-_TOKENS_AT_ONCE = 8192  # on a CPU larger batches are no faster, and take memory
-_AT_RANDOM = 10  # one of so many of the pairs that are read is drawn at random
+_TOKENS_AT_ONCE = 8192  # on a CPU larger batches are no faster and use more memory
+_AT_RANDOM = 10  # one in this many of the pairs read is drawn at random
 Texts = tuple[list[str], list[str]]
 _KEPT = 5  # competitors found for a pair
-_CELLS = 400_000_000  # (pair, reference) that features look at
+_CELLS = 400_000_000  # (pair, reference) cells computed for features
 _REFERENCES = 20_000
 
 
@@ -206,7 +206,7 @@ def read_texts(
     """Embed the wanted texts, longest first; a transformer's vectors of the others are zero."""
     if isinstance(encoder, BiEncoder):
         encoder.eval()
-        if not encoder.transformers:  # so quick that all are read
+        if not encoder.transformers:  # fast enough to read all
             return np.asarray(embed_all(encoder, tokens, side).cpu().numpy())
     vectors = np.zeros((len(tokens), encoder.dim), np.float32)
     rows = np.flatnonzero(wanted)

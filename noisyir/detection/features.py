@@ -27,14 +27,14 @@ _BUILT_OF_DOCUMENT = tuple(f"document_{name}" for name in BUILT)
 SHARED = ("overlap", "idf_overlap", "overlap_start", "jaccard")
 _RANKED = (*_DENSE, "bm25", "bm25_share", *SHARED, *_BUILT_OF_QUERY, *_BUILT_OF_DOCUMENT)
 FEATURES = (*_RANKED, *(f"component_{number}" for number in range(1, COMPONENTS + 1)))
-_PRODUCT = 20.0  # brings products of unit vectors' coordinates to the size of the coordinates
-_SPREAD = 0.5  # standard deviation of the first component; a rank over n has .29
-_ROUNDING = 1e-9  # a variance so small is none
+_PRODUCT = 20.0  # scales products of unit vectors' coordinates to the size of the coordinates
+_SPREAD = 0.5  # standard deviation of the first component; a rank / n has .29
+_ROUNDING = 1e-9  # a smaller variance counts as 0
 _BLOCK = 8192  # pairs whose vectors are joined at once
 _AT_ONCE = 65_536  # pairs whose terms are compared at once
-_START = 120  # characters: what a title, a signature or a first sentence takes
-NEAREST = 10  # as many neighbours a side as CSLS averages over
-_SCALE = 20.0  # of cosines in the likelihood: what models trained with a temperature of .05 use
+_START = 120  # characters: about a title, a signature or a first sentence
+NEAREST = 10  # neighbours per side averaged by CSLS
+_SCALE = 20.0  # scale of cosines in the likelihood, as in models trained with a temperature of .05
 _CELLS_AT_ONCE = 2**23  # similarities in memory at once, 32 MiB
 
 
@@ -71,7 +71,7 @@ def pair_features(pairs: PairEvidence, *, references: int = 10_000) -> Float32[A
         MissingPackageError: If the extra bm25 is not installed.
     """
     found, at = np.empty((len(pairs.query), len(FEATURES)), np.float32), 0
-    for block in _ranked(pairs, references):  # one at a time: of a million pairs a column is 8 MB
+    for block in _ranked(pairs, references):  # one at a time: for a million pairs a column is 8 MB
         for column in block.T:
             found[:, at] = rank_share(column)
             at += 1

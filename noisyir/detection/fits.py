@@ -9,7 +9,7 @@ from jaxtyping import Float, Float32, Int
 
 from noisyir.detection.hybrid import Array, Documents, FeatureBlock, Value
 
-_SHRINK = 0.05  # of the spread over all queries, added to each query's own: 19 draws tell it roughly
+_SHRINK = 0.05  # share of the spread over all queries added to each query's own, which 19 draws estimate roughly
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,8 @@ from noisyir.detection.settings import Null
 Array = np.ndarray
 
 _HALVINGS = 12
-_FALL = 0.75  # how fast the level falls with the count of wrong pairs, as a power
-_STEP = 1.25  # between the numbers of made-up pairs at which the order is looked at
+_FALL = 0.75  # exponent with which the level falls in the count of wrong pairs
+_STEP = 1.25  # ratio of successive numbers of made-up pairs at which the order is examined
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,8 @@ def _chance_that_all_hold(bounds: Float[Array, " count"]) -> float:
     Source: Noé, Annals of Mathematical Statistics, 1972; Moscovich and Nadler, Statistics & Probability Letters, 2017.
     """
     count = len(bounds)
-    width = min(count, int(10 * math.sqrt(count)) + 60)  # more than so many ahead of what is needed never come
-    chance, before = np.ones(1), 0.0  # of the counts that still hold, from the least on
+    width = min(count, int(10 * math.sqrt(count)) + 60)  # larger surpluses have negligible probability
+    chance, before = np.ones(1), 0.0  # of the counts that still hold, in ascending order
     for bound in bounds.tolist():
         come = _poisson(np.arange(width + 1), count * (bound - before))
         chance, before = np.convolve(chance, come)[1 : width + 1], bound
@@ -195,7 +195,7 @@ def guarantee_by_null(
     """
     kept, edge = numbers_kept(suspicion, sizes)
     wrong = math.ceil(highest_rate * len(suspicion))
-    # each query counts by the share of its scores up to the edge
+    # each query is weighted by the share of its scores up to the edge
     weights = np.isfinite(like_wrong) / np.isfinite(like_wrong).sum(axis=1, keepdims=True)
     ordered = np.argsort(like_wrong, axis=None)  # NaN last
     count = np.concatenate([[0.0], np.cumsum(weights.ravel()[ordered])])

@@ -17,12 +17,12 @@ from noisyir.engine.ahead import done_ahead
 
 Array = np.ndarray
 
-_CELLS = 2**23  # of (pair, document) that are looked at together
-_FEWEST = 512  # pairs that are, however many documents there are
-_EXACT = 50_000  # vectors up to which all are compared
-_COMPARED = 4  # beyond that, for one that is asked for
-_TEXTS = 20_000  # at most so many queries stand for all as a document's neighbours
-_ROUNDING = 1e-6  # relative: fits so close are a tie
+_CELLS = 2**23  # (pair, document) cells processed together
+_FEWEST = 512  # minimum pairs per block, however many documents there are
+_EXACT = 50_000  # vectors up to which search is exact
+_COMPARED = 4  # beyond that, exact comparisons per requested document
+_TEXTS = 20_000  # maximum queries searched for a document's neighbours
+_ROUNDING = 1e-6  # relative: closer fits are ties
 _COLUMNS = ("own", "rank", "others", "fits", "bm25", "best")
 Documents = Int[Array, "pair some"]
 Value = Callable[[Documents], Float[Array, "pair some"]]
@@ -167,7 +167,7 @@ class Searcher:
 
     @cached_property
     def _beside(self) -> Int[Array, "document hit"]:
-        """One plus the rows of each document's nearest documents; 0 if not yet searched, so that no memory page is held."""
+        """One plus the rows of each document's nearest documents; 0 if not yet searched: no memory page is held."""
         reach = min(self.sought.neighbours + 1 + self.positions.most_known, len(self.documents))
         return np.zeros((len(self.documents), reach), np.int32)
 
@@ -234,9 +234,9 @@ def search(
 
     with ThreadPoolExecutor(
         threads, initializer=faiss.omp_set_num_threads, initargs=(1,)
-    ) as pool:  # numpy holds no lock
+    ) as pool:  # numpy releases the GIL
         found = done_ahead(pool, looked_at, searcher.parts(), threads)
-        beside = ((of, searcher.beside(of.fits.others[:, 0])) for of in found)  # in the blocks' order: it remembers
+        beside = ((of, searcher.beside(of.fits.others[:, 0])) for of in found)  # in block order because it caches
         for pairs, part in done_ahead(pool, with_nulls, enumerate(beside), threads):
             for name, values in [*((name, getattr(part, name)) for name in _COLUMNS), *part.nulls.items()]:
                 room = columns.setdefault(name, np.empty((len(random), *values.shape[1:]), values.dtype))
@@ -277,7 +277,7 @@ def _others(positions: Positions, value: Value, block: FeatureBlock, sought: Sea
 def _drawn(
     searcher: Searcher, found: _LookedAt, near: Documents, sought: SearchSizes, rng: np.random.Generator
 ) -> dict[Null, Documents]:
-    """Draw null documents around the best other one, excluding it and those that pairs name."""
+    """Draw null documents around the best other one, excluding it and all documents named by pairs."""
     positions, block, best = searcher.positions, found.block, found.fits.others[:, 0]
     drawn: dict[Null, Array] = {"near": near, "lexical": block.worded[block.place]}
     if (positions.source >= 0).any():

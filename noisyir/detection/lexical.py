@@ -18,8 +18,8 @@ Array = np.ndarray
 
 
 _AT_ONCE = 2**23  # scores of all documents in memory at once, 32 MiB
-_COSTLY = 2**26  # scores of all documents for all texts, beyond which it pays to import numba
-_LOOKED_UP = 2**16  # documents whose terms are multiplied at once, some 500 bytes each
+_COSTLY = 2**26  # scores of all documents for all texts above which importing numba pays off
+_LOOKED_UP = 2**16  # documents whose terms are multiplied at once, about 500 bytes each
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class WordOverlap:
     def best(
         self, texts: Int[Array, " some"], count: int
     ) -> tuple[Int[Array, "some count"], Float32[Array, "some count"]]:
-        """Find the documents of the highest BM25 above 0, in descending order, with scores; -1 and 0 if there are fewer.
+        """Find the documents of the highest BM25 above 0, in descending order; -1 and 0 if there are fewer.
 
         Time grows with the documents that share a term with the text, memory with `count`.
         """
@@ -134,7 +134,7 @@ def idf(documents_with: Float[Array, " term"] | Int[Array, " term"], documents: 
 
 
 def bm25_share(scores: Float32[Array, "pair some"], best: Float32[Array, " pair"]) -> Float32[Array, "pair some"]:
-    """BM25 divided by the query's best BM25 in the collection, in [0, 1]; 0 if no document shares a term with the query.
+    """BM25 divided by the query's best BM25 in the collection, in [0, 1]; 0 if no document shares a term.
 
     BM25 grows with the number and rarity of the query's terms; the share is comparable across queries.
     """

@@ -33,8 +33,8 @@ _MIN_VARIANCE = {"gaussian": 5e-4, "beta": 1e-6}  # added, of scaled scores; 5e-
 _SHORT_STEPS, _STEPS, _TOLERANCE = 10, 200, 1e-7
 _EVEN, _BELOW_EVEN = 0.5, float(np.nextafter(np.float32(0.5), np.float32(0)))
 _PARTS = tuple(2.0 ** (-step / 2) for step in range(9))
-# The 99.4 % point of sqrt(n) * dip of n uniform scores, for which the dip is greatest among the unimodal: 5 % for the
-# nine parts together.  Simulated; the 99 % point is 0.56 to 0.62 for n from 24 to 100,000.  Skewed families stay far
+# The 99.4 % point of sqrt(n) * dip of n uniform scores, which maximise the dip among unimodal distributions: 5 % for
+# the nine parts together. Simulated; the 99 % point is 0.56 to 0.62 for n from 24 to 100,000. Skewed families are far
 # below.
 _CRITICAL = 0.65
 
@@ -174,7 +174,7 @@ def _fit(scores: Array, family: Family, clip: float, least_weight: float, compon
     grid, counts = np.linspace(0, 1, _BINS + 1), _binned((np.minimum(scores, high) - low) / (high - low))
     x = _inside(grid, family)
     splits = _first_splits(grid, counts)
-    if family == "beta":  # matching moments does not climb the likelihood, which then cannot choose between starts
+    if family == "beta":  # moment matching need not increase the likelihood, which then cannot rank the starts
         splits = splits[:1]
     tries = _expectation_maximisation(x, counts, family, grid <= splits[:, None], _SHORT_STEPS)
     best = tries.shares[np.argmax(tries.likelihood)][None]
@@ -193,7 +193,7 @@ def _fit(scores: Array, family: Family, clip: float, least_weight: float, compon
 
 @dataclass(frozen=True)
 class _Fits:
-    """Mixtures fitted from several starts, each with its mean log likelihood and the first component's responsibilities."""
+    """Mixtures fitted from several starts, with mean log likelihood and the first component's responsibilities."""
 
     weights: Float[Array, "start 2"]
     means: Float[Array, "start 2"]
@@ -221,7 +221,7 @@ def _moments(
     shares: Float[Array, "start component bin"], x: Float[Array, " bin"], counts: Float[Array, " bin"], family: Family
 ) -> tuple[Array, Array, Array]:
     """Weights, means and standard deviations of the components, each (start, component)."""
-    held = (shares + 1e-12) * counts  # a component that has lost all its scores keeps finite moments
+    held = (shares + 1e-12) * counts  # keeps the moments of an empty component finite
     size = held.sum(axis=-1)
     means = held @ x / size
     variances = np.maximum(held @ x**2 / size - means**2, 0) + _MIN_VARIANCE[family]
@@ -329,7 +329,7 @@ def dip(x: Float[Array, " point"], cdf: Float[Array, " point"]) -> float:
 def _lower_hull(x: Float[Array, " point"], y: Float[Array, " point"]) -> Int[Array, " corner"]:
     """Vertices of the greatest convex function below the points (Andrew, 1979)."""
     corners: list[int] = []
-    xs, ys = x.tolist(), y.tolist()  # a list's floats are read five times as fast
+    xs, ys = x.tolist(), y.tolist()  # reading floats from a list is five times as fast
     for point in range(len(xs)):
         while len(corners) > 1:
             first, last = corners[-2], corners[-1]

@@ -1,4 +1,4 @@
-"""`noisyir.NoiseDetector`: verdicts from anyone's scores of pairs, in scikit-learn's manners."""
+"""`noisyir.NoiseDetector`: verdicts from arbitrary scores of pairs, with the scikit-learn API."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,21 +21,25 @@ from noisyir.detection.verdicts import detect, nulls_in
 Array: TypeAlias = npt.NDArray[np.float64]
 Method = Literal["auto", "null", "gmm", "beta"]
 
-_POOLED = 99  # of made-up scores that belong to no pair, so many quantiles stand for all
+_POOLED = 99  # quantiles that represent made-up scores not assigned to pairs
 
 
 class NoiseDetector(BaseEstimator):  # type: ignore[misc]
-    """From scores of pairs, higher being likelier wrong, to chances of being wrong; no label is needed.
+    """Turns scores of pairs, higher meaning more likely wrong, into probabilities of being wrong, without labels.
 
-    method: `null` goes by the scores of made-up pairs, `gmm` and `beta` by a mixture of two populations; `auto` is
-    `null` where made-up pairs are given, else `gmm`.  threshold: least chance to be clean that a clean pair has.
-    min_rate: of made-up pairs, the estimated share of wrong pairs below which none is flagged.
-    components: when a mixture is believed to have two: `dip`, `bic` or `two` (docs/understand/verdicts.md).
-    assume: a kind of made-up pairs that wrong ones are taken to be like, or `best`.  Without it nothing is flagged, and
-    chances are NaN, where the scores warrant no kind.  A mixture without made-up pairs is believed as it is.
-
-    After `fit`: `rate_`, what can be said of the share of wrong pairs, which is no number without judgements;
-    `estimate_`, the numbers behind it; `weights_` of several scores; `classes_`, [0, 1], 1 being wrong.
+    Attributes:
+        method: `null` uses the scores of made-up pairs, `gmm` and `beta` a mixture of two populations; `auto` is `null`
+            if made-up pairs are given, else `gmm`.
+        threshold: Minimum probability of being clean of a clean pair.
+        min_rate: With made-up pairs, the estimated share of wrong pairs below which none is flagged.
+        components: When a mixture is accepted as having two: `dip`, `bic` or `two` (docs/understand/verdicts.md).
+        assume: A kind of made-up pairs that wrong ones are assumed to be like, or `best`. Without it, nothing is
+            flagged and probabilities are NaN if the scores support no kind. A mixture without made-up pairs is always
+            accepted.
+        rate_: After `fit`, what is known about the share of wrong pairs, which is no number without judgements.
+        estimate_: After `fit`, the underlying numbers.
+        weights_: After `fit`, the weights of several scores.
+        classes_: After `fit`, [0, 1], where 1 is wrong.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(1)
@@ -68,14 +72,19 @@ class NoiseDetector(BaseEstimator):  # type: ignore[misc]
         self.assume = assume
 
     def fit(self, X: Any, y: None = None, *, null: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
-        """Judge the pairs of these scores.
+        """Judge the pairs with these scores.
 
-        X: a score for each pair, or (pair, detector) of several, which are added up, weighted by how well each tells
-        made-up pairs from these.  y is not looked at.
-        null: scores of made-up pairs, by one detector of X: (pair, draw), for each pair its own query with documents
-        drawn from somewhere; or a flat list, of whatever queries.  Of several detectors (pair, draw, detector).  By
-        kind, where there are several kinds: {"random": ..., "near": ...}.
-        ValueError, DataError for what is no such scores.
+        Args:
+            X: One score per pair, or (pair, detector) for several, which are summed with weights according to how well
+                each separates made-up pairs from these.
+            y: Ignored.
+            null: Scores of made-up pairs. For one detector: (pair, draw), each pair's own query with documents drawn
+                from some set; or a flat list, for any queries. For several detectors: (pair, draw, detector). For
+                several kinds, a mapping: {"random": ..., "near": ...}.
+
+        Raises:
+            ValueError: If an argument does not have such a form.
+            DataError: If the scores are invalid.
         """
         scores = validate_data(self, _columns(X), dtype=np.float64)
         nulls = _nulls(null, *scores.shape)
@@ -97,12 +106,12 @@ class NoiseDetector(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: Any) -> Array:  # noqa: N803 - scikit-learn's name
-        """(pair, 2): the chances of being clean and of being wrong; of scores between those fitted, interpolated."""
+        """(pair, 2): probabilities of being clean and wrong, interpolated for scores between fitted ones."""
         clean = self._p_clean(X)
         return np.column_stack([clean, 1 - clean])
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:  # noqa: N803 - scikit-learn's name
-        """1 for a pair that is held for wrong, else 0."""
+        """1 for a pair called wrong, else 0."""
         wrong = self._p_clean(X).astype(np.float32) < np.float32(self.threshold)
         return np.asarray(wrong & self.flags_any_, np.int64)
 
@@ -117,7 +126,7 @@ class NoiseDetector(BaseEstimator):  # type: ignore[misc]
         return np.asarray(np.interp(total, self.known_scores_, self.known_p_clean_))
 
     def _settings(self, has_null: bool) -> DetectParams:
-        """As `detect` takes them; without made-up pairs no rate can be read, so that none is asked for."""
+        """Settings for `detect`; without made-up pairs no rate can be estimated, so none is required."""
         method = ("null" if has_null else "gmm") if self.method == "auto" else self.method
         if method == "null" and not has_null:
             raise DataError("detection.method_null_goes_scores")
@@ -128,7 +137,7 @@ class NoiseDetector(BaseEstimator):  # type: ignore[misc]
 
 
 def _columns(X: Any) -> Any:  # noqa: N803
-    """A flat list of scores as one column; all else as it is, for scikit-learn to check."""
+    """Turn a flat list of scores into one column; leave everything else for scikit-learn to check."""
     if hasattr(X, "ndim") and X.ndim != 1:
         return X
     values = np.asarray(X) if not hasattr(X, "toarray") else X
@@ -162,9 +171,13 @@ def _draws(kind: str, values: Any, pairs: int, detectors: int) -> Array:
 class NoiseRate:
     """The share of wrong pairs, as far as it is known.
 
-    value: as judged by people, with its interval [low, high]; None without judgements: then `low` to `high` is only
-    what the kinds of wrong pair in `assumed` would allow, a line each, and wrong pairs of other kinds are not in it.
-    judged: pairs drawn at random that people judged.
+    Attributes:
+        value: Rate as judged by people; None without judgements.
+        low: Lower bound of its interval; without judgements, of the range allowed by the kinds of wrong pair in
+            `assumed`.
+        high: Upper bound, likewise.
+        assumed: One line for each kind of wrong pair; the range does not cover wrong pairs of other kinds.
+        judged: Number of pairs drawn at random that people judged.
     """
 
     value: float | None
@@ -175,7 +188,7 @@ class NoiseRate:
     assumed: tuple[str, ...]
 
     def __str__(self) -> str:
-        """The judged rate with its interval; without one that it is not known, and what each assumption would mean."""
+        """The judged rate with its interval or, if it is not known, the implication of each assumption."""
         if self.value is not None:
             return (
                 f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}] at {self.confidence:.0%}, by {self.judged} judged"
@@ -184,7 +197,7 @@ class NoiseRate:
 
 
 def assumed_rate(estimate: Mapping[str, float], confidence: float) -> NoiseRate:
-    """The rate by made-up pairs, without a judgement; any rate is possible where there are none of them."""
+    """Estimate the rate from made-up pairs, without judgements; any rate is possible if there are none."""
     said = nulls_in(estimate)
     lines = tuple(f"{line.assumed}: {line.rate}" for line in by_each_null(estimate)) if said else ()
     return NoiseRate(None, *rate_range(said), confidence, 0, lines)

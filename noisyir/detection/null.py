@@ -17,7 +17,7 @@ from noisyir.detection.settings import Assumed, Null
 from noisyir.training.batches import Ragged
 
 Array = np.ndarray
-_ENOUGH = 20  # pairs above 1/2 whose draws tell how wrong pairs score
+_ENOUGH = 20  # minimum pairs above 1/2 to estimate how wrong pairs score
 Draws = Mapping[Null, Float[Array, "pair draw"]]
 """Scores of the documents drawn for each pair; NaN where a pair has fewer of them."""
 
@@ -81,7 +81,7 @@ def upper_half(observed: Float[Array, " pair"], draws: Float[Array, "pair draw"]
 
 
 def wrong_scores(observed: Float[Array, " pair"], draws: Float[Array, "pair draw"]) -> Float[Array, " null"]:
-    """Scores distributed as those of wrong pairs: the upper half's, or all pairs' draws if the upper half is too small."""
+    """Scores distributed as those of wrong pairs: the upper half's, or all pairs' draws if it is too small."""
     both = upper_half(observed, draws)
     return np.asarray(both[np.isfinite(both)] if len(both) >= _ENOUGH else draws[np.isfinite(draws)])
 
@@ -102,7 +102,7 @@ def wrong_by_null(
     observed = np.bincount(place[: len(scores)], minlength=len(values))
     null = np.bincount(place[len(scores) :], minlength=len(values))
     blocks = isotonic_regression(null / (observed + null), weights=observed + null).x
-    is_null = blocks[place[: len(scores)]]  # below 1, as the block holds this score
+    is_null = blocks[place[: len(scores)]]  # below 1 because the block contains this score
     return np.asarray(np.minimum(rate * is_null / (1 - is_null) * len(scores) / len(null_scores), 1.0))
 
 

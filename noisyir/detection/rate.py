@@ -1,4 +1,4 @@
-"""The share of wrong pairs: from ranks of made-up documents, from pairs judged by hand, with a model's help."""
+"""The share of wrong pairs: from ranks of made-up documents, or from hand judgements, optionally model-assisted."""
 
 import math
 from collections.abc import Mapping
@@ -17,32 +17,34 @@ Array = np.ndarray
 
 Reading = Literal["agrees", "at_most", "too_easy", "weak", "few", "unchecked", "blind"]
 
-_CHECKED = 3  # draws that a check takes: of one or two, as much of each upper half lies above as below 3/4
-_COUNTED = 20  # pairs in the upper half that a check takes: of fewer, all must lie on one side to be unlikely
-_FEW = 0.05  # a rate that right pairs of a clean collection may give: near neighbours, 1 to 4 % on SQuAD
-_LEVEL = 0.05  # of either check
-_CROWD = 1.5  # times as dense below the half: 1.0 to 1.4 were seen with a right null, 1.7 to 2.5 with half answers
-_EVEN = 1.6  # by its upper limit; at 2 weak detectors agree with a wrong rate more often
+_CHECKED = 3  # minimum draws for a check: with one or two, each upper half is balanced about 3/4 anyway
+_COUNTED = 20  # minimum pairs in the upper half for a check: with fewer, only one-sided outcomes are unlikely
+_FEW = 0.05  # rate that right pairs of a clean collection may produce: near neighbours, 1 to 4 % on SQuAD
+_LEVEL = 0.05  # significance level of either check
+_CROWD = 1.5  # relative density below the half: 1.0 to 1.4 observed with a right null, 1.7 to 2.5 with half answers
+_EVEN = 1.6  # for the upper limit; at 2, weak detectors agree with a wrong rate more often
 _SEPARATED = 3.3  # standard errors: pure noise passes once in a thousand times
 _TRUSTED = 0.98  # at 0.9 detectors of AUROC 0.8 agree with a wrong rate in up to a quarter of simulated draws
-_SLIGHT = 0.02  # off 1/2, which is 4 % of the rate: so much does not matter, however many pairs show it
-_POWER = 0.9  # of which no more than one right pair in a hundred or so lies in the upper half
+_SLIGHT = 0.02  # deviation from 1/2, 4 % of the rate, that is ignored even if significant
+_POWER = 0.9  # at which at most about one right pair in a hundred lies in the upper half
 LOOK_MADE_UP: dict[Null, float] = {"random": 0.05, "near": 0.2, "lexical": 0.2, "source": 0.2}
 """The share of right pairs that may look made up: near neighbours of a right document often are right, too."""
-_PARAMETERS = 2  # the sample's mean and the model's part in it
+_PARAMETERS = 2  # the sample's mean and the model's coefficient
 
 
 @dataclass(frozen=True)
 class RateByNull:
-    """The rate by one null: the share of wrong pairs if their documents were of this null, with its interval.
+    """The rate under one null: the share of wrong pairs if their documents come from it, with its interval.
 
-    low: allows for right pairs that look as if they were made up, which no score shows: `LOOK_MADE_UP`.
-    pairs: that have a document of this null.  counted: pairs in the upper half of their own ranking.
-    tail: the share of these in its upper quarter, which is 1/2 where the null is the right one.
-    fit: the p-value of that, NaN where a pair has too few draws to tell.
-    beside: pairs between 1/4 and 1/2, of which the right null has half as many as are counted.
-    auroc: chance that a made-up document is more suspect than the pair's own.
-    trusted: the same for the half of the pairs that fit best, at least; pure noise gives 3/4.
+    Attributes:
+        low: Allows for right pairs that look made up, which no score reveals: `LOOK_MADE_UP`.
+        pairs: Pairs that have a document of this null.
+        counted: Pairs in the upper half of their own ranking.
+        tail: Share of these in its upper quarter, which is 1/2 if the null is the right one.
+        fit: P-value of `tail` being 1/2; NaN if a pair has too few draws for the test.
+        beside: Pairs between 1/4 and 1/2; under the right null, half as many as `counted`.
+        auroc: Probability that a made-up document is more suspect than the pair's own.
+        trusted: Lower bound of the same for the half of the pairs that fit best; pure noise gives 3/4.
     """
 
     rate: float
@@ -58,23 +60,23 @@ class RateByNull:
 
     @property
     def z(self) -> float:
-        """Standard deviations that `tail` lies off 1/2."""
+        """Deviation of `tail` from 1/2 in standard deviations."""
         return (2 * self.tail - 1) * math.sqrt(self.counted)
 
     @property
     def separated(self) -> bool:
-        """Whether made-up pairs are told from the given ones at all: `auroc` lies above what noise would give.
+        """Whether made-up pairs are distinguishable from the given ones: `auroc` exceeds what noise would give.
 
-        Of noise each share is uniform, so that their mean has the standard error 1 / sqrt(12 pairs).
+        Under noise each share is uniform, so their mean has the standard error 1 / sqrt(12 pairs).
         """
         return self.auroc - 1 / 2 > _SEPARATED / math.sqrt(12 * self.pairs)
 
     @property
     def crowd(self) -> tuple[float, float, float]:
-        """(value, low, high): how many times as dense the pairs lie between 1/4 and 1/2 as above 1/2.
+        """(value, low, high): density of pairs between 1/4 and 1/2 relative to the density above 1/2.
 
-        It is 1 where only wrong pairs of this null lie there, and above where right pairs do, or wrong ones that fit
-        better than its documents.  Both limits are of 95 % each.  It does not use the rate.
+        It is 1 if only wrong pairs of this null lie there, and greater if right pairs do, or wrong ones that fit better
+        than its documents. Each limit is a one-sided 95 % limit. The rate is not used.
         """
         if not self.counted:
             return math.inf, 0.0, math.inf
@@ -84,24 +86,29 @@ class RateByNull:
 
     @property
     def supported(self) -> bool:
-        """Whether right pairs are told from its documents, and wrong ones are seen at all, if the rate is right.
+        """Whether right pairs are separated from its documents and wrong ones are visible, if the rate is right.
 
-        The power is `auroc` of the right pairs alone, (A - r/2) / (1 - r): a wrong one and a made-up one are told by
-        chance.  It vouches for no rate, as it uses it: detectors are weighed by it.
+        The power is `auroc` of the right pairs alone, (A - r/2) / (1 - r): a wrong pair and a made-up one are separated
+        only by chance. It does not support a rate, because it uses it; it serves to weight detectors.
         """
         power = (self.auroc - self.rate / 2) / (1 - self.rate) if self.rate < 1 else 1 / 2
         return self.counted >= _COUNTED and power >= _POWER
 
     @property
     def reading(self) -> Reading:
-        """How far this may be believed.
+        """How far this can be believed.
 
-        blind: made-up pairs are not told from the given ones: all of these are wrong, or the detector knows nothing.
-        at_most: made-up pairs fit better than the wrong ones among yours, more than half of which are counted.
-        too_easy: right pairs, or wrong ones that are harder to tell, crowd in below: in the upper half's lower quarter,
-        or just below the half.
-        weak: right pairs may lie in the upper half, too, so that some are counted: the pairs do not rule it out.
-        few: no more than right pairs may be by their own spread.  unchecked: too few pairs or draws for a check.
+        Returns:
+            agrees: All checks pass.
+            blind: Made-up pairs are indistinguishable from the given ones: all of these are wrong, or the detector is
+                uninformative.
+            at_most: Made-up pairs fit better than the wrong ones among the given pairs, more than half of which are
+                counted.
+            too_easy: Right pairs, or wrong ones that are harder to detect, crowd in from below: in the upper half's
+                lower quarter, or just below the half.
+            weak: Right pairs may lie in the upper half, too, and be counted: the pairs do not rule it out.
+            few: No more than the spread of right pairs alone can produce.
+            unchecked: Too few pairs or draws for a check.
         """
         if not self.separated:
             return "blind"
@@ -121,12 +128,13 @@ class RateByNull:
 
 
 def rate_by_null(shares: RankShares, confidence: float = 0.95, null: Null = "random") -> RateByNull | None:
-    """The rate from the rank shares among a null's documents; None where no pair has one.
+    """Estimate the rate from the rank shares among a null's documents; None if no pair has one.
 
-    Of W wrong pairs the number X above 1/2 is binomial (W, 1/2), and no right pair is taken to lie there: W = 2X,
-    and the interval holds the W for which |X - W/2| <= z sqrt(W)/2, so it is of the share that these pairs have, not
-    of a population's.  Of the X, binomial (X, 1/2) lie above 3/4, which is the check; it takes three draws.
-    Source: Storey, JRSS B 2002, with lambda 1/2; the interval is Wilson's (1927) turned round.
+    Of W wrong pairs the number X above 1/2 is binomial (W, 1/2), and no right pair is assumed to lie there: W = 2X, and
+    the interval contains the W for which |X - W/2| <= z sqrt(W)/2, so it concerns the share among these pairs, not a
+    population's. Of the X, binomial (X, 1/2) lie above 3/4, which is the check; it needs three draws.
+
+    Source: Storey, JRSS B 2002, with lambda 1/2; the interval is an inverted Wilson (1927) interval.
     """
     if not (pairs := len(shares.low)):
         return None
@@ -142,7 +150,7 @@ def rate_by_null(shares: RankShares, confidence: float = 0.95, null: Null = "ran
 
 
 def _most_trusted(shares: RankShares) -> float:
-    """Upper 95 % limit of the share of draws that fit better than the own document, over the half that fits best."""
+    """Upper 95 % limit of the share of draws that fit better than the own document, over the best-fitting half."""
     steps = shares.draws + 1
     ahead = np.sort((shares.low + shares.high) / 2)[: max(1, len(shares.low) // 2)]
     ahead = (ahead - 1 / (2 * steps)) * steps / shares.draws
@@ -150,10 +158,10 @@ def _most_trusted(shares: RankShares) -> float:
 
 
 def best_fit(said: Mapping[Null, RateByNull]) -> Null:
-    """Of the nulls that agree the one of the highest rate, else the one whose check finds least against it.
+    """The null of the highest rate among those that agree; otherwise the one with the least evidence against it.
 
-    An easy null that agrees counts those of the wrong pairs that are as easy.  One that is off is taken where there
-    is none that too few pairs keep from being checked; of these `random`, or the first.
+    An easy null that agrees counts only the wrong pairs that are as easy. A null whose check fails is taken only if
+    none is unchecked for lack of pairs; of the unchecked ones, `random`, or else the first, is taken.
     """
     if agree := [null for null, found in said.items() if found.reading == "agrees"]:
         return max(agree, key=lambda null: said[null].rate)
@@ -165,10 +173,10 @@ def best_fit(said: Mapping[Null, RateByNull]) -> Null:
 
 
 def rate_range(said: Mapping[Null, RateByNull]) -> tuple[float, float]:
-    """From the least to the greatest rate that a null allows; all rates where none says anything.
+    """Smallest and largest rate that a null allows; all rates if none is informative.
 
-    A null that only says "at most" allows all lower ones, one that nothing is told from allows all, and one that is too
-    easy says nothing.
+    A null that only says "at most" allows all lower rates, an indistinguishable one allows all, and one that is too
+    easy is uninformative.
     """
     allowed = [
         (
@@ -182,14 +190,16 @@ def rate_range(said: Mapping[Null, RateByNull]) -> tuple[float, float]:
 
 
 def pairs_to_judge(rate: float, error: float, confidence: float = 0.95, pairs: int | None = None) -> int:
-    """How many pairs, drawn at random, to judge by hand to know a rate near `rate` to within `error` either way.
+    """Number of random pairs to judge by hand to estimate a rate near `rate` to within `error` either way.
 
-    Normal approximation of a proportion; with the finite population correction where `pairs`, the number there is,
-    is given.  Source: Cochran, Sampling Techniques, 1977, section 4.4.
+    Normal approximation of a proportion, with the finite population correction if `pairs`, the population size, is
+    given.
+
+    Source: Cochran, Sampling Techniques, 1977, section 4.4.
     """
     if not 0 < error < 1:
         raise ConfigError("detection.error_noise_rate_must", error=error)
-    planned = min(max(rate, error), 1 - error)  # of a rate of 0 or 1 the approximation would ask for no pair
+    planned = min(max(rate, error), 1 - error)  # at a rate of 0 or 1 the approximation would give 0 pairs
     needed = _quantile(confidence) ** 2 * planned * (1 - planned) / error**2
     if pairs is not None:
         needed = min(needed / (1 + (needed - 1) / pairs), pairs)
@@ -203,13 +213,16 @@ def rate_from_judgements(
     confidence: float = 0.95,
     weights: Float[Array, " judged"] | None = None,
 ) -> tuple[float, float, float]:
-    """(rate, low, high): the share of wrong pairs among all, from a sample drawn at random within each stratum.
+    """(rate, low, high): share of wrong pairs among all, from a random sample within each stratum.
 
-    sizes: pairs in each stratum; each has at least one that was judged.  weights: how many pairs each one judged stands
-    for, where that is not the same for all of a stratum; the stratum then counts as many judged as would tell as much.
-    The interval is Wilson's with the sample size that a simple random sample of the same variance would have, which of
-    one stratum is the number judged (finite population corrected).  Shares enter the variance as
-    (wrong + 1/2) / (judged + 1).
+    The interval is Wilson's with the size of a simple random sample of the same variance, which for one stratum is the
+    number judged (finite population corrected). Shares enter the variance as (wrong + 1/2) / (judged + 1).
+
+    Args:
+        sizes: Pairs in each stratum; each has at least one judged pair.
+        weights: Number of pairs that each judged pair represents, if unequal within a stratum; the stratum then counts
+            with its effective sample size.
+
     Source: Wilson, JASA 1927; Korn and Graubard, 1998 (effective sample size); Kish, Survey Sampling, 1965 (weights).
     """
     weights = np.ones(len(is_wrong)) if weights is None else weights
@@ -226,7 +239,10 @@ def rate_from_judgements(
 
 
 def wilson(share: float, size: float, confidence: float) -> tuple[float, float]:
-    """Wilson's interval of a share in a sample of this size, whole or not, or infinite.  Source: Wilson, JASA 1927."""
+    """Wilson's interval of a share in a sample of this size, which may be fractional or infinite.
+
+    Source: Wilson, JASA 1927.
+    """
     z = _quantile(confidence)
     centre = (share + z**2 / (2 * size)) / (1 + z**2 / size)
     half = z / (1 + z**2 / size) * math.sqrt(share * (1 - share) / size + z**2 / (4 * size**2))
@@ -234,12 +250,16 @@ def wilson(share: float, size: float, confidence: float) -> tuple[float, float]:
 
 
 def _quantile(confidence: float) -> float:
-    """Standard deviations either side of the mean that hold this share of a normal distribution."""
+    """Two-sided normal quantile: standard deviations either side of the mean that contain this share."""
     return NormalDist().inv_cdf(0.5 + confidence / 2)
 
 
 class PoweredRate(NamedTuple):
-    """A share with its interval; size: of a simple random sample, without a model, that would tell as much."""
+    """A share with its interval.
+
+    Attributes:
+        size: Size of a simple random sample, without a model, that would be equally informative.
+    """
 
     value: float
     low: float
@@ -257,16 +277,22 @@ def powered_rate(
     *,
     unsure: float = 0.0,
 ) -> PoweredRate:
-    """The share of wrong pairs among all `pairs`: the judged pairs' share, moved by what a model knows of the others.
+    """Share of wrong pairs among all `pairs`: the judged share, adjusted by a model's predictions for the others.
 
-    weights: how many pairs each judged one stands for, up to a factor.  said_of_judged: how likely wrong each judged
-    pair is by a model that did not learn from it; said_of_all: the mean over all pairs of what that same model says, or
-    over others that were drawn at random: that mean then has a variance, `unsure`.  pairs: may be infinite.
-    The model may err as it likes: of weighted shares, value = wrong + part (said_of_all - said_of_judged), where `part`
-    in [0, 1] is that of least variance, 0 for a model that tells nothing.  The interval is Wilson's, of as many pairs
-    as a simple random sample would need for that variance; it is never empty, and with 0 wrong pairs the model counts
-    for nothing.
-    DataError without a judged pair.
+    The model may err arbitrarily: for weighted shares, value = wrong + part (said_of_all - said_of_judged), where
+    `part` in [0, 1] minimises the variance and is 0 for an uninformative model. The interval is Wilson's, with the size
+    of a simple random sample of that variance; it is never empty, and with 0 wrong pairs the model is ignored.
+
+    Args:
+        weights: Number of pairs that each judged pair represents, up to a factor.
+        said_of_judged: Probability that each judged pair is wrong, by a model that did not learn from it.
+        said_of_all: Mean of the same model's probabilities over all pairs, or over others drawn at random.
+        pairs: Number of pairs; may be infinite.
+        unsure: Variance of `said_of_all`, if over a random sample.
+
+    Raises:
+        DataError: If there is no judged pair.
+
     Source: Angelopoulos, Duchi and Zrnic, 2023, arXiv:2311.01453 (PPI++); Zrnic and Candès, PNAS 2024 (cross-fitting);
     Wilson, JASA 1927; Korn and Graubard, 1998 (effective size).
     """
@@ -277,7 +303,7 @@ def powered_rate(
     truth = is_wrong.astype(np.float64)
     plain = float(share @ truth)
     said = said_of_judged - said_of_all
-    kish = 1 / float(share @ share)  # unequal weights tell less
+    kish = 1 / float(share @ share)  # unequal weights are less informative
     spread = float(share @ (said - share @ said) ** 2) + kish * unsure
     both = float(share @ ((said - share @ said) * (truth - plain)))
     part = min(max(both / spread, 0.0), 1.0) if spread > 0 else 0.0
@@ -289,12 +315,12 @@ def powered_rate(
 
 
 def half_width(rate: PoweredRate, judged: int, more: int, pairs: int, confidence: float = 0.95) -> float:
-    """Half of the interval's width if `more` pairs were drawn at random and judged, the model as good as now."""
+    """Half-width of the interval if `more` random pairs were judged, with the model as good as now."""
     size = rate.size * (judged + more) / judged
     low, high = wilson(rate.value, _of_a_finite_number(size, judged + more, pairs), confidence)
     return (high - low) / 2
 
 
 def _of_a_finite_number(size: float, judged: int, pairs: float) -> float:
-    """The size for which the share's variance is what is left of it when `judged` of `pairs` are drawn."""
+    """Sample size with the finite population correction of the variance, if `judged` of `pairs` are drawn."""
     return size / (1 - judged / pairs) if judged < pairs else math.inf

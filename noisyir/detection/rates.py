@@ -1,4 +1,4 @@
-"""The noise rate, and the made-up pairs that it rests on, in words."""
+"""Text about the noise rate and the made-up pairs on which it is based."""
 
 from collections.abc import Mapping
 from statistics import median
@@ -8,7 +8,7 @@ from noisyir.detection.rate import RateByNull, rate_range
 from noisyir.detection.settings import Null
 from noisyir.detection.verdicts import nulls_in
 
-_FIRST = 50  # pairs that a person judges in a quarter of an hour or so
+_FIRST = 50  # pairs that a person judges in about 15 minutes
 ASSUMED: dict[Null, str] = {
     "random": "random documents",
     "near": "neighbours of the best other document",
@@ -28,14 +28,14 @@ _ANY = "any rate is possible: it depends on which of these your wrong pairs are 
 
 
 class RateSentence(NamedTuple):
-    """One line: what wrong pairs would have to have, and the rate that follows."""
+    """One line: an assumption about wrong pairs, and the rate that follows."""
 
     assumed: str
     rate: str
 
 
 def by_each_null(estimate: Mapping[str, float]) -> list[RateSentence]:
-    """Each null's rate and how far it may be believed; the range over all; the noise that none can see."""
+    """Each null's rate and its credibility, the range over all, and the noise that no null detects."""
     said = nulls_in(estimate)
     lines = [RateSentence(f"if wrong pairs have {ASSUMED[null]}", _statement(found)) for null, found in said.items()]
     return [
@@ -46,9 +46,10 @@ def by_each_null(estimate: Mapping[str, float]) -> list[RateSentence]:
 
 
 def in_terminal(estimate: Mapping[str, float], assumed: str | None) -> str:
-    """The lines of a terminal that stand for the noise rate where nobody has judged pairs.
+    """Lines for the terminal in place of the noise rate if there are no judgements.
 
-    assumed: `detect.assume`; only then is said what would follow from each kind of made-up pairs.
+    Args:
+        assumed: Value of `detect.assume`; if set, the implication of each kind of made-up pairs is included.
     """
     first = f"How many are wrong?  {NOT_KNOWN[0].upper()}{NOT_KNOWN[1:]}."
     if assumed is None:
@@ -59,7 +60,7 @@ def in_terminal(estimate: Mapping[str, float], assumed: str | None) -> str:
 
 
 def why_none_is_flagged(estimate: Mapping[str, float]) -> str:
-    """Why no pair is flagged where nobody judged, in a clause."""
+    """Explain in a clause why no pair is flagged without judgements."""
     said = nulls_in(estimate).values()
     if said and all(found.reading == "blind" for found in said):
         return (
@@ -90,7 +91,7 @@ def _statement(found: RateByNull) -> str:
 
 
 def cannot_be_known(said: Mapping[Null, RateByNull]) -> bool:
-    """Whether made-up pairs of no kind were found to be like wrong ones among yours."""
+    """Return whether no kind of made-up pairs was found to be like the wrong ones among the given pairs."""
     return all(found.reading != "agrees" for found in said.values())
 
 
@@ -99,7 +100,7 @@ def _over_all(said: Mapping[Null, RateByNull]) -> str:
     readings = {found.reading for found in said.values()}
     if readings == {"few"}:
         return f"{_number(low)} to {_number(high)} %; hardly any is wrong in these ways; in all it cannot be known"
-    if cannot_be_known(said):  # a range would look as if it could
+    if cannot_be_known(said):  # a range would suggest otherwise
         if "unchecked" in readings:
             return "it cannot be known: too few pairs, or too few made up for each, to check any of these"
         return "it cannot be known: made-up pairs of none of these kinds are like your wrong ones"
@@ -107,12 +108,12 @@ def _over_all(said: Mapping[Null, RateByNull]) -> str:
 
 
 def _number(share: float) -> str:
-    """In per cent: whole, and below 10 to a tenth, as a tenth is much of little."""
+    """Format in percent: as an integer, or below 10 with one decimal."""
     return f"{100 * share:.0f}" if share >= 0.0995 or share == 0 else f"{100 * share:.1f}"
 
 
 def beside(row: Mapping[str, Any]) -> str:
-    """The middle one of the scores of each kind of made-up pair, of a row of pair_scores; empty where there is none."""
+    """Medians of a pair_scores row's scores by kind of made-up pair; empty if there are none."""
     found = {name: [score for score in row.get(name) or () if score == score] for name in _SCORES}
     says = [f"{median(scores):.3f} with {_SCORES[name]}" for name, scores in found.items() if scores]
     return f", and {', '.join(says)} in its place" if says else ""

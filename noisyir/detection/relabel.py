@@ -1,4 +1,4 @@
-"""Relabelling of flagged pairs with the document that was found instead of theirs."""
+"""Relabelling of flagged pairs with the document found in place of theirs."""
 
 from collections.abc import Sequence
 
@@ -8,12 +8,15 @@ from noisyir.engine.tables import pair_ids
 
 
 def gets_replacement(pairs: pa.Table, surest_first: Sequence[int], share: float) -> dict[int, bool]:
-    """Of the surest that have a replacement, by their row: whether they get it, which it must be new to its query for.
+    """Map each row of the surest pairs that have a replacement to whether it gets it, which must be new to its query.
 
-    pairs: query_id, doc_id, replacement.  surest_first: the rows of those flagged; the first `share` of them, rounded,
-    are the surest.  Where several rows of a query have the same replacement, the first row gets it.
+    If several rows of a query have the same replacement, the first row gets it.
+
+    Args:
+        pairs: Table with query_id, doc_id and replacement.
+        surest_first: Rows of the flagged pairs; the first `share` of them, rounded, are the surest.
     """
-    # Taken is whatever the query is paired with, flagged or not: a pair called wrong must not come back.
+    # Includes flagged pairs of the query: a pair called wrong must not come back.
     taken = set(pair_ids(pairs))
     queries, replacements = pairs["query_id"].to_pylist(), pairs["replacement"].to_pylist()
     found = {}

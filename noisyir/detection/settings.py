@@ -1,4 +1,4 @@
-"""Settings of what is said and done about wrong pairs."""
+"""Settings of the detection and treatment of wrong pairs."""
 
 from typing import Literal, get_args
 
@@ -18,7 +18,7 @@ Components = Literal["dip", "made_up", "bic", "two"]
 
 
 class DetectParams(Params):
-    """From scores of pairs to verdicts."""
+    """Settings that turn scores of pairs into verdicts."""
 
     method: Literal["gmm", "beta", "null"] = Field(
         "null", description="mixture of two Gaussians or Betas, or the scores that synthetic wrong pairs have"
@@ -51,7 +51,7 @@ class RepairParams(Params):
 
 
 class NpcParams(Params):
-    """Noisy pair correction (Zhang et al., Findings of EMNLP 2023), beside the settings of `train`."""
+    """Noisy pair correction (Zhang et al., Findings of EMNLP 2023), in addition to the settings of `train`."""
 
     warmup_steps: PositiveInt = Field(64, description="steps on all pairs alike before the first detection, at least")
     warmup_epochs: PositiveInt | None = Field(
@@ -74,17 +74,17 @@ class NpcParams(Params):
 
 
 class NpcDetectParams(DetectParams):
-    """NPC's own detections, by the losses of a model that has trained on the pairs."""
+    """Settings of NPC's own detections, by the losses of a model trained on the pairs."""
 
     method: Literal["gmm", "beta", "null"] = Field("gmm", description="as of `detect`; gmm is the paper's")
-    # such a model scores its pairs too well for the noise rate to be read off: no gate by it here
+    # such a model scores its pairs too well to estimate the noise rate, so it is no gate here
     min_rate: Fraction = Field(0.0, description="estimated noise rate below which no pair is flagged")
     components: Components = Field("made_up", description="as of `detect`; two: always (NPC, Eq. 4 literally)")
     assume: Null | Literal["best"] = Field("best", description="as of `detect`; the paper checks nothing")
 
 
 class TrainNpcParams(TrainDprParams):
-    """Training by noisy pair correction: the settings of `train`, of `npc`, and of its detections."""
+    """Training by noisy pair correction: the settings of `train`, of `npc` and of its detections."""
 
     npc: NpcParams = NpcParams()
     detection: NpcDetectParams = NpcDetectParams()

@@ -1,4 +1,4 @@
-"""Wrong pairs made on purpose, to see what a detector says of them: the nulls that observed scores are held against."""
+"""Wrong pairs made on purpose: the nulls that observed scores are compared with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,26 +11,26 @@ from noisyir.detection.collection import EncodedCollection, unnamed
 from noisyir.detection.settings import Null
 from noisyir.training.batches import NumberedPairs, Rng, Rows, is_known
 
-_ROUNDS = 10  # of drawing again what is known to be right; what is left then is no draw
+_ROUNDS = 10  # of redrawing documents known to be right; the remaining ones are dropped
 
 
 @dataclass(frozen=True)
 class References:
-    """For each pair documents that a wrong one might have been, by null: rows of documents, -1 where there is none."""
+    """For each pair, documents that a wrong pair might have, by null: rows of documents, -1 for none."""
 
     nulls: Mapping[Null, Int[np.ndarray, "pair draw"]]
 
     def of(self, chosen: Rows) -> Self:
-        """Those of some pairs."""
+        """Restrict to some pairs."""
         return type(self)({null: rows[chosen] for null, rows in self.nulls.items()})
 
     def tried(self, own: Rows) -> Int[np.ndarray, "pair draw"]:
-        """The documents of all nulls side by side; the pair's own where there is none."""
+        """Documents of all nulls side by side; the pair's own in place of -1."""
         rows = np.concatenate(list(self.nulls.values()), axis=1)
         return np.where(rows >= 0, rows, own[:, None])
 
     def by_null(self, scores: Float[np.ndarray, "pair draw"]) -> dict[Null, Float[np.ndarray, "pair draw"]]:
-        """Scores of what `tried` named, null by null; NaN where there is no document."""
+        """Split scores of `tried` by null; NaN if there is no document."""
         parts = np.split(scores, np.cumsum([rows.shape[1] for rows in self.nulls.values()])[:-1], axis=1)
         return {
             null: np.where(rows >= 0, part, np.nan).astype(np.float32)
@@ -39,9 +39,10 @@ class References:
 
 
 def random_documents(pairs: NumberedPairs, draws: int, rng: Rng) -> Int[np.ndarray, "pair draw"]:
-    """For each pair documents of other pairs, each as likely as any other that no pair of its query text names.
+    """Draw documents of other pairs for each pair, uniformly among documents that no pair of its query text names.
 
-    rng: a generator for a draw's number, so that the first draws are the same however many are wanted.
+    Args:
+        rng: Returns the generator of a draw's number, so that the first draws do not depend on how many are drawn.
     """
     found = np.full((len(pairs), draws), -1, np.int64)
     named = np.unique(pairs.passage)
@@ -59,9 +60,9 @@ def random_documents(pairs: NumberedPairs, draws: int, rng: Rng) -> Int[np.ndarr
 def near_documents(
     collection: EncodedCollection, pairs: NumberedPairs, neighbours: int
 ) -> Int[np.ndarray, "pair draw"]:
-    """For each pair the `neighbours` documents nearest to the best other one that the model finds for its query.
+    """Find, for each pair, the `neighbours` documents nearest to the best other one that the model finds for its query.
 
-    The best other document and what pairs of the query's text name are not among them.
+    Excludes the best other document and those named by pairs of the query's text.
     """
     text, most_known = pairs.text[pairs.query], int(np.diff(pairs.known.offsets).max(initial=0))
     hits, _ = collection.search(collection.queries[pairs.query], 1 + most_known)
@@ -74,7 +75,7 @@ def near_documents(
 
 
 def passages_of_others(passage: Rows, rng: np.random.Generator) -> Rows:
-    """For each pair the passage of another one, in a random cycle through all pairs: each is given away once."""
+    """Give each pair another pair's passage, along a random cycle through all pairs, so that each is used once."""
     cycle = rng.permutation(len(passage))
     given = np.empty_like(passage)
     given[cycle] = passage[np.roll(cycle, 1)]

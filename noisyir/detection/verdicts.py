@@ -1,4 +1,4 @@
-"""From the scores of pairs to verdicts and a noise rate: what the stage and training both call."""
+"""From scores of pairs to verdicts and a noise rate, shared by the stage and by training."""
 
 import math
 from collections.abc import Mapping
@@ -18,22 +18,24 @@ Array = np.ndarray
 
 
 _SAID = [field.name for field in fields(RateByNull)]
-_ALIKE = 1 / 3  # how far on the way to made-up pairs an upper component lies that is believed without a second peak
+_ALIKE = 1 / 3  # minimum `likeness` of an upper component that is accepted without a second peak
 _MIXTURES = {"gmm": fit_gaussians, "beta": fit_betas}
 
 
 @dataclass(frozen=True)
 class Detection:
-    """Verdicts on pairs, and what was estimated on the way.
+    """Verdicts on pairs, with the estimates behind them.
 
-    p_clean: None, and all pairs are called clean, where no null is warranted and none is assumed.
-    is_clean is p_clean >= params.threshold, except that nothing is flagged where `rate` is below `min_rate`; both are
-    monotone in the score, but where `params.posterior` is `bayes`.
-    estimate: `rate`, the share of wrong pairs by the null assumed, or that fits best, 0 without any; `rate_low` and
-    `rate_high`, the range over all nulls; what each null says, `random.rate` and so on (`RateByNull`), where it can be
-    said; `flagged`, the share of pairs called wrong; `threshold`, the highest score of a pair called clean (absent
-    where none is); of a mixture, where one was fitted, the `clean_` and `noisy_` `weight`, `mean` and `std` in the
-    unit of the scores.
+    Attributes:
+        p_clean: Probability of being clean; None, with all pairs called clean, if no null is supported and none is
+            assumed. Monotone in the score unless `params.posterior` is `bayes`.
+        is_clean: p_clean >= params.threshold, except that nothing is flagged if `rate` is below `min_rate`; monotone
+            likewise.
+        estimate: `rate`, the share of wrong pairs under the assumed or else best-fitting null, 0 without any;
+            `rate_low` and `rate_high`, the range over all nulls; the available values of each null, `random.rate` and
+            so on (`RateByNull`); `flagged`, the share of pairs called wrong; `threshold`, the highest score of a pair
+            called clean (absent if there is none); if a mixture was fitted, the `clean_` and `noisy_` `weight`, `mean`
+            and `std` in the unit of the scores.
     """
 
     p_clean: Float32[Array, " pair"] | None
@@ -42,12 +44,14 @@ class Detection:
 
 
 def detect(pairs: Scores, params: DetectParams) -> Detection:
-    """Judge pairs by their scores, higher being likelier wrong; none is flagged where the rate is below `min_rate`.
+    """Judge pairs by score, higher meaning more likely wrong; none is flagged if the rate is below `min_rate`.
 
-    DataError for no pairs, and where there are no made-up pairs of the kind that is assumed.
-    Of a null that is not assumed, and is not `random`, the interval's lower end is the rate: right pairs may look like
-    its documents, too.  The method `null` takes wrong pairs to score as the documents of that null do.  They do not if
-    the scoring model was trained on these very pairs: the rate is then too low, and a mixture judges better.
+    For a null that is neither assumed nor `random`, the rate is the interval's lower end, because right pairs may look
+    like its documents, too. The method `null` assumes that wrong pairs score as the documents of that null do. They do
+    not if the scoring model was trained on these very pairs: the rate is then too low, and a mixture judges better.
+
+    Raises:
+        DataError: If there are no pairs, or no made-up pairs of the assumed kind.
     """
     scores = pairs.observed
     if not len(scores):
@@ -69,7 +73,7 @@ def detect(pairs: Scores, params: DetectParams) -> Detection:
 
 
 def _supposed(said: Mapping[Null, RateByNull], params: DetectParams) -> Null | None:
-    """The null that wrong pairs are taken to be like: as assumed, else the one that fits best; None without any."""
+    """The null that wrong pairs are taken to be like: the assumed one, else the best-fitting; None without any."""
     if (assumed := named_null(params.assume)) is None:
         return best_fit(said) if said else None
     if assumed not in said:
@@ -81,7 +85,7 @@ def _supposed(said: Mapping[Null, RateByNull], params: DetectParams) -> Null | N
 def _chances(
     pairs: Scores, params: DetectParams, best: Null | None, rate: float
 ) -> tuple[Float32[Array, " pair"], Mixture | None]:
-    """How likely each pair is right, and the mixture that says so, where one does."""
+    """Probability that each pair is right, and the mixture behind it, if any."""
     scores, mixture = pairs.observed, None
     if params.method == "null":
         p_clean = 1 - _wrong(scores, pairs.nulls[best], rate) if best else np.ones(len(scores))
@@ -92,7 +96,7 @@ def _chances(
 
 
 def _mixture(pairs: Scores, params: DetectParams) -> Mixture | None:
-    """The mixture of the scores, where it is believed."""
+    """Mixture of the scores, if accepted."""
     fit, scores = _MIXTURES[params.method], pairs.observed
     if params.components != "made_up":
         return fit(scores, params.clip, params.min_rate, params.components)
@@ -104,12 +108,12 @@ def _mixture(pairs: Scores, params: DetectParams) -> Mixture | None:
 
 
 def _wrong(scores: Float[Array, " pair"], draws: Float[Array, "pair draw"], rate: float) -> Float[Array, " pair"]:
-    """Probability of being wrong, of a rate of one pair at least: at a rate of 0 the pairs have an order still."""
+    """Probability of being wrong, for a rate of at least one pair, so that pairs are ordered even at a rate of 0."""
     return wrong_by_null(scores, wrong_scores(scores, draws), max(rate, 1 / len(scores)))
 
 
 def nulls_in(estimate: Mapping[str, float]) -> dict[Null, RateByNull]:
-    """The values of each null, from an estimate; those that could not be said are NaN."""
+    """Values of each null, from an estimate; NaN for those not available."""
     return {
         null: RateByNull(**{name: estimate.get(f"{null}.{name}", math.nan) for name in _SAID})
         for null in NULLS

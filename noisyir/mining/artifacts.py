@@ -1,9 +1,9 @@
-"""Candidates for negatives, and what judges and teachers say of them."""
+"""Candidates for negatives, with the scores and verdicts of judges and teachers."""
 
 from noisyir.base.artifact import BOOL, F32, I32, PAIR, PAIR_KEY, STRING, Artifact
 
-# Documents that may become a query's negatives.  Scores are inner products of one model's vectors, and null where it
-# gave none: `score` of query and candidate, `positive_score` of query and `positive`, `positive_similarity` of
+# Documents that may become a query's negatives. Scores are inner products of one model's vectors, null without
+# vectors: `score` of query and candidate, `positive_score` of query and `positive`, `positive_similarity` of
 # `positive` and candidate; the norms are those of query, positive and candidate.
 _BY_VECTORS = ("score", "positive_score", "positive_similarity", "query_norm", "positive_norm", "norm")
 CANDIDATES = Artifact(
@@ -13,9 +13,9 @@ CANDIDATES = Artifact(
     PAIR_KEY,
     nullable=("positive", *_BY_VECTORS),
 )
-# What a judge says of candidates; those it was not shown have no row.  `score`: the higher, the likelier the candidate
-# is relevant, in the judge's own unit (sieve: cosine; cross_encoder, ranker: probability); `bound`: what is above it
-# goes (sieve: the mean of the query's pool).
+# A judge's verdicts on candidates; candidates it was not shown have no row. `score`: higher means more likely
+# relevant, in the judge's own unit (sieve: cosine; cross_encoder, ranker: probability); `bound`: candidates above it
+# are removed (sieve: the mean of the query's pool).
 VERDICTS = Artifact("verdicts", 1, {**PAIR, "score": F32, "bound": F32, "keep": BOOL, "reason": STRING}, PAIR_KEY)
-# Documents that a teacher reads: hits of retrievers and the given ones, of training queries and, to measure it, of dev.
+# Documents that a teacher reads: retrieved and given ones of training queries and, for evaluation, of dev queries.
 CANDIDATE_POOL = Artifact("candidate_pool", 1, {**PAIR, "split": STRING, "given": BOOL}, PAIR_KEY)

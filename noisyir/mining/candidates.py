@@ -1,4 +1,4 @@
-"""Candidates as flat arrays: one row for a query and a document that may become its negative."""
+"""Candidates as flat arrays: one row per query and document that may become its negative."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
@@ -15,12 +15,20 @@ Mask = Bool[np.ndarray, " candidate"]
 
 @dataclass(frozen=True)
 class Candidates:
-    """Rows in any order; nothing that is computed of them depends on it.
+    """Candidate negatives in any order; no computation depends on it.
 
-    query, document: numbers in the order of the ids, by which ties are broken; rank: in the run, from 1.
-    score s(q, d-), positive_score s(q, d+), positive_similarity s(d+, d-): inner products of one model's vectors.
-    query_norm, positive_norm, norm: the lengths of q, d+ and d-.
-    Without a model's vectors, scores and norms are NaN.
+    Scores are inner products of one model's vectors; without such vectors, scores and norms are NaN.
+
+    Attributes:
+        query: Query numbers in the order of the ids, which breaks ties.
+        document: Document numbers, likewise.
+        rank: Rank in the run, from 1.
+        score: s(q, d-).
+        positive_score: s(q, d+).
+        positive_similarity: s(d+, d-).
+        query_norm: Norm of q.
+        positive_norm: Norm of d+.
+        norm: Norm of d-.
     """
 
     query: Rows
@@ -37,13 +45,13 @@ class Candidates:
         return len(self.query)
 
     def take(self, kept: Mask | Rows | slice) -> Self:
-        """The candidates that a mask keeps, or those at these positions, in their order."""
+        """Select candidates by a mask or by positions, in their order."""
         return type(self)(*(getattr(self, field.name)[kept] for field in fields(self)))
 
     def blocks(self, size: int) -> Iterator[tuple[int, Self]]:
-        """Rows that are in the order of their queries, some `size` at a time: the first's position, and these rows.
+        """Yield blocks of about `size` rows sorted by query: the position of the first row, and the rows.
 
-        Queries are whole, and numbered anew from 0 on.
+        A query is never split, and query numbers restart from 0 in each block.
         """
         if len(self):
             cuts = np.unique(np.searchsorted(self.query, self.query[::size]))
@@ -52,7 +60,7 @@ class Candidates:
                 yield start, replace(some, query=some.query - some.query[0])
 
     def cosines(self) -> tuple[Scores, Scores, Scores]:
-        """cos(q, d-), cos(q, d+) and cos(d+, d-); 0 where a vector is zero."""
+        """cos(q, d-), cos(q, d+) and cos(d+, d-); 0 if a vector is zero."""
         return (
             _cosine(self.score, self.query_norm * self.norm),
             _cosine(self.positive_score, self.query_norm * self.positive_norm),
@@ -71,7 +79,7 @@ def dot_rows(
 ) -> Float[np.ndarray, " candidate"]:
     """Inner products of left[left_rows[i]] and right[right_rows[i]], `block` of them at a time.
 
-    Each is summed by itself, so it does not depend on which others are in its block.
+    Each is summed separately, so the result does not depend on the other rows of the block.
     """
     products = np.empty(len(left_rows), np.float32)
     for start in range(0, len(left_rows), block):

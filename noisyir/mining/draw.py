@@ -1,4 +1,4 @@
-"""Drawing negatives: samplers give log-weights, and one function draws by them."""
+"""Drawing of negatives: samplers give log-weights, and one function draws by them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,10 +14,12 @@ Chosen = Bool[np.ndarray, "query place"]
 
 @dataclass(frozen=True)
 class DrawnCandidates:
-    """The candidates drawn, by query and then by draw.
+    """The drawn candidates, ordered by query and draw.
 
-    rows: their positions among the candidates; draw: the number of each draw of its query, from 0;
-    tier: by which of the weights it was drawn, 0 being the sampler's own.
+    Attributes:
+        rows: Positions among the candidates.
+        draw: Number of the draw within its query, from 0.
+        tier: Index of the weighting used; 0 is the sampler's own.
     """
 
     rows: Int[np.ndarray, " drawn"]
@@ -28,18 +30,22 @@ class DrawnCandidates:
 def draw(
     weightings: Iterable[LogWeights], query: Rows, document: Rows, per_query: int, rng: np.random.Generator
 ) -> DrawnCandidates:
-    """Draw up to `per_query` candidates of each query without replacement, with chances in proportion to weights.
+    """Draw up to `per_query` candidates of each query without replacement, with probability proportional to weight.
 
-    weightings: log-weights on any scale, -inf is never drawn.  Once no candidate weighted by the first is left, the
-    draw goes on among the rest by the second, its fallback, and so on: no mass is no failure.
-    query, document: numbers in the order of the ids.  The same generator draws the same candidates in whatever order
-    they are given.  A query with fewer candidates of any weight than asked for gives all of them.
+    Once no candidate with positive weight under the first weighting is left, the draw continues among the rest with the
+    second, its fallback, and so on: zero mass is not an error. The same generator draws the same candidates in whatever
+    order they are given. A query with fewer candidates of any weight than requested yields all of them.
+
+    Args:
+        weightings: Log-weights on any scale; -inf is never drawn.
+        query: Query numbers in the order of the ids.
+        document: Document numbers in the order of the ids.
 
     Source: the n greatest log w + Gumbel noise are such a sample, in the order in which they would have been drawn
-    (Yellott, 1977; Kool et al., ICML 2019).  Nothing underflows, for no weight is ever taken out of its logarithm.
+    (Yellott, 1977; Kool et al., ICML 2019). Nothing underflows because no weight is ever exponentiated.
     """
     left = _by_ids(query, document)
-    had = np.zeros(int(query.max(initial=-1)) + 1, np.int64)  # by each query so far
+    had = np.zeros(int(query.max(initial=-1)) + 1, np.int64)  # drawn per query so far
     parts = [np.empty((3, 0), np.int64)]
     for tier, weights in enumerate(weightings if per_query else ()):
         weighed = weights[left] > -np.inf
@@ -52,13 +58,13 @@ def draw(
         rows = among[(lines.starts[:, None] + best)[drawn]]
         parts.append(np.stack([rows, number[drawn], np.full(len(rows), tier)]))
         had[asked] += drawn.sum(axis=1)
-        left = left[had[query[left]] < per_query]  # whose queries have drawn all that this tier weighs
+        left = left[had[query[left]] < per_query]  # candidates of queries that have exhausted this tier
     found = np.concatenate(parts, axis=1)
     return DrawnCandidates(*found[:, np.argsort(query[found[0]] * per_query + found[1], kind="stable")])
 
 
 def drawn_first(weights: LogWeights, query: Rows, document: Rows, count: int, rng: np.random.Generator) -> Mask:
-    """Whether `draw` would draw each candidate of its query by these weights, all of them above -inf."""
+    """Return whether `draw` would draw each candidate with these weights, which must all be above -inf."""
     rows = _by_ids(query, document)
     lines = _Lines.of(query[rows])
     drawn = np.empty(len(rows), bool)
@@ -67,7 +73,7 @@ def drawn_first(weights: LogWeights, query: Rows, document: Rows, count: int, rn
 
 
 def shares(weights: LogWeights, query: Rows) -> Scores:
-    """Each candidate's share of its query's weight: its chance of being the first draw; 0 where all weigh nothing."""
+    """Each candidate's share of its query's total weight: its probability of being drawn first; 0 if the total is 0."""
     largest = np.full(int(query.max(initial=-1)) + 1, -np.inf)
     np.maximum.at(largest, query, weights)
     relative = np.exp(weights - np.where(np.isneginf(largest), 0.0, largest)[query])
@@ -78,9 +84,12 @@ def shares(weights: LogWeights, query: Rows) -> Scores:
 
 @dataclass(frozen=True)
 class _Lines:
-    """Rows in the order of their queries as a table: a line for each query, of `width` places.
+    """Rows sorted by query as a table: one line per query, with `width` places.
 
-    starts, sizes: of each line, its first row and how many it has; places: of each row, in the table line after line.
+    Attributes:
+        starts: First row of each line.
+        sizes: Number of rows of each line.
+        places: Place of each row in the flattened table.
     """
 
     starts: Rows
@@ -90,7 +99,7 @@ class _Lines:
 
     @classmethod
     def of(cls, query: Rows) -> "_Lines":
-        """The table of rows with these queries."""
+        """Build the table of rows with these queries."""
         starts = np.flatnonzero(np.concatenate([query[:1] >= 0, query[1:] != query[:-1]]))
         sizes = np.diff(starts, append=len(query))
         width = int(sizes.max(initial=0))
@@ -98,7 +107,7 @@ class _Lines:
         return cls(starts, sizes, width, np.arange(len(query)) + np.repeat(shifts, sizes))
 
     def keys(self, weights: LogWeights, rng: np.random.Generator) -> Keys:
-        """Log-weights below the line's largest, plus Gumbel noise; -inf behind the last of a line."""
+        """Log-weights relative to the line's maximum, plus Gumbel noise; -inf after the last place of a line."""
         relative = weights - np.repeat(np.maximum.reduceat(weights, self.starts), self.sizes)
         table = np.full((len(self.starts), self.width), -np.inf)
         table.ravel()[self.places] = relative - np.log(rng.standard_exponential(len(weights)))
@@ -106,13 +115,13 @@ class _Lines:
 
 
 def _by_ids(query: Rows, document: Rows) -> Rows:
-    """The positions in the order of the ids, which also settles ties."""
+    """Positions in the order of the ids, which also breaks ties."""
     key = query * (document.max(initial=0) + 1) + document
     return np.arange(len(key)) if (key[1:] > key[:-1]).all() else np.argsort(key, kind="stable")
 
 
 def _best_first(keys: Keys, count: int) -> Int[np.ndarray, "query drawn"]:
-    """The places of the `count` greatest keys of each line, the greatest first; of equal ones the first."""
+    """Places of the `count` greatest keys of each line in descending order; ties go to the first."""
     lines, width = keys.shape
     places = np.flatnonzero(_greatest(keys, count)).reshape(lines, min(count, width))
     order = np.argsort(-keys.ravel()[places], axis=1, kind="stable")
@@ -121,7 +130,7 @@ def _best_first(keys: Keys, count: int) -> Int[np.ndarray, "query drawn"]:
 
 
 def _greatest(keys: Keys, count: int) -> Chosen:
-    """Where the `count` greatest keys of each line are; of equal ones the first."""
+    """Mask of the `count` greatest keys of each line; ties go to the first."""
     if count >= keys.shape[1]:
         return np.ones(keys.shape, bool)
     least = np.partition(keys, -count, axis=1)[:, -count, None]

@@ -1,10 +1,10 @@
-"""Filters, a class each: which candidates stay before any sampler sees them, and nothing else.  They combine by `&`.
+"""Filters, one class each: which candidates remain before sampling, and nothing else. They combine with `&`.
 
-The equations are on flat arrays (one row a candidate).  s-: score of query and candidate; s+: of query
-and positive, both of the given vectors.  What lies exactly on a bound stays.
+The equations are on flat arrays (one row per candidate). s- is the score of query and candidate, s+ of query and
+positive, both from the given vectors. Candidates exactly on a bound remain.
 
 Source: `mine_hard_negatives` of sentence-transformers 6; Moreira et al. (NV-Retriever), arXiv:2407.15831, section 3.2.
-They agree where s+ >= 0.  For several positives the former takes the worst scored: `mine.positive`.
+They agree if s+ >= 0. With several positives the former takes the one with the worst score: `mine.positive`.
 """
 
 from collections.abc import Mapping
@@ -18,13 +18,13 @@ from noisyir.mining.candidates import Candidates, Mask, Scores
 
 
 class Filter(Variant):
-    """A rule for candidates that are not drawn, however likely."""
+    """A rule that excludes candidates from drawing, however likely."""
 
     home: ClassVar[str] = __name__
     group: ClassVar[str | None] = "noisyir.filters"
 
     def keeps(self, candidates: Candidates) -> Mask:
-        """Whether each candidate stays."""
+        """Return whether each candidate remains."""
         raise NotImplementedError
 
 
@@ -33,7 +33,7 @@ Filters = Annotated[Mapping[str, Filter], BeforeValidator(by_kind)]
 
 
 class AbsoluteMargin(Filter):
-    """Candidates that score almost as the positive, by a difference."""
+    """Removes candidates that score almost like the positive, by a difference."""
 
     kind: Literal["absolute_margin"] = "absolute_margin"
     margin: float = Field(description="drop what scores above positive - this (TopK-MarginPos)")
@@ -44,27 +44,27 @@ class AbsoluteMargin(Filter):
 
 
 def below_share(score: Scores, positive_score: Scores, margin: float) -> Mask:
-    """s- <= s+ - margin |s+|.  Their names: relative_margin; TopK-PercPos, whose 95 % is a margin of 0.05.
+    """s- <= s+ - margin |s+|, known as relative_margin or TopK-PercPos; the latter's 95 % is a margin of 0.05.
 
-    NV-Retriever writes s- <= 0.95 s+, which for s+ < 0 would keep what scores above the positive.
+    NV-Retriever writes s- <= 0.95 s+, which for s+ < 0 would keep candidates that score above the positive.
     """
     positive = positive_score.astype(np.float64)
     return score <= positive - margin * np.abs(positive)
 
 
 class RelativeMargin(Filter):
-    """Candidates that score almost as the positive, by a share: PercPos."""
+    """Removes candidates that score almost like the positive, by a share: PercPos."""
 
     kind: Literal["relative_margin"] = "relative_margin"
     margin: float = Field(description="drop what scores above positive - this * |positive|; 0.05 is PercPos 95 %")
 
     def keeps(self, candidates: Candidates) -> Mask:
-        """Whether each candidate stays."""
+        """Return whether each candidate remains."""
         return below_share(candidates.score, candidates.positive_score, self.margin)
 
 
 class MaxScore(Filter):
-    """Candidates that score above a bound."""
+    """Removes candidates that score above a bound."""
 
     kind: Literal["max_score"] = "max_score"
     bound: float = Field(description="drop what scores above this (TopK-Abs)")
@@ -75,7 +75,7 @@ class MaxScore(Filter):
 
 
 class MaxPositiveCosine(Filter):
-    """A guard against near-duplicates of the positive."""
+    """Removes near-duplicates of the positive."""
 
     kind: Literal["max_positive_cosine"] = "max_positive_cosine"
     cosine: Annotated[float, Field(ge=-1.0, le=1.0)] = Field(
@@ -83,15 +83,15 @@ class MaxPositiveCosine(Filter):
     )
 
     def keeps(self, candidates: Candidates) -> Mask:
-        """cos(d+, d-) <= cosine: what nearly repeats a positive is most likely one, whatever it scores.  Ours."""
+        """cos(d+, d-) <= cosine: a near-duplicate of a positive is most likely a positive, whatever its score. Ours."""
         _, _, to_positive = candidates.cosines()
         return to_positive <= np.float64(self.cosine)
 
 
 def angle(candidates: Candidates) -> Scores:
-    """|arccos cos(q, d+) - arccos cos(q, d-)| in degrees: no angle of the triangle, but the difference of two.
+    """|arccos cos(q, d+) - arccos cos(q, d-)| in degrees: not an angle of the triangle, but the difference of two.
 
-    Source: TriSampler, Eq. 4, which bounds it by 60.  Where s- is near s+, as Eq. 5 wants it, it is near 0.
+    Source: TriSampler, Eq. 4, which bounds it by 60. If s- is near s+, as Eq. 5 requires, it is near 0.
     """
     to_candidate, to_positive, _ = candidates.cosines()
     degrees: Scores = np.degrees(np.abs(np.arccos(to_positive) - np.arccos(to_candidate)))
@@ -107,15 +107,15 @@ class MaxAngle(Filter):
     )
 
     def keeps(self, candidates: Candidates) -> Mask:
-        """Whether each candidate stays."""
+        """Return whether each candidate remains."""
         return angle(candidates) <= self.degrees
 
 
 def distance(candidates: Candidates, weight: float) -> Scores:
-    """cos(q, d+) - cos(q, d-) + weight (1 - cos(d+, d-)): 0 at the positive, the smaller the likelier relevant.
+    """cos(q, d+) - cos(q, d-) + weight (1 - cos(d+, d-)): 0 at the positive; smaller means more likely relevant.
 
-    A candidate is relevant if it is near the query as the positive is, or near the positive; margins on s- see the
-    first alone.  The weight 1.5 was chosen on TREC DL 2019 (docs/reference/mining.md).  Ours.
+    A candidate is relevant if it is as near to the query as the positive, or near to the positive; margins on s-
+    capture only the first. The weight 1.5 was chosen on TREC DL 2019 (docs/reference/mining.md). Ours.
     """
     to_candidate, to_positive, between = candidates.cosines()
     apart: Scores = to_positive.astype(np.float64) - to_candidate + weight * (1.0 - between.astype(np.float64))
@@ -123,9 +123,9 @@ def distance(candidates: Candidates, weight: float) -> Scores:
 
 
 class Triangle(Filter):
-    """Both sides of a candidate: how much farther from the query than the positive it is, and how far from that.
+    """Removes candidates by two distances: how much farther from the query than the positive, and from the positive.
 
-    Drop what is nearer than `margin` in s+ - s- + weight (1 - s(d+, d-)), a sum of cosines that is 0 at the positive.
+    Drops candidates below `margin` in s+ - s- + weight (1 - s(d+, d-)), a sum of cosines that is 0 at the positive.
     """
 
     kind: Literal["triangle"] = "triangle"
@@ -133,5 +133,5 @@ class Triangle(Filter):
     weight: NonNegativeFloat = Field(1.5, description="of the side between positive and candidate")
 
     def keeps(self, candidates: Candidates) -> Mask:
-        """Whether each candidate stays."""
+        """Return whether each candidate remains."""
         return distance(candidates, self.weight) >= self.margin

@@ -1,6 +1,6 @@
-"""Judges, a class each: who says which candidates are relevant, so that they are not drawn as negatives.
+"""Judges, one class each: they decide which candidates are relevant, so that these are not drawn as negatives.
 
-Only their settings and equations are here; the stage that runs a judge is the one whose settings these are.
+Only their settings and equations are here; the stage that runs a judge is the one with these settings.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from noisyir.training.settings import CcrParams, TrainDprParams
 
 
 class Judge(Variant):
-    """Who keeps candidates from being drawn."""
+    """A model that excludes candidates from drawing."""
 
     home: ClassVar[str] = __name__
     group: ClassVar[str | None] = "noisyir.judges"
@@ -28,19 +28,19 @@ Judges = Annotated[Mapping[str, Judge], BeforeValidator(by_kind)]
 
 
 class RelevanceJudge(Judge):
-    """Candidates that a ranker finds relevant (RocketQA's denoised hard negatives)."""
+    """Excludes candidates that a ranker finds relevant (RocketQA's denoised hard negatives)."""
 
     max_relevance: Fraction = Field(0.1, description="probability of being relevant above which a candidate is dropped")
 
 
 class RankerJudge(RelevanceJudge):
-    """By the ranker of a method that trains one."""
+    """Judges with the ranker of a method that trains one."""
 
     kind: Literal["ranker"] = "ranker"
 
 
 class CrossEncoderJudge(RelevanceJudge):
-    """Candidates that a cross-encoder finds relevant, which is trained already."""
+    """Excludes candidates that an already trained cross-encoder finds relevant."""
 
     kind: Literal["cross_encoder"] = "cross_encoder"
     weights: Location = Field(
@@ -50,13 +50,13 @@ class CrossEncoderJudge(RelevanceJudge):
 
 
 class SieveJudge(Judge, TrainDprParams):
-    """The passage sieve (Wang et al., AAAI 2024, Algorithm 1): training by the robust loss, then a verdict by cosines.
+    """The passage sieve (Wang et al., AAAI 2024, Algorithm 1): training with the robust loss, then cosine verdicts.
 
-    A candidate stays if its loss is at least the mean loss of its query's pool, the positive included.  The loss is
-    lse - s, and lse is the pool's: so it stays if its score is at most the pool's mean score, and neither softmax nor
-    temperature has a part in it.
+    A candidate remains if its loss is at least the mean loss of its query's pool, the positive included. The loss is
+    lse - s, and lse is shared by the pool, so a candidate remains if its score is at most the pool's mean score;
+    neither softmax nor temperature matters.
 
-    The preset decides what of these is not set: the papers' values, or those of the authors' two code branches.
+    The preset determines unset values: the papers' values, or one of the authors' two code branches.
     """
 
     kind: Literal["sieve"] = "sieve"
@@ -92,10 +92,12 @@ class SieveJudge(Judge, TrainDprParams):
 
 
 def pool_means(score: Scores, query: Rows, positive_score: Float[np.ndarray, " query"]) -> Scores:
-    """For each candidate the mean score of its query's pool: all of the query's candidates and its positive.
+    """Mean score of each candidate's pool: all candidates of its query, and the positive.
 
-    query: the number of each candidate's query, 0 to queries - 1.  Summed in float64 and rounded to float32, as
-    scores are; so in a pool of equal scores it is that score.
+    Summed in float64 and rounded to float32 like the scores, so in a pool of equal scores it equals that score.
+
+    Args:
+        query: Query number of each candidate, 0 to queries - 1.
     """
     count = len(positive_score)
     total = np.bincount(query, score, count) + positive_score
@@ -105,13 +107,13 @@ def pool_means(score: Scores, query: Rows, positive_score: Float[np.ndarray, " q
 
 
 def stays(score: Scores, bound: Scores) -> Mask:
-    """Score <= bound, Algorithm 1's loss >= mean loss: ties stay, and with them pools of nothing but duplicates.
+    """Score <= bound, equivalent to Algorithm 1's loss >= mean loss: ties remain, and so do pools of only duplicates.
 
-    The published code has a strict comparison, by which such a pool goes whole.
+    The published code uses a strict comparison, which removes such a pool entirely.
     """
     return score <= bound
 
 
 def sieve_out_rate(keep: Mask) -> float:
-    """The share of candidates that go; 0 where there are none."""
+    """Share of candidates removed; 0 if there are none."""
     return 1.0 - float(keep.mean()) if len(keep) else 0.0

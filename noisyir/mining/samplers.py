@@ -1,10 +1,11 @@
-"""Samplers, a class each: how likely each candidate is to be drawn; no drawing, which is in `mining/draw.py`.
+"""Samplers, one class each: how likely each candidate is to be drawn. The drawing itself is in `mining/draw.py`.
 
-The equations are on flat arrays (one row a candidate).  All give natural logarithms of weights, up to a
-constant for each query; -inf: never.  Logarithms, as the weights themselves underflow: exp(-a gap^2) is 0 in double
-precision from a gap of 28 on at a = 1.
+The equations are on flat arrays (one row per candidate). All return natural logarithms of weights, up to a constant for
+each query; -inf means never. Logarithms are used because the weights underflow: exp(-a gap^2) is 0 in double precision
+from a gap of 28 on at a = 1.
 
-s-: score of query and candidate; s+: of query and positive.
+s- is the score of query and candidate, s+ of query and positive.
+
 Sources: Yang et al. (TriSampler), arXiv:2402.11855; Zhou et al. (SimANS), arXiv:2210.11773.
 """
 
@@ -18,13 +19,14 @@ from noisyir.mining.candidates import Candidates, LogWeights, Rows, Scores, gap
 from noisyir.mining.draw import drawn_first
 
 _LARGER_THAN_NOISE = 1e3  # Gumbel noise -ln(E) of a double E > 0 lies between -7 and 745
-_PER_NEGATIVE = 4  # transitional negatives for each one drawn; the paper gives no number
+_PER_NEGATIVE = 4  # transitional negatives per negative drawn; the paper gives no number
 
 
 class Sampler(Variant):
-    """A weighting that the chances of being drawn follow.
+    """A weighting to which the drawing probabilities are proportional.
 
-    needs_scores: whether it looks at a model's scores, and not at ranks alone.
+    Attributes:
+        needs_scores: Whether it uses a model's scores rather than ranks alone.
     """
 
     home: ClassVar[str] = __name__
@@ -32,29 +34,29 @@ class Sampler(Variant):
     needs_scores: ClassVar[bool] = True
 
     def weights(self, candidates: Candidates) -> LogWeights:
-        """The log-weight of each candidate, in nats."""
+        """Log-weight of each candidate, in nats."""
         raise NotImplementedError
 
     def with_fallbacks(
         self, candidates: Candidates, per_query: int, rng: "np.random.Generator"
     ) -> "dict[str, LogWeights]":
-        """Its log-weights under its name, and behind them, by name, what is drawn by where they leave too few."""
+        """Its log-weights by name, followed by the named fallbacks used if they leave too few."""
         return {self.kind: self.weights(candidates)}
 
 
 class Uniform(Sampler):
-    """The same chance for every candidate."""
+    """Equal probability for every candidate."""
 
     kind: Literal["uniform"] = "uniform"
     needs_scores: ClassVar[bool] = False
 
     def weights(self, candidates: Candidates) -> LogWeights:
-        """The same for all."""
+        """Equal weights."""
         return np.zeros(len(candidates))
 
 
 def topk(rank: Rows) -> LogWeights:
-    """The better ranked always comes first: the limit of exp(-rank / T) as T goes to 0.
+    """Best rank first: the limit of exp(-rank / T) as T goes to 0.
 
     Source: TopNS of TriSampler, section 4.4; `sampling_strategy="top"` of sentence-transformers.
     """
@@ -62,18 +64,18 @@ def topk(rank: Rows) -> LogWeights:
 
 
 class TopK(Sampler):
-    """The best ranked first."""
+    """Best rank first."""
 
     kind: Literal["topk"] = "topk"
     needs_scores: ClassVar[bool] = False
 
     def weights(self, candidates: Candidates) -> LogWeights:
-        """By rank."""
+        """Weights by rank."""
         return topk(candidates.rank)
 
 
 class Softmax(Sampler):
-    """Chances in proportion to exp(score / temperature)."""
+    """Probability proportional to exp(score / temperature)."""
 
     kind: Literal["softmax"] = "softmax"
     temperature: PositiveFloat = Field(1.0, description="1 suits dot products, 0.05 cosine")
@@ -81,13 +83,13 @@ class Softmax(Sampler):
     def weights(self, candidates: Candidates) -> LogWeights:
         """exp(s- / T).
 
-        Source: "TopK sampling" of TriSampler, section 5.3, which weighs by raw scores; those may be negative.
+        Source: "TopK sampling" of TriSampler, section 5.3, which weights by raw scores; those may be negative.
         """
         return candidates.score.astype(np.float64) / self.temperature
 
 
 class Simans(Sampler):
-    """SimANS: chances in proportion to exp(-a (score - positive - b)^2)."""
+    """SimANS: probability proportional to exp(-a (score - positive - b)^2)."""
 
     kind: Literal["simans"] = "simans"
     a: PositiveFloat = Field(0.5, description="how sharp the peak is")
@@ -98,9 +100,10 @@ class Simans(Sampler):
     )
 
     def weights(self, candidates: Candidates) -> LogWeights:
-        """exp(-a (s- - s+ - b)^2): peak at s+ + b.  sign="code": exp(-a (s- - s+ + b)^2), peak at s+ - b.
+        """exp(-a (s- - s+ - b)^2), peak at s+ + b; with sign="code": exp(-a (s- - s+ + b)^2), peak at s+ - b.
 
-        scale: cosines differ by 2 at most, so without one all weights are nearly alike.
+        `scale` is needed because cosines differ by at most 2, so without it all weights are nearly equal.
+
         Source: SimANS, section 4.1 (a = 0.5, b = 0 on inner products); its published code has the other sign of b.
         """
         shift = self.b if self.sign == "paper" else -self.b
@@ -109,7 +112,7 @@ class Simans(Sampler):
 
 
 class Debiased(Sampler):
-    """Chances in proportion to exp(-|score - positive| / temperature)."""
+    """Probability proportional to exp(-|score - positive| / temperature)."""
 
     kind: Literal["debiased"] = "debiased"
     temperature: PositiveFloat = Field(1.0, description="1 suits dot products, 0.05 cosine")
@@ -117,27 +120,29 @@ class Debiased(Sampler):
     def weights(self, candidates: Candidates) -> LogWeights:
         """exp(-|s- - s+| / T).
 
-        Source: TriSampler, section 5.3, names a "debiased" sampler that "reduces the impact of the positive's score"
-        and gives no formula.  This one is our reading; it is not SimANS, which the paper lists beside it.
+        Source: TriSampler, section 5.3, mentions a "debiased" sampler that "reduces the impact of the positive's score"
+        without a formula. This one is our reading; it is not SimANS, which the paper lists separately.
         """
         weights: LogWeights = -np.abs(gap(candidates.score, candidates.positive_score)) / self.temperature
         return weights
 
 
 def near_positive(score: Scores, positive_score: Scores, scale: Scores | float = 1.0) -> LogWeights:
-    """exp(-(s- - s+)^2 / 4): the candidate scores like the positive.  It is SimANS with a = 1/4 and b = 0.
+    """exp(-(s- - s+)^2 / 4): the candidate scores like the positive. This is SimANS with a = 1/4 and b = 0.
 
-    scale: multiplies scores beforehand, a number or one a candidate (`by_deviation`).
+    Args:
+        scale: Factor applied to scores beforehand; a number, or one per candidate (`by_deviation`).
+
     Source: TriSampler, Eq. 5.
     """
     return -((scale * gap(score, positive_score)) ** 2) / 4
 
 
 def in_triangle(similarity: Scores, score: Scores) -> LogWeights:
-    """ReLU(s(d+, d-) - s(q, d-)): the candidate is nearer to the positive than to the query; others are never drawn.
+    """ReLU(s(d+, d-) - s(q, d-)): positive only if the candidate is nearer to the positive than to the query.
 
-    Source: TriSampler, Eq. 6.  For unit vectors with s- = s+ its support is where the angle at q of the triangle of q,
-    d+ and d- is 60 degrees or less, which is the rule that Eq. 4 is said to be, and is not (`filters/max_angle.py`).
+    Source: TriSampler, Eq. 6. For unit vectors with s- = s+ its support is the set where the angle at q of the triangle
+    of q, d+ and d- is 60 degrees or less; Eq. 4 is said to be this rule, but is not (`filters/max_angle.py`).
     """
     inside = similarity.astype(np.float64) - score
     weights: LogWeights = np.log(inside, out=np.full(len(inside), -np.inf), where=inside > 0)
@@ -145,9 +150,9 @@ def in_triangle(similarity: Scores, score: Scores) -> LogWeights:
 
 
 def by_deviation(query: Rows, score: Scores) -> Scores:
-    """For each candidate one over the standard deviation of its query's scores; 1 where they are all equal.
+    """Reciprocal of the standard deviation of each candidate's query's scores; 1 if they are all equal.
 
-    For Eq. 5, whose 4 fits inner products of one model and nothing else.  Ours.
+    Used for Eq. 5 because its constant 4 suits only the inner products of one particular model. Ours.
     """
     sizes = np.maximum(np.bincount(query), 1)
     score = score.astype(np.float64)
@@ -158,7 +163,7 @@ def by_deviation(query: Rows, score: Scores) -> Scores:
 
 
 class TriSampler(Sampler):
-    """TriSampler: Eq. 5 picks transitional negatives, Eq. 6 draws among them."""
+    """TriSampler: Eq. 5 selects transitional negatives, Eq. 6 draws among them."""
 
     kind: Literal["trisampler"] = "trisampler"
     transitional: PositiveInt | None = Field(None, description="transitional negatives a query; null: 4 per_query")
@@ -171,11 +176,12 @@ class TriSampler(Sampler):
     )
 
     def with_fallbacks(self, candidates: Candidates, per_query: int, rng: np.random.Generator) -> dict[str, LogWeights]:
-        """Eq. 6 on transitional negatives that were drawn by Eq. 5; then those by Eq. 5; then all candidates by rank.
+        """Eq. 6 on transitional negatives drawn by Eq. 5; then these by Eq. 5; then all candidates by rank.
 
-        one_shot: Eq. 5 times Eq. 6 on all candidates; then Eq. 5.
-        Source: TriSampler, Algorithm 1.  It says neither how many transitional negatives there are nor what is to be
-        done where Eq. 6 leaves too few: the size, without replacement, and the two later fallbacks are ours.
+        With one_shot: Eq. 5 times Eq. 6 on all candidates; then Eq. 5.
+
+        Source: TriSampler, Algorithm 1. It specifies neither the number of transitional negatives nor what to do if Eq.
+        6 leaves too few: the size, drawing without replacement, and the two later fallbacks are ours.
         """
         query, score = candidates.query, candidates.score
         scale = by_deviation(query, score) if self.scale == "std" else self.scale
@@ -193,8 +199,8 @@ class TriSampler(Sampler):
     def _sides(self, candidates: Candidates) -> tuple[Scores, Scores]:
         """The two similarities that Eq. 6 compares: of d+ and d-, and of q and d-.
 
-        In a model of two towers, products of passages are far larger than those with queries, and raw ones would leave
-        Eq. 6 positive everywhere; "norm_matched" gives both the factor |q| |d-|.  Ours.
+        In a two-tower model, products of passages are far larger than products with queries, and with raw ones Eq. 6
+        would be positive everywhere; "norm_matched" gives both the factor |q| |d-|. Ours.
         """
         if self.doc_sim == "cosine":
             to_query, _, to_positive = candidates.cosines()

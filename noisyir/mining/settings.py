@@ -1,4 +1,4 @@
-"""Settings of hard negatives: candidates, judges and filters of them, samplers, and pseudo-labels."""
+"""Settings of hard negatives: candidates, their judges and filters, samplers, and pseudo-labels."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal, Self
@@ -34,7 +34,7 @@ class RetrievedParams(Params):
 
 
 class CandidatesParams(RetrievedParams):
-    """Candidates, and whose they are."""
+    """Settings of candidates, and of the queries they are for."""
 
     queries: Literal["labelled", "unlabelled", "all"] = Field(
         "labelled", description="training queries that a pair names, queries that none names, or both"
@@ -72,16 +72,16 @@ class MineParams(RetrievedParams):
 
     @property
     def needs_scores(self) -> bool:
-        """Whether drawing takes a model's scores, and not ranks alone."""
+        """Whether drawing uses a model's scores rather than ranks alone."""
         return self.sampler.needs_scores or bool(self.filters)
 
     def candidates(self) -> CandidatesParams:
-        """The part that decides which candidates there are."""
+        """The settings that determine the candidates."""
         return CandidatesParams(**{name: getattr(self, name) for name in RetrievedParams.model_fields})
 
 
 class PseudoLabelParams(Params):
-    """Settings of pseudo labels: candidates that become further training pairs."""
+    """Settings of pseudo labels: candidates that become additional training pairs."""
 
     min_positive: Fraction = Field(0.9, description="probability of being relevant above which a candidate is paired")
     per_query: PositiveInt | None = Field(

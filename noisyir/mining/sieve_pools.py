@@ -1,4 +1,4 @@
-"""Pools of passages by query, scored by a model: what the sieve judges."""
+"""Pools of passages by query, scored by a model, as input of the sieve."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,10 +18,13 @@ _AT_ONCE = 16384
 
 @dataclass(frozen=True)
 class Pools:
-    """Candidates in any order, by flat arrays, and one positive a query.
+    """Candidates in any order, as flat arrays, with one positive per query.
 
-    query: each candidate's query, numbered 0 to queries - 1; document: its row among the training passages.
-    text, positive: of each query, its row among the training queries and that of its positive among the passages.
+    Attributes:
+        query: Query number of each candidate, 0 to queries - 1.
+        document: Row of each candidate among the training passages.
+        text: Row of each query among the training queries.
+        positive: Row of each query's positive among the passages.
     """
 
     query: Rows
@@ -31,9 +34,12 @@ class Pools:
 
 
 def cosines(encoder: BiEncoder, pairs: TrainingPairs, pools: Pools) -> tuple[Scores, Scores]:
-    """Each candidate's cosine with its query, and the mean of its pool; 0 where a text has no vector.
+    """Each candidate's cosine with its query, and the mean of its pool; 0 if a text has no vector.
 
-    encoder: one whose similarity is cosine.  Every text is encoded once, and rows are compared in blocks.
+    Every text is encoded once, and rows are compared in blocks.
+
+    Args:
+        encoder: Encoder with cosine similarity.
     """
     assert encoder.similarity == "cosine"
     encoder.eval()
@@ -48,12 +54,12 @@ def cosines(encoder: BiEncoder, pairs: TrainingPairs, pools: Pools) -> tuple[Sco
 
 
 class DprWithSieveCurve(Contrastive):
-    """DPR's objective; what `rate` returns before each epoch is a point of the curve `sieve_out_rate`."""
+    """DPR's objective; the value of `rate` before each epoch is a point of the curve `sieve_out_rate`."""
 
     def __init__(self, rate: Callable[[], float]) -> None:
         super().__init__()
         self.rate = rate
 
     def start_epoch(self, epoch: int) -> dict[str, float]:
-        """How much the sieve would take out by now."""
+        """Record the share that the sieve would remove at this point."""
         return {"sieve_out_rate": self.rate()}

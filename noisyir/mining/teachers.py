@@ -1,6 +1,6 @@
-"""Teachers, a class each: who scores the documents that a retriever is to learn the order of.
+"""Teachers, one class each: scorers of the documents that a retriever learns to order.
 
-Only their settings and equations are here; the stage that runs a teacher is the one that it names.
+Only their settings and equations are here; each names the stage that runs it.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,11 @@ from noisyir.training.settings import CrossFittedRankerParams
 
 
 class Teacher(Variant):
-    """Who scores lists of documents.
+    """A model that scores lists of documents.
 
-    stage: the stage that runs it.  reads: of `lexical` and `vectors`, those that it scores by.
+    Attributes:
+        stage: Stage that runs it.
+        reads: Inputs of its scores, out of `lexical` and `vectors`.
     """
 
     home: ClassVar[str] = __name__
@@ -29,16 +31,20 @@ class Teacher(Variant):
     reads: ClassVar[tuple[str, ...]] = ()
 
     def teachers(self) -> "tuple[Teacher, ...]":
-        """Itself, or those of which it is the average."""
+        """The teacher itself, or the teachers it averages."""
         return (self,)
 
     def combined(self, lexical: Scores | None, dense: Scores | None, query: Rows) -> Scores:
-        """A score of each document from what it reads of the two; `query`: the number of each document's query."""
+        """Score each document from the inputs that it reads.
+
+        Args:
+            query: Query number of each document.
+        """
         raise NotImplementedError
 
 
 class LexicalTeacher(Teacher):
-    """By BM25, alone or with others."""
+    """Base of teachers that use BM25, alone or with other scores."""
 
     reads: ClassVar[tuple[str, ...]] = ("lexical",)
 
@@ -47,12 +53,12 @@ class LexicalTeacher(Teacher):
 
 
 class Bm25Teacher(LexicalTeacher):
-    """BM25's scores."""
+    """BM25 scores."""
 
     kind: Literal["bm25"] = "bm25"
 
     def combined(self, lexical: Scores | None, dense: Scores | None, query: Rows) -> Scores:
-        """As they are."""
+        """Return the BM25 scores unchanged."""
         assert lexical is not None
         return lexical
 
@@ -64,13 +70,13 @@ class BiEncoderTeacher(Teacher):
     reads: ClassVar[tuple[str, ...]] = ("vectors",)
 
     def combined(self, lexical: Scores | None, dense: Scores | None, query: Rows) -> Scores:
-        """As they are."""
+        """Return the inner products unchanged."""
         assert dense is not None
         return dense
 
 
 class HybridTeacher(LexicalTeacher):
-    """BM25 and the untrained model: the convex sum of both, each scaled from 0 to 1 within a query's documents."""
+    """Convex combination of BM25 and the untrained model, each min-max scaled within a query's documents."""
 
     kind: Literal["hybrid"] = "hybrid"
     reads: ClassVar[tuple[str, ...]] = ("lexical", "vectors")
@@ -78,7 +84,7 @@ class HybridTeacher(LexicalTeacher):
     weight: Fraction = Field(0.5, description="of the vectors; BM25 has the rest")
 
     def combined(self, lexical: Scores | None, dense: Scores | None, query: Rows) -> Scores:
-        """The sum."""
+        """Return the convex combination."""
         from noisyir.retrieval.fusion import convex_sum
 
         assert lexical is not None and dense is not None
@@ -98,14 +104,14 @@ class CrossEncoderTeacher(Teacher):
 
 
 class RankerTeacher(Teacher, CrossFittedRankerParams):
-    """Logits of a ranker of our own, trained on the noisy pairs without the queries that it then scores."""
+    """Logits of a ranker trained here on the noisy pairs, without the queries that it then scores."""
 
     kind: Literal["ranker"] = "ranker"
     stage: ClassVar[str] = "score_by_ranker"
 
 
 class FileTeacher(Teacher):
-    """Scored lists that are there already, in a file of any of five shapes (docs/how-to/teachers.md)."""
+    """Existing scored lists, from a file in any of five formats (docs/how-to/teachers.md)."""
 
     kind: Literal["file"] = "file"
     stage: ClassVar[str] = "import_scores"
@@ -114,7 +120,7 @@ class FileTeacher(Teacher):
 
 
 class AverageTeacher(Teacher):
-    """The mean of several teachers' scores, each scaled from 0 to 1 within a query's documents."""
+    """Mean of several teachers' scores, each min-max scaled within a query's documents."""
 
     kind: Literal["average"] = "average"
 
@@ -129,18 +135,18 @@ class AverageTeacher(Teacher):
         return self
 
     def teachers(self) -> tuple[Teacher, ...]:
-        """All of them."""
+        """All averaged teachers."""
         return tuple(one for teacher in self.of for one in teacher.teachers())
 
 
 class PoolParams(Params):
-    """The documents of a query among which a list is chosen."""
+    """Settings of the documents of a query from which a list is chosen."""
 
     depth: PositiveInt = Field(50, description="hits of each retriever, of BM25 and of the untrained model")
 
 
 class ListParams(Params):
-    """The lists that a retriever learns from."""
+    """Settings of the lists from which a retriever learns."""
 
     size: Annotated[int, Field(ge=2)] = Field(16, description="documents of a list, the given ones included")
     candidates: Literal["stratified", "top", "random"] = Field(
@@ -149,12 +155,13 @@ class ListParams(Params):
 
 
 def stratified(score: Scores, size: int) -> Rows:
-    """The places of up to `size` scores that cover their whole range evenly, in the order of choice.
+    """Places of up to `size` scores that cover their whole range evenly, in the order of choice.
 
-    For each of `size` values from the greatest score to the least, evenly spaced, the nearest score that is left; of
-    equally near ones the first.
-    Source: arXiv:2604.04734, whose lists cover the teacher's scores uniformly; that each value takes the nearest one,
-    and none is drawn, is ours.
+    For each of `size` evenly spaced values from the greatest score to the least, takes the nearest remaining score;
+    ties go to the first.
+
+    Source: arXiv:2604.04734, whose lists cover the teacher's scores uniformly; taking the nearest score to each value
+    instead of drawing is ours.
     """
     if size >= len(score) or size == 0:
         return np.arange(min(size, len(score)))
@@ -167,14 +174,14 @@ def stratified(score: Scores, size: int) -> Rows:
 
 
 def average(scores: Sequence[Scores], query: Rows) -> Scores:
-    """The mean of several teachers' scores, each scaled from 0 to 1 within a query's documents."""
+    """Mean of several teachers' scores, each min-max scaled within a query's documents."""
     return np.asarray(np.mean([min_max(one.astype(np.float64), query) for one in scores], axis=0))
 
 
 def chosen(score: Scores, given: Mask, how: ListParams, rng: np.random.Generator) -> Rows:
-    """The rows of one query that make its list: the given ones, and others up to `size`, by the teacher's order.
+    """Rows of one query's list: the given ones, and others up to `size` chosen by the teacher's scores.
 
-    Rows are in the order of ids, which settles ties.  Where more than `size` are given, all of them stay.
+    Rows are in the order of the ids, which breaks ties. If more than `size` are given, all of them stay.
     """
     others = np.flatnonzero(~given)
     others = others[np.argsort(-score[others], kind="stable")]
@@ -189,7 +196,7 @@ def chosen(score: Scores, given: Mask, how: ListParams, rng: np.random.Generator
 
 
 def weakness(teacher: float, student: float) -> str | None:
-    """Why a teacher should not teach this student, by the measure of both on the same dev queries; None: it may.
+    """Explain why a teacher should not teach this student, by the same measure on the same dev queries; None if it may.
 
     Source: arXiv:2507.08336, where distillation gains only from a teacher that beats its student.
     """

@@ -12,12 +12,12 @@ from noisyir.detection.rate import half_width, powered_rate, wilson
 
 Array = np.ndarray
 
-FEWEST_OF_A_KIND = 10  # pairs that people call wrong, and that they call clean, before a judge's error is corrected for
-FEWEST_BY_PEOPLE = 20  # pairs that people judged at random, before a judge's word is added to theirs
-MANY = 10**9  # pairs that a judge is asked about, where its own word is to be no source of doubt
-_GROUPS, _IN_A_GROUP = 5, 10  # of a table of calibration: at most, and pairs in each at least
-_SUREST = 1e-6  # as sure as a judge is taken to be: log odds of 0 and 1 are without end
-_FLAT = 1e-3  # precision of a prior that hardly says anything, so that there is one answer where groups are pure
+FEWEST_OF_A_KIND = 10  # minimum pairs called wrong, and called clean, by people to correct for a judge's error
+FEWEST_BY_PEOPLE = 20  # minimum random pairs judged by people to add a judge's verdicts
+MANY = 10**9  # number of judge verdicts that makes their sampling error negligible
+_GROUPS, _IN_A_GROUP = 5, 10  # calibration table: maximum groups, and minimum pairs in each
+_SUREST = 1e-6  # clips a judge's probabilities: the log odds of 0 and 1 are infinite
+_FLAT = 1e-3  # precision of a nearly flat prior, which makes the mode unique even for pure groups
 
 
 class RateByJudge(NamedTuple):
@@ -77,7 +77,7 @@ def rate_behind(said_wrong: float, asked: int, error: JudgeError, confidence: fl
     sensitivity = (error.wrong * error.sensitivity + 1) / wrong
     specificity = (error.clean * error.specificity + 1) / clean
     power = sensitivity + specificity - 1
-    if power <= 0:  # by chance only: what was measured lies above
+    if power <= 0:  # by chance only: the measured power is above 0
         return RateByJudge(_cut(rate), 0.0, 1.0)
     centre = (said + specificity - 1) / power
     of_wrong = sensitivity * (1 - sensitivity) / wrong
@@ -104,7 +104,7 @@ def calibration_split(labels: int, said_wrong: float, error: JudgeError, least: 
         least: Minimum number of labels of each kind, in `error` and in the result.
 
     Raises:
-        ValueError: If the minimum exceeds `labels`.
+        ValueError: If 2 * `least` exceeds `labels`.
 
     Source: Lee et al., "How to Correctly Report LLM-as-a-Judge Evaluations", arXiv:2511.21140, Algorithm 1.
     """

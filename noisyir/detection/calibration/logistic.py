@@ -18,15 +18,15 @@ from noisyir.detection.mixture import check_finite
 Array = np.ndarray
 
 FOLDS = 10
-FEWEST = 20  # judged pairs drawn at random: fewer tell the rate, roughly, and neither an order nor a border
-GAIN_CONFIDENCE = 0.8  # that the gain is as large as its low end says
-_OF_ONE_SESSION = 1.5  # times the standard error of the gain
+FEWEST = 20  # randomly drawn judged pairs: fewer give a rough rate, but no order and no threshold
+GAIN_CONFIDENCE = 0.8  # one-sided confidence of the gain's lower bound
+_OF_ONE_SESSION = 1.5  # factor of the gain's standard error
 _OF_LEVEL, _OF_ORDER = 0.25, 4.0  # precisions of a and b
-_OF_PLATT = 1.0  # of the level and the slope of what is set right at the end
-_LEAST_SLOPE = 0.05  # there, and of the order where no feature bends it: the order stays
-_VARIANCES = (0.3, 0.1, 0.03)  # of a feature's weight, tried in turn
+_OF_PLATT = 1.0  # precision of level and slope in the final calibration
+_LEAST_SLOPE = 0.05  # in the final calibration, and of the order without features: keeps the order
+_VARIANCES = (0.3, 0.1, 0.03)  # prior variances of a feature's weight, tried in turn
 _ROUNDS, _TOLERANCE = 50, 1e-6
-_LARGEST_STEP = 4.0  # of a weight in one round: a Newton step from far away overshoots
+_LARGEST_STEP = 4.0  # maximum change of a weight per iteration: distant Newton steps overshoot
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ def auroc(
     value = float(of_wrong.mean())
     least = 0.5 / (wrong * right)
     shrunk = min(max(value, least), 1 - least)
-    floor = shrunk * (1 - shrunk) / (wrong + right)  # a handful in perfect order does not prove perfection
+    floor = shrunk * (1 - shrunk) / (wrong + right)  # a few pairs in perfect order do not prove an AUROC of 1
     error = math.sqrt(max(_variance(of_wrong) + _variance(of_right), floor)) / (shrunk * (1 - shrunk))
     odds, half = math.log(shrunk / (1 - shrunk)), _quantile(confidence) * error
     return Interval(value, *(1 / (1 + math.exp(-(odds + side * half))) for side in (-1, 1)))

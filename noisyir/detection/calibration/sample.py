@@ -67,7 +67,7 @@ def draw_sample(scores: Float[Array, " pair"], size: int, rng: np.random.Generat
     sizes = np.bincount(stratum, minlength=strata)
     quota = np.full(strata, size // strata)
     quota[rng.choice(strata, size % strata, replace=False)] += 1
-    spare = quota - np.minimum(quota, sizes)  # a tenth of few pairs may hold one fewer than asked
+    spare = quota - np.minimum(quota, sizes)  # a small tenth may hold one fewer than requested
     quota -= spare
     quota[np.flatnonzero(sizes > quota)[: spare.sum()]] += 1
     drawn = [rng.choice(np.flatnonzero(stratum == number), quota[number], replace=False) for number in range(strata)]

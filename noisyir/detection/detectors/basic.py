@@ -129,7 +129,7 @@ class DenseSearch(CrossFitted):
                 collection(scorer), given.pairs, chosen, keep=_KEPT, depth=self.depth, wrong=wrong
             )
 
-        found = merged([*map(searched, self.scorers(given))])  # which lets each model go before the next is trained
+        found = merged([*map(searched, self.scorers(given))])  # frees each model before the next is trained
         return DetectorOutput(self.scores_of(found, given.wrong), found)
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from noisyir.models.bi_encoder import BiEncoder
     from noisyir.models.openvino_encoder import OpenVinoEncoder
 
-_LONGEST = 64, 128  # tokens of a query and of a document that are read; reading more costs more than it tells
-_TOKENS_A_SECOND = 9_000  # of MiniLM on 2 CPU cores: 70 documents of 128 tokens, on slow ones
+_LONGEST = 64, 128  # tokens read of a query and of a document; more costs more than it gains
+_TOKENS_A_SECOND = 9_000  # MiniLM on 2 slow CPU cores: 70 documents of 128 tokens
 
 
 class Ensemble(Detector):

@@ -1,1 +1,1 @@
-"""Stages that score pairs and decide which are suspect; no truth about noise is read here."""
+"""Stages that score pairs and decide which are suspect; the truth about noise is never read here."""

@@ -1,4 +1,4 @@
-"""detect: which pairs are wrong, by their scores, and how many."""
+"""detect: which pairs are wrong according to their scores, and how many."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -29,7 +29,7 @@ _PAIR = ["query_id", "doc_id"]
 
 
 def detect(job: Job[DetectParams]) -> None:
-    """Judge the pairs of each epoch on their own; the scores of several detectors are judged as one."""
+    """Judge the pairs of each epoch separately; the scores of several detectors are combined into one."""
     summary = {}
     with (
         job.writer("noise_flags") as flags,
@@ -48,9 +48,9 @@ def detect(job: Job[DetectParams]) -> None:
 
 
 def _by_epoch(scores: dict[str, pa.Table]) -> list[tuple[int, list[pa.Table]]]:
-    """The tables epoch by epoch, each with the first one's pairs in the first one's order.
+    """Group the tables by epoch, with rows aligned to the first table.
 
-    Tables of one epoch each go together whatever their epochs, under the last of these.
+    Tables with a single epoch each are grouped together whatever their epochs, under the last of these.
     """
     if not scores:
         raise ConfigError("detection.detect_no_scores_pairs")
@@ -73,7 +73,11 @@ def _by_epoch(scores: dict[str, pa.Table]) -> list[tuple[int, list[pa.Table]]]:
 
 
 def _aligned(scores: dict[str, pa.Table]) -> list[pa.Table]:
-    """The tables with their rows in the order of the first; DataError where they are not of the same pairs."""
+    """Reorder the tables' rows to the order of the first.
+
+    Raises:
+        DataError: If the tables are not of the same pairs.
+    """
     (first, given), *others = scores.items()
     for label, table in others:
         common = int(semi_join(given, table).sum())
@@ -95,7 +99,7 @@ def _scores(table: pa.Table) -> Scores:
 
 
 def draws(column: pa.ChunkedArray) -> np.ndarray:
-    """(pair, draw) of lists that are all as long."""
+    """Convert lists of equal length to (pair, draw)."""
     lists = column.combine_chunks()
     return np.asarray(lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1))
 
@@ -120,7 +124,7 @@ def _rows(epoch: int, estimate: dict[str, float]) -> pa.Table:
 
 
 def _bounds(epoch: int, scores: Scores, params: DetectParams) -> pa.Table:
-    """No rows where no null is assumed by its name."""
+    """Bounds of one epoch; no rows if no null is assumed by name."""
     if (assumed := named_null(params.assume)) is None:
         return KEPT_BY_NULL.schema.empty_table()
     found = guaranteed_by_null(scores, assumed)
@@ -129,7 +133,7 @@ def _bounds(epoch: int, scores: Scores, params: DetectParams) -> pa.Table:
 
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
-    """The last detection, from its note."""
+    """Last detection, from its note."""
     if note := meta.notes.get("detection"):
         found = note[max(note, key=int)]
         flagged = round(found["flagged"] * found["pairs"])
@@ -148,9 +152,9 @@ DETECT = Stage(
 
 
 def repair(job: Job[RepairParams]) -> None:
-    """Relabel the surest share of the flagged pairs that have a replacement; write pairs, and flags that fit them.
+    """Relabel the surest share of the flagged pairs that have a replacement; write pairs and matching flags.
 
-    A relabelled pair counts as clean.  One whose replacement the query has already is left flagged.
+    A relabelled pair counts as clean. If the query already has the replacement, the pair stays flagged.
     """
     pairs = job.table("pairs")
     training = pairs.filter(pc.equal(pairs["split"], "train"))
@@ -173,9 +177,9 @@ def repair(job: Job[RepairParams]) -> None:
 
 
 def relabelled(judged: pa.Table, share: float) -> np.ndarray:
-    """Rows to relabel: of the flagged, `share` with the highest scores, if their replacement is new to the query.
+    """Select the flagged rows to relabel: the share `share` of highest score, if their replacement is new to the query.
 
-    The score and not p_clean orders them, for p_clean is the same 0 for many.
+    Orders by score rather than p_clean, because p_clean is exactly 0 for many.
     """
     flagged = np.flatnonzero(~judged["is_clean"].to_numpy(zero_copy_only=False))
     highest_first = flagged[np.argsort(-judged["score"].to_numpy()[flagged], kind="stable")]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @partial(in_processes, when=lambda detector: detector.trainings > 1)
 def score_pairs(job: Job[Detector]) -> None:
-    """Score every training pair; beside it, with detectors that search, what would be paired instead."""
+    """Score every training pair and, for detectors that search, write its competitors."""
     ids, given = _pairs_to_score(job)
     found = job.params.score(given)
     scored = DetectorOutput(found) if isinstance(found, Scores) else found
@@ -48,7 +48,7 @@ def score_pairs(job: Job[Detector]) -> None:
 
 
 def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
-    """The training pairs' ids, and all that a detector may look at."""
+    """The training pairs' ids, and everything a detector may use."""
     import torch
 
     from noisyir.detection.collection import EncodedCollection
@@ -58,7 +58,7 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
     torch.set_num_threads(job.runtime.cpu_threads)
     pairs, train_queries = examples.training_queries(job.table("pairs"), job.table("queries"))
     negatives = mined_negatives(job, train_queries, job.params.negatives_needed, "hard_negatives")
-    # A detector that searches reads all documents, any other those that are named.
+    # A detector that searches reads all documents; others read only named ones.
     needed = None if job.params.searches else distinct_ids(pairs["doc_id"], negatives["doc_id"])
     documents = examples.number_documents(job.batches("corpus"), needed)
     numbered = examples.numbered_pairs(pairs, train_queries, documents, negatives)
@@ -101,7 +101,7 @@ def _made_up(job: Job[Detector], pairs: "NumberedPairs", collection: "Callable[[
 
 
 def _texts(job: Job[Detector], documents: "TrainingDocuments") -> list[str]:
-    """Title and text of the documents, in their order, which is the corpus's."""
+    """Titles and texts of the documents, in corpus order."""
     from noisyir.training.examples import document_texts
 
     read = document_texts(job.batches("corpus"), documents.numbering.ids)
@@ -111,20 +111,20 @@ def _texts(job: Job[Detector], documents: "TrainingDocuments") -> list[str]:
 def _sources(
     job: Job[Detector], documents: "TrainingDocuments", pairs: pa.Table, numbered: "NumberedPairs"
 ) -> np.ndarray:
-    """For each document the number of its title, where others have the same, else that of a pair's source; or -1."""
+    """Number of each document's title, if others share it, else of a pair's source, else -1."""
     of_pair = pairs["source"].combine_chunks().dictionary_encode()
     found = np.full(len(documents.numbering), -1)
     source = np.asarray(of_pair.indices.fill_null(-1), np.int64)
     named, first = np.unique(numbered.passage[source >= 0], return_index=True)
     found[named] = source[source >= 0][first]
-    titles = pa.concat_arrays([batch["title"] for batch in job.batches("corpus")])  # all documents, in their order
+    titles = pa.concat_arrays([batch["title"] for batch in job.batches("corpus")])  # all documents in corpus order
     title = np.asarray(titles.dictionary_encode().indices, np.int64)
     shared = (np.bincount(title)[title] > 1) & np.asarray(pc.not_equal(titles, ""))
     return np.where(shared, len(of_pair.dictionary) + title, found)
 
 
 def _features_table(job: Job[Detector], ids: pa.Table, features: np.ndarray | None) -> pa.Table:
-    """The features of each pair, whose names are noted; no rows without any."""
+    """Features of each pair, with their names noted; no rows without features."""
     if features is None:
         return PAIR_FEATURES.schema.empty_table()
     from noisyir.detection.features import FEATURES
@@ -146,7 +146,7 @@ def _scores_table(ids: pa.Table, epoch: int, scored: DetectorOutput, documents: 
 
 
 def _named(documents: "TrainingDocuments", rows: np.ndarray) -> pa.Array:
-    """The ids at these rows; null where a row is -1."""
+    """Ids at these rows; null for a row of -1."""
     return documents.numbering.ids.take(pa.array(rows, pa.int64(), mask=rows < 0))
 
 

@@ -1,4 +1,4 @@
-"""candidates: the documents that may become hard negatives of the training queries, and how near they are."""
+"""candidates: the documents that may become hard negatives of the training queries, with their similarities."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,14 +23,16 @@ Rows = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 VECTORS_AT_ONCE = 16384
-_PRODUCTS_AT_ONCE = 256  # whose vectors stay in the cache
+_PRODUCTS_AT_ONCE = 256  # their vectors fit into the cache
 _PAIR = ["query_id", "doc_id"]
 
 
 class NamedDocuments(NamedTuple):
-    """The documents that a run or a pair names: their ids and doc_rows, and a number for each, equal where texts are.
+    """Documents named by a run or a pair: ids, doc_rows, and a number for each, shared by equal texts.
 
-    lines: their tokens, to look for answers in; empty where the data has no answers, or those that hold one are kept.
+    Attributes:
+        lines: Tokens in which to look for answers; empty if the data has no answers, or documents that contain one are
+            kept.
     """
 
     ids: pa.Array
@@ -39,16 +41,16 @@ class NamedDocuments(NamedTuple):
     lines: list[str]
 
     def numbers(self, ids: pa.ChunkedArray) -> Rows:
-        """The positions of these ids."""
+        """Positions of these ids."""
         return positions(ids, self.ids)
 
 
 def candidates(job: Job[CandidatesParams]) -> None:
-    """Keep what the training queries rank between the two ranks and nobody is known to call relevant; then compare.
+    """Keep what training queries rank within the limits and is not known to be relevant, then compute similarities.
 
-    Known is what the pairs say and, where the data has answers, which documents hold one.  Judgements of training
-    queries are not looked at: under injected noise they know which pair was right, which nobody has outside an
-    experiment.  Those of dev and test queries only bar.
+    Relevance is known from the pairs and, if the data has answers, from documents that contain one. Judgements of
+    training queries are not used: under injected noise they reveal which pair was right, which is unknown outside an
+    experiment. Judgements of dev and test queries only exclude.
     """
     found = _found(job)
     documents = _documents(job, found)
@@ -68,14 +70,18 @@ def candidates(job: Job[CandidatesParams]) -> None:
 
 
 def _found(job: Job[CandidatesParams]) -> pa.Table:
-    """Hits of the training queries at the ranks that may be drawn, in the run's order."""
+    """Hits of the training queries within the rank limits, in the run's order."""
     run, training = job.table("run"), _training(job)
     ranks = pc.and_(pc.greater_equal(run["rank"], job.params.rank_from), pc.less_equal(run["rank"], job.params.rank_to))
     return run.filter(pc.and_(ranks, pc.is_in(run["query_id"], value_set=training))).combine_chunks()
 
 
 def _training(job: Job[CandidatesParams]) -> pa.Array:
-    """The training queries whose candidates are wanted.  ConfigError when the unlabelled are, and there are none."""
+    """Training queries for which candidates are wanted.
+
+    Raises:
+        ConfigError: If the unlabelled ones are wanted, and there are none.
+    """
     pairs, queries = job.table("pairs"), job.table("queries")
     labelled = pairs.filter(pc.equal(pairs["split"], "train"))["query_id"].unique()
     if job.params.queries == "labelled":
@@ -90,7 +96,7 @@ def _training(job: Job[CandidatesParams]) -> pa.Array:
 
 
 def _documents(job: Job[CandidatesParams], found: pa.Table) -> NamedDocuments:
-    """The documents of the hits and pairs; the title is the text of one without text."""
+    """Documents of the hits and pairs; the title is used as the text of a document without text."""
     from hashlib import sha256
 
     from noisyir.data.answers import token_line
@@ -113,12 +119,14 @@ def _documents(job: Job[CandidatesParams], found: pa.Table) -> NamedDocuments:
 
 
 def _removed(job: Job[CandidatesParams], found: pa.Table, documents: NamedDocuments) -> dict[str, Mask]:
-    """For each rule the hits that it leaves out and no rule before it does.
+    """For each rule, the hits that it removes and no earlier rule does.
 
-    positive: a pair gives it to the query; same_text: to a query of the same text, or a document of the same text;
-    held_out: a dev or test query, of the same text or any, has it or a copy as relevant; same_document: where documents
-    were cut, it is of a document that a pair gives to the query; answering: it holds an answer (DPR's rule), unless
-    `answering` is keep.
+    Returns:
+        positive: A pair assigns the document to the query.
+        same_text: A training pair has the same query text and the same document text.
+        held_out: It or a copy is relevant to a dev or test query, of the same text or any.
+        same_document: If documents were split, it is part of a document that a pair assigns to the query.
+        answering: It contains an answer (DPR's rule); not if `answering` is keep.
     """
     pairs, queries = job.table("pairs"), job.table("queries")
     text_of = queries["text"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
@@ -149,13 +157,13 @@ def _removed(job: Job[CandidatesParams], found: pa.Table, documents: NamedDocume
 
 
 def _of_documents(job: Job[CandidatesParams], rows: pa.Table) -> pa.Table:
-    """(query, document) of rows of passages; what is no passage stands for itself."""
+    """(query, document) of rows of passages; an id that is no passage maps to itself."""
     documents = aligned(rows, job.table("passages"), ["doc_id"])["document"]
     return pa.table({"query_id": rows["query_id"], "doc_id": pc.coalesce(documents, rows["doc_id"])})
 
 
 def _held_out(job: Job[CandidatesParams]) -> pa.Table:
-    """The (query, document) that dev and test call relevant: test queries have judgements and no pairs."""
+    """(query, document) judged relevant in dev and test; test queries have judgements but no pairs."""
     queries, qrels = job.table("queries"), job.table("qrels")
     asked = queries.filter(pc.not_equal(queries["split"], "train"))["query_id"].combine_chunks()
     relevant = qrels.filter(pc.and_(pc.greater(qrels["relevance"], 0), pc.is_in(qrels["query_id"], value_set=asked)))
@@ -163,7 +171,7 @@ def _held_out(job: Job[CandidatesParams]) -> pa.Table:
 
 
 def _answering(job: Job[CandidatesParams], found: pa.Table, documents: NamedDocuments) -> Mask:
-    """Whether each hit's text holds an answer to its query; none does where the data has no answers."""
+    """Whether each hit's text contains an answer to its query; all false if the data has no answers."""
     if not documents.lines:
         return np.zeros(found.num_rows, bool)
     from noisyir.data.answers import answers_by_query
@@ -175,7 +183,7 @@ def _answering(job: Job[CandidatesParams], found: pa.Table, documents: NamedDocu
 
 
 def _compared(job: Job[CandidatesParams], kept: pa.Table, documents: NamedDocuments) -> dict[str, pa.Array]:
-    """The columns that vectors tell; only the vectors of these queries and documents are held."""
+    """Columns computed from vectors; only the vectors of these queries and documents are held in memory."""
     from noisyir.mining.candidates import dot_rows
 
     pairs = job.table("pairs")
@@ -194,7 +202,7 @@ def _compared(job: Job[CandidatesParams], kept: pa.Table, documents: NamedDocume
     pair_score = dot_rows(queries, of_query, passages, of_pair, _PRODUCTS_AT_ONCE)
     best_first = np.lexsort((pair_score if job.params.positive == "worst" else -pair_score, of_query))
     first = np.unique(of_query[best_first], return_index=True)[1]
-    chosen = best_first[first]  # one pair a query, in the order of asked
+    chosen = best_first[first]  # one pair per query, in the order of `asked`
     query, document = positions(kept["query_id"], asked), positions(kept["doc_id"], named)
     positive = of_pair[chosen][query]
     query_norms, norms = (np.linalg.norm(vectors, axis=1) for vectors in (queries, passages))
@@ -210,7 +218,11 @@ def _compared(job: Job[CandidatesParams], kept: pa.Table, documents: NamedDocume
 
 
 def picked_vectors(batches: Iterable[pa.RecordBatch], name: str, wanted: pa.Array) -> "Vectors":
-    """The vectors of these ids (id, dim), picked from a stream of all.  DataError where one is lacking."""
+    """Pick the vectors of these ids, (id, dim), from a stream of all.
+
+    Raises:
+        DataError: If one is missing.
+    """
     from noisyir.retrieval.texts import vectors_of
 
     picked: Vectors | None = None

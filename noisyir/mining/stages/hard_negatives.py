@@ -1,9 +1,9 @@
 """mine: hard negatives for the training queries, drawn from their candidates.
 
-pseudo_label: further training pairs, of queries and the candidates that a ranker is sure are relevant to them.
+pseudo_label: additional training pairs of queries and candidates that a ranker is confident are relevant to them.
 
-Source: RocketQA's data augmentation (Qu et al., NAACL 2021, arXiv:2010.08191); what is below its lower bound becomes a
-negative when negatives are mined for these pairs.
+Source: RocketQA's data augmentation (Qu et al., NAACL 2021, arXiv:2010.08191); candidates below its lower bound become
+negatives when negatives are mined for these pairs.
 """
 
 from collections.abc import Iterator
@@ -29,11 +29,11 @@ from noisyir.training.artifacts import NEGATIVES, PSEUDO_PAIRS
 
 _PAIR = ["query_id", "doc_id"]
 _BEST_FIRST = [("query_id", "ascending"), ("score", "descending"), ("doc_id", "ascending")]
-_CANDIDATES_AT_ONCE = 65536  # their arrays fit into a processor's cache
+_CANDIDATES_AT_ONCE = 65536  # their arrays fit into the CPU cache
 
 
 def mine(job: Job[MineParams]) -> None:
-    """Keep what all judges and filters keep, weigh it, and draw; equal for equal candidates in whatever order."""
+    """Weight and draw the candidates kept by all judges and filters; the result does not depend on their order."""
     table, candidates = _by_ids(job)
     kept, removed = np.ones(len(candidates), bool), {}
     filtered = ((kind, chosen.keeps(candidates)) for kind, chosen in job.params.filters.items())
@@ -68,7 +68,7 @@ def mine(job: Job[MineParams]) -> None:
 
 
 def _judged(job: Job[MineParams], table: pa.Table) -> "Iterator[tuple[str, Mask]]":
-    """For each judge, in the order of `mine.judges`, the candidates that it keeps; those it did not see go."""
+    """For each judge, in the order of `mine.judges`, the candidates it keeps; those it did not see are removed."""
     judges, given = job.params.judges, job.tables("verdicts")
     if unheard := sorted(set(judges) ^ set(given)):
         raise ConfigError("mining.mine_judges_given_verdicts", judges=list(judges), given=list(given), unheard=unheard)
@@ -77,7 +77,11 @@ def _judged(job: Job[MineParams], table: pa.Table) -> "Iterator[tuple[str, Mask]
 
 
 def _by_ids(job: Job[MineParams]) -> tuple[pa.Table, "Candidates"]:
-    """The candidates in the order of their ids, and as arrays.  ConfigError where scores are needed and missing."""
+    """Candidates in the order of their ids, and as arrays.
+
+    Raises:
+        ConfigError: If scores are needed and missing.
+    """
     params, table = job.params, job.table("candidates")
     if params.needs_scores and table["score"].null_count:
         wants = f"filters.{next(iter(params.filters))}" if params.filters else f"sampler={params.sampler.kind}"
@@ -89,7 +93,7 @@ def _by_ids(job: Job[MineParams]) -> tuple[pa.Table, "Candidates"]:
 
 
 def _numbers(ids: pa.ChunkedArray) -> "Rows":
-    """The ids as numbers from 0 on, in the order of the ids."""
+    """Numbers of the ids from 0, in the order of the ids."""
     encoded = ids.combine_chunks().dictionary_encode()
     place_of = pc.rank(encoded.dictionary).to_numpy().astype(np.int64) - 1
     numbers: Rows = place_of[encoded.indices.to_numpy()]
@@ -97,7 +101,7 @@ def _numbers(ids: pa.ChunkedArray) -> "Rows":
 
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
-    """Counts of candidates that the filters and judges removed."""
+    """Numbers of candidates removed by filters and judges."""
     if note := meta.notes.get("negatives"):
         by = ", ".join(f"{name} {count:,}" for name, count in note["removed"].items() if count) or "none"
         yield f"Hard negatives: of {note['candidates']:,} candidates were removed: {by}."
@@ -120,10 +124,10 @@ MINE = Stage(
 
 
 def pseudo_label(job: Job[PseudoLabelParams]) -> None:
-    """Write all pairs given, then those made, by query and probability.
+    """Write all given pairs, then the new ones ordered by query and probability.
 
-    Only training queries get any, and none of them that reads like a dev or test query: its pairs would teach what is
-    asked there.
+    Only training queries get any. Queries with the text of a dev or test query are excluded because their pairs would
+    leak held-out answers.
     """
     params, pairs, verdicts = job.params, job.table("pairs"), job.table("verdicts")
     asked = _may_be_paired(job.table("queries"))
@@ -146,14 +150,14 @@ def _may_be_paired(queries: pa.Table) -> pa.ChunkedArray:
 
 
 def _place(query_id: pa.ChunkedArray) -> np.ndarray:
-    """The place, from 0, of each row among those of its query, which lie together."""
+    """Place, from 0, of each row among the contiguous rows of its query."""
     rows = np.arange(len(query_id))
     starts = np.r_[True, pc.not_equal(query_id[1:], query_id[:-1]).to_numpy()][: len(rows)]
     return rows - np.maximum.accumulate(np.where(starts, rows, 0))
 
 
 def _columns(pairs: pa.Table, split: str | None) -> pa.Table:
-    """The pairs in the artifact's columns; `split` is that of pairs made, None: they are given."""
+    """The pairs in the artifact's columns; `split` is the split of new pairs, None for given ones."""
     if split is not None:
         pairs = pairs.append_column("split", pa.array([split] * len(pairs), pa.string()))
     for name, kind in PSEUDO_PAIRS.columns.items():
@@ -179,10 +183,13 @@ PSEUDO_LABEL = Stage(
 
 @dataclass(frozen=True)
 class Negatives:
-    """The negatives, by query and then by draw.
+    """Negatives ordered by query and draw.
 
-    rows: their positions among the candidates; draw: the number of each draw of its query, from 0;
-    weight: the chance of being the first draw by the sampler's own weights; by: how many each tier gave, by its name.
+    Attributes:
+        rows: Positions among the candidates.
+        draw: Number of the draw within its query, from 0.
+        weight: Probability of being the first draw by the sampler's own weights.
+        by: Number drawn from each tier, by name.
     """
 
     rows: Int[np.ndarray, " drawn"]
@@ -194,7 +201,7 @@ class Negatives:
 def negatives(
     candidates: Candidates, params: MineParams, rng: np.random.Generator, transitional: np.random.Generator
 ) -> Negatives:
-    """Draw from candidates that are in the order of their ids; `transitional` is for TriSampler's first stage."""
+    """Draw from candidates in the order of their ids; `transitional` is for TriSampler's first stage."""
     rows, number, weight = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
     sampler, per_query = params.sampler, params.per_query
     by = dict.fromkeys(sampler.with_fallbacks(candidates.take(slice(0)), per_query, transitional), 0)

@@ -1,4 +1,4 @@
-"""Import scores of a teacher elsewhere from a file: `import_scores`."""
+"""import_scores: an external teacher's scores, imported from a file."""
 
 import logging
 from collections import Counter
@@ -39,9 +39,12 @@ _LEFT_OUT = {
 
 
 def import_scores(job: Job[FileTeacher]) -> None:
-    """Read a file's lists, find their queries and documents in the data, and note those that cannot be.
+    """Read a file's lists, match their queries and documents to the data, and note those that do not match.
 
-    A query or a document is found by its id, else by its text.  DataError where less than half of the lists are left.
+    A query or document is matched by id, or else by text.
+
+    Raises:
+        DataError: If less than half of the lists are left.
     """
     lists = read_scored_lists(_file(job.params))
     queries, pairs = job.table("queries"), without_trial(job, job.table("pairs"))
@@ -77,7 +80,11 @@ def import_scores(job: Job[FileTeacher]) -> None:
 
 
 def _tell_import(told: dict[str, Any]) -> None:
-    """A warning of what was not found; DataError where that is more than half of the lists."""
+    """Warn of lists that were not matched.
+
+    Raises:
+        DataError: If they are more than half of the lists.
+    """
     count, left_out = told["lists"], told["left_out"]
     gone = sum(number for why, number in left_out.items() if why != "unknown_documents")
     said = [f"{number:,} {_LEFT_OUT[why]}" for why, number in left_out.items()]
@@ -98,13 +105,21 @@ def _file(params: FileTeacher) -> Path:
 
 
 def _check(params: FileTeacher) -> None:
-    """DataError where the file cannot be read, or has scores that are none."""
+    """Check the file.
+
+    Raises:
+        DataError: If it cannot be read, or contains invalid scores.
+    """
     read_scored_lists(_file(params))
 
 
 @may_be_absent
 def _digest(params: FileTeacher) -> str:
-    """Of the file.  DataError where there is none."""
+    """Digest of the file.
+
+    Raises:
+        DataError: If there is none.
+    """
     path = _file(params)
     if not path.is_file():
         raise DataError("mining.not_file_set_teacher", path=path)
@@ -112,7 +127,7 @@ def _digest(params: FileTeacher) -> str:
 
 
 def _documents_named(job: Job[FileTeacher], ids: set[str], keys: set[int]) -> Iterator[tuple[str, str]]:
-    """(id, title and text) of the corpus' documents with one of these ids, or a text of one of these keys."""
+    """(id, title and text) of the corpus documents with one of these ids, or a text with one of these keys."""
     for batch in job.batches("corpus"):
         for doc_id, *said in zip(*(batch[name].to_pylist() for name in ("doc_id", "title", "text")), strict=True):
             if doc_id in ids or (keys and text_key(" ".join(said)) in keys):
@@ -120,14 +135,14 @@ def _documents_named(job: Job[FileTeacher], ids: set[str], keys: set[int]) -> It
 
 
 class _Found(NamedTuple):
-    """Ids that the data has, and the first id of each text."""
+    """Ids in the data, and the first id of each text."""
 
     ids: set[str]
     of_text: dict[int, str]
 
     @classmethod
     def of(cls, named: Iterable[tuple[str, str]]) -> "_Found":
-        """Of (id, text)."""
+        """Build from (id, text)."""
         ids, of_text = set[str](), dict[int, str]()
         for name, text in named:
             ids.add(name)
@@ -135,7 +150,7 @@ class _Found(NamedTuple):
         return cls(ids, of_text)
 
     def name(self, name: str | None, text: str) -> str | None:
-        """The id that is meant; None where the data has neither it nor the text."""
+        """Matching id; None if the data has neither the id nor the text."""
         return name if name in self.ids else self.of_text.get(text_key(text)) if text else None
 
 

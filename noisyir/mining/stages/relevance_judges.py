@@ -1,6 +1,6 @@
-"""cross_judge, ranker_judge: which candidates a cross-encoder finds relevant, one given or the one that is trained.
+"""cross_judge, ranker_judge: which candidates a cross-encoder, given or trained here, finds relevant.
 
-Source: RocketQA's denoised hard negatives (Qu et al., NAACL 2021, arXiv:2010.08191), which drops what scores above 0.1.
+Source: RocketQA's denoised hard negatives (Qu et al., NAACL 2021, arXiv:2010.08191), which drops candidates above 0.1.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,19 +37,19 @@ _READS = {
 
 
 def cross_judge(job: Job[CrossEncoderJudge]) -> None:
-    """Score every candidate by the probability that it is relevant, and keep what is not above the bound."""
+    """Score every candidate by its probability of being relevant, and keep those not above the bound."""
     found = job.table("candidates")
     _write_verdicts(job, found, _relevance(job, found, cross_shards))
 
 
 def cross_shards(job: Job[CrossEncoderJudge], blocks: Sequence[Block]) -> Iterator[pa.Table]:
-    """The logits of some blocks of candidates, by the classifier that is given."""
+    """Logits of some blocks of candidates, by the given classifier."""
     folder = locate_classifier(job.params.weights, _SETTING)
     return block_logits(job, folder, job.params.max_len, job.table("candidates"), blocks)
 
 
 def ranker_judge(job: Job[RankerJudge]) -> None:
-    """Score every candidate as `cross_judge` does; what the same ranker has scored already is not read again."""
+    """Score every candidate as `cross_judge` does, reusing scores that the same ranker has already given."""
     found = job.table("candidates")
     score = _scored_already(job, found)
     new = np.isnan(score)
@@ -59,7 +59,7 @@ def ranker_judge(job: Job[RankerJudge]) -> None:
 
 
 def ranker_shards(job: Job[RankerJudge], blocks: Sequence[Block]) -> Iterator[pa.Table]:
-    """The logits of some blocks of the candidates that are new, by the ranker."""
+    """Logits of some blocks of the new candidates, by the ranker."""
     from noisyir.models.ranker import ranker_max_len
 
     folder, found = job.folder("ranker"), job.table("candidates")
@@ -68,7 +68,7 @@ def ranker_shards(job: Job[RankerJudge], blocks: Sequence[Block]) -> Iterator[pa
 
 
 def _scored_already(job: Job[RankerJudge], found: pa.Table) -> np.ndarray:
-    """The scores, float32, that earlier verdicts give to these candidates, the first that does; NaN: none does."""
+    """float32 scores of these candidates from the first earlier verdicts that include them; NaN if none do."""
     score = np.full(len(found), np.nan, np.float32)
     for said in job.tables("judged").values():
         earlier = pc.fill_null(aligned(found, said, _PAIR)["score"], np.nan).to_numpy()
@@ -77,7 +77,7 @@ def _scored_already(job: Job[RankerJudge], found: pa.Table) -> np.ndarray:
 
 
 def _write_verdicts(job: Job[Any], found: pa.Table, score: np.ndarray) -> None:
-    """Write the verdicts on these candidates by their probabilities, float32, of being relevant."""
+    """Write the verdicts on these candidates from their float32 probabilities of being relevant."""
     params: RelevanceJudge = job.params
     bound = np.full(len(found), params.max_relevance, np.float32)
     keep = pa.array(score <= bound)
@@ -92,12 +92,12 @@ def _write_verdicts(job: Job[Any], found: pa.Table, score: np.ndarray) -> None:
 
 
 def _relevance(job: Job[Any], found: pa.Table, shards: Piecewise[Block]) -> np.ndarray:
-    """The probability, float32, of each candidate (query_id, doc_id)."""
+    """float32 probability of each candidate (query_id, doc_id)."""
     return np.exp(-np.logaddexp(0, -pair_logits(job, found, shards).astype(np.float64))).astype(np.float32)
 
 
 def pair_logits(job: Job[Any], found: pa.Table, shards: Piecewise[Block]) -> np.ndarray:
-    """The logit, float32, of each candidate (query_id, doc_id); `shards` reads some blocks of them."""
+    """float32 logit of each candidate (query_id, doc_id); `shards` reads blocks of them."""
     pairs = _Pairs.of(job, found)
     blocks = blocks_of("logits", len(pairs.keys), _PAIRS_AT_ONCE)
     parts = job.spread(shards, blocks, total=len(pairs.keys), unit="pairs")
@@ -108,7 +108,7 @@ def pair_logits(job: Job[Any], found: pa.Table, shards: Piecewise[Block]) -> np.
 def block_logits(
     job: Job[Any], folder: Path, max_len: int, found: pa.Table, blocks: Sequence[Block]
 ) -> Iterator[pa.Table]:
-    """A classifier's logits of some blocks of pairs of texts: a column `logit`."""
+    """A classifier's logits of some blocks of text pairs, as a column `logit`."""
     import torch
 
     from noisyir.models.cross_encoder import TextPairs, load_cross_encoder
@@ -123,10 +123,11 @@ def block_logits(
 
 
 class _Pairs(NamedTuple):
-    """The pairs of texts that candidates are: those that read alike are read once, so their scores are equal.
+    """Text pairs of candidates; identical ones are read once, so their scores are equal.
 
-    keys: query * documents + document, by the numbers of their texts, in the order of the ids.
-    place: of each candidate, that of its pair among them.
+    Attributes:
+        keys: query * documents + document, from the numbers of their texts, in the order of the ids.
+        place: Position in `keys` of each candidate's pair.
     """
 
     keys: Rows
@@ -136,7 +137,11 @@ class _Pairs(NamedTuple):
 
     @classmethod
     def of(cls, job: Job[Any], found: pa.Table) -> "_Pairs":
-        """Those of candidates (query_id, doc_id).  DataError when the corpus or the queries lack what they name."""
+        """Build from candidates (query_id, doc_id).
+
+        Raises:
+            DataError: If the corpus or the queries lack one of the ids.
+        """
         from noisyir.retrieval.texts import passages_of
 
         texts = job.table("queries")
@@ -149,7 +154,7 @@ class _Pairs(NamedTuple):
 
 
 def _numbered(named: pa.ChunkedArray, texts: Mapping[str, str], source: str) -> tuple[Rows, list[str]]:
-    """For each named id the number of its text, and each text once; numbered in the order of the ids."""
+    """Text number of each named id, and each text once, numbered in the order of the ids."""
     by_id = dict(sorted(texts.items()))
     number_of: dict[str, int] = {}
     numbers = np.array([number_of.setdefault(text, len(number_of)) for text in by_id.values()], np.int64)

@@ -1,7 +1,7 @@
-"""sieve: which candidates a model, trained a little by the robust loss, finds too near to their queries.
+"""sieve: which candidates a model, trained briefly with the robust loss, finds too near to their queries.
 
-The passage sieve (Wang et al., AAAI 2024, Algorithm 1).  The paper and its code train and judge by cosine; so does
-this stage, whatever the model's own similarity: its towers are taken, and their vectors normalised.
+The passage sieve (Wang et al., AAAI 2024, Algorithm 1). The paper and its code train and judge by cosine, and so does
+this stage, whatever the model's own similarity: its towers are used, and their vectors normalised.
 """
 
 from dataclasses import replace
@@ -33,9 +33,10 @@ _REASONS = {True: "no nearer to the query than its pool's mean", False: "nearer 
 
 @in_processes
 def sieve(job: Job[SieveJudge]) -> None:
-    """Train on each query's candidates as they come, then judge them; the trained model is not kept.
+    """Train on each query's unfiltered candidates, then judge them; the trained model is discarded.
 
-    DataError when candidates belong to queries without a training pair.
+    Raises:
+        DataError: If candidates belong to queries without a training pair.
     """
     from noisyir.mining.sieve_pools import DprWithSieveCurve, cosines
     from noisyir.models.bi_encoder import BiEncoder
@@ -68,7 +69,7 @@ def sieve(job: Job[SieveJudge]) -> None:
 
 
 def _by_ids(job: Job[SieveJudge]) -> tuple[pa.Table, pa.Table]:
-    """The candidates, and the training pairs of their queries, in the order of their ids."""
+    """Candidates, and the training pairs of their queries, in the order of their ids."""
     found = job.table("candidates").sort_by(_ORDER)
     asked, pairs = found["query_id"].unique(), job.table("pairs")
     pairs = pairs.filter(pc.and_(pc.equal(pairs["split"], "train"), pc.is_in(pairs["query_id"], value_set=asked)))
@@ -82,7 +83,7 @@ def _by_ids(job: Job[SieveJudge]) -> tuple[pa.Table, pa.Table]:
 def _pools(
     job: Job[SieveJudge], found: pa.Table, pairs: pa.Table, queries: pa.Table, documents: "TokenisedDocuments"
 ) -> "tuple[pa.Table, Pools]":
-    """The candidates that are judged, by query and rank, and the pools they are judged in."""
+    """Candidates to judge, by query and rank, and the pools in which they are judged."""
     from noisyir.mining.sieve_pools import Pools
     from noisyir.training.examples import Numbering
 
@@ -99,14 +100,14 @@ def _pools(
 
 
 def _some(query: Rows, count: int, rng: np.random.Generator) -> Rows:
-    """Up to `count` rows of each query, drawn at random among rows in the order of ids; by query."""
+    """Up to `count` rows of each query, by query, drawn at random among rows in the order of the ids."""
     from noisyir.mining.draw import draw
 
     return draw([np.zeros(len(query))], query, np.arange(len(query)), count, rng).rows
 
 
 def _write(job: Job[SieveJudge], judged: pa.Table, cosine: np.ndarray, bound: np.ndarray, keep: np.ndarray) -> None:
-    """Write the verdicts, and note how many there are of each kind."""
+    """Write the verdicts, and note the number of each kind."""
     reason = pc.if_else(pa.array(keep), _REASONS[True], _REASONS[False])
     job.write(
         "verdicts",

@@ -46,7 +46,7 @@ _ORDER = [(name, "ascending") for name in _PAIR]
 
 
 def pool_candidates(job: Job[PoolParams]) -> None:
-    """The first hits of every run, of training queries with a pair and of dev queries, and the given documents."""
+    """Pool every run's top hits, for training queries with a pair and for dev queries, with the given documents."""
     pairs, queries = without_trial(job, job.table("pairs")), job.table("queries")
     given = pairs.filter(pc.equal(pairs["split"], "train")).select(_PAIR)
     dev = queries.filter(pc.equal(queries["split"], "dev"))["query_id"]
@@ -70,12 +70,16 @@ def score_by_retrieval(job: Job[Teacher]) -> None:
 
 
 def numbered(ids: pa.ChunkedArray) -> "Rows":
-    """A number for each id, in the order in which they come first."""
+    """Number ids in the order of first occurrence."""
     return np.asarray(ids.combine_chunks().dictionary_encode().indices, np.int64)
 
 
 def write_scores(job: Job[Any], pool: pa.Table, score: "Scores", fold: "Rows | None" = None) -> None:
-    """The teacher's scores of the pool.  DataError where one is not a finite number."""
+    """Write the teacher's scores of the pool.
+
+    Raises:
+        DataError: If a score is not finite.
+    """
     if bad := int((~np.isfinite(score)).sum()):
         raise DataError("mining.teacher_gives_documents_no", kind=job.params.kind, bad=bad, n_pool=len(pool))
     folds = np.full(len(pool), -1) if fold is None else fold
@@ -89,7 +93,7 @@ def write_scores(job: Job[Any], pool: pa.Table, score: "Scores", fold: "Rows | N
 
 
 def _lexical(job: Job[Any], pool: pa.Table, query: "Rows") -> "Scores":
-    """BM25's score of each row; 0 where no term of the query is in the document."""
+    """BM25 score of each row; 0 if no query term is in the document."""
     from noisyir.retrieval.numpy_bm25 import NumpyBm25
 
     searcher = NumpyBm25(job.folder("lexical_index") / "bm25s", k1=job.params.k1, b=job.params.b)
@@ -106,7 +110,7 @@ def _lexical(job: Job[Any], pool: pa.Table, query: "Rows") -> "Scores":
 
 
 def _dense(job: Job[Teacher], pool: pa.Table) -> "Scores":
-    """Inner products of the vectors of each row's query and document."""
+    """Inner products of each row's query and document vectors."""
     from noisyir.mining.candidates import dot_rows
     from noisyir.mining.stages.candidates import VECTORS_AT_ONCE, picked_vectors
 
@@ -123,7 +127,7 @@ def _dense(job: Job[Teacher], pool: pa.Table) -> "Scores":
 
 
 def score_by_cross_encoder(job: Job[CrossEncoderTeacher]) -> None:
-    """Score the pool by the logits of a classifier."""
+    """Score the pool by a classifier's logits."""
     from noisyir.mining.stages.relevance_judges import pair_logits
 
     pool = job.table("pool")
@@ -131,7 +135,7 @@ def score_by_cross_encoder(job: Job[CrossEncoderTeacher]) -> None:
 
 
 def cross_encoder_shards(job: Job[CrossEncoderTeacher], blocks: Sequence[Block]) -> Iterator[pa.Table]:
-    """The logits of some blocks of the pool."""
+    """Logits of some blocks of the pool."""
     from noisyir.mining.stages.relevance_judges import block_logits
 
     folder = locate_classifier(job.params.weights, _WEIGHTS)
@@ -139,7 +143,11 @@ def cross_encoder_shards(job: Job[CrossEncoderTeacher], blocks: Sequence[Block])
 
 
 def check_labels(params: CrossEncoderTeacher) -> None:
-    """DataError for weights that are no cross-encoder; a warning where one tells two labels apart."""
+    """Check the classifier's labels; warn if it has two.
+
+    Raises:
+        DataError: If the weights are not a cross-encoder's.
+    """
     if classifier_labels(params.weights, _WEIGHTS) == 2:
         log.warning("%s=%s tells two labels apart: its score is logit of label 1 minus logit of label 0", _WEIGHTS,
                     params.weights)  # fmt: skip
@@ -147,9 +155,9 @@ def check_labels(params: CrossEncoderTeacher) -> None:
 
 @in_processes
 def score_by_ranker(job: Job[RankerTeacher]) -> None:
-    """Train a ranker without each fold of the queries, and score this fold's documents by it.
+    """Train a ranker without each fold of the queries, and score the fold's documents with it.
 
-    Dev queries are in the folds, too, and in no training.
+    Dev queries are in the folds, too, but never in training.
     """
     from noisyir.training.lists import folds_of, read_texts
     from noisyir.training.ranker import trained_apart
@@ -162,7 +170,7 @@ def score_by_ranker(job: Job[RankerTeacher]) -> None:
     start, score = start_ranker(job), np.zeros(len(pool), np.float32)
     for number in range(params.folds):
         rows, made = np.flatnonzero(fold == number), job.work / f"fold{number}.npy"
-        if not made.exists():  # else a build that was killed has got so far
+        if not made.exists():  # otherwise left by a killed build
             lists = _lists_of(job, pool.filter(pa.array(fold != number)), documents)
             ranker = trained_apart(start, lists, number, params, context)
             found = _read_pairs(job, ranker, pool.take(rows), documents)
@@ -175,7 +183,7 @@ def score_by_ranker(job: Job[RankerTeacher]) -> None:
 
 
 def _lists_of(job: Job[RankerTeacher], pool: pa.Table, documents: "TrainingTexts") -> "Lists":
-    """Lists of the training queries of a part of the pool: a given document, and others of the pool."""
+    """Lists of the training queries in a part of the pool: a given document, and others of the pool."""
     from noisyir.training.lists import ranking_lists
 
     training = pool.filter(pc.equal(pool["split"], "train"))
@@ -184,7 +192,7 @@ def _lists_of(job: Job[RankerTeacher], pool: pa.Table, documents: "TrainingTexts
 
 
 def _read_pairs(job: Job[RankerTeacher], ranker: "Ranker", rows: pa.Table, documents: "TrainingTexts") -> "Scores":
-    """The ranker's logits of these rows; those of equal texts are read once, so that they score alike."""
+    """The ranker's logits of these rows; equal texts are read once, so their scores are equal."""
     from noisyir.models.cross_encoder import CrossEncoder, TextPairs
 
     asked = aligned(rows, job.table("queries"), ["query_id"])["text"].combine_chunks().dictionary_encode()
@@ -201,9 +209,9 @@ def _read_pairs(job: Job[RankerTeacher], ranker: "Ranker", rows: pa.Table, docum
 
 
 def choose_lists(job: Job[ListParams]) -> None:
-    """The list of each training query, by the scores of one teacher or by the average of several.
+    """Choose each training query's list by the scores of one teacher, or by the average of several.
 
-    Left out are lists of one document, and those in which all scores are equal: neither has an order to teach.
+    Lists of one document and lists of equal scores are left out, because neither has an order to teach.
     """
     pool, tables = job.table("pool"), [table.sort_by(_ORDER) for table in job.tables("scores").values()]
     if any(table.select(_PAIR) != pool.select(_PAIR) for table in tables):
@@ -234,7 +242,11 @@ def choose_lists(job: Job[ListParams]) -> None:
 
 
 def _refuse_empty(told: dict[str, Any]) -> None:
-    """DataError where no list is left; a warning where some are left out."""
+    """Warn if lists are left out.
+
+    Raises:
+        DataError: If no list is left.
+    """
     said = ", ".join(f"{count:,} of {why.replace('_', ' ')}" for why, count in told["left_out"].items() if count)
     if not told["lists"]:
         raise DataError("mining.no_list_order_teach", said=said or "there are none")
@@ -243,7 +255,7 @@ def _refuse_empty(told: dict[str, Any]) -> None:
 
 
 def _measure(job: Job[ListParams], pool: pa.Table, score: "Scores") -> None:
-    """Note MRR@10 of teacher and student on the dev queries' pool, and warn where the teacher is not the better one."""
+    """Note MRR@10 of teacher and student on the dev queries' pool, and warn if the teacher is not better."""
     judgements = judged(
         job.table("qrels"), pool.filter(pc.equal(pool["split"], "dev"))["query_id"].unique().to_pylist()
     )
