@@ -87,7 +87,6 @@ def top_spans(
         overlaps: By span, in order of passage ids.
         passages: Passage ids, by span.
         lengths: Passage lengths in characters, by span.
-        top: Maximum number of passages.
 
     Returns:
         A mask over the spans.

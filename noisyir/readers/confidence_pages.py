@@ -91,7 +91,6 @@ def label_page(labels: Labels, questions: Mapping[str, str]) -> str:
     """Render the report's section as HTML.
 
     Args:
-        labels: Content of the section.
         questions: Question texts by id.
     """
     return _pages().get_template("distant_labels.html").render(labels=labels, query_texts=questions)
@@ -171,10 +170,7 @@ def find_cases(confidences: pa.Table, spans: pa.Table, relevant: pa.Table, count
     Only questions with instances in both relevant and other passages qualify.
 
     Args:
-        confidences: Confidences of all instances.
-        spans: Labelled spans.
         relevant: (query_id, doc_id) of relevant passages.
-        count: Maximum number of cases in each list.
 
     Returns:
         (gained, lost), without texts.
