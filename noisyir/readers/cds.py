@@ -32,7 +32,7 @@ def debias(
     """Debias loss, in nats (Eq. 5): -w log of the own answer's share against its counterfactual answers.
 
     Args:
-        counterfactual: Row x marks the instances whose answers compete with x's.
+        counterfactual: Row x marks the instances with answers competing against x's.
 
     Returns:
         The loss by instance; exactly 0 for instances without counterfactual ones.
@@ -133,7 +133,7 @@ def evidence(
     """The model's belief z in each instance (Eq. 10 to 14); preserves each question's total confidence.
 
     Unread instances keep their confidence; the others share the remainder. Questions without a match (positive_average;
-    Eq. 14 would divide by 0), or whose chances are all 0, also keep theirs.
+    Eq. 14 would divide by 0), or with all chances 0, also keep theirs.
 
     Args:
         chance: P_start * P_end of the labelled span (Eq. 10); NaN if the model has not read the instance yet.

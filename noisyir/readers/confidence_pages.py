@@ -165,7 +165,7 @@ def quality_figures(quality: pa.Table) -> list[Figure]:
 
 
 def find_cases(confidences: pa.Table, spans: pa.Table, relevant: pa.Table, count: int) -> tuple[list[Case], list[Case]]:
-    """Find the questions whose relevant passages gain most confidence, and lose most, at most `count` of each.
+    """Find the questions with the largest confidence gains and losses in relevant passages, `count` of each at most.
 
     Only questions with instances in both relevant and other passages qualify.
 
