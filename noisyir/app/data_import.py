@@ -34,9 +34,7 @@ def as_json(found: ImportCounts, settings: Mapping[str, Any], columns: Mapping[s
     """Return the full report.
 
     Args:
-        found: Counts of the import.
         settings: Settings of `data` that read the source.
-        columns: Role of each column.
     """
     return {
         "format": settings["kind"],
@@ -151,13 +149,9 @@ def import_data(
     """Read `source` and write the folder `out` completely or not at all, replacing an earlier import.
 
     Args:
-        source: Path or name of the data.
-        out: Target folder.
         kind: Format; None detects it.
         columns: "query=NAME,positive=NAME".
         beside: Related files by setting name (corpus, queries, run).
-        strict: Fail if a row is left out.
-        progress: Called with the number of rows read.
 
     Raises:
         ConfigError: If an argument is invalid.

@@ -83,9 +83,7 @@ def experiment_file(
 
     Args:
         data: Path or Hub name, written to the experiment unchanged.
-        target: File to write.
         store: Searched for audits of the data.
-        corpus: Path or Hub name of the documents.
         budget: Time limit of a run, such as 10m; None: a static model.
         overrides: Settings; only the columns of a pairs file are written.
 
@@ -205,8 +203,6 @@ def run_seconds(pairs: int, epochs: int, of_pair: float) -> float:
     collection is encoded for the untrained and the trained model.
 
     Args:
-        pairs: Number of pairs.
-        epochs: Number of epochs.
         of_pair: Seconds to encode a query and its document once.
     """
     return _AROUND + pairs * of_pair * (3 * epochs + epochs + 2)

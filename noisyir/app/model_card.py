@@ -75,8 +75,6 @@ def model_card(store: Store, model: Ref, run: Finished | None, folder: Path, lic
     """Return the card in Markdown, with metadata for the Hugging Face Hub.
 
     Args:
-        store: The store.
-        model: The exported model.
         run: The run that kept the model; None: no measures are known.
         folder: Path that the example loads.
         licence: Hub identifier such as apache-2.0; None: the card states that there is none.

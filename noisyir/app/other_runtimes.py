@@ -57,10 +57,6 @@ def write_copies(store: Store, name: str, target: Path, licence: str | None, wri
     """Write the model's folder and card with its copies; also report each copy's deviation in the card.
 
     Args:
-        store: The store.
-        name: The model's name.
-        target: Folder to write.
-        licence: The model's licence.
         write: Writes one side; called with the model, the side and the file stem.
     """
     model = write_model(store, name, target, licence)

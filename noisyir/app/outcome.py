@@ -27,9 +27,6 @@ def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: b
     """Print the best system and its caveats, the result table, file locations, and suggested commands.
 
     Args:
-        outcome: The finished run.
-        store: The store.
-        exp: The experiment.
         verbose: Also print the number of steps.
     """
     console = stdout_console()

@@ -54,11 +54,8 @@ def export_pairs(
     or the format has no weights.
 
     Args:
-        store: The store.
         name: Path of data, exported unchanged; or an experiment or pairs file, exported as its newest audit leaves it.
-        kind: Format name.
         to: Target; None: the current folder, named after the data.
-        drop: Drop pairs instead of weighting them.
         force: Also export if no random sample was judged.
 
     Raises:

@@ -25,9 +25,7 @@ def with_data(suite: Suite, folder: str | None, own: Sequence[str]) -> tuple[Sui
     """Restrict the suite to the available sets, adding the user's files; also report differing and missing sets.
 
     Args:
-        suite: The suite.
         folder: Folder of its sets; None: as the suite says.
-        own: The user's files.
 
     Raises:
         ConfigError: If no set is available, a file has the name of a set, or the suite has no named sets.

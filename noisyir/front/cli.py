@@ -219,9 +219,9 @@ def _command(action: Any, **about: Any) -> TyperCommand:
 
 
 class _Command(TyperCommand):
-    """Command whose help names arguments as in the usage line, without Python types.
+    """Command with help that names arguments as in the usage line, without Python types.
 
-    If the verb takes settings, --help-kinds also lists the available kinds, including those of installed packages.
+    If the verb takes settings, --help-kinds also lists the available kinds, including kinds from installed packages.
     """
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:

@@ -25,7 +25,7 @@ Places = Int[np.ndarray, " place"]
 
 
 def places(text: str, answers: Iterable[str]) -> list[Place]:
-    """Return every (start, end) in characters, end exclusive, whose tokens match an answer, in text order.
+    """Return every (start, end) in characters, end exclusive, with the tokens of an answer, in text order.
 
     Tokens follow has-answer: Unicode NFD, lower case. Answers that tokenise to nothing never match. Matches that begin
     or end within a character are skipped, because no offset can express them: "=" in the "not equal" sign.
@@ -87,7 +87,6 @@ def top_spans(
         overlaps: By span, in order of passage ids.
         passages: Passage ids, by span.
         lengths: Passage lengths in characters, by span.
-        top: Maximum number of passages.
 
     Returns:
         A mask over the spans.
@@ -117,7 +116,7 @@ def window_around(
 ) -> tuple[Places, Bool[np.ndarray, " place"]]:
     """For each span, return the start of the window that best centres it, and whether the window contains it.
 
-    Windows are those of `window_starts` with half their tokens shared, so a span of at most half a window always fits.
+    Windows come from `window_starts` with half their tokens shared, so a span of at most half a window always fits.
     """
     step, end = room - room // 2, np.maximum(length - room, 0)
     ideal = np.clip((first + stop - room) / 2, 0, end)

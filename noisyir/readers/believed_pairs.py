@@ -17,7 +17,7 @@ SUFFIX = "-pairs.jsonl"
 
 
 def most_believed(confidences: pa.Table) -> pa.Table:
-    """Return, per question, the passage whose spans have the highest total confidence.
+    """Return, per question, the passage with the highest total confidence over its spans.
 
     Ties go to the higher confidence at the start, then to the smaller id.
 

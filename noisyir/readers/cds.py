@@ -32,11 +32,7 @@ def debias(
     """Debias loss, in nats (Eq. 5): -w log of the own answer's share against its counterfactual answers.
 
     Args:
-        questions: Question vectors, by instance.
-        answers: Answer vectors, by instance.
-        counterfactual: Row x marks the instances whose answers compete with x's.
-        confidence: w by instance.
-        temperature: Divides the cosines.
+        counterfactual: Row x marks the instances with answers competing against x's.
 
     Returns:
         The loss by instance; exactly 0 for instances without counterfactual ones.
@@ -59,13 +55,9 @@ def denoise(
     """Denoise loss, in nats (Eq. 6): -(1 - w) log of the confusing passages' share against other instances.
 
     Args:
-        contexts: Context vectors, by instance.
-        confusing: Vectors of confusing passages.
         attracts: Each instance's confusing passages.
         repels: The other instances of its question, weighted by confidence (log w in the exponent). Excludes the
             instance itself, because its term would dominate all others.
-        confidence: w by instance.
-        temperature: Divides the cosines.
 
     Returns:
         The loss by instance; exactly 0 without confusing passages, or if all other instances have confidence 0.
@@ -107,8 +99,6 @@ def span_set_loss(
     Args:
         loss: -log P of each span.
         group: Group number of each span, in 0..groups - 1; every group has a span.
-        groups: Number of groups.
-        hard: Use the smallest loss.
     """
     member = group == torch.arange(groups, device=group.device)[:, None]
     losses = loss.expand(groups, -1).masked_fill(~member, float("inf"))
@@ -143,14 +133,11 @@ def evidence(
     """The model's belief z in each instance (Eq. 10 to 14); preserves each question's total confidence.
 
     Unread instances keep their confidence; the others share the remainder. Questions without a match (positive_average;
-    Eq. 14 would divide by 0), or whose chances are all 0, also keep theirs.
+    Eq. 14 would divide by 0), or with all chances 0, also keep theirs.
 
     Args:
-        kind: How belief is derived from the model.
         chance: P_start * P_end of the labelled span (Eq. 10); NaN if the model has not read the instance yet.
         matched: Whether the model's own start and end agree with the label.
-        confidence: Current confidences.
-        question: Question number of each instance.
     """
     read = ~np.isnan(chance)
     known = np.where(read, chance, 0.0)
@@ -215,10 +202,8 @@ def n_best_chance(
     Args:
         start: Start logits, -inf at tokens outside the passage.
         end: End logits, likewise.
-        window: Window of each instance.
         first: First token of the labelled span.
         last: Last token, inclusive.
-        n_best: Number of spans per window.
         max_answer_len: Longest span among the n best, in tokens.
     """
     spans = span_scores(start.float(), end.float(), max_answer_len).flatten(1)

@@ -91,7 +91,6 @@ def label_page(labels: Labels, questions: Mapping[str, str]) -> str:
     """Render the report's section as HTML.
 
     Args:
-        labels: Content of the section.
         questions: Question texts by id.
     """
     return _pages().get_template("distant_labels.html").render(labels=labels, query_texts=questions)
@@ -166,15 +165,12 @@ def quality_figures(quality: pa.Table) -> list[Figure]:
 
 
 def find_cases(confidences: pa.Table, spans: pa.Table, relevant: pa.Table, count: int) -> tuple[list[Case], list[Case]]:
-    """Find the questions whose relevant passages gain most confidence, and lose most, at most `count` of each.
+    """Find the questions with the largest confidence gains and losses in relevant passages, `count` of each at most.
 
     Only questions with instances in both relevant and other passages qualify.
 
     Args:
-        confidences: Confidences of all instances.
-        spans: Labelled spans.
         relevant: (query_id, doc_id) of relevant passages.
-        count: Maximum number of cases in each list.
 
     Returns:
         (gained, lost), without texts.

@@ -92,8 +92,6 @@ def windows_and_spans(instances: Instances, drawn: list[DrawnInstances], room: R
     """Return questions and passage windows to read (instances first, then confusing ones), and the instances' spans.
 
     Args:
-        instances: All instances.
-        drawn: Samples to read.
         room: Passage tokens that fit next to each question.
     """
     windows = np.concatenate([one.windows for one in drawn])
@@ -121,7 +119,6 @@ def training_instances(
     Spans without a token, or longer than half a window, are dropped.
 
     Args:
-        tokenizer: Tokenizes question-passage pairs.
         spans: Columns query_id, doc_id, start, end, score.
         questions: Columns query_id, text.
         passages: Texts by id, for the passages of `spans` and `confusing`.

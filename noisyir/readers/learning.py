@@ -151,7 +151,7 @@ class ReaderLearner(Learner[Rows]):
                 self.confidences.update()
 
     def descend(self, batch: Rows, seed: int) -> dict[str, float]:
-        """Return the loss per question with its parts, and the share of instances whose span is the model's own choice.
+        """Return the loss per question with its parts, and the share of instances with the model's own choice of span.
 
         At most `questions_at_once` questions pass through the model, and accumulate gradients, at a time.
         """

@@ -175,7 +175,6 @@ def load_reader(folder: Path, device: str = "auto") -> Reader:
     Weights are read only from safetensors, and code shipped with them is never executed.
 
     Args:
-        folder: Written by `Reader.save`.
         device: Target device; `auto` uses a GPU if available.
 
     Raises:
@@ -263,14 +262,7 @@ def find_spans(
     """Find the `n_best` best spans of each window; a span in two windows is returned twice.
 
     Args:
-        reader: The model.
-        questions: Tokenised questions.
-        passages: Tokenised passages.
         pairs: Rows of questions and of passages.
-        windows: Windows to read.
-        n_best: Spans per window.
-        max_answer_len: Maximum tokens per span.
-        bf16: Use bfloat16 autocast.
         batch_tokens: Tokens per batch, including padding.
         progress: Called with the number of windows of each batch.
 
@@ -307,11 +299,8 @@ def ranked(
     Equal scores are ordered by passage, then position. Spans of only whitespace are dropped.
 
     Args:
-        found: Spans of all windows.
         question: Question rows, by pair.
         passage: Passage rows, by pair.
-        texts: Passage texts.
-        n_best: Maximum spans per question.
 
     Returns:
         Row of `found`, question, and rank from 1.

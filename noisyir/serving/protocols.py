@@ -175,7 +175,7 @@ class RerankRequest(BaseModel):
 
 
 class RankingOptions(BaseModel):
-    """OpenAI's ranking options, whose `ranker` may also name a served system."""
+    """OpenAI's ranking options; `ranker` may also name a served system."""
 
     ranker: str = "auto"
     score_threshold: float | None = None

@@ -44,9 +44,7 @@ def export(
     A failed export leaves nothing behind.
 
     Args:
-        store: The store.
         name: Experiment, key or registered model.
-        kind: Format name.
         to: New file or folder; None: the current folder, named after the export.
         licence: The model's licence, for its card.
         force: Also export models that are not worth using, alone or with BM25.

@@ -105,7 +105,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _from_items(items: list[Any], name: str, columns: tuple[str, ...]) -> pa.Table:
-    """Return a table of dicts, whose keys may differ, or of tuples."""
+    """Return a table of tuples, or of dicts with possibly different keys."""
     if all(isinstance(item, Mapping) for item in items):
         keys = dict.fromkeys(key for item in items for key in item)
         return pa.table({str(key): [item.get(key) for item in items] for key in keys})

@@ -181,7 +181,7 @@ class Audit:
             force: Skip the checks below.
 
         Raises:
-            ConfigError: If no random sample was judged, or the changes exceed what it allows, unless `force`.
+            ConfigError: If no random sample was judged, or it does not support this many changes, unless `force`.
         """
         refuse_unjudged(self._found.exp, force=force, words=_PYTHON)
         refuse_too_much(self._found, drop=drop, force=force, words=_PYTHON)

@@ -141,7 +141,7 @@ def _log(state: RunState) -> str:
 
 
 def _disk(store: Store) -> str:
-    """Return the store's location and, for a store on this machine, the size of its builds."""
+    """Return the store's location, preceded by the size of its builds if it is on this machine."""
     from noisyir.app.console import human_bytes
 
     size = f"{human_bytes(sum(meta.size for meta in store.builds.all()))} in " if store.is_local else ""

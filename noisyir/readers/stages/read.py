@@ -193,7 +193,7 @@ def score_reading(job: Job[ScoreReadingParams]) -> None:
     """Compute `EM` and `F1` per question and their means, for each set of passages.
 
     Measures are named after the passages, such as `EM bm25`. An unanswered question scores 0. Questions without
-    answers, or whose answers contain no words, are skipped and counted in the notes.
+    answers, or with answers that contain no words, are skipped and counted in the notes.
     """
     params, queries, answers = job.params, job.table("queries"), job.table("answers")
     aliases = dict(zip(answers["query_id"].to_pylist(), answers["aliases"].to_pylist(), strict=True))

@@ -132,7 +132,7 @@ def _write_confidences(job: Job[TrainReaderParams], spans: pa.Table, confidences
 
 
 def full_reader(params: TrainReaderParams, start: Mapping[str, Any]) -> Sequence[Any]:
-    """Return its learner on full-length windows, for a dry run."""
+    """Return its learner on full-length windows for a dry run."""
     from noisyir.readers.instances import full_instances
     from noisyir.readers.learning import ReaderLearner
     from noisyir.readers.model import Reader
