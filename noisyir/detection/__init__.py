@@ -1,1 +1,1 @@
-"""Detection of wrong pairs: scores, null pairs, the noise rate and flags; the truth is never read here."""
+"""Which pairs are wrong: scores, null pairs, the noise rate and the flags; the truth is never read here."""

@@ -1,1 +1,1 @@
-"""User interfaces: command line (`cli`, `commands`) and Python API (`api`); no logic that other packages need."""
+"""The front doors: command line (`cli`, `commands`) and Python API (`api`); no logic that another room could need."""

@@ -1,1 +1,1 @@
-"""Readers trained with contrastive distant supervision; attached by entry points, so nothing imports this package."""
+"""Readers on distant labels, after contrastive distant supervision; attached by entry points, so nothing imports it."""

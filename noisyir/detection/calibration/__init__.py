@@ -1,1 +1,1 @@
-"""Learning from judgements: a sample, a logistic model and the next questions, without pages or files."""
+"""Learning from judgements: a sample, a logistic model and the next questions; no pages and no files."""

@@ -1,1 +1,1 @@
-"""Python API, such as `noisyir.audit`; judging and training happen in the layers it calls."""
+"""The Python API, such as `noisyir.audit`; no judging and no training, which other rooms do."""

@@ -1,1 +1,1 @@
-"""Stages that find, judge and draw negatives, without training."""
+"""Stages that find, judge and draw negatives; no training."""
