@@ -25,9 +25,6 @@ _IMAGE = re.compile(r'(src=")(docs/)')
 _FORMULA = re.compile(r"\$\$(?P<block>.+?)\$\$|(?<![\w$])\$(?P<inline>[^$\n]+?)\$(?![\w$])", re.DOTALL)
 _CODE = re.compile(r"(```.*?```|`[^`\n]+`|^    .*?$)", re.DOTALL | re.MULTILINE)
 _DOCTEST = re.compile(r"^>>> .*?(?=^$|\Z)", re.DOTALL | re.MULTILINE)
-_PARAMETER = re.compile(
-    r"^(?P<names>\*?\w+(?:, \w+)*): (?P<about>.+(?:\n(?!\*?\w+(?:, \w+)*: |[A-Z]\w+Error|$).+)*)", re.MULTILINE
-)
 _MADE = re.compile(r"<!-- made: (\w+) -->")
 
 
@@ -70,18 +67,14 @@ def with_formulas(markdown: str) -> str:
 
 
 class Docstrings(Extension):
-    """Docstrings as Markdown: parameters as a list, doctests as code."""
+    """Docstrings as Markdown: doctests as code."""
 
     def on_instance(self, *, obj: Object | Alias, **_: Any) -> None:
         """Rewrite the docstring of one function or class."""
         if isinstance(obj, Object) and obj.docstring:
-            text = _DOCTEST.sub(lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", obj.docstring.value)
-            parts = re.split(r"(```pycon.*?```)", text, flags=re.DOTALL)
-            listed = [
-                part if at % 2 else _PARAMETER.sub(r"\n- **\g<names>**: \g<about>\n", part)
-                for at, part in enumerate(parts)
-            ]
-            obj.docstring.value = "".join(listed)
+            obj.docstring.value = _DOCTEST.sub(
+                lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", obj.docstring.value
+            )
 
 
 def commands() -> str:
