@@ -198,7 +198,7 @@ def _rates_table(rates: Sequence[StageRate]) -> Table:
 
 
 def _list_builds(store: Store, stage: str | None, *, as_json: bool) -> int:
-    """List the builds of one stage or all, each with the first experiment that used it."""
+    """List the builds of one stage or all, each with the newest experiment that used it."""
     from noisyir.app.console import human_bytes, plain_table, stdout_console
     from noisyir.app.lookup import folders_of
 
@@ -208,8 +208,8 @@ def _list_builds(store: Store, stage: str | None, *, as_json: bool) -> int:
         return print_json({"builds": [_build_as_json(meta) for meta in builds]})
     console = stdout_console()
     used: dict[str, str] = {}
-    for run in store.runs.all():  # newest first, so the oldest run using a build wins
-        used |= dict.fromkeys(folders_of(run), run["experiment"])
+    for run in store.runs.all():  # newest first, and the newest run of a build names it
+        used = dict.fromkeys(folders_of(run), run["experiment"]) | used
     wide = console.width >= _WIDE
     table = plain_table("stage", "key", "experiment", "built", "size", "took", *(["rows"] if wide else []))
     for meta in builds:

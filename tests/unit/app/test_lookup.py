@@ -9,6 +9,7 @@ from noisyir.base.settings import Params
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
+from noisyir.front.cli import main
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.models.artifacts import MODEL
 from tests.refusals import refuses
@@ -71,6 +72,14 @@ def test_of_a_model_that_is_gone_it_is_told_what_makes_it_again(ran: Store):
             store.builds.remove(meta)
     with refuses(StoreError, "app.no_single_build", name="two"):
         find_build(store, "two")
+
+
+def test_a_build_is_listed_under_the_newest_run_that_used_it(ran: Store, capsys):
+    """A later run that reuses all builds names them."""
+    ran.runs.record("99991231T235959999999-newest", {**ran.runs.all()[0], "experiment": "newest"})
+    assert main(["status", "--builds", "--store", ran.url]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert any("newest" in row for row in rows) and not any("two" in row for row in rows)
 
 
 def test_a_name_of_nothing_is_refused_with_what_to_type(ran: Store):
