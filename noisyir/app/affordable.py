@@ -157,7 +157,7 @@ def _first_texts(data: Format) -> list[str]:
 
 
 def _count(data: Format, texts: list[str]) -> int:
-    """Return the number of documents: the pairs of a file, else what the sizes of files and first texts tell."""
+    """Return the number of documents: the pairs of a file, else an estimate by sizes of files and texts."""
     if len(texts) < _READ:
         return len(texts)
     pairs = data.summary().pairs
