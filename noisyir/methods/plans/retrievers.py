@@ -21,7 +21,7 @@ def train_retriever(exp: Experiment) -> Plan:
     context = context_of(plan, exp, data_of(plan, exp))
     data = context.data
     lexical = plan.add(BM25_INDEX, exp.bm25_index, corpus=data["corpus"])
-    bm25 = plan.add(BM25, deep_enough(exp.bm25, exp), queries=data["queries"], **lexical)["bm25_run"]
+    bm25 = plan.add(BM25, deep_enough(exp.lexical_search, exp), queries=data["queries"], **lexical)["bm25_run"]
     systems = {LEXICAL: scored(context, bm25, LEXICAL)}  # each is scored as soon as it ranked, to show in progress
     dense = {START: ranked(plan, exp, data, context.start, START)["dense_run"]}
     systems[START] = scored(context, dense[START], START)

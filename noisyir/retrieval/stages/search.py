@@ -169,7 +169,7 @@ RANDOM_RUN = Stage(
 
 
 def run_of_others(job: Job[GivenFileParams]) -> None:
-    """Write a TREC run, best score first, equal scores by document id.
+    """Write a TREC run as trec_eval ranks it: by score in float32, equal ones by document id, descending.
 
     Raises:
         DataError: If a line is malformed, an id unknown or a score not finite.
@@ -195,7 +195,10 @@ def run_of_others(job: Job[GivenFileParams]) -> None:
         if not np.isfinite(score):
             raise DataError("retrieval.bad_score", path=path, number=number, score=said)
         found.setdefault(query_id, {}).setdefault(doc_id, score)
-    ranked = {query: sorted(hits.items(), key=lambda hit: (-hit[1], hit[0])) for query, hits in found.items()}
+    ranked = {
+        query: sorted(hits.items(), key=lambda hit: (np.float32(hit[1]), hit[0]), reverse=True)
+        for query, hits in found.items()
+    }
     flat = [hit for hits in ranked.values() for hit in hits]
     scores = np.array([score for _, score in flat], np.float32)
     hits = Hits(
@@ -206,7 +209,7 @@ def run_of_others(job: Job[GivenFileParams]) -> None:
 
 RUN_OF_OTHERS = Stage(
     name="run_of_others",
-    version=1,
+    version=2,
     params=GivenFileParams,
     reads={"queries": QUERIES["query_id"], "corpus": CORPUS["doc_id"]},
     writes={"dense_run": DENSE_RUN},
