@@ -1,10 +1,8 @@
 """BM25 behind one protocol: Lucene by Pyserini, or bm25s without Java.
 
-Both score with Lucene's BM25, per query term and document (Kamphuis et al., ECIR 2020, "Lucene (default)"):
+Both score with Lucene's BM25, per query term and document (Kamphuis et al., ECIR 2020; lengths above 39 are rounded):
 
     ln(1 + (N - n + 0.5) / (n + 0.5)) * tf / (tf + k1 * (1 - b + b * length / mean length))
-
-Lengths above 39 are rounded, unless bm25s is asked for counted ones.
 """
 
 import json
@@ -47,9 +45,9 @@ def build_lexical_index(
 
 
 def open_lexical_index(
-    folder: Path, *, k1: float, b: float, threads: int, java_heap: str, rounded: bool = True
+    folder: Path, *, k1: float, b: float, threads: int, java_heap: str, rounded: bool = False
 ) -> LexicalSearcher:
-    """Open an index of `build_lexical_index` with the engine that built it; Lucene's lengths are always `rounded`."""
+    """Open an index of `build_lexical_index` with the engine that built it; Lucene always has `rounded` lengths."""
     engine = json.loads((folder / _ABOUT).read_text())["engine"]
     if engine == "pyserini":
         from noisyir.retrieval.lucene import Lucene

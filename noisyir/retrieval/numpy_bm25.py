@@ -68,8 +68,8 @@ class NumpyBm25:
         corpus = Tokenized(ids=documents["terms"].to_pylist(), vocab=self._term_ids)
         self._bm25.index(corpus, create_empty_token=False, show_progress=False)
         if rounded:
-            held, terms_held = self._bm25.scores, documents["terms"].combine_chunks()
-            held["data"] = lucenes_weights(held, terms_held, k1=k1, b=b)
+            held = self._bm25.scores
+            held["data"] = lucenes_weights(held, documents["terms"].combine_chunks(), k1=k1, b=b)
 
     def search(self, queries: Sequence[str], top_k: int) -> Hits:
         """Find the best documents of each query that share a term with it."""
@@ -149,15 +149,16 @@ def lucenes_weights(held: dict[str, Any], terms: pa.ListArray, *, k1: float, b: 
     holding = np.count_nonzero(lengths)  # Lucene counts no document without terms
     idf = np.log1p((holding - per_term + 0.5) / (per_term + 0.5))
     norms = k1 * (1 - b + b * stored_lengths(lengths) * holding / max(lengths.sum(), 1))
-    weights = np.repeat(idf, per_term) * counts / (counts + norms[held["indices"]])
+    weights: npt.NDArray[Any] = np.repeat(idf, per_term) * counts / (counts + norms[held["indices"]])
     return weights.astype(np.float32)
 
 
 def stored_lengths(lengths: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Round lengths down as Lucene's one byte does: 24, and of what is above the first four bits."""
+    """Round lengths down as Lucene's one byte does: to 24 and the first four bits of the rest."""
     above = np.maximum(lengths - _EXACT, 0).astype(np.int64)
     shift = np.maximum(np.frexp(above)[1] - 4, 0)
-    return np.minimum(lengths, _EXACT) + (above >> shift << shift)
+    rounded: npt.NDArray[Any] = np.minimum(lengths, _EXACT) + (above >> shift << shift)
+    return rounded
 
 
 @cache

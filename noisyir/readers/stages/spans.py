@@ -196,9 +196,8 @@ def confusing(job: Job[ConfusingParams]) -> None:
     pairs = pairs.sort_by([("doc_id", "ascending"), ("query_id", "ascending")]).combine_chunks()
     doc_ids = pairs["doc_id"].unique()
     searcher = open_lexical_index(
-        job.folder("lexical_index"), k1=params.k1, b=params.b, threads=runtime.cpu_threads,
-        java_heap=runtime.java_heap, rounded=False,
-    )  # fmt: skip
+        job.folder("lexical_index"), k1=params.k1, b=params.b, threads=runtime.cpu_threads, java_heap=runtime.java_heap
+    )
     texts = texts_of(job.batches("corpus"), doc_ids)
     parts = []
     for start in range(0, len(doc_ids), _PASSAGES_AT_ONCE):

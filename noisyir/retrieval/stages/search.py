@@ -186,7 +186,7 @@ def run_of_others(job: Job[GivenFileParams]) -> None:
             raise DataError("retrieval.not_a_trec_line", path=path, number=number)
         try:
             query_id, doc_id, said, _ = layout(fields)
-            score = float(said)
+            score = float(np.float32(said))
         except (IndexError, ValueError) as error:
             raise DataError("retrieval.mixed_trec_lines", path=path, number=number) from error
         for name, given in (("query_id", query_id), ("doc_id", doc_id)):
@@ -195,16 +195,11 @@ def run_of_others(job: Job[GivenFileParams]) -> None:
         if not np.isfinite(score):
             raise DataError("retrieval.bad_score", path=path, number=number, score=said)
         found.setdefault(query_id, {}).setdefault(doc_id, score)
-    ranked = {
-        query: sorted(hits.items(), key=lambda hit: (np.float32(hit[1]), hit[0]), reverse=True)
-        for query, hits in found.items()
-    }
+    ranked = {query: sorted(hits.items(), key=lambda hit: hit[::-1], reverse=True) for query, hits in found.items()}
     flat = [hit for hits in ranked.values() for hit in hits]
     scores = np.array([score for _, score in flat], np.float32)
-    hits = Hits(
-        np.array([*map(len, ranked.values())], int), pa.array([doc_id for doc_id, _ in flat], pa.string()), scores
-    )
-    job.write("dense_run", run_table(pa.array(list(ranked), pa.string()), hits))
+    counts, doc_ids = np.array([*map(len, ranked.values())], int), pa.array([doc_id for doc_id, _ in flat], pa.string())
+    job.write("dense_run", run_table(pa.array(list(ranked), pa.string()), Hits(counts, doc_ids, scores)))
 
 
 RUN_OF_OTHERS = Stage(

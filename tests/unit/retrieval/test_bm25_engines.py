@@ -33,7 +33,7 @@ def build(engine, folder, *batches, threads=2):
 
 
 def open_(folder, k1=0.9, b=0.4, threads=2):
-    return open_lexical_index(folder, k1=k1, b=b, threads=threads, java_heap=HEAP)
+    return open_lexical_index(folder, k1=k1, b=b, threads=threads, java_heap=HEAP, rounded=True)
 
 
 def rankings(hits):
@@ -82,7 +82,7 @@ def test_lengths_are_rounded_as_lucene_stores_them_and_documents_without_terms_d
     lucene, numpy = (list(map(dict, rankings(open_(folders[e], b=0.9).search(asked, 100)))) for e in folders)
     for theirs, ours in zip(lucene, numpy, strict=True):
         assert ours == pytest.approx(theirs, abs=2e-4)
-    counted = open_lexical_index(folders["bm25s"], k1=0.9, b=0.9, threads=1, java_heap=HEAP, rounded=False)
+    counted = open_lexical_index(folders["bm25s"], k1=0.9, b=0.9, threads=1, java_heap=HEAP)
     (exact,) = map(dict, rankings(counted.search(asked[:1], 100)))
     assert exact.keys() == lucene[0].keys() and exact != pytest.approx(lucene[0], abs=0.01)
 
