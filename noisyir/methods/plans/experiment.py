@@ -117,6 +117,12 @@ class Experiment(Params):
         "better", description="retrievers registered: those better than what needs no training, or all"
     )
 
+    @property
+    def lexical_search(self) -> Bm25Params:
+        """BM25's settings, by which bm25s rounds lengths unless they say otherwise."""
+        rounds = self.bm25_index.engine == "bm25s" and self.bm25.lengths is None
+        return self.bm25.model_copy(update={"lengths": "rounded"}) if rounds else self.bm25
+
     def judge(self, kind: str) -> Judge:
         """The judge of this kind, with the experiment's settings.
 

@@ -24,7 +24,7 @@ def train_retriever(exp: Experiment) -> Plan:
     context = context_of(plan, exp, data_of(plan, exp))
     data = context.data
     lexical = plan.add(BM25_INDEX, exp.bm25_index, corpus=data["corpus"])
-    bm25 = plan.add(BM25, deep_enough(exp.bm25, exp), queries=data["queries"], **lexical)["bm25_run"]
+    bm25 = plan.add(BM25, deep_enough(exp.lexical_search, exp), queries=data["queries"], **lexical)["bm25_run"]
     systems = {LEXICAL: scored(context, bm25, LEXICAL)}  # each is scored as soon as it ranked, to show in progress
     dense: dict[str, Output] = {}
     for name, run in _without_training(context):
