@@ -267,7 +267,7 @@ def _places(exp: Experiment, target: Path) -> dict[str, str]:
 
 def _columns(exp: Experiment) -> list[str]:
     """Return the `columns` line, if columns were named."""
-    named = exp.data.columns if isinstance(exp.data, Pairs) else {}
+    named = getattr(exp.data, "columns", {})
     return [f"columns: {json.dumps(dict(named), ensure_ascii=False)}"] if named else []
 
 

@@ -2,6 +2,7 @@
 
 import shlex
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -144,7 +145,8 @@ class Audited:
         once = f", {repeated:,} repeated rows left out" if repeated else ""
         name = getattr(self.exp.data, "path", None) or self.exp.name
         taken = ", ".join(f"{column} = {found}" for column, found in sorted((columns or {}).items(), reverse=True))
-        return f"{Path(name).name:<15} {rows}{pairs:,} {self._audited}{once}" + (f"\n{'':<15} {taken}" if taken else "")
+        lines = [f"{rows}{pairs:,} {self._audited}{once}", *([taken] if taken else []), *said_of_labels(source)]
+        return f"{Path(name).name:<15} " + f"\n{'':<15} ".join(lines)
 
     @property
     def _most_suspect(self) -> list[str]:
@@ -285,6 +287,18 @@ class Gate:
         """The outcome, in a line."""
         said = "more than" if self.is_over(found) else "no more than"
         return f"gate          {said} {self.most:.1%} may be wrong: the interval ends at {found.noise.high:.1%}"
+
+
+def said_of_labels(source: Mapping[str, Any]) -> list[str]:
+    """What labels in the data mean, and how many pairs they call wrong, by the notes of ingest."""
+    wrong, said = source.get("called_wrong", 0), source.get("labels")
+    left_out = f"{wrong:,} pairs that the data calls wrong are left out of training, kept as judgements"
+    unread = source.get("unread")
+    return [
+        *([said] if said else []),
+        *([left_out] if said or wrong else []),
+        *([f"not read: {', '.join(unread)}"] if unread else []),
+    ]
 
 
 def files_of(exp: Experiment) -> list[str]:

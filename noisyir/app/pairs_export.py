@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.app.data_import import FORMAT_ALIASES, import_data
-from noisyir.app.label_audit import Audited
+from noisyir.app.label_audit import Audited, said_of_labels
 from noisyir.app.label_cleaning import CleaningWords, refuse_too_much, refuse_unjudged
 from noisyir.app.lookup import built, runs_of
 from noisyir.app.runs import Outcome
@@ -106,6 +106,7 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
     lines = [
         f"{target}: {pairs.num_rows:,} pairs, with {negatives.num_rows:,} hard negatives of {len(written):,} queries"
     ]
+    lines += [f"{'labels':<12}{said}" for said in said_of_labels(outcome.results["ingest"].meta.notes["source"])]
     lines += [f"{'candidates':<12}{noted['candidates']:,} found" + (f", removed {removed}" if removed else "")]
     if few := noted["queries"] - len(written):
         lines.append(

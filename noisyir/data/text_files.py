@@ -20,7 +20,7 @@ from noisyir.engine.outside_errors import one_line
 
 PACKED = (".gz", ".zst")
 _OPENED: ContextVar[IO[bytes] | None] = ContextVar("opened", default=None)
-_CONVERT = "convert it, for example with iconv -t UTF-8"
+_CONVERT = "convert it, for example with iconv -f WINDOWS-1252 -t UTF-8"
 # Raised by reading a damaged or cut packed file
 DAMAGED = (EOFError, zlib.error, OSError)
 

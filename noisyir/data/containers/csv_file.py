@@ -11,7 +11,7 @@ from typing import Any
 
 from noisyir.base.errors import DataError
 from noisyir.data.containers import Check, Row, accept
-from noisyir.data.leniency import bad_row, glance
+from noisyir.data.leniency import bad_row, glance, strict
 from noisyir.data.limits import LINE
 from noisyir.data.text_files import open_to_write, utf8_lines
 
@@ -28,7 +28,8 @@ class Separated:
 
     def columns(self, path: Path) -> tuple[str, ...]:
         """The cells of the first record."""
-        return tuple(next(self._cells(path), (1, []))[1])
+        with strict():  # a faulty header is never passed over
+            return tuple(next(self._cells(path), (1, []))[1])
 
     def rows(self, path: Path, columns: Sequence[str], check: Check = accept) -> Iterator[Row]:
         """The records after the header; a record has as many cells as the header."""

@@ -49,9 +49,11 @@ def ingest(job: Job[Format]) -> None:
             texts |= _texts_by_id(part) if job.params.hold_out else {}
     tables = checked.tables()
     tables["pairs"] = _relevant(tables["pairs"], tables["qrels"], job.params.min_relevance)
-    held_out: dict[str, Any] = {}
+    wrong = _called_wrong(tables["qrels"], tables["queries"], job.params.min_relevance)
+    held_out: dict[str, Any] = {"called_wrong": wrong} if wrong else {}
     if job.params.hold_out:
-        tables, held_out = hold_out(tables, texts, job.params.hold_out, job.params.promotion_share)
+        tables, drawn = hold_out(tables, texts, job.params.hold_out, job.params.promotion_share)
+        held_out |= drawn
     splits = {*tables["queries"]["split"].unique().to_pylist()}
     if job.params.promotion_share and not splits & {"dev", PROMOTION}:
         raise DataError("data.no_dev_to_promote", promotion_share=job.params.promotion_share)
@@ -73,6 +75,12 @@ def _sizes(pairs: pa.Table, queries: pa.Table) -> str:
     held = [f"{counts[split]:,} {split}" for split in HELD_OUT if split in counts]
     training = f"{pc.sum(pc.equal(pairs['split'], 'train')).as_py() or 0:,} training pairs"
     return ", ".join([training, *([f"{' and '.join(held)} queries"] if held else [])])
+
+
+def _called_wrong(qrels: pa.Table, queries: pa.Table, least: int) -> int:
+    """Number of training pairs that the data itself judges below `least`."""
+    training = pc.equal(aligned(qrels, queries, ["query_id"])["split"], "train")
+    return pc.sum(pc.and_(training, pc.less(qrels["relevance"], least))).as_py() or 0
 
 
 def _texts_by_id(part: pa.Table) -> dict[str, int]:
