@@ -130,11 +130,14 @@ def advised(
 ) -> tuple[list[tuple[str, str]], dict[str, Any]]:
     """Return training advice without writing the experiment, as (keyword, text) rows and as JSON."""
     exp, why_model, advice, profile = advice_for(data, store, corpus=corpus, budget=budget, overrides=overrides)
-    leaks = check_data(data, beside={"corpus": corpus}).of("leaks")
+    mapped = ",".join(f"{what}={name or ''}" for what, name in getattr(exp.data, "columns", {}).items())
+    leaks = check_data(data, columns=mapped or None, beside={"corpus": corpus}).of("leaks")
     source = shlex.join([data, *overrides, *(["--corpus", corpus] if corpus else [])])
     most = most_wrong(store, exp)
     met = ", ".join(f"{one.count:,} of {one.of:,} queries ({one.name})" for one in leaks)
+    said = exp.chosen.get("data.columns.label")
     lines = [
+        *([("labels", said)] if said else []),
         *sentences(advice, profile),
         ("leaks", f"{met}: tests are too easy (noisyir check {source})" if met else "none between training and tests"),
         ("backbone", why_model),

@@ -2,7 +2,6 @@
 
 import shlex
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -145,7 +144,7 @@ class Audited:
         once = f", {repeated:,} repeated rows left out" if repeated else ""
         name = getattr(self.exp.data, "path", None) or self.exp.name
         taken = ", ".join(f"{column} = {found}" for column, found in sorted((columns or {}).items(), reverse=True))
-        lines = [f"{rows}{pairs:,} {self._audited}{once}", *([taken] if taken else []), *said_of_labels(source)]
+        lines = [f"{rows}{pairs:,} {self._audited}{once}", *([taken] if taken else []), *said_of_labels(self.outcome)]
         return f"{Path(name).name:<15} " + f"\n{'':<15} ".join(lines)
 
     @property
@@ -289,16 +288,14 @@ class Gate:
         return f"gate          {said} {self.most:.1%} may be wrong: the interval ends at {found.noise.high:.1%}"
 
 
-def said_of_labels(source: Mapping[str, Any]) -> list[str]:
-    """What labels in the data mean, and how many pairs they call wrong, by the notes of ingest."""
-    wrong, said = source.get("called_wrong", 0), source.get("labels")
-    left_out = f"{wrong:,} pairs that the data calls wrong are left out of training, kept as judgements"
-    unread = source.get("unread")
-    return [
-        *([said] if said else []),
-        *([left_out] if said or wrong else []),
-        *([f"not read: {', '.join(unread)}"] if unread else []),
-    ]
+def said_of_labels(outcome: Outcome) -> list[str]:
+    """What labels in the data mean, how many pairs they call wrong, and which columns nobody reads."""
+    notes = outcome.results["ingest"].meta.notes
+    source, wrong = notes["source"], notes.get("called_wrong", 0)
+    told = [source["labels"]] if "labels" in source else []
+    if told or wrong:
+        told.append(f"{wrong:,} pairs that the data calls wrong are left out of training, kept as judgements")
+    return told + ([f"not read: {', '.join(source['unread'])}"] if "unread" in source else [])
 
 
 def files_of(exp: Experiment) -> list[str]:

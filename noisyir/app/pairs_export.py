@@ -106,7 +106,7 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
     lines = [
         f"{target}: {pairs.num_rows:,} pairs, with {negatives.num_rows:,} hard negatives of {len(written):,} queries"
     ]
-    lines += [f"{'labels':<12}{said}" for said in said_of_labels(outcome.results["ingest"].meta.notes["source"])]
+    lines += [f"{'labels':<12}{said}" for said in said_of_labels(outcome)]
     lines += [f"{'candidates':<12}{noted['candidates']:,} found" + (f", removed {removed}" if removed else "")]
     if few := noted["queries"] - len(written):
         lines.append(

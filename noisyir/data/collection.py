@@ -88,9 +88,9 @@ class Collection:
                 (wrong if relevance is not None and relevance <= 0 and not labels else right).append(passage)
             yield Example(text, right, wrong, query_id, tuple(answers or ()), split or "train", source)
 
-    def pairs(self) -> Iterator[tuple[Example, Passage]]:
-        """The query and document of every judgement, in the order of the queries."""
-        for example in self.examples(labels=True):
+    def pairs(self, *, wrong: bool = True) -> Iterator[tuple[Example, Passage]]:
+        """The query and document of every judgement, of irrelevant ones if `wrong`, in the order of the queries."""
+        for example in self.examples(labels=wrong):
             for passage in example.positives:
                 yield example, passage
 

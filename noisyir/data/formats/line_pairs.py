@@ -40,7 +40,7 @@ class LinePairs(FormatOfRows):
         """The queries at `target`, the documents next to it with .cm, texts alone; white space becomes a space."""
         other = partner_to_write(target)
         with open_to_write(target) as queries, open_to_write(other) as documents:
-            for example, passage in collection.pairs():
+            for example, passage in collection.pairs(wrong=False):
                 queries.write((" ".join(example.query.split()) + "\n").encode())
                 documents.write((" ".join(joined(passage).split()) + "\n").encode())
 

@@ -60,7 +60,7 @@ class Pairs(FormatOfRows):
         return "split" in source.columns
 
     def _splits(self, source: "PairsFile") -> Iterator[Split]:
-        return (pair.split for pair in source.pairs_in_order() if pair.relevance is None or pair.relevance > 0)
+        return (pair.split for pair in source.pairs_in_order() if not pair.is_wrong)
 
     @property
     def _is_there(self) -> bool:
@@ -144,6 +144,11 @@ class PairRow(NamedTuple):
     weight: float | None
     number: int
     relevance: int | None = None
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the file's labels call it wrong."""
+        return self.relevance is not None and self.relevance <= 0
 
 
 @dataclass(frozen=True)

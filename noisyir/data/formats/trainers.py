@@ -53,7 +53,7 @@ class FlagEmbedding(FormatOfRows):
     def open(self, workers: int | None = None) -> PairsFile:
         """The file's rows."""
         rows = shapes.open_rows("flagembedding", self.path, ("query", "pos"))
-        return _opened(rows, shapes.columns_there(rows, _COLUMNS), self.columns)
+        return _opened(rows, _COLUMNS, shapes.columns_there(rows, _COLUMNS), self.columns)
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
@@ -62,12 +62,14 @@ class FlagEmbedding(FormatOfRows):
 
 
 def _opened(
-    rows: RowFile, columns: Mapping[PairColumn, str | None], given: Mapping[PairColumn, str | None]
+    rows: RowFile,
+    names: Mapping[PairColumn, str],
+    columns: Mapping[PairColumn, str | None],
+    given: Mapping[PairColumn, str | None],
 ) -> PairsFile:
     """The rows with these columns; the user's own come first, and labels are read as in any file."""
     found = open_pairs(rows, None, {**columns, **given}, given)
-    named = frozenset(name for name in columns.values() if name)
-    return replace(found, meaningful=named | (frozenset() if "label" in given else MEANINGFUL))
+    return replace(found, meaningful=frozenset(names.values()) | (frozenset() if "label" in given else MEANINGFUL))
 
 
 def _rows(collection: Collection) -> Iterator[dict[str, Any]]:
@@ -108,12 +110,13 @@ class SentenceTransformers(FormatOfRows):
         rows = shapes.open_rows("sentence_transformers", self.path, ())
         if not self.fits(dict.fromkeys(rows.columns)):
             raise DataError("data.not_sentence_transformers", rows=rows.path, found_in=found_in(rows))
-        columns = shapes.columns_there(rows, _TRIPLETS if "anchor" in rows.columns else _LABELLED)
+        names = _TRIPLETS if "anchor" in rows.columns else _LABELLED
+        columns = shapes.columns_there(rows, names)
         if "negative" not in rows.columns:
             columns.pop("negative")  # numbered ones may be there
         if "label" not in rows.columns:
             columns.pop("score")  # it may say how right a pair is
-        return _opened(rows, columns, self.columns)
+        return _opened(rows, names, columns, self.columns)
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:

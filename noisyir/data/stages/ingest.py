@@ -49,11 +49,10 @@ def ingest(job: Job[Format]) -> None:
             texts |= _texts_by_id(part) if job.params.hold_out else {}
     tables = checked.tables()
     tables["pairs"] = _relevant(tables["pairs"], tables["qrels"], job.params.min_relevance)
-    wrong = _called_wrong(tables["qrels"], tables["queries"], job.params.min_relevance)
-    held_out: dict[str, Any] = {"called_wrong": wrong} if wrong else {}
+    job.note("called_wrong", _called_wrong(tables["qrels"], tables["queries"], job.params.min_relevance))
+    held_out: dict[str, Any] = {}
     if job.params.hold_out:
-        tables, drawn = hold_out(tables, texts, job.params.hold_out, job.params.promotion_share)
-        held_out |= drawn
+        tables, held_out = hold_out(tables, texts, job.params.hold_out, job.params.promotion_share)
     splits = {*tables["queries"]["split"].unique().to_pylist()}
     if job.params.promotion_share and not splits & {"dev", PROMOTION}:
         raise DataError("data.no_dev_to_promote", promotion_share=job.params.promotion_share)

@@ -134,7 +134,9 @@ def test_only_the_pairs_of_dev_and_test_are_judgements(ingest):
 
 def test_columns_that_are_not_mapped_are_not_read(ingest):
     plain = ingest(ROWS)
-    labelled = ingest([{**row, "label": n % 2, "note": "mismatch"} for n, row in enumerate(ROWS)])
+    labelled = ingest(
+        [{**row, "label": n % 2, "note": "mismatch"} for n, row in enumerate(ROWS)], columns={"label": None}
+    )
     assert all(labelled[name] == plain[name] for name in plain)
 
 
@@ -145,7 +147,9 @@ def test_columns_that_are_not_mapped_are_not_read(ingest):
         ({"text": "x", "code": "c"}, "x", "c", ""),
         ({"Query": "q", "TEXT": "x", "Title": "t"}, "q", "x", "t"),
         ({"anchor": "a", "positive": "p", "note": "n"}, "a", "p", ""),
-        ({"sentence1": "a", "sentence2": "b", "score": 0.5}, "a", "b", ""),
+        ({"sentence1": "a", "sentence2": "b", "note": 0.5}, "a", "b", ""),
+        ({"question": "a", "context": "b", "answer": "c"}, "a", "b", ""),
+        ({"premise": "a", "hypothesis": "b"}, "a", "b", ""),
     ],
 )
 def test_usual_names_are_recognised(ingest, row, query, document, title):
@@ -326,7 +330,7 @@ STAQC = Path(__file__).parents[3].parent / "shared" / "data" / "staqc_sql" / "sq
 
 @pytest.mark.skipif(not STAQC.is_file(), reason="StaQC of ../shared/data is not here")
 def test_staqc_is_read_without_its_labels(ingest):
-    columns = {"query": "title", "document": "code", "query_id": "qid", "doc_id": "id", "split": None}
+    columns = {"query": "title", "document": "code", "query_id": "qid", "doc_id": "id", "split": None, "label": None}
     tables = ingest(path=str(STAQC), columns=columns)
     assert tables["pairs"].num_rows == 3637 and tables["qrels"].num_rows == 0
     assert tables["pairs"]["split"].unique().to_pylist() == ["train"]
