@@ -20,7 +20,7 @@ from noisyir.data.formats.stack_overflow import so_ds_files
 from noisyir.data.formats.tables import is_import
 from noisyir.data.formats.trec import trec_role
 from noisyir.data.leniency import lenient
-from noisyir.data.row_files import RowFile
+from noisyir.data.row_files import RowFile, plain_name
 from noisyir.data.text_files import first_bytes, one_of, utf8_lines
 from noisyir.engine.hub import downloaded, is_on_hub
 
@@ -132,12 +132,21 @@ def _of_rows(rows: RowFile) -> dict[str, Any] | None:
             return {"kind": kind, "path": path}
     chosen = choose_columns(rows, {}, NAMES)
     lists = [name for name, value in first.items() if name.lower() in ("answers", "answer") and isinstance(value, list)]
-    query = chosen.get("query") or next((name for name in rows.columns if name.lower() == "qtext"), None)
-    if lists and query and "doc_id" not in chosen and chosen.get("document", lists[0]) == lists[0]:
-        advice = _typed(rows, query, lists[0])
-        raise DataError("data.answers_or_documents", path=path, query=query, answers=lists[0], pairs=advice,
-                        quote=shlex.quote(path))  # fmt: skip
+    if lists and chosen.get("document", lists[0]) == lists[0] and "doc_id" not in chosen:
+        return _with_answers(rows, lists[0], chosen.get("query"))
     return {"kind": "pairs", "path": path} if "query" in chosen and chosen.keys() & {"document", "doc_id"} else None
+
+
+def _with_answers(rows: RowFile, answers: str, query: str | None) -> dict[str, Any] | None:
+    """Questions with lists of answers: pairs with a column of documents, else DataError with both readings."""
+    path, plain = str(rows.path), {plain_name(name): name for name in rows.columns if name not in (answers, query)}
+    query = query or plain.get("qtext")
+    if query and (documents := [plain[name] for name in NAMES["document"] if name in plain]):
+        return {"kind": "pairs", "path": path, "columns": {"query": query, "document": documents[0]}}
+    if not query:
+        return None
+    pairs, quote = _typed(rows, query, answers), shlex.quote(path)
+    raise DataError("data.answers_or_documents", path=path, query=query, answers=answers, pairs=pairs, quote=quote)
 
 
 def _unclear(rows: RowFile) -> str:
