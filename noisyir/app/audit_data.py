@@ -1,11 +1,10 @@
 """The experiment of an audit: from an experiment's name, a data set or a file of pairs."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from noisyir.audits.settings import AuditParams
 from noisyir.base.durations import seconds_of
@@ -17,6 +16,9 @@ from noisyir.engine.hub import SCHEME
 from noisyir.engine.remote.fetched import here
 from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment
+
+# An override that names columns of a pair, and not the one of labels alone
+_OF_PAIRS = re.compile(r"data\.columns(?!\.label=|=\{ *\"?label\"? *:[^,]*$)")
 
 
 def experiment_to_audit(
@@ -98,7 +100,7 @@ def settings_of_data(data: str, corpus: str | None = None, overrides: Sequence[s
         DataError: If its format is not recognised.
     """
     beside = {"corpus": corpus} if corpus else {}
-    if any(override.startswith("data.kind=") or _maps_a_pair(override) for override in overrides):
+    if any(override.startswith("data.kind=") or _OF_PAIRS.match(override) for override in overrides):
         said = any(override.startswith("data.kind=") for override in overrides)
         return {"path": data, **beside} | ({} if said else {"kind": "pairs"})
     there = here(data)
@@ -114,11 +116,3 @@ def settings_of_data(data: str, corpus: str | None = None, overrides: Sequence[s
         raise ConfigError("app.no_experiment", data=data, others=others)
     found = recognise(there, **{name: here(place) for name, place in beside.items()})
     return {**found, **beside} | ({"path": data} if found.get("path") == there else {})
-
-
-def _maps_a_pair(override: str) -> bool:
-    """Whether an override names columns of a pair, and not the one of labels alone."""
-    name, _, value = override.partition("=")
-    if name == "data.columns":
-        return {*(yaml.safe_load(value) or ())} != {"label"}
-    return name.startswith("data.columns") and name != "data.columns.label"

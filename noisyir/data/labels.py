@@ -8,45 +8,40 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
 
-from noisyir.base.command_line import with_mapped
+from noisyir.base.command_line import with_columns
 from noisyir.base.errors import DataError
 from noisyir.data.leniency import glance
 from noisyir.data.row_files import RowFile
 
 # By their names, with spaces and `-` as `_`; the first ones judge, the others measure
 LABELS = (
-    "label", "labels", "gold_label", "relevance", "relevant", "is_relevant", "is_duplicate", "duplicate", "is_match",
-    "is_correct", "correct", "is_positive", "is_answer", "is_selected", "is_paraphrase", "clicked", "click",
-    "is_clicked", "entailment", "entailment_judgment", "judgement", "judgment", "verdict", "grade", "rel",
-)  # fmt: skip
+    "label labels gold_label relevance relevant is_relevant is_duplicate duplicate is_match is_correct correct "
+    "is_positive is_answer is_selected is_paraphrase clicked click is_clicked entailment entailment_judgment judgement "
+    "judgment verdict grade rel"
+).split()
 SCALES = (
-    "score", "similarity", "similarity_score", "sim", "cosine", "cosine_similarity", "relevance_score",
-    "relatedness_score", "rating", "stars", "weight",
-)  # fmt: skip
+    "score similarity similarity_score sim cosine cosine_similarity relevance_score relatedness_score rating stars weight"
+).split()
 MEANINGFUL = frozenset({*LABELS, *SCALES})
 _OF_INFERENCE = frozenset({"label", "labels", "gold_label"})
 _GRADES = frozenset({"relevance", "relevant", "grade", "rel", "judgement", "judgment"})
 # Texts of GLUE and NLI, where 0 is entailment in some sets and not right in others
 _INFERENCE = frozenset({"sentence1", "sentence2", "premise", "hypothesis", "sentence", "text1", "text2"})
-_RIGHT, _WRONG, _NONE = (
-    frozenset(words.split(","))
-    for words in (
-        "yes,y,true,t,right,correct,positive,pos,relevant,highly relevant,entailment,entails,duplicate,paraphrase,"
-        "equivalent,match,similar,related,good,clean,accepted,clicked",
-        "no,n,false,f,wrong,incorrect,not correct,negative,neg,irrelevant,not relevant,non relevant,nonrelevant,"
-        "neutral,contradiction,not entailment,non entailment,not duplicate,non duplicate,not paraphrase,non paraphrase,"
-        "not equivalent,no match,not match,mismatch,not similar,dissimilar,not related,unrelated,bad,rejected,"
-        "not clicked,hard negative",
-        "-,?,unlabelled,unlabeled,unknown,unclear,hidden",
-    )
-)
+_WORDS = {
+    1: "yes,y,true,t,right,correct,positive,pos,relevant,highly relevant,entailment,entails,duplicate,paraphrase,"
+    "equivalent,match,similar,related,good,clean,accepted,clicked",
+    0: "no,n,false,f,wrong,incorrect,not correct,negative,neg,irrelevant,not relevant,non relevant,nonrelevant,neutral,"
+    "contradiction,not entailment,non entailment,not duplicate,non duplicate,not paraphrase,non paraphrase,rejected,"
+    "not equivalent,no match,not match,mismatch,not similar,dissimilar,not related,unrelated,bad,not clicked,hard negative",
+    -1: "-,?,unlabelled,unlabeled,unknown,unclear,hidden",
+}
+_GRADE_OF = {word: grade for grade, words in _WORDS.items() for word in words.split(",")}
 _PEEKED = 1000  # rows that tell what the values mean
 _MOST_SHOWN = 6  # values in a message
 _EMPTY = ("nan", "null")
+_UNREAD = (None, "leaves it unread, and all pairs count as right")
 _READING = re.compile(r"(?:\s*>=\s*(?P<least>-?\d+(?:\.\d+)?)|:(?P<right>.+))?", re.DOTALL)
 
-
-_UNREAD = (None, "leaves it unread, and all pairs count as right")
 Readings = Sequence[tuple[str | None, str]]
 
 
@@ -74,17 +69,16 @@ class Labels:
         if not (word := _word(value)):
             return None
         named = self.named(word)
-        number = _number(named)
+        number, grade = _number(named), _GRADE_OF.get(named)
         if self.right:
             return int(bool(self.right & {word, named}))
-        if self.least is not None and number is not None:
-            return int(number >= self.least)
-        if self.least is None and (grade := _grade_of(named)) is not None:
-            return grade
-        if self.least is None and number is not None and number.is_integer() and (abs(number) <= 1 or not self.binary):
-            return int(number)
-        remedies = {"right": with_mapped("label", f"{self.column}:{word}"), "unread": with_mapped("label", None)}
-        raise DataError("data.wrong_mapped_label", where=where, column=self.column, value=value, **remedies)
+        if self.least is not None:
+            grade = None if number is None else int(number >= self.least)
+        elif grade is None and number is not None and number.is_integer() and (abs(number) <= 1 or not self.binary):
+            grade = int(number)
+        if grade is None:
+            raise DataError("data.wrong_mapped_label", where=where, column=self.column, value=value, word=word)
+        return grade
 
     def named(self, word: str) -> str:
         """The name of a number by the schema, else the word itself."""
@@ -97,7 +91,7 @@ class Labels:
         for word in words:
             with suppress(DataError):  # its row is refused when it is read
                 grade, named = self.grade(word, self.column) or 0, self.named(word)
-                none = grade < 0 and (bool(self.names) or named in _NONE)
+                none = grade < 0 and (bool(self.names) or named in _GRADE_OF)
                 shown = word if named == word else f"{word} ({named})"
                 meant["no label" if none else "right" if grade > 0 else "not right"].append(shown)
         said = "; ".join(f"{_shown(shown)} = {what}" for what, shown in meant.items() if shown)
@@ -120,19 +114,22 @@ def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | No
         return None
     if asked:
         column, right, least = parsed(asked, file.columns)
-        return Labels(column, _names(file, column), right, least).describing(_first_words(file, column))
+        return Labels(column, file.class_names().get(column, ()), right, least).describing(_first_words(file, column))
     free = {_plain(name): name for name in file.columns if name not in used}
     judging = [free[name] for name in LABELS if name in free]
     measuring = [free[name] for name in SCALES if name in free and given.get(name, name) is not None]
-    if len(judging) > 1:
-        both: Readings = [(name, f"reads {name}") for name in judging]
-        raise _unclear(file, judging[0], f"and so may {judging[1]!r}", both)
     if not (columns := judging or measuring):
         return None
-    words, found = _first_words(file, columns[0]), Labels(columns[0], _names(file, columns[0]), binary=True)
+    words, found = (
+        _first_words(file, columns[0]),
+        Labels(columns[0], file.class_names().get(columns[0], ()), binary=True),
+    )
     doubt, readings = _doubt(found, words, {_plain(name) for name in file.columns})
+    if len(judging) > 1:
+        doubt, readings = f"and so may {judging[1]!r}", [(name, f"reads {name}") for name in judging]
     if doubt:
-        raise _unclear(file, found.column, doubt, readings)
+        told = [f"{with_columns({'label': name}, file.path)} {what}" for name, what in [*readings, _UNREAD]]
+        raise DataError("data.unclear_label", file=file.path, column=columns[0], doubt=doubt, readings="; ".join(told))
     return replace(found, binary=_plain(found.column) not in _GRADES).describing(words)
 
 
@@ -149,9 +146,9 @@ def _doubt(found: Labels, words: Sequence[str], columns: Set[str]) -> tuple[str,
     """Why the meaning of these values is not clear, and the possible readings; nothing if it is clear."""
     column, named = found.column, [found.named(word) for word in words]
     numbers = {number for name in named if (number := _number(name)) is not None}
-    unknown = [name for name in named if _number(name) is None and _grade_of(name) is None]
+    unknown = [name for name in named if _number(name) is None and name not in _GRADE_OF]
     if unknown:
-        right = unknown[0] if len(unknown) == len(words) else next(name for name in named if name not in unknown)
+        right = next((name for name in named if _GRADE_OF.get(name) == 1), unknown[0])
         return f"for it holds {_shown(words)}", [(f"{column}:{right}", f"takes {right} alone for right")]
     if any(not number.is_integer() for number in numbers) or (numbers and min(numbers) > 0 and numbers != {1}):
         low, high = min(numbers), max(numbers)
@@ -164,15 +161,6 @@ def _doubt(found: Labels, words: Sequence[str], columns: Set[str]) -> tuple[str,
         return "", ()
     grades = (column, "takes 0 for not right, and above for right")
     return f"for it holds {_shown(words)}", [grades, (f"{column}:0", "takes 0 alone for right, as NLI has entailment")]
-
-
-def _unclear(file: RowFile, column: str, doubt: str, readings: Readings) -> DataError:
-    said = "; ".join(f"{with_mapped('label', value, file.path)} {what}" for value, what in [*readings, _UNREAD])
-    return DataError("data.unclear_label", file=file.path, column=column, doubt=doubt, readings=said)
-
-
-def _names(file: RowFile, column: str) -> tuple[str, ...]:
-    return file.class_names().get(column, ())
 
 
 def _first_words(file: RowFile, column: str) -> list[str]:
@@ -201,10 +189,6 @@ def _number(word: str) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
-
-
-def _grade_of(word: str) -> int | None:
-    return 1 if word in _RIGHT else 0 if word in _WRONG else -1 if word in _NONE else None
 
 
 def _shown(words: Sequence[str]) -> str:

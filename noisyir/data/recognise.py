@@ -1,15 +1,12 @@
 """The format of a file or folder, by its contents; only its first rows are read."""
 
-import json
 import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from noisyir.base.command_line import typed_words
+from noisyir.base.command_line import WITH_COLUMNS, typed_words, with_columns
 from noisyir.base.errors import DataError
 from noisyir.data.columns import NAMES, choose_columns, found_in
 from noisyir.data.containers import FLAT
@@ -183,22 +180,14 @@ def _mapping(rows: RowFile) -> str:
 
 def _typed(rows: RowFile, query: str, document: str) -> str:
     """The command that was typed, with the columns of a pair, or the setting."""
-    words, columns = typed_words.get(), f"query={query},positive={document}"
+    words, named = typed_words.get(), with_columns({"query": query, "document": document}, rows.path)
     if not words:
-        return f"set data.columns={{query: {_as_yaml(query)}, document: {_as_yaml(document)}}}"
-    if words[0] in ("audit", "init", "mine"):
-        typed, then = [*words, "--query", query, "--document", document], ""
-    elif any("," in name or name != name.strip() for name in (query, document)):
+        return f"set {named}"
+    if words[0] not in ("audit", "init", "mine") and any(
+        "," in name or name != name.strip() for name in (query, document)
+    ):
         return "call them query and document in the file's first row"
-    elif words[0] in ("import", "check"):
-        typed, then = [*words, "--map", columns], ""
-    else:
-        typed, then = ["import", str(rows.path), "--map", columns], ", and go on with the folder that it writes"
-    return f"type {shlex.join(['noisyir', *typed])}{then}"
-
-
-def _as_yaml(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z]\w+", name) and yaml.safe_load(name) == name else json.dumps(name)
+    return f"type {named}{'' if words[0] in WITH_COLUMNS else ', and go on with the folder that it writes'}"
 
 
 def _is_squad(path: Path) -> bool:

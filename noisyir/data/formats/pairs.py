@@ -105,6 +105,11 @@ def open_pairs(
         need(pairs, columns, ("query", "doc_id"), NAMES)
     else:
         _need_texts(pairs, columns)
+    plain = {what: plain_name(name) for what, name in columns.items() if what not in given}
+    newer = (
+        "-context" if plain.get("document") == "context" and _AFTER_CONTEXT & {*map(plain_name, pairs.columns)} else ""
+    )
+    newer += "-negatives" if plain.get("negative") in _NEW_NEGATIVES or " " in "".join(numbered) else ""
     labels = labels_of(pairs, {name for what, name in columns.items() if what != "label"}.union(numbered), given)
     return PairsFile(
         pairs.path.name.split(".")[0],
@@ -114,21 +119,8 @@ def open_pairs(
         names_that_mean(mapping, names) | (frozenset() if "label" in given else MEANINGFUL),
         numbered,
         labels,
-        _newer(pairs, columns, numbered, given) + ("-label" if labels and "label" not in given else ""),
+        f"{newer}-label" if labels and "label" not in given else newer,
     )
-
-
-def _newer(
-    pairs: RowFile, columns: Mapping[PairColumn, str], numbered: Sequence[str], given: Mapping[PairColumn, str | None]
-) -> str:
-    """What earlier versions read otherwise, if anything."""
-    plain = {what: plain_name(name) for what, name in columns.items() if what not in given}
-    found = {
-        "-context": plain.get("document") == "context" and _AFTER_CONTEXT & {*map(plain_name, pairs.columns)},
-        "-rejected": plain.get("negative") in _NEW_NEGATIVES,
-        "-spaces": any(" " in name for name in numbered),
-    }
-    return "".join(name for name, is_so in found.items() if is_so)
 
 
 class PairRow(NamedTuple):
@@ -142,8 +134,8 @@ class PairRow(NamedTuple):
     source: str | None
     split: Split
     weight: float | None
+    relevance: int | None
     number: int
-    relevance: int | None = None
 
     @property
     def is_wrong(self) -> bool:
@@ -205,10 +197,9 @@ class PairsFile(ExampleSource):
         for found in self.rows():
             given, number = self.example(found), found.number
             query_id = given.query_id if given.query_id is not None else content_id(number, given.query)
-            for title, text, named, _, weight, grade in given.positives:
+            for title, text, named, _, *rated in given.positives:
                 doc_id = named if named is not None else content_id(number, title, text)
-                of_pair = (doc_id, title, text, given.source, given.split, weight, number, grade)
-                yield PairRow(query_id, given.query, *of_pair)
+                yield PairRow(query_id, given.query, doc_id, title, text, given.source, given.split, *rated, number)
 
     def rows(self) -> Iterator[Placed]:
         """The rows of the file, at least one."""

@@ -101,7 +101,7 @@ def test_what_is_rejected_is_a_negative(tmp_path):
     source = Format.parse(recognise(str(tmp_path / "x.jsonl"))).open()
     [example] = map(source.example, source.rows())
     assert [passage.text for passage in example.negatives] == ["n"]
-    assert source.digest().endswith("-rejected")
+    assert source.digest().endswith("-negatives")
 
 
 @pytest.mark.parametrize("names", ["Negative 1,Negative 2", "negative_1,negative_2", "Hard Negative 1,hard-negative-2"])
@@ -110,7 +110,7 @@ def test_numbered_negatives_may_have_spaces(tmp_path, names):
     source = Pairs(path=str(tmp_path / "x.csv")).open()
     [example] = map(source.example, source.rows())
     assert [passage.text for passage in example.negatives] == ["a", "b"]
-    assert source.digest().endswith("-spaces") == (" " in names)
+    assert source.digest().endswith("-negatives") == (" " in names)
 
 
 def test_a_query_with_negatives_alone_has_no_document(tmp_path):
