@@ -20,7 +20,8 @@ LABELS = (
     "judgment verdict grade rel"
 ).split()
 SCALES = (
-    "score similarity similarity_score sim cosine cosine_similarity relevance_score relatedness_score rating stars weight"
+    "score similarity similarity_score sim cosine cosine_similarity relevance_score relatedness_score rating stars "
+    "weight"
 ).split()
 MEANINGFUL = frozenset({*LABELS, *SCALES})
 _OF_INFERENCE = frozenset({"label", "labels", "gold_label"})
@@ -32,7 +33,7 @@ _WORDS = {
     "equivalent,match,similar,related,good,clean,accepted,clicked",
     0: "no,n,false,f,wrong,incorrect,not correct,negative,neg,irrelevant,not relevant,non relevant,nonrelevant,neutral,"
     "contradiction,not entailment,non entailment,not duplicate,non duplicate,not paraphrase,non paraphrase,rejected,"
-    "not equivalent,no match,not match,mismatch,not similar,dissimilar,not related,unrelated,bad,not clicked,hard negative",
+    "not equivalent,no match,not match,mismatch,not similar,dissimilar,not related,unrelated,bad,not clicked",
     -1: "-,?,unlabelled,unlabeled,unknown,unclear,hidden",
 }
 _GRADE_OF = {word: grade for grade, words in _WORDS.items() for word in words.split(",")}

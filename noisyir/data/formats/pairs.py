@@ -197,9 +197,10 @@ class PairsFile(ExampleSource):
         for found in self.rows():
             given, number = self.example(found), found.number
             query_id = given.query_id if given.query_id is not None else content_id(number, given.query)
-            for title, text, named, _, *rated in given.positives:
+            for title, text, named, _, weight, grade in given.positives:
                 doc_id = named if named is not None else content_id(number, title, text)
-                yield PairRow(query_id, given.query, doc_id, title, text, given.source, given.split, *rated, number)
+                of_query = query_id, given.query
+                yield PairRow(*of_query, doc_id, title, text, given.source, given.split, weight, grade, number)
 
     def rows(self) -> Iterator[Placed]:
         """The rows of the file, at least one."""
