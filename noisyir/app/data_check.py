@@ -22,7 +22,7 @@ class DataCheck:
     Attributes:
         sizes: Number of documents, queries, judgements and negatives.
         splits: Judgements per split.
-        labels: What a column of labels means.
+        labels: The meaning of the labels in the data.
     """
 
     data: str

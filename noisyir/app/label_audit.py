@@ -289,7 +289,7 @@ class Gate:
 
 
 def said_of_labels(outcome: Outcome) -> list[str]:
-    """What labels in the data mean, how many pairs they call wrong, and which columns nobody reads."""
+    """The meaning of labels in the data, the number of pairs that they call wrong, and the columns without meaning."""
     notes = outcome.results["ingest"].meta.notes
     source, wrong = notes["source"], notes.get("called_wrong", 0)
     told = [source["labels"]] if "labels" in source else []

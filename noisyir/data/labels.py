@@ -1,4 +1,4 @@
-"""Columns that say how right a pair is: which one a file has, what its values mean, and what is said of it."""
+"""The column that says how right a pair is: its name, the meaning of its values, and the words for both."""
 
 import math
 import re
@@ -37,7 +37,7 @@ _WORDS = {
     -1: "-,?,unlabelled,unlabeled,unknown,unclear,hidden",
 }
 _GRADE_OF = {word: grade for grade, words in _WORDS.items() for word in words.split(",")}
-_PEEKED = 1000  # rows that tell what the values mean
+_PEEKED = 1000  # rows by which the meaning of the values is found
 _MOST_SHOWN = 6  # values in a message
 _EMPTY = ("nan", "null")
 _UNREAD = (None, "leaves it unread, and all pairs count as right")
@@ -52,10 +52,10 @@ class Labels:
 
     Args:
         names: Names of its numbers, by the file's schema.
-        right: The right values, where they are named.
-        least: The least right number, where a scale is cut.
+        right: The right values, if they are named.
+        least: The least right number, if a scale is cut.
         binary: Whether numbers beyond -1, 0 and 1 are not understood.
-        said: What its first values mean.
+        said: The meaning of its first values.
     """
 
     column: str
@@ -106,10 +106,10 @@ def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | No
 
     Args:
         used: Columns that are read as something else.
-        given: The user's own mapping; its `label` names a column, and perhaps what is right: `label:0`, `score>=0.5`.
+        given: The user's own mapping; its `label` is a column, or one with its right values: `label:0`, `score>=0.5`.
 
     Raises:
-        DataError: If it is not clear what the values mean; the message has the command for each reading.
+        DataError: If the meaning of the values is not clear; the message has the command for each reading.
     """
     if (asked := given.get("label", "")) is None:
         return None

@@ -111,7 +111,7 @@ def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _opened(path: Path) -> tuple[RowFile | None, str]:
-    """The file as rows, or why it holds none; DataError for a header that cannot be read."""
+    """The file as rows, or why it holds none; an unreadable header is a DataError."""
     try:
         return RowFile.open(str(path), "data.path"), ""
     except DataError as error:

@@ -46,8 +46,9 @@ class RowFile:
             n_columns, most = len(columns), COLUMNS.most
             raise DataError("data.too_many_columns", file=file, n_columns=n_columns, most=most, remedy=COLUMNS.remedy)
         if repeated := [name for name, count in Counter(columns).items() if count > 1]:
-            code = "data.column_name_twice" if repeated[0].strip() else "data.nameless_columns"
-            raise DataError(code, file=file, repeated=repeated[0])
+            if not repeated[0].strip():
+                raise DataError("data.nameless_columns", file=file)
+            raise DataError("data.column_name_twice", file=file, repeated=repeated[0])
         if not columns:
             with strict():
                 container(suffix).columns(file)

@@ -21,7 +21,7 @@ COUNTED = 30_000  # pairs; no setting depends on a larger number
 
 
 class Summary(NamedTuple):
-    """The number of pairs, counted up to COUNTED, the held-out splits in raw data, and what its labels mean."""
+    """The number of pairs, counted up to COUNTED, the held-out splits in raw data, and the meaning of its labels."""
 
     pairs: int
     splits: frozenset[Split]

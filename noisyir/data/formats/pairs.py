@@ -31,7 +31,7 @@ from noisyir.data.shapes import joined
 
 _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title", "negative")
 _OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight", "score", "label")
-# What earlier versions read otherwise: it changes the digest, so that what they built is not taken for it
+# Earlier versions read these otherwise: the digest says so, and their builds are not taken for new ones
 _AFTER_CONTEXT, _NEW_NEGATIVES = {"answer", "code", "snippet"}, {"rejected_response"}
 _WRITTEN = (
     "query_id", "query", "doc_id", "title", "document", "split", "source", "weight", "pos_scores", "label", "answers",
@@ -284,7 +284,7 @@ def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str]) -> None:
 
 
 def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Iterator[dict[PairColumn, Any]]:
-    """One pair for each document, where a row lists several (`pos: [.., ..]`), none where the list is empty."""
+    """One pair for each document, where a row lists several (`pos: [.., ..]`), none if the list is empty."""
     lists = {column: values[column] or [None] for column in _OF_DOCUMENT if isinstance(values.get(column), list)}
     if values.get("document") == []:
         return
