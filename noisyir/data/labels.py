@@ -121,10 +121,8 @@ def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | No
     measuring = [free[name] for name in SCALES if name in free and given.get(name, name) is not None]
     if not (columns := judging or measuring):
         return None
-    words, found = (
-        _first_words(file, columns[0]),
-        Labels(columns[0], file.class_names().get(columns[0], ()), binary=True),
-    )
+    words = _first_words(file, columns[0])
+    found = Labels(columns[0], file.class_names().get(columns[0], ()), binary=True)
     doubt, readings = _doubt(found, words, {_plain(name) for name in file.columns})
     if len(judging) > 1:
         doubt, readings = f"and so may {judging[1]!r}", [(name, f"reads {name}") for name in judging]

@@ -148,17 +148,18 @@ def _with_answers(rows: RowFile, answers: str, query: str | None) -> dict[str, A
 
 def _unclear(rows: RowFile) -> str:
     """Why columns are no pair, and the remedy."""
-    delete = f"tail -n +2 {shlex.quote(str(rows.path))} > NEW"
+    is_text = rows.path.name.lower().endswith((".csv", ".tsv"))
+    delete = f"delete it (tail -n +2 {shlex.quote(str(rows.path))} > NEW)" if is_text else "delete it"
     if rows.columns[0].strip().lower().startswith("sep="):
-        return f"begins with Excel's line sep=, and no names of columns: delete this line ({delete})"
+        return f"begins with Excel's line sep=, and no names of columns: {delete}"
     if len(rows.columns) == 1:
-        title = f"; if it is a title above the columns' names, delete it ({delete})" if rows.suffix in FLAT else ""
+        title = f"; if it is a title above the columns' names, {delete}" if rows.suffix in FLAT else ""
         return f"has only one column, {rows.columns[0]}: a pair needs a query and a document{title}"
     named = found_in(rows)
     if rows.suffix in FLAT and any(map(_NO_NAME.fullmatch, rows.columns)):
         return (
             f"has a first line that names no columns ({named.removeprefix('it has ')}): if it is a pair, add a line "
-            f"above it, such as query,document; if it is a title above the names, delete it ({delete})"
+            f"above it, such as query,document; if it is a title above the names, {delete}"
         )
     headed = "; if the first line is a pair, add names above it" if rows.suffix in FLAT else ""
     return f"does not tell the columns of query and document apart; {named}: {_mapping(rows)}{headed}"
