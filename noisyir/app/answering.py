@@ -54,8 +54,9 @@ def _by_terms(store: Store, system: System, indexes: Indexes, query: str, k: int
     assert indexes.terms is not None and system.bm25 is not None
     runtime, how = Runtime(), system.bm25.params
     searcher = open_lexical_index(
-        store.builds.folder(indexes.terms), k1=how["k1"], b=how["b"], threads=1, java_heap=runtime.java_heap
-    )
+        store.builds.folder(indexes.terms), k1=how["k1"], b=how["b"], threads=1, java_heap=runtime.java_heap,
+        rounded=how.get("lengths") == "rounded",
+    )  # fmt: skip
     return run_table(pa.array([query]), searcher.search([query], k))
 
 

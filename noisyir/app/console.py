@@ -142,7 +142,9 @@ def phase_of(step: Step) -> str:
         return "trials"
     if label.isdigit() or label in ("", "train", "warm_up"):  # of a model that several share, or a round
         return method if room == "methods" else "start"
-    return _HYBRIDS if label.endswith("_hybrid") else {"zero_shot": "untrained", "bm25": "BM25"}.get(label, label)
+    if label.endswith("_hybrid"):
+        return _HYBRIDS
+    return {"zero_shot": "untrained", "bm25": "BM25"}.get(label) or label.replace("_as_is", " as it is")
 
 
 class Phases(Observer):

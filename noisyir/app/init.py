@@ -1,33 +1,25 @@
 """Generation of an experiment file for the user's own data, with findings, options and reasons as comments."""
 
 import json
-import math
 import os
 import re
 import shlex
-import time
 from collections.abc import Sequence
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from noisyir.app.affordable import Afforded, afforded
 from noisyir.app.data_check import check_data
 from noisyir.app.lookup import kept_by_run
 from noisyir.app.own_data import experiment_for
 from noisyir.app.recommending import Advice, Profile, advise, as_json, known_sets, passes_of, profile_of_data, sentences
-from noisyir.base.durations import seconds_of
 from noisyir.base.errors import ConfigError
 from noisyir.data.formats.pairs import Pairs
 from noisyir.engine.hub import is_on_hub
 from noisyir.engine.store import Store
 from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment
-from noisyir.methods.plans.left_out import MANY, RULES
-
-STATIC_PAIRS = 5_000  # per second: pairs a static model reads and trains on, per core
-_AROUND = 30.0  # seconds per run for reading data, BM25, evaluation and tracking
-_TIMED = 32  # pairs
-_PAYS = 0.9  # share of the fp32 time below which bf16 is worth its rounding
+from noisyir.methods.plans.left_out import MANY
 
 _PLAIN = re.compile(r"[A-Za-z_./][\w./-]*")  # YAML text that needs no quotes
 _WORDS = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")  # YAML reads these as other types
@@ -41,7 +33,11 @@ name: {name}
 data:
   {data}
 {hold_out}
-# Trained on the same pairs, and compared with BM25 and the untrained model, each model also together with BM25.
+# Models that are compared without any training.  Chosen {why_as_is}.
+as_is: {as_is}
+# as_is: {{minilm: {{}}, e5: {{weights: intfloat/e5-small-v2, query_prefix: "query: ", passage_prefix: "passage: "}}}}
+
+# Trained on the same pairs, and compared with BM25 and models without training, each also together with BM25.
 # The last one is kept.  The run tells the best of all.
 #   dpr       believes every pair
 #   auto      tries on held-out queries whether it helps to weigh the pairs by their chance to be right, and to give
@@ -59,7 +55,6 @@ model: {{backbone: {backbone}}}
 
 # Left out, and therefore chosen by rule ({chosen}):
 # train: {{{train}}}
-{precision}
 # A page next to the result with the pairs that are likely to be wrong:
 # audit: {{}}
 """
@@ -84,7 +79,7 @@ def experiment_file(
     Args:
         data: Path or Hub name, written to the experiment unchanged.
         store: Searched for audits of the data.
-        budget: Time limit of a run, such as 10m; None: a static model.
+        budget: Time limit of a run, such as 10m, which is the default.
         overrides: Settings; only the columns of a pairs file are written.
 
     Raises:
@@ -95,13 +90,12 @@ def experiment_file(
         raise ConfigError("app.target_not_yaml", target=target, typed=typed)
     if target.exists():
         raise ConfigError("app.experiment_exists", target=target, typed=typed)
-    exp, why_model, advice, _ = advice_for(data, store, corpus=corpus, budget=budget, overrides=overrides)
+    exp, models, advice, _ = advice_for(data, store, corpus=corpus, budget=budget, overrides=overrides)
     why_methods = f"{advice.method}: {advice.why}"
     found = _found(exp, data)
     on_hub = {name: source for name, source in (("path", data), ("corpus", corpus or "")) if is_on_hub(source)}
     places = {"kind": exp.data.kind, **_places(exp, target), **on_hub}
     train = {name: getattr(exp.train, name) for name in ("learning_rate", "epochs", "batch_size", "patience")}
-    precision = "" if exp.train.precision == "fp32" else f"train: {{precision: {exp.train.precision}}}\n"
     text = _TEMPLATE.format(
         found=found,
         file=typed,
@@ -109,19 +103,20 @@ def experiment_file(
         methods=", ".join(dict.fromkeys(["dpr", advice.method])),
         why_methods=why_methods,
         assumed=_ASSUMED.format(assume=advice.assume) if advice.assume else "",
-        why_model=why_model,
+        why_model=models.why,
+        as_is=json.dumps(models.as_is).replace('"', ""),
+        why_as_is=models.why_as_is,
         backbone=exp.model.backbone,
         data="\n  ".join([*(f"{name}: {_yaml(value)}" for name, value in places.items()), *_columns(exp)]),
         hold_out=_hold_out(exp),
         chosen=next(said for name, said in exp.chosen.items() if name.startswith("train.")).partition(": ")[2],
         train=", ".join(f"{name}: {value}" for name, value in train.items()),
-        precision=precision,
     )
     try:
         target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError("app.cannot_write", target=target, error=error) from error
-    chosen = {"methods": why_methods, "model.backbone": why_model}
+    chosen = {"methods": why_methods, "model.backbone": models.why, "as_is": models.why_as_is}
     return "\n".join([found, *(f"{'chosen':<12}{name:<20} {said}" for name, said in (exp.chosen | chosen).items())])
 
 
@@ -129,7 +124,7 @@ def advised(
     data: str, store: Store, *, corpus: str | None = None, budget: str | None = None, overrides: Sequence[str] = ()
 ) -> tuple[list[tuple[str, str]], dict[str, Any]]:
     """Return training advice without writing the experiment, as (keyword, text) rows and as JSON."""
-    exp, why_model, advice, profile = advice_for(data, store, corpus=corpus, budget=budget, overrides=overrides)
+    exp, models, advice, profile = advice_for(data, store, corpus=corpus, budget=budget, overrides=overrides)
     mapped = ",".join(f"{what}={name or ''}" for what, name in getattr(exp.data, "columns", {}).items())
     leaks = check_data(data, columns=mapped or None, beside={"corpus": corpus}).of("leaks")
     source = shlex.join([data, *overrides, *(["--corpus", corpus] if corpus else [])])
@@ -140,7 +135,8 @@ def advised(
         *([("labels", said)] if said else []),
         *sentences(advice, profile),
         ("leaks", f"{met}: tests are too easy (noisyir check {source})" if met else "none between training and tests"),
-        ("backbone", why_model),
+        ("as it is", models.why_as_is),
+        ("backbone", models.why),
         ("negatives", "from the batch: the protocol measures no mined ones"),
         ("budget", f"{passes_of(advice, exp.train.epochs)} passes over the documents of the pairs"),
         (
@@ -152,97 +148,30 @@ def advised(
         ("next", f"noisyir init {source}"),
     ]
     counts = {one.name: one.count for one in leaks}
-    return lines, {**as_json(advice, profile), "backbone": exp.model.backbone, "leaks": counts}
+    return lines, {**as_json(advice, profile), "backbone": exp.model.backbone, "as_is": models.as_is, "leaks": counts}
 
 
 def advice_for(
     data: str, store: Store, *, corpus: str | None = None, budget: str | None = None, overrides: Sequence[str] = ()
-) -> tuple[Experiment, str, Advice, Profile | None]:
-    """Return the experiment for a file, the reason for its backbone, training advice, and statistics of the file.
+) -> tuple[Experiment, Afforded, Advice, Profile | None]:
+    """Return the experiment for a file, its models and their reasons, training advice, and statistics of the file.
 
     Arguments and errors are as for `experiment_file`.
     """
     if other := [setting for setting in overrides if not setting.startswith("data.columns")]:
         raise ConfigError("app.only_columns", other=other[0])
     exp = experiment_for(data, corpus=corpus, overrides=overrides)
-    why = "static: no time was given (noisyir init --budget 10m)"
-    if budget:
-        chosen, why = affordable(exp, budget)
-        exp = experiment_for(data, corpus=corpus, overrides=[*overrides, *chosen])
+    models = afforded(exp, budget)
+    exp = experiment_for(data, corpus=corpus, overrides=[*overrides, *models.settings])
     profile, pairs = profile_of_data(exp.data), exp.data.summary().pairs
     if isinstance(exp.data, Pairs) and exp.data.has_weights:
-        return exp, why, Advice("dpr", "the pairs have weights, and others would doubt them twice", None, ()), profile
-    return exp, why, advise(profile, exp.model.backbone, known_sets(), pairs, most_wrong(store, exp)), profile
-
-
-def affordable(exp: Experiment, budget: str) -> tuple[list[str], str]:
-    """Return settings of a model that trains within the budget, with the reason.
-
-    Raises:
-        ConfigError: If the budget is too small for any model.
-    """
-    seconds = seconds_of(budget, "--budget")
-    if not isinstance(exp.data, Pairs):
-        raise ConfigError("app.budget_without_pairs", data=exp.data.kind)
-    pairs = exp.data.summary().pairs
-    static = run_seconds(pairs, exp.train.epochs, 1 / STATIC_PAIRS)
-    if static > seconds:
-        raise ConfigError(
-            "app.budget_too_small", budget=budget, pairs=pairs, static=static, ceil=math.ceil(static / 10) * 10
+        return (
+            exp,
+            models,
+            Advice("dpr", "the pairs have weights, and others would doubt them twice", None, ()),
+            profile,
         )
-    timed = time_pairs(exp.data)
-    epochs = next(rule.epochs for rule in RULES["transformer"])
-    transformer = run_seconds(pairs, epochs, timed.seconds)
-    needs = f"a transformer would take about {transformer / 60:.0f} min on this {timed.device}, and {budget} were given"
-    if transformer > seconds:
-        return ["model.backbone=static"], f"static: {needs}"
-    return ["model.backbone=transformer", f"train.precision={timed.precision}"], f"transformer: {needs}"
-
-
-def run_seconds(pairs: int, epochs: int, of_pair: float) -> float:
-    """Estimate the duration of a run in seconds.
-
-    Training reads each pair forward and, at twice the cost, backward; dev queries are ranked after every epoch; the
-    collection is encoded for the untrained and the trained model.
-
-    Args:
-        of_pair: Seconds to encode a query and its document once.
-    """
-    return _AROUND + pairs * of_pair * (3 * epochs + epochs + 2)
-
-
-class TimedPairs(NamedTuple):
-    """Seconds the packaged transformer needs to encode a query and its document, with device and precision."""
-
-    seconds: float
-    device: str
-    precision: str
-
-
-def time_pairs(data: Pairs) -> TimedPairs:
-    """Time the first pairs in either precision, because the faster one depends on the processor."""
-    import torch
-
-    from noisyir.models.bi_encoder import choose_device, initial_bi_encoder
-    from noisyir.models.settings import InitModelParams
-    from noisyir.models.text_tokenizer import SIDES, passage_text
-    from noisyir.models.weights import locate_weights
-    from noisyir.retrieval.encode import embed_all
-
-    params = InitModelParams(backbone="transformer")
-    device = choose_device("auto")
-    encoder = initial_bi_encoder(locate_weights(params.weights, "model.weights"), params).to(device).eval()
-    rows = list(islice(data.open().pairs_in_order(), _TIMED))
-    texts = {"query": [row.query for row in rows], "passage": [passage_text(row.title, row.document) for row in rows]}
-    seconds = {"fp32": math.inf, "bf16": math.inf}
-    for precision in [*seconds, *seconds]:  # the first round warms up
-        began = time.perf_counter()
-        with torch.autocast(encoder.device.type, torch.bfloat16, enabled=precision == "bf16"):
-            for side in SIDES:
-                embed_all(encoder, encoder.tokenize(texts[side], side), side, batch_tokens=4096)
-        seconds[precision] = min(seconds[precision], (time.perf_counter() - began) / len(rows))
-    precision = "bf16" if seconds["bf16"] < _PAYS * seconds["fp32"] else "fp32"
-    return TimedPairs(seconds[precision], "GPU" if device.startswith("cuda") else "CPU", precision)
+    return exp, models, advise(profile, exp.model.backbone, known_sets(), pairs, most_wrong(store, exp)), profile
 
 
 def most_wrong(store: Store, exp: Experiment) -> float | None:

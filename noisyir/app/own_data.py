@@ -9,23 +9,33 @@ from noisyir.app.lookup import finished_runs
 from noisyir.app.runs import Outcome
 from noisyir.base.errors import StoreError
 from noisyir.data.stages.ingest import INGEST
+from noisyir.engine.remote.fetched import located
 from noisyir.engine.store import Store
 from noisyir.evaluation.pages.advice import against
 from noisyir.evaluation.recommendation import Recommendation, recommendation
 from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment, recorded_experiment
 from noisyir.methods.plans.left_out import filled_in
+from noisyir.methods.plans.settings import AsIsParams
+from noisyir.models.weights import MINILM
 from noisyir.registry.evaluation import read_recommendation, recipe
+
+FEW = 5_000  # pairs: minutes of encoding on a CPU
 
 
 def experiment_for(path: str, *, corpus: str | None = None, overrides: Sequence[str] = ()) -> Experiment:
     """Return the experiment that trains on a pairs file or data set folder, with missing settings filled in.
 
+    The packaged transformer is compared as it is, unless `as_is` is set or there are more than FEW pairs to encode.
+
     Raises:
         ConfigError: If the path is neither, or a setting does not exist.
     """
     given: dict[str, Any] = settings_of_data(path, overrides=overrides) | ({"corpus": corpus} if corpus else {})
-    return filled_in(experiments.from_settings({"name": named_after(path), "data": given}, overrides))
+    exp = filled_in(experiments.from_settings({"name": named_after(path), "data": given}, overrides))
+    if "as_is" in exp.model_fields_set or exp.task.trained or located(exp.data).summary().pairs > FEW:
+        return exp
+    return exp.model_copy(update={"as_is": {MINILM: AsIsParams()}})
 
 
 def recommended(outcome: Outcome, store: Store, exp: Experiment) -> Recommendation | None:

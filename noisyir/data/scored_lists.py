@@ -218,7 +218,7 @@ def _trec(path: Path) -> Iterator[ScoredList]:
 
 
 def _hit(fields: list[str], where: str) -> Passage:
-    if len(fields) != 6:
+    if len(fields) < 6:
         raise DataError("data.not_scored_run_line", where=where, n_fields=len(fields))
     score = None if fields[4].lower() in ("nan", "inf", "-inf") else number({"score": fields[4]}, "score", where)
     return Passage("", "", fields[2], score)

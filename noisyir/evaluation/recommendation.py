@@ -1,7 +1,8 @@
 """The best of a run's systems, and whether a trained model is worth using: chosen on dev queries, reported on test.
 
 A trained model is worth using alone if the intervals of its gains over BM25 and over the untrained model, on the dev
-queries, lie above 0; in a hybrid, if those of its hybrid over BM25 and over the untrained model's hybrid do.
+queries, lie above 0; in a hybrid, if the gains of its hybrid over BM25 and over the untrained model's hybrid do.
+It is not worth using if a model as it is has the greater mean.
 The best system has the greatest dev mean among those worth using and those without training.  No choice reads the test
 queries, so their means are unbiased.
 """
@@ -20,12 +21,28 @@ from noisyir.evaluation.significance import Difference, crossed_t_test
 Array = np.ndarray
 
 LEXICAL, START, HYBRID = "bm25", "zero_shot", "hybrid"
-_SUFFIX = f"_{HYBRID}"
+_SUFFIX, _AS_IS = f"_{HYBRID}", "_as_is"
 
 
 def hybrid_of(model: str) -> str:
     """The name of the hybrid of BM25 and a system."""
     return f"{model}{_SUFFIX}"
+
+
+def as_is(model: str) -> str:
+    """The name of a model that is used as it is."""
+    return f"{model}{_AS_IS}"
+
+
+def model_as_is(system: str) -> str | None:
+    """The model that a system, alone or with BM25, uses as it is; None for any other system."""
+    model = model_of(system)
+    return model.removesuffix(_AS_IS) if model.endswith(_AS_IS) else None
+
+
+def needs_no_training(system: str) -> bool:
+    """Whether a system has no trained model."""
+    return model_of(system) in (LEXICAL, START) or model_as_is(system) is not None
 
 
 def model_of(system: str) -> str:
@@ -40,11 +57,6 @@ class Standing:
     system: str
     chosen: Float[Array, "query seed"]
     told: Float[Array, "query seed"]
-
-    @property
-    def needs_training(self) -> bool:
-        """Whether it has a trained model."""
-        return model_of(self.system) not in (LEXICAL, START)
 
 
 @dataclass(frozen=True)
@@ -67,19 +79,30 @@ class Recommendation:
     @cached_property
     def best(self) -> str:
         """The system to use."""
-        able = [one for one in self.standings.values() if not one.needs_training or self.is_worth(one.system)]
-        return max(able or self.standings.values(), key=lambda one: float(one.chosen.mean())).system
+        able = [one for one in self.standings.values() if needs_no_training(one.system) or self.is_worth(one.system)]
+        return max((one.system for one in able or self.standings.values()), key=self.chosen_mean)
 
     def is_worth(self, system: str) -> bool:
         """Whether a trained model, or its hybrid, is better than what needs no training; a hybrid also by its model."""
         return not self.short_of(system) or (system != model_of(system) and not self.short_of(model_of(system)))
 
     def short_of(self, system: str) -> list[str]:
-        """The systems without training that this one is not significantly better than."""
+        """The systems without training that are reason enough not to use this one.
+
+        It must be significantly better than BM25 and its own start.  A model as it is counts against both forms of a
+        trained model, alone and with BM25, if its mean is above the better of the two.
+        """
         start = START if system == model_of(system) else hybrid_of(START)
         floors = [floor for floor in (LEXICAL, start) if {floor, system} <= self.standings.keys()]
         margins = {floor: self.margin(system, floor) for floor in floors}
-        return [floor for floor, one in margins.items() if one.low <= 0 or one.p_value >= 1 - self.confidence]
+        short = [floor for floor, one in margins.items() if one.low <= 0 or one.p_value >= 1 - self.confidence]
+        forms = {model_of(system), hybrid_of(model_of(system))} & self.standings.keys()
+        reached = max(self.chosen_mean(form) for form in forms)
+        return short + [name for name in self.standings if model_as_is(name) and self.chosen_mean(name) > reached]
+
+    def chosen_mean(self, system: str) -> float:
+        """A system's mean on the queries that choose."""
+        return float(self.standings[system].chosen.mean())
 
     def is_usable(self, model: str) -> bool:
         """Whether a trained model is worth using, alone or in a hybrid."""

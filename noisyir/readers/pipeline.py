@@ -156,7 +156,7 @@ class ReadingContext:
         if kind == "given":
             return self.given()
         if kind == "bm25":
-            bm25 = self.exp.bm25.model_copy(update={"splits": splits, "top_k": reader.spans.top_k})
+            bm25 = self.exp.lexical_search.model_copy(update={"splits": splits, "top_k": reader.spans.top_k})
             return self.plan.add(BM25, bm25, self.label, queries=self.data["queries"], **self._lexical())["bm25_run"]
         assert self.retriever is not None
         label, encode = self.name("dense"), self.exp.encode.model_copy(update={"splits": splits})

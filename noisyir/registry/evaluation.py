@@ -19,7 +19,7 @@ PER_QUERY = "evaluation/per_query.parquet"  # among the files of an MLflow run
 _COLUMNS = ("measure", "split", "query_id", "group", "value")
 _MEASURED = ("run", "readings")  # inputs of a scoring that are the system's own
 _NO_PART = {"name", "description", "seed", "expected", "published", "audit", "compare", "report"}  # of a recipe
-_NO_PART |= {"register_if", "hybrid"}
+_NO_PART |= {"register_if", "hybrid", "as_is"}
 
 
 @dataclass(frozen=True)

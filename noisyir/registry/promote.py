@@ -18,6 +18,7 @@ from noisyir.engine.meta import canonical_json
 from noisyir.engine.outside_errors import is_from_outside, one_line, without_password
 from noisyir.engine.store import Store
 from noisyir.evaluation.promotion import Numbers, VersionMetrics, chosen_measure, rule, shared_seeds
+from noisyir.evaluation.recommendation import START, model_as_is, model_of
 from noisyir.evaluation.settings import PromoteParams
 from noisyir.registry.backend import Backend, connect, exclusive
 from noisyir.registry.card import Version
@@ -313,5 +314,7 @@ def _columns(table: pa.Table, *names: str) -> "zip[tuple[Any, ...]]":
 
 def _floors(table: pa.Table, kind: Kind) -> dict[str, float]:
     """The means of systems that a model of this kind should beat; NaN if one was not measured."""
-    means = {name: pc.mean(_of_system(table, name)["value"]).as_py() for name in kind.floors}
+    found = [name for name in table["system"].unique().to_pylist() if model_as_is(name) and name == model_of(name)]
+    names = [*kind.floors, *(found if START in kind.floors else [])]
+    means = {name: pc.mean(_of_system(table, name)["value"]).as_py() for name in names}
     return {name: float("nan") if mean is None else mean for name, mean in means.items()}

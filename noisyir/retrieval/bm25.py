@@ -1,6 +1,6 @@
 """BM25 behind one protocol: Lucene by Pyserini, or bm25s without Java.
 
-Both score with Lucene's BM25, per query term and document (Kamphuis et al., ECIR 2020, "Lucene (accurate)"):
+Both score with Lucene's BM25, per query term and document (Kamphuis et al., ECIR 2020; lengths above 39 are rounded):
 
     ln(1 + (N - n + 0.5) / (n + 0.5)) * tf / (tf + k1 * (1 - b + b * length / mean length))
 """
@@ -44,8 +44,10 @@ def build_lexical_index(
     return indexed
 
 
-def open_lexical_index(folder: Path, *, k1: float, b: float, threads: int, java_heap: str) -> LexicalSearcher:
-    """Open an index of `build_lexical_index` with the engine that built it."""
+def open_lexical_index(
+    folder: Path, *, k1: float, b: float, threads: int, java_heap: str, rounded: bool = False
+) -> LexicalSearcher:
+    """Open an index of `build_lexical_index` with the engine that built it; Lucene always has `rounded` lengths."""
     engine = json.loads((folder / _ABOUT).read_text())["engine"]
     if engine == "pyserini":
         from noisyir.retrieval.lucene import Lucene
@@ -53,4 +55,4 @@ def open_lexical_index(folder: Path, *, k1: float, b: float, threads: int, java_
         return Lucene(folder / engine, k1=k1, b=b, threads=threads, java_heap=java_heap)
     from noisyir.retrieval.numpy_bm25 import NumpyBm25
 
-    return NumpyBm25(folder / engine, k1=k1, b=b)
+    return NumpyBm25(folder / engine, k1=k1, b=b, rounded=rounded)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _DOCUMENTS, _VOCABULARY = "documents.parquet", "vocabulary.json"
 _SCHEMA = pa.schema([("doc_id", pa.string()), ("terms", pa.list_(pa.int32()))])
+_EXACT = 24  # Lucene's SmallFloat, intToByte4: lengths below take a value each
 _COSTLY = 30_000_000  # additions and comparisons of a search for which it pays to import numba
 
 
@@ -47,10 +48,11 @@ def build(documents: Iterable[pa.RecordBatch], folder: Path) -> int:
 class NumpyBm25:
     """An open bm25s index: method "lucene", float32 scores; equal scores are in the order of document ids.
 
-    `doc_ids` are all documents' in the order of `scores`, sorted.
+    `doc_ids` are all documents' in the order of `scores`, sorted.  Lengths of documents are `rounded` as in Lucene, or
+    counted.
     """
 
-    def __init__(self, folder: Path, *, k1: float, b: float) -> None:
+    def __init__(self, folder: Path, *, k1: float, b: float, rounded: bool = False) -> None:
         try:
             from bm25s import BM25
             from bm25s.tokenization import Tokenized
@@ -65,6 +67,9 @@ class NumpyBm25:
         self._bm25 = BM25(method="lucene", k1=k1, b=b)
         corpus = Tokenized(ids=documents["terms"].to_pylist(), vocab=self._term_ids)
         self._bm25.index(corpus, create_empty_token=False, show_progress=False)
+        if rounded:
+            held = self._bm25.scores
+            held["data"] = lucenes_weights(held, documents["terms"].combine_chunks(), k1=k1, b=b)
 
     def search(self, queries: Sequence[str], top_k: int) -> Hits:
         """Find the best documents of each query that share a term with it."""
@@ -134,6 +139,26 @@ class NumpyBm25:
             rows = rows[scores[rows] >= worst_kept]
         rows = rows[np.argsort(-scores[rows], kind="stable")][:top_k]
         return rows, scores[rows]
+
+
+def lucenes_weights(held: dict[str, Any], terms: pa.ListArray, *, k1: float, b: float) -> npt.NDArray[np.float32]:
+    """Weigh each term of each document, in the order that bm25s holds them, with lengths as Lucene stores them."""
+    lengths, per_term = terms.value_lengths().to_numpy(), np.diff(held["indptr"])
+    row = np.repeat(np.arange(len(terms)), lengths)
+    _, counts = np.unique(terms.flatten().to_numpy().astype(np.int64) * len(terms) + row, return_counts=True)
+    holding = np.count_nonzero(lengths)  # Lucene counts no document without terms
+    idf = np.log1p((holding - per_term + 0.5) / (per_term + 0.5))
+    norms = k1 * (1 - b + b * stored_lengths(lengths) * holding / max(lengths.sum(), 1))
+    weights: npt.NDArray[Any] = np.repeat(idf, per_term) * counts / (counts + norms[held["indices"]])
+    return weights.astype(np.float32)
+
+
+def stored_lengths(lengths: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Round lengths down as Lucene's one byte does: to 24 and the first four bits of the rest."""
+    above = np.maximum(lengths - _EXACT, 0).astype(np.int64)
+    shift = np.maximum(np.frexp(above)[1] - 4, 0)
+    rounded: npt.NDArray[Any] = np.minimum(lengths, _EXACT) + (above >> shift << shift)
+    return rounded
 
 
 @cache

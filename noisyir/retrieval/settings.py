@@ -21,6 +21,9 @@ class Bm25Params(Params):
     b: Fraction = Field(0.4, description="document length normalisation")
     top_k: PositiveInt = Field(100, description="documents kept a query")
     splits: tuple[Split, ...] = Field(("dev", "test"), description="the queries searched for")
+    lengths: Literal["counted", "rounded"] | None = Field(
+        None, description="terms of a document, in engine bm25s; rounded: as Lucene stores them; null: rounded"
+    )
 
 
 class EncodeParams(Params):

@@ -58,7 +58,7 @@ class ServedIndex:
             bm25 = Bm25Params(**(of[-1].params if of else {}))
             self._terms = open_lexical_index(
                 store.builds.folder(terms.ref("lexical_index")), k1=bm25.k1, b=bm25.b,
-                threads=options.cpu_threads, java_heap=Runtime().java_heap,
+                threads=options.cpu_threads, java_heap=Runtime().java_heap, rounded=bm25.lengths == "rounded",
             )  # fmt: skip
         fused = hybrid.fused if hybrid else None
         self._fusion: dict[str, Any] = store.builds.table(fused.ref("fusion")).to_pylist()[0] if fused else {}

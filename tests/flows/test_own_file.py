@@ -40,12 +40,12 @@ def folder(tmp_path_factory):
     return place
 
 
-QUICK = ("bm25_index.engine=bm25s", "runtime.threads=1", "--no-track", "detectors={b: bm25_margin}")
+QUICK = ("bm25_index.engine=bm25s", "runtime.threads=1", "--no-track", "detectors={b: bm25_margin}", "as_is={}")
 
 
 def test_a_csv_becomes_a_model_that_is_better_than_its_start(noisyir, folder, monkeypatch):
     monkeypatch.chdir(folder)
-    code, out, _ = noisyir("init", "docs.csv")
+    code, out, _ = noisyir("init", "docs.csv", "--budget", "1m")
     assert code == 0 and "noisyir run docs.yaml" in out and "train.learning_rate  0.003" in out
     code, out, _ = noisyir("run", "docs.yaml", "--dry-run")
     assert code == 0 and "train.epochs" in out and "the data has no test and no dev queries" in out
@@ -134,6 +134,26 @@ def test_a_model_that_is_no_better_than_none_is_refused_with_what_is_better(nois
     assert noisyir("search", "slow", "parse a date", "--force")[0] == 0
     assert noisyir("export", "slow", "--force")[0] == 0
     assert "dpr is not better than" in Path("slow-model/README.md").read_text()
+
+
+def test_a_model_as_it_is_that_wins_is_searched_exported_and_nothing_worse_is_registered(
+    noisyir, folder, monkeypatch, tmp_path
+):
+    from sentence_transformers import SentenceTransformer
+
+    monkeypatch.chdir(folder)
+    code, out, err = noisyir("run", "docs.yaml", *QUICK[:2], *QUICK[3:-1], "as_is={minilm: {}}", "name=asis")
+    assert code == 0 and "no training needed" in out and "not registered" in out, err
+    system = re.search(r"next +noisyir search (asis:minilm_as_is\w*) 'your question'", out)[1]
+    code, out, err = noisyir("search", system, "parse a date", "--json")
+    assert code == 0 and json.loads(out)["hits"], err
+    assert noisyir("search", "asis:best", "parse a date", "--json")[1] == out
+    assert noisyir("export", "asis:best", "--to", tmp_path / "model")[0] == 0
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert "transformer from minilm; used as it is, without training" in card.lower()
+    assert SentenceTransformer(str(tmp_path / "model")).encode(["parse a date"]).shape == (1, 384)
+    code, _, err = noisyir("export", "asis", "--to", tmp_path / "worse")
+    assert code == 1 and "minilm as it is" in err
 
 
 def test_an_exported_folder_says_how_to_combine_with_bm25(noisyir, folder, monkeypatch, tmp_path):

@@ -20,6 +20,7 @@ from noisyir.data.text_files import open_to_write, utf8_lines
 from noisyir.engine.provenance import files_digest
 
 _TAG = "noisyir"
+_COMMENT = "#"
 _FIRST_LINES = 20  # tell what a file is
 
 
@@ -79,7 +80,8 @@ class Trec(Format):
 
 def trec_role(path: Path) -> Literal["qrels", "run"] | None:
     """The role of a file by its first lines; None if it has neither."""
-    first = list(islice((line.split() for _, line in utf8_lines(path) if line.strip()), _FIRST_LINES))
+    lines = (fields for _, line in utf8_lines(path) if (fields := line.split()) and fields[0] != _COMMENT)
+    first = list(islice(lines, _FIRST_LINES))
     fields = first[0] if first else []
     if len(fields) == 3:
         return "run" if _are_ranks(first) else None
@@ -101,7 +103,7 @@ def _are_ranks(lines: list[list[str]]) -> bool:
 
 def layout_of_run(fields: list[str]) -> Callable[[list[str]], tuple[str, str, str, str | None]] | None:
     """How to find qid, docid, score and grade in the lines of a run, by its first one."""
-    if len(fields) == 6 and fields[1].upper() == "Q0" and fields[3].isdecimal():
+    if len(fields) >= 6 and fields[1].upper() == "Q0" and fields[3].isdecimal():  # a tag may hold spaces
         return lambda f: (f[0], f[2], f[4], None)
     if len(fields) == 6 and fields[2].isdecimal() and _is_number(fields[4]):  # qid method rank docid score grade
         return lambda f: (f[0], f[3], f[4], f[5])
@@ -140,7 +142,7 @@ class TrecFiles:
         number = 0
         for number, line in utf8_lines(self.qrels) if self.qrels else ():
             place = f"{self.qrels} line"
-            if not (fields := line.split()):
+            if not (fields := line.split()) or fields[0] == _COMMENT:
                 continue
             with row(place, number):
                 if len(fields) != 4:
@@ -168,14 +170,14 @@ class TrecFiles:
         return {"run": self.run is not None}
 
     def _hits(self, relevant: set[tuple[str, str]]) -> Iterator[Negative]:
-        layout = None
+        layout, least = None, 0
         for number, line in utf8_lines(self.run) if self.run else ():
             place = f"{self.run} line"
             if not (fields := line.split()):
                 continue
             with row(place, number):
-                layout = layout or layout_of_run(fields)
-                if layout is None or len(fields) not in (3, 6):
+                layout, least = layout or layout_of_run(fields), least or min(len(fields), 6)
+                if layout is None or len(fields) < least or least == 3 < len(fields):
                     raise DataError("data.not_run_line", place=place, number=number, line=line)
                 query_id, doc_id, score, grade = layout(fields)
                 if not _is_number(score):

@@ -3,14 +3,24 @@
 import shlex
 
 from noisyir.base.pages.cells import signed
-from noisyir.evaluation.recommendation import LEXICAL, START, Recommendation, hybrid_of, model_of
+from noisyir.evaluation.recommendation import (
+    LEXICAL,
+    START,
+    Recommendation,
+    hybrid_of,
+    model_as_is,
+    model_of,
+    needs_no_training,
+)
 
 _WORDS = {LEXICAL: "BM25", START: "the untrained model", hybrid_of(START): "the untrained model with BM25"}
 
 
 def named(system: str) -> str:
     """A system's name in prose."""
-    return _WORDS.get(system) or (system if system == model_of(system) else f"{model_of(system)} with BM25")
+    model = model_as_is(system)
+    alone = model_of(system) if model is None else f"{model} as it is"
+    return _WORDS.get(system) or (alone if system == model_of(system) else f"{alone} with BM25")
 
 
 def in_short(found: Recommendation) -> str:
@@ -28,11 +38,12 @@ def best_lines(found: Recommendation) -> list[str]:
     )  # fmt: skip
     value = f"{found.measure} {level.mean:.3f} [{level.low:.3f}, {level.high:.3f}]"
     name = best if named(best) in (best, "BM25") else f"{best} ({named(best)})"
-    lines = [f"{name}: {value} on {queries:,} {found.told_on} queries{seeds}; chosen by {by}"]
+    untrained = "; no training needed" if needs_no_training(best) else ""
+    lines = [f"{name}: {value} on {queries:,} {found.told_on} queries{seeds}; chosen by {by}{untrained}"]
     return lines + [
         f"{signed(gain.mean)} [{signed(gain.low)}, {signed(gain.high)}] against {named(other)} ({mean:.3f})"
         for other in found.standings
-        if other != best and (other in _WORDS or other == model_of(other))
+        if other != best and (needs_no_training(other) or other == model_of(other))
         for gain, mean in [(found.gain(best, other), found.level(other).mean)]
     ]
 
@@ -42,13 +53,13 @@ def against(found: Recommendation, system: str, experiment: str) -> str | None:
 
     `experiment` is the run's name on the command line.
     """
-    if system not in found.standings or not found.standings[system].needs_training or found.is_worth(system):
+    if system not in found.standings or needs_no_training(system) or found.is_worth(system):
         return None
     floors = found.short_of(system)
     compared = ", ".join(f"{named(floor)} {_compared(found, system, floor)}" for floor in floors)
     return (
         f"{named(system)} is not better than {' and '.join(map(named, floors))}, which need{'s'[len(floors) - 1 :]} no "
-        f"training: {found.measure} {_chosen(found, system):.3f} on {len(found.chosen_groups):,} {found.chosen_on} "
+        f"training: {found.measure} {found.chosen_mean(system):.3f} on {len(found.chosen_groups):,} {found.chosen_on} "
         f"queries, {compared}. {_instead(found, experiment)}"
     )
 
@@ -62,14 +73,9 @@ def _compared(found: Recommendation, system: str, floor: str) -> str:
     gain = found.margin(system, floor)
     if not gain.mean and not gain.low:
         return "the same on every query"
-    return f"{_chosen(found, floor):.3f} (gain {signed(gain.mean)} [{signed(gain.low)}, {signed(gain.high)}])"
+    return f"{found.chosen_mean(floor):.3f} (gain {signed(gain.mean)} [{signed(gain.low)}, {signed(gain.high)}])"
 
 
 def _instead(found: Recommendation, experiment: str) -> str:
-    best = f"{named(found.best)}, {_chosen(found, found.best):.3f}"
+    best = f"{named(found.best)}, {found.chosen_mean(found.best):.3f}"
     return f"Better is {best}: noisyir search {shlex.quote(f'{experiment}:{found.best}')} 'your question'"
-
-
-def _chosen(found: Recommendation, system: str) -> float:
-    """A system's mean on the queries that choose."""
-    return float(found.standings[system].chosen.mean())

@@ -1,4 +1,4 @@
-"""`noisyir.train`: train a retriever on pairs from Python, and compare it with BM25 and the untrained model."""
+"""`noisyir.train`: train a retriever on pairs from Python, and compare it with systems without training."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ def train(
         >>> trained.model.encode("how to wash a cup").shape
         (384,)
         >>> sorted(set(trained.measures["system"].to_pylist()))
-        ['bm25', 'dpr', 'dpr_hybrid', 'zero_shot', 'zero_shot_hybrid']
+        ['bm25', 'dpr', 'dpr_hybrid', 'minilm_as_is', 'minilm_as_is_hybrid', 'zero_shot', 'zero_shot_hybrid']
         >>> trained.search("how to wash a cup", k=1)[0]["text"]
         'to wash it, take the cup and wash it well'
     """

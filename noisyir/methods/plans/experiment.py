@@ -1,5 +1,6 @@
 """An experiment: every setting of a pipeline."""
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, Literal, Self
@@ -22,7 +23,7 @@ from noisyir.detection.settings import DetectParams, NpcDetectParams, NpcParams,
 from noisyir.evaluation.pages.settings import PublishedParams, ReportParams
 from noisyir.evaluation.settings import CompareParams, ScoreNegativesParams, ScoreParams
 from noisyir.methods.plans.method import Method, Preparations
-from noisyir.methods.plans.settings import Ar2Params, RankerParams, RefreshParams, RocketqaParams
+from noisyir.methods.plans.settings import Ar2Params, AsIsParams, RankerParams, RefreshParams, RocketqaParams
 from noisyir.methods.plans.task import RetrieverTask, Task
 from noisyir.mining.judges import Judge, Judges
 from noisyir.mining.settings import MineParams
@@ -77,6 +78,9 @@ class Experiment(Params):
     refresh: RefreshParams = RefreshParams()
     score_negatives: ScoreNegativesParams = ScoreNegativesParams()
     model: InitModelParams = InitModelParams()
+    as_is: dict[str, AsIsParams] = Field(
+        {}, description="models, by a name of your own, that are compared without training: {minilm: {}}"
+    )
     train: TrainDprParams = TrainDprParams()
     methods: tuple[Method, ...] = Field(
         (Method.parse("dpr"),),
@@ -112,6 +116,12 @@ class Experiment(Params):
     register_if: Literal["better", "always"] = Field(
         "better", description="retrievers registered: those better than what needs no training, or all"
     )
+
+    @property
+    def lexical_search(self) -> Bm25Params:
+        """BM25's settings, by which bm25s rounds lengths unless they say otherwise."""
+        rounds = self.bm25_index.engine == "bm25s" and self.bm25.lengths is None
+        return self.bm25.model_copy(update={"lengths": "rounded"}) if rounds else self.bm25
 
     def judge(self, kind: str) -> Judge:
         """The judge of this kind, with the experiment's settings.
@@ -207,6 +217,13 @@ class Experiment(Params):
             raise ValueError(f"methods={names} names one of them twice: leave one out")
         if self.kept not in names:
             raise ValueError(f"keep: {self.kept!r} is not among the methods: {', '.join(names)}")
+        return self
+
+    @model_validator(mode="after")
+    def _systems_differ(self) -> Self:
+        for name in self.as_is:
+            if not re.fullmatch(r"[\w.-]+", name):
+                raise ValueError(f"as_is: {name!r} is not a name: write letters, digits, dashes, dots and underscores")
         return self
 
     @model_validator(mode="after")

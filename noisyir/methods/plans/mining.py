@@ -200,7 +200,7 @@ def _model_free(plan: Plan, exp: "Experiment", data: Outputs, label: str) -> Out
     if exp.mine.run == "random":
         return plan.add(RANDOM_RUN, RandomRunParams(top_k=exp.mine.rank_to), label, **_texts(data))["random_run"]
     lexical = plan.add(BM25_INDEX, exp.bm25_index, label, corpus=data["corpus"])
-    params = exp.bm25.model_copy(update={"splits": ("train",), "top_k": exp.mine.rank_to})
+    params = exp.lexical_search.model_copy(update={"splits": ("train",), "top_k": exp.mine.rank_to})
     label = f"{label}:train" if label else "train"
     return plan.add(BM25, params, label, queries=data["queries"], **lexical)["bm25_run"]
 

@@ -1,30 +1,34 @@
 """The plans of retrievers: training and comparison, mining alone, a teacher's lists alone."""
 
+from collections.abc import Iterator
+
 from noisyir.base.errors import ConfigError
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
-from noisyir.evaluation.recommendation import LEXICAL, START, hybrid_of
+from noisyir.evaluation.recommendation import LEXICAL, START, as_is, hybrid_of
 from noisyir.methods.plans.audit import add_audit
 from noisyir.methods.plans.context import Context
 from noisyir.methods.plans.data import context_of, data_of
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.methods.plans.scoring import ScoredRun, compare_and_report, scored
 from noisyir.methods.plans.searching import deep_enough, pick, ranked
+from noisyir.models.stages.init_model import INIT_MODEL
 from noisyir.retrieval.stages.bm25 import BM25, BM25_INDEX
 from noisyir.retrieval.stages.fuse import FUSE
 from noisyir.retrieval.stages.rerank import RERANK
 
 
 def train_retriever(exp: Experiment) -> Plan:
-    """The experiment's methods, BM25 and the untrained model, scored on the same held-out queries."""
+    """The experiment's methods, BM25, the untrained model and models as they are, scored on the same queries."""
     plan = Plan(exp.seed)
     context = context_of(plan, exp, data_of(plan, exp))
     data = context.data
     lexical = plan.add(BM25_INDEX, exp.bm25_index, corpus=data["corpus"])
-    bm25 = plan.add(BM25, deep_enough(exp.bm25, exp), queries=data["queries"], **lexical)["bm25_run"]
+    bm25 = plan.add(BM25, deep_enough(exp.lexical_search, exp), queries=data["queries"], **lexical)["bm25_run"]
     systems = {LEXICAL: scored(context, bm25, LEXICAL)}  # each is scored as soon as it ranked, to show in progress
-    dense = {START: ranked(plan, exp, data, context.start, START)["dense_run"]}
-    systems[START] = scored(context, dense[START], START)
+    dense: dict[str, Output] = {}
+    for name, run in _without_training(context):
+        dense[name], systems[name] = run, scored(context, run, name)
     made: dict[str, Outputs] = {}
     trained_systems: dict[str, ScoredRun] = {}
     for method in exp.methods:
@@ -51,6 +55,16 @@ def train_retriever(exp: Experiment) -> Plan:
     if exp.audit is not None:
         add_audit(context)
     return plan
+
+
+def _without_training(context: Context) -> Iterator[tuple[str, Output]]:
+    """The runs of the untrained model and of models as they are, by the system's name."""
+    plan, exp, data = context.plan, context.exp, context.data
+    yield START, ranked(plan, exp, data, context.start, START)["dense_run"]
+    for name, params in exp.as_is.items():
+        if params.model() != exp.model:  # else it is the untrained model
+            model, label = plan.add(INIT_MODEL, params.model(), name)["model"], as_is(name)
+            yield label, ranked(plan, exp, data, model, label, params.encoding(exp.encode))["dense_run"]
 
 
 def _hybrids(context: Context, lexical: Output, dense: Outputs) -> dict[str, Outputs]:

@@ -38,9 +38,11 @@ def searched(
     return {**index, **run}
 
 
-def ranked(plan: Plan, exp: "Experiment", data: Outputs, model: Output, label: str) -> Outputs:
-    """One model's run of the held-out queries, and its index."""
-    vectors = encoded(plan, exp.encode, data, model, label)
+def ranked(
+    plan: Plan, exp: "Experiment", data: Outputs, model: Output, label: str, encode: EncodeParams | None = None
+) -> Outputs:
+    """One model's run of the held-out queries, and its index; `encode` replaces the experiment's."""
+    vectors = encoded(plan, encode or exp.encode, data, model, label)
     return searched(plan, exp, deep_enough(exp.search, exp), data, vectors, label)
 
 

@@ -7,9 +7,27 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from noisyir.base.settings import LearningRate, Params
 from noisyir.data.settings import JoinCorpusParams
 from noisyir.mining.settings import PseudoLabelParams
-from noisyir.models.settings import InitRankerParams
-from noisyir.retrieval.settings import RerankParams
+from noisyir.models.backends import Backend
+from noisyir.models.settings import InitModelParams, InitRankerParams
+from noisyir.retrieval.settings import EncodeParams, RerankParams
 from noisyir.training.settings import CcrParams, RoundParams, WarmUpRankerParams
+
+
+class AsIsParams(InitModelParams):
+    """A model that is used as it is, and how its vectors are computed."""
+
+    backbone: Literal["static", "transformer"] = Field("transformer", description="token-embedding bag, or an encoder")
+    backend: Backend = Field("torch", description="as encode.backend, for this model")
+    precision: Literal["fp32", "bf16"] = Field("fp32", description="as encode.precision, for this model")
+
+    def model(self) -> InitModelParams:
+        """The settings of the stage that builds it."""
+        return InitModelParams(**{name: getattr(self, name) for name in InitModelParams.model_fields})
+
+    def encoding(self, encode: EncodeParams) -> EncodeParams:
+        """The experiment's encoding by this model's backend; its vectors are not cut."""
+        own = {"backend": self.backend, "precision": self.precision, "dimensions": None}
+        return encode.model_copy(update=own)
 
 
 class RankerParams(Params):

@@ -63,6 +63,7 @@ def bm25(job: Job[Bm25Params]) -> None:
         b=params.b,
         threads=job.runtime.cpu_threads,
         java_heap=job.runtime.java_heap,
+        rounded=params.lengths == "rounded",
     )
     at_once = max(1, _HITS_AT_ONCE // params.top_k)
     with job.writer("bm25_run") as out:

@@ -169,7 +169,7 @@ RANDOM_RUN = Stage(
 
 
 def run_of_others(job: Job[GivenFileParams]) -> None:
-    """Write a TREC run, best score first, equal scores by document id.
+    """Write a TREC run as trec_eval ranks it: by score in float32, equal ones by document id, descending.
 
     Raises:
         DataError: If a line is malformed, an id unknown or a score not finite.
@@ -186,7 +186,7 @@ def run_of_others(job: Job[GivenFileParams]) -> None:
             raise DataError("retrieval.not_a_trec_line", path=path, number=number)
         try:
             query_id, doc_id, said, _ = layout(fields)
-            score = float(said)
+            score = float(np.float32(said))
         except (IndexError, ValueError) as error:
             raise DataError("retrieval.mixed_trec_lines", path=path, number=number) from error
         for name, given in (("query_id", query_id), ("doc_id", doc_id)):
@@ -195,18 +195,16 @@ def run_of_others(job: Job[GivenFileParams]) -> None:
         if not np.isfinite(score):
             raise DataError("retrieval.bad_score", path=path, number=number, score=said)
         found.setdefault(query_id, {}).setdefault(doc_id, score)
-    ranked = {query: sorted(hits.items(), key=lambda hit: (-hit[1], hit[0])) for query, hits in found.items()}
+    ranked = {query: sorted(hits.items(), key=lambda hit: hit[::-1], reverse=True) for query, hits in found.items()}
     flat = [hit for hits in ranked.values() for hit in hits]
     scores = np.array([score for _, score in flat], np.float32)
-    hits = Hits(
-        np.array([*map(len, ranked.values())], int), pa.array([doc_id for doc_id, _ in flat], pa.string()), scores
-    )
-    job.write("dense_run", run_table(pa.array(list(ranked), pa.string()), hits))
+    counts, doc_ids = np.array([*map(len, ranked.values())], int), pa.array([doc_id for doc_id, _ in flat], pa.string())
+    job.write("dense_run", run_table(pa.array(list(ranked), pa.string()), Hits(counts, doc_ids, scores)))
 
 
 RUN_OF_OTHERS = Stage(
     name="run_of_others",
-    version=1,
+    version=2,
     params=GivenFileParams,
     reads={"queries": QUERIES["query_id"], "corpus": CORPUS["doc_id"]},
     writes={"dense_run": DENSE_RUN},

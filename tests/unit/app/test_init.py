@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from noisyir.app import init
-from noisyir.app.init import TimedPairs, experiment_file, run_seconds
+from noisyir.app import affordable, init
+from noisyir.app.affordable import TimedDocuments, run_seconds, time_documents
+from noisyir.app.init import experiment_file
 from noisyir.base.errors import ConfigError
 from noisyir.engine.store import Store
 from noisyir.methods import experiments
@@ -46,14 +47,36 @@ def test_judgements_of_an_audit_are_read(tmp_path, monkeypatch):
     assert written(tmp_path, TRIED_FROM)["methods"] == ["dpr"]
 
 
-def test_the_backbone_is_the_one_that_the_time_is_enough_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(init, "time_pairs", lambda data: TimedPairs(0.02, "CPU", "bf16"))  # 0.02 * 500 * 14 = 140 s
-    found = written(tmp_path, 500, budget="3m")
-    assert found["model"]["backbone"] == "transformer" and found["train"] == {"precision": "bf16"}
-    (tmp_path / "faq.yaml").unlink()
-    found = written(tmp_path, 500, budget="2m")
-    assert found["model"]["backbone"] == "static" and found["methods"] == ["dpr"] and "train" not in found
+@pytest.fixture(autouse=True)
+def timed(monkeypatch):
+    """A transformer that encodes a document in 10 ms and trains on a pair in 14 times 20 ms, in three epochs."""
+    monkeypatch.setattr(affordable, "time_documents", lambda data: TimedDocuments(0.01, 0.02, "CPU", 500))
+    monkeypatch.setattr(affordable, "quickest", lambda device: ("torch", "fp32"))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "budget", "backbone", "as_is"),
+    [
+        (500, None, "transformer", True),  # 30 + 0.02 * 500 * 14 = 170 s of the 10 minutes by default
+        (500, "3m", "transformer", True),
+        (500, "2m", "static", True),
+        (500, "35s", "static", False),  # a static model takes 34 s, and encoding 5 s more
+        (2500, None, "static", True),  # 730 s
+    ],
+)
+def test_the_models_are_those_that_the_time_is_enough_for(tmp_path, pairs, budget, backbone, as_is):
+    found = written(tmp_path, pairs, budget=budget)
+    assert found["model"]["backbone"] == backbone and "train" not in found
+    assert found["as_is"] == ({"minilm": {}} if as_is else {})
     assert run_seconds(500, 3, 0.02) == pytest.approx(170)
+
+
+def test_what_more_time_would_buy_is_said_and_does_buy_it(tmp_path):
+    store, target = Store(tmp_path / "store", home=tmp_path), tmp_path / "faq.yaml"
+    said = experiment_file(str(pairs_file(tmp_path, 2500)), target, store)
+    enough = said.split("(--budget ")[1].split()[0]
+    target.unlink()
+    assert written(tmp_path, 2500, budget=enough)["model"]["backbone"] == "transformer"
 
 
 @pytest.mark.parametrize("budget", ["20s", "soon", "10", "-5m"])
@@ -66,12 +89,13 @@ def test_a_time_that_is_too_small_or_none_is_refused_before_work_with_what_is_en
         assert written(tmp_path, 500, budget=enough)["model"]["backbone"] == "static"
 
 
-def test_a_pair_is_timed_on_the_packaged_model(tmp_path):
+def test_documents_are_timed_on_the_packaged_model(tmp_path):
     from noisyir.methods.experiments import from_settings
 
     exp = from_settings({"name": "x", "data": {"kind": "pairs", "path": str(pairs_file(tmp_path, 4))}}, [])
-    timed = init.time_pairs(exp.data)
-    assert 0 < timed.seconds < 60 and timed.device in ("CPU", "GPU") and timed.precision in ("fp32", "bf16")
+    timed = time_documents(exp.data)
+    assert timed.documents == 4 and timed.device in ("CPU", "GPU")
+    assert 0 < timed.encoding < 60 and 0 < timed.forward < 60
 
 
 def test_columns_that_were_named_are_written_and_read_again(tmp_path):

@@ -253,6 +253,21 @@ def test_a_run_beside_qrels_gives_negatives(tmp_path: Path):
     assert Collection.load(tmp_path / "out").negatives.to_pylist() == [{"query_id": "1", "doc_id": "11", "score": 1.5}]
 
 
+def test_comments_in_qrels_and_tags_with_spaces_are_read_and_lines_of_another_form_are_told(tmp_path: Path):
+    files = {
+        "queries": write(tmp_path / "q.tsv", "1\twho sat"),
+        "corpus": write(tmp_path / "c.tsv", "10\ta cat", "11\ta dog", "12\ta cow"),
+        "run": write(tmp_path / "run.txt", "1 Q0 10 1 2.5 my run", "1 Q0 11 2 1.5 x", "1 12 3", "1 Q0 12 4"),
+    }
+    done = import_data(write(tmp_path / "qrels.txt", "# of 1", "1 0 10 1", "# no more"), tmp_path / "out", beside=files)
+    found = Collection.load(tmp_path / "out")
+    assert found.judgements["doc_id"].to_pylist() == ["10"]
+    assert found.negatives.to_pylist() == [{"query_id": "1", "doc_id": "11", "score": 1.5}]
+    (run,) = (of for place, of in done.report["files"].items() if "run" in place)
+    (lines,) = (of["first"] for reason, of in run["left_out"].items() if "expected qid Q0" in reason)
+    assert lines == [3, 4]
+
+
 def test_many_documents_at_once_are_as_one_by_one(tmp_path: Path):
     rows = [{"_id": str(n), "title": "t" if n % 2 else None, "text": f"text {n % 40}"} for n in range(50)]
     rows[3]["text"], rows[4]["text"], rows[5]["text"] = (

@@ -55,6 +55,24 @@ def test_a_model_that_helps_bm25_alone_is_kept_but_is_not_asked_alone():
     assert "faq:dpr_hybrid" in against(best, "dpr", "faq") and against(best, "dpr_hybrid", "faq") is None
 
 
+def test_a_model_as_it_is_wins_by_its_mean_and_nothing_worse_is_used():
+    best = found(bm25=0.5, zero_shot=0.3, minilm_as_is=0.6, zero_shot_hybrid=0.5, minilm_as_is_hybrid=0.66,
+                 dpr=0.63, dpr_hybrid=0.65)  # fmt: skip
+    assert best.best == "minilm_as_is_hybrid" and not best.is_usable("dpr")
+    said = unusable(best, "dpr", "faq")
+    assert said and "minilm as it is with BM25" in said and "minilm as it is 0" not in said
+    assert "noisyir search faq:minilm_as_is_hybrid" in said and against(best, "minilm_as_is", "faq") is None
+    assert best_lines(best)[0].endswith("no training needed")
+
+
+def test_a_trained_model_above_a_model_as_it_is_is_used():
+    """Chance alone may separate the two: both are as costly to search, so the greater mean decides."""
+    best = found(bm25=0.5, zero_shot=0.3, minilm_as_is=0.6, zero_shot_hybrid=0.5, minilm_as_is_hybrid=0.64,
+                 dpr=0.55, dpr_hybrid=0.645)  # fmt: skip
+    assert best.best == "dpr_hybrid" and best.is_usable("dpr") and unusable(best, "dpr", "faq") is None
+    assert "no training" not in best_lines(best)[0]
+
+
 @pytest.mark.parametrize("gain", [0.0, 0.005])
 def test_a_gain_within_chance_is_none(gain):
     best = found(bm25=0.3, zero_shot=0.5, zero_shot_hybrid=0.5, dpr=0.5 + gain, dpr_hybrid=0.4)

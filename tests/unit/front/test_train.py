@@ -11,7 +11,7 @@ from noisyir.methods.plans.experiment import Experiment
 from tests.refusals import refuses
 
 QUICK = {
-    "train.epochs": 2, "train.batch_size": 8, "train.learning_rate": 0.01, "bm25_index.engine": "bm25s",
+    "train.epochs": 2, "train.batch_size": 8, "train.learning_rate": 0.01, "bm25_index.engine": "bm25s", "as_is": {},
 }  # fmt: skip
 
 

@@ -117,6 +117,23 @@ def test_steps_that_methods_share_are_in_the_plan_once(plan_of):
     }
 
 
+def test_models_as_they_are_are_ranked_alone_and_with_bm25_and_move_no_other_key(plan_of):
+    without, plan = plan_of("dpr"), plan_of("dpr", "as_is={minilm: {backend: openvino}}", "encode.dimensions=100")
+    runs = plan.named("report")[0].inputs["runs"]
+    assert set(runs) == {"bm25", "zero_shot", "minilm_as_is", "dpr", "zero_shot_hybrid", "minilm_as_is_hybrid",
+                         "dpr_hybrid"}  # fmt: skip
+    (encode,) = plan.named("encode@minilm_as_is")
+    assert (encode.params.backend, encode.params.dimensions) == ("openvino", None)
+    (model,) = plan.named("init_model@minilm")
+    assert model.key != plan.named("init_model")[0].key and model.params.backbone == "transformer"
+    assert trainer(plan, "dpr").key == trainer(without, "dpr").key
+
+
+def test_a_model_that_training_starts_from_is_not_listed_twice(plan_of):
+    plan = plan_of("dpr", "as_is={minilm: {}}", "model.backbone=transformer")
+    assert "minilm_as_is" not in plan.named("report")[0].inputs["runs"]
+
+
 def test_the_order_of_methods_moves_no_key_but_the_last_one_is_kept(plan_of):
     one, other = plan_of("npc", "relabel", "dpr"), plan_of("dpr", "relabel", "npc")
     trained = {label: trainer(one, label).key for label in ("npc", "relabel", "dpr")}
@@ -218,6 +235,8 @@ def test_an_audit_shows_the_first_searching_detectors_competitors(plan_of):
         (["npc_flag"], r"methods\.0: there is no 'npc_flag' \(did you mean npc_flags\?\); there are .*npc_flags"),
         (["methods=[]"], r"methods: .*at least 1 item"),
         (["dpr", "detectors.x={kind: margn}"], r"detectors\.x: there is no 'margn' \(did you mean margin\?\)"),
+        (["dpr", "as_is={my model: {}}"], r"as_is: 'my model' is not a name"),
+        (["dpr", "as_is={x: {weight: minilm}}"], r"weight"),
         (["dpr", "audit.sampl=3"], r"unknown key audit\.sampl \(did you mean sample\?\); known here: "),
     ],
 )

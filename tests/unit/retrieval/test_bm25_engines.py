@@ -33,7 +33,7 @@ def build(engine, folder, *batches, threads=2):
 
 
 def open_(folder, k1=0.9, b=0.4, threads=2):
-    return open_lexical_index(folder, k1=k1, b=b, threads=threads, java_heap=HEAP)
+    return open_lexical_index(folder, k1=k1, b=b, threads=threads, java_heap=HEAP, rounded=True)
 
 
 def rankings(hits):
@@ -72,6 +72,19 @@ def test_both_engines_give_the_same_documents_and_scores(indexes, queries, k1, b
         np.testing.assert_allclose([s for _, s in left], [s for _, s in right], atol=2e-4)  # Anserini's rounding
         worst = right[-1][1] + 2e-4
         assert {i for i, s in left if s > worst} == {i for i, s in right if s > worst}
+
+
+def test_lengths_are_rounded_as_lucene_stores_them_and_documents_without_terms_do_not_count(tmp_path):
+    draw = random.Random(9)
+    texts = [" ".join(draw.choices(WORDS, k=n)) for n in (*range(20, 60), *range(60, 3000, 97))] + ["to be", "", "..."]
+    asked = [" ".join(draw.choices(WORDS, k=2)) for _ in range(20)]
+    folders = {engine: build(engine, tmp_path / engine, documents(texts)) for engine in ("pyserini", "bm25s")}
+    lucene, numpy = (list(map(dict, rankings(open_(folders[e], b=0.9).search(asked, 100)))) for e in folders)
+    for theirs, ours in zip(lucene, numpy, strict=True):
+        assert ours == pytest.approx(theirs, abs=2e-4)
+    counted = open_lexical_index(folders["bm25s"], k1=0.9, b=0.9, threads=1, java_heap=HEAP)
+    (exact,) = map(dict, rankings(counted.search(asked[:1], 100)))
+    assert exact.keys() == lucene[0].keys() and exact != pytest.approx(lucene[0], abs=0.01)
 
 
 @pytest.mark.parametrize("engine", ["pyserini", "bm25s"])

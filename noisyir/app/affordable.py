@@ -1,0 +1,169 @@
+"""The models that a run has time for on this machine, timed on the data's own texts."""
+
+import json
+import math
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from noisyir.base.durations import seconds_of
+from noisyir.base.errors import ConfigError
+from noisyir.data.formats import Format
+from noisyir.data.formats.pairs import Pairs
+from noisyir.data.records import Document, Documents
+from noisyir.engine.remote.fetched import located
+from noisyir.methods.plans.experiment import Experiment
+from noisyir.methods.plans.left_out import MANY, RULES
+from noisyir.models.backends import quickest
+from noisyir.models.weights import MINILM
+
+if TYPE_CHECKING:
+    from noisyir.retrieval.encode import Encoder
+
+DEFAULT = "10m"
+STATIC_PAIRS = 5_000  # per second: pairs a static model reads and trains on, per core
+_AROUND = 30.0  # seconds per run for reading data, BM25, evaluation and tracking
+_READ, _TIMED = 4096, 32  # documents at the data's beginning, and those of them that are encoded
+
+
+class Afforded(NamedTuple):
+    """Models of a run: the trained one, models as they are, and the reason for each."""
+
+    backbone: Literal["static", "transformer"]
+    why: str
+    as_is: dict[str, dict[str, Any]]
+    why_as_is: str
+
+    @property
+    def settings(self) -> list[str]:
+        """The same as settings of an experiment."""
+        return [f"model.backbone={self.backbone}", f"as_is={json.dumps(self.as_is)}"]
+
+
+class TimedDocuments(NamedTuple):
+    """The packaged transformer on this machine, and the number of documents.
+
+    `encoding` and `forward` are seconds a document, by the quickest backend and by torch, which trains.
+    """
+
+    encoding: float
+    forward: float
+    device: str
+    documents: int
+
+
+def afforded(exp: Experiment, budget: str | None) -> Afforded:
+    """Return the models that fit into the budget, by default DEFAULT.
+
+    Raises:
+        ConfigError: If a given budget is too small for any model.
+    """
+    seconds, pairs = seconds_of(budget or DEFAULT, "--budget"), exp.data.summary().pairs
+    static = run_seconds(pairs, exp.train.epochs, 1 / STATIC_PAIRS)
+    if budget and static > seconds:
+        enough = math.ceil(static / 10) * 10
+        raise ConfigError("app.budget_too_small", budget=budget, pairs=pairs, static=static, ceil=enough)
+    if (timed := time_documents(exp.data)) is None:
+        return Afforded(
+            "static", "static: there is no document to time a transformer on", {}, "none: there is no document"
+        )
+    on = f"on this {timed.device}"
+    encoding = timed.documents * timed.encoding
+    if static + encoding > seconds:
+        why = f"none: encoding takes about {_minutes(encoding)} {on} ({_with(static + encoding)} has it compared)"
+        as_is: dict[str, dict[str, Any]] = {}
+    else:
+        backend, precision = quickest(timed.device)
+        how = {} if backend == "torch" else {"backend": backend, "precision": precision}
+        as_is, why = {MINILM: how}, f"{MINILM}: encoding takes about {_minutes(encoding)} {on}"
+    epochs = next(rule.epochs for rule in RULES["transformer"])
+    trained = run_seconds(pairs, epochs, timed.forward)
+    if trained > seconds:
+        takes = f"training a transformer takes about {_minutes(trained)} {on}"
+        return Afforded("static", f"static: {takes} ({_with(trained)} does it)", as_is, why)
+    takes = f"transformer: about {_minutes(trained)} {on}, and {budget or DEFAULT} may be taken"
+    return Afforded("transformer", takes, as_is, why)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds > 90 else f"{math.ceil(seconds)} s"
+
+
+def _with(seconds: float) -> str:
+    return f"--budget {math.ceil(seconds / 60)}m"
+
+
+def run_seconds(pairs: int, epochs: int, of_pair: float) -> float:
+    """Estimate the duration of a run in seconds.
+
+    Training reads each pair forward and, at twice the cost, backward; dev queries are ranked after every epoch; the
+    collection is encoded for the untrained and the trained model.
+
+    Args:
+        of_pair: Seconds to encode a query and its document once.
+    """
+    return _AROUND + pairs * of_pair * (3 * epochs + epochs + 2)
+
+
+def time_documents(data: Format) -> TimedDocuments | None:
+    """Time the packaged transformer, by its quickest backend, on some of the first documents; None if there is none."""
+    from noisyir.models.bi_encoder import choose_device, initial_bi_encoder
+    from noisyir.models.settings import InitModelParams
+    from noisyir.models.weights import locate_weights
+
+    if not (texts := _first_texts(data)):
+        return None
+    some, device = texts[:: math.ceil(len(texts) / _TIMED)], choose_device("auto")
+    params = InitModelParams(backbone="transformer")
+    model = initial_bi_encoder(locate_weights(params.weights, "model.weights"), params).to(device).eval()
+    name = "GPU" if device.startswith("cuda") else "CPU"
+    backend, precision = quickest(name)
+    encoding = forward = _seconds(model, some)
+    if backend == "openvino":
+        import torch
+
+        from noisyir.models.openvino_encoder import OpenVinoEncoder
+
+        encoding = _seconds(OpenVinoEncoder(model, precision=precision, threads=torch.get_num_threads()), some)
+    return TimedDocuments(encoding, forward, name, _count(data, texts))
+
+
+def _seconds(encoder: "Encoder", texts: list[str]) -> float:
+    """Return the least seconds a text of three rounds, after one that warms up."""
+    from noisyir.retrieval.encode import embed_all
+
+    tokens, taken = encoder.tokenize(texts, "passage"), list[float]()
+    for _ in range(4):
+        began = time.perf_counter()
+        embed_all(encoder, tokens, "passage", 4096)
+        taken.append(time.perf_counter() - began)
+    return min(taken[1:]) / len(texts)
+
+
+def _first_texts(data: Format) -> list[str]:
+    """Return the first documents' titles and texts."""
+    from noisyir.models.text_tokenizer import passage_text
+
+    texts: list[str] = []
+    for record in located(data).open().records():
+        if isinstance(record, Document):
+            texts.append(passage_text(record.title, record.text))
+        elif isinstance(record, Documents):
+            rows = record.table.slice(0, _READ)
+            texts += map(passage_text, rows["title"].to_pylist(), rows["text"].to_pylist())
+        if len(texts) >= _READ:
+            break
+    return texts[:_READ]
+
+
+def _count(data: Format, texts: list[str]) -> int:
+    """Return the number of documents: the pairs of a file, else an estimate by sizes of files and texts."""
+    if len(texts) < _READ:
+        return len(texts)
+    pairs = data.summary().pairs
+    if isinstance(data, Pairs) and data.corpus is None and pairs < MANY:
+        return pairs
+    places = [Path(place) for name in data.locations() if (place := getattr(located(data), name))]
+    files = [file for place in places for file in ([place] if place.is_file() else place.rglob("*")) if file.is_file()]
+    letters = sum(len(text.encode()) for text in texts) / len(texts)
+    return max(len(texts), round(sum(file.stat().st_size for file in files) / letters))
