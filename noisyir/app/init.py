@@ -164,7 +164,7 @@ def advice_for(
     models = afforded(exp, budget)
     exp = experiment_for(data, corpus=corpus, overrides=[*overrides, *models.settings])
     profile, pairs = profile_of_data(exp.data), exp.data.summary().pairs
-    if isinstance(exp.data, Pairs) and exp.data.has_weights:
+    if exp.data.has_weights:
         return (
             exp,
             models,

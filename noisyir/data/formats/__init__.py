@@ -66,6 +66,11 @@ class Format(Variant, RecordParams):
             return False
         return isinstance(source, ExampleSource) and source.gives_negatives
 
+    @property
+    def has_weights(self) -> bool:
+        """Whether the data gives pairs a weight in training; False for missing data."""
+        return False
+
     def calls_wrong(self, split: Split) -> bool:
         """Whether a held-out query with a relevant document also has a wrong one; False for unreadable data."""
         right: set[str] = set()
@@ -127,6 +132,19 @@ class FormatOfRows(Format):
     def open(self, workers: int | None = None) -> SourceOfRows:
         """See `Format.open`."""
         raise NotImplementedError
+
+    @property
+    def has_weights(self) -> bool:
+        """By its columns."""
+        return self._is_there and "weight" in getattr(self.open(), "columns", ())
+
+    def weights(self) -> dict[tuple[str, str], float]:
+        """The weights of training pairs by query id and document id; of a repeated pair the first."""
+        found: dict[tuple[str, str], float] = {}
+        for one in self.open().judgements():
+            if one.split == "train" and one.weight is not None:
+                found.setdefault((one.query_id, one.doc_id), one.weight)
+        return found
 
     def summary(self) -> Summary:
         """Pairs and splits by one reading of unchanged files; missing data counts as large."""

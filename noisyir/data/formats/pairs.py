@@ -51,11 +51,6 @@ class Pairs(FormatOfRows):
         {}, description="which column is what, where the usual names do not tell; null: none is"
     )
 
-    @property
-    def has_weights(self) -> bool:
-        """Whether the file has a column of weights."""
-        return self._is_there and "weight" in self.open().columns
-
     def _names_splits(self, source: "PairsFile") -> bool:
         return "split" in source.columns
 
@@ -170,16 +165,6 @@ class PairsFile(ExampleSource):
     def paths(self) -> Sequence[Path]:
         """The file and the corpus."""
         return [path for file in (self.pairs, self.corpus) if file for path in file.files]
-
-    def weights(self) -> Iterator[tuple[str, str, float]]:
-        """(query_id, doc_id, weight) of the distinct training pairs with a weight."""
-        seen: set[tuple[str, str]] = set()
-        for pair in self.pairs_in_order():
-            ids = pair.query_id, pair.doc_id
-            if pair.split == "train" and ids not in seen:
-                seen.add(ids)
-                if pair.weight is not None:
-                    yield *ids, pair.weight
 
     def facts(self) -> dict[str, Any]:
         """The use of each column."""

@@ -22,12 +22,14 @@ from noisyir.data.row_files import RowFile
 _COLUMNS: dict[PairColumn, str] = {
     "query": "query", "query_id": "query_id", "document": "pos", "doc_id": "pos_id", "score": "pos_scores",
     "negative": "neg", "negative_id": "neg_id", "negative_score": "neg_scores", "split": "split", "answers": "answers",
+    "weight": "weight", "source": "source",
 }  # fmt: skip
+_BESIDE: dict[PairColumn, str] = {name: name for name in ("query_id", "doc_id", "title", "source", "split", "weight")}
 _TRIPLETS: dict[PairColumn, str] = {
-    "query": "anchor", "document": "positive", "negative": "negative", "split": "split",
+    "query": "anchor", "document": "positive", "negative": "negative", **_BESIDE,
 }  # fmt: skip
 _LABELLED: dict[PairColumn, str] = {
-    "query": "sentence1", "document": "sentence2", "score": "score", "split": "split",
+    "query": "sentence1", "document": "sentence2", "score": "score", **_BESIDE,
 }  # fmt: skip
 _MAPPED = "columns that are read otherwise; null: none is"
 _LABEL = "label: the column that says whether a row's documents are right; null: none does"
@@ -42,6 +44,7 @@ class FlagEmbedding(FormatOfRows):
 
     kind: Literal["flagembedding"] = "flagembedding"
     written: ClassVar[str | None] = ".jsonl"
+    holds_weights: ClassVar[bool] = True
     path: Location = Field(None, description="the file (jsonl, json array, parquet), or a folder of one each split")
     columns: dict[PairColumn, str | None] = Field({}, description=_MAPPED)
 
@@ -83,6 +86,7 @@ def _rows(collection: Collection) -> Iterator[dict[str, Any]]:
             **_scores("neg_scores", example.negatives),
             "pos_id": [passage.doc_id for passage in example.positives],
             "neg_id": [passage.doc_id for passage in example.negatives],
+            **({"weight": weights} if None not in (weights := [each.weight for each in example.positives]) else {}),
             **shapes.beyond(example),
         }
 
@@ -97,6 +101,7 @@ class SentenceTransformers(FormatOfRows):
 
     kind: Literal["sentence_transformers"] = "sentence_transformers"
     written: ClassVar[str | None] = ".jsonl"
+    holds_weights: ClassVar[bool] = True
     path: Location = Field(None, description="the file, or a folder that `datasets` saved")
     columns: dict[PairColumn, str | None] = Field({}, description=_MAPPED)
 
@@ -126,12 +131,16 @@ class SentenceTransformers(FormatOfRows):
 
 
 def _sentence_transformers_rows(collection: Collection, most: int) -> Iterator[dict[str, Any]]:
-    splits = collection.splits != ["train"]
+    splits, weighed = (
+        collection.splits != ["train"],
+        collection.judgements["weight"].null_count < len(collection.judgements),
+    )
     for example in collection.examples():
         wrong = [shapes.joined(passage) for passage in example.negatives]
         named = {f"negative_{place + 1}": wrong[place] if place < len(wrong) else None for place in range(most)}
         for passage in example.positives:
-            row = {"anchor": example.query, "positive": shapes.joined(passage), **named}
+            row: dict[str, Any] = {"anchor": example.query, "positive": shapes.joined(passage), **named}
+            row |= {"weight": passage.weight} if weighed else {}
             yield {**row, "split": example.split} if splits else row
 
 

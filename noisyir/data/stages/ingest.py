@@ -21,8 +21,7 @@ from noisyir.data.artifacts import (
     QRELS,
     QUERIES,
 )
-from noisyir.data.formats import Format
-from noisyir.data.formats.pairs import Pairs
+from noisyir.data.formats import Format, FormatOfRows
 from noisyir.data.held_out import hold_out
 from noisyir.data.id_texts import text_key
 from noisyir.data.row_files import RowFile
@@ -153,11 +152,11 @@ JUDGED_PAIRS = Stage(
 )
 
 
-def given_weights(job: Job[Pairs]) -> None:
+def given_weights(job: Job[FormatOfRows]) -> None:
     """Write each training pair's weight, 1 if the file gives none."""
     pairs = job.table("pairs")
     training = pairs.filter(pc.equal(pairs["split"], "train"))
-    given = {(query_id, doc_id): weight for query_id, doc_id, weight in job.params.open(job.runtime.threads).weights()}
+    given = job.params.weights()
     ids = zip(training["query_id"].to_pylist(), training["doc_id"].to_pylist(), strict=True)
     weights = np.array([given.get(pair, 1.0) for pair in ids], np.float32)
     table = training.select(["query_id", "doc_id"]).append_column("weight", pa.array(weights))
@@ -169,11 +168,11 @@ def given_weights(job: Job[Pairs]) -> None:
 GIVEN = Stage(
     name="given_weights",
     version=2,
-    params=Pairs,
+    params=FormatOfRows,
     reads={"pairs": NOISY_PAIRS["query_id", "doc_id", "split"]},
     writes={"given_weights": GIVEN_WEIGHTS},
     run=given_weights,
-    raw={"source": Pairs.digest},
+    raw={"source": Format.digest},
     story=partial(
         told,
         "weights",
