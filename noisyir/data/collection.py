@@ -59,6 +59,17 @@ class Collection:
             raise DataError("data.damaged_import", folder=folder, error=error) from error
         return cls(**{name: table.select(SCHEMAS[name].names) for name, table in tables.items()})
 
+    def refuse_ids(self, kind: str, *, spaces: bool) -> None:
+        """Refuse ids that a line of a format would change: with blanks other than single spaces, or any if `spaces`.
+
+        Raises:
+            DataError: If there is such an id.
+        """
+        for table, column in ((self.documents, "doc_id"), (self.queries, "query_id")):
+            for name in table[column].to_pylist():
+                if "\0" in name or (name.split() != [name] if spaces else " ".join(name.split()) != name):
+                    raise DataError("data.id_ends_here", id=name, kind=kind)
+
     @property
     def splits(self) -> list[Split]:
         """The splits of the judgements, in the order train, dev, test."""

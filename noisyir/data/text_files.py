@@ -189,6 +189,17 @@ def json_lines(path: Path, part: FilePart = WHOLE) -> Iterator[tuple[int, dict[s
             yield number, value
 
 
+def spaced(text: str) -> str:
+    """The words of a text with a space between any two, for formats of one line a text.
+
+    Raises:
+        DataError: If it holds zero bytes.
+    """
+    if "\0" in text:
+        raise DataError("data.zero_bytes_to_write", text=text)
+    return " ".join(text.split())
+
+
 def parse_object(text: str, where: str) -> dict[str, Any]:
     """The JSON object in `text`; DataError starts with `where`."""
     try:

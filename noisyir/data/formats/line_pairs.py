@@ -13,7 +13,7 @@ from noisyir.data.collection import Collection
 from noisyir.data.examples import Example, ExampleSource, Passage, Placed
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.shapes import joined
-from noisyir.data.text_files import open_to_write, utf8_lines
+from noisyir.data.text_files import open_to_write, spaced, utf8_lines
 
 _SUFFIXES = ((".nl", ".cm"), (".src", ".tgt"))  # of queries and documents
 
@@ -41,8 +41,8 @@ class LinePairs(FormatOfRows):
         other = partner_to_write(target)
         with open_to_write(target) as queries, open_to_write(other) as documents:
             for example, passage in collection.pairs(wrong=False):
-                queries.write((" ".join(example.query.split()) + "\n").encode())
-                documents.write((" ".join(joined(passage).split()) + "\n").encode())
+                queries.write((f"{spaced(example.query)}\n").encode())
+                documents.write((f"{spaced(joined(passage))}\n").encode())
 
 
 def partner(path: Path) -> Path | None:

@@ -17,7 +17,7 @@ from noisyir.data.id_texts import IdTexts
 from noisyir.data.leniency import bad_row
 from noisyir.data.records import Document
 from noisyir.data.shapes import joined
-from noisyir.data.text_files import open_to_write, utf8_lines
+from noisyir.data.text_files import open_to_write, spaced, utf8_lines
 
 _COLUMNS = 3
 
@@ -64,7 +64,7 @@ class Triples(FormatOfRows):
                     right = example.positives[number % len(example.positives)]
                     wrong = example.negatives[number % len(example.negatives)]
                     cells = (example.query, joined(right), joined(wrong))
-                    out.write(("\t".join(" ".join(cell.split()) for cell in cells) + "\n").encode())
+                    out.write(("\t".join(map(spaced, cells)) + "\n").encode())
 
 
 @dataclass(frozen=True)
