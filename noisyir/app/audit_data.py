@@ -9,6 +9,7 @@ from typing import Any
 from noisyir.audits.settings import AuditParams
 from noisyir.base.durations import seconds_of
 from noisyir.base.errors import ConfigError, did_you_mean
+from noisyir.data.containers import stem
 from noisyir.data.recognise import IR_DATASETS, recognise
 from noisyir.detection.detectors import Detector
 from noisyir.detection.detectors.ensemble import Ensemble
@@ -89,7 +90,7 @@ def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experimen
 
 def named_after(data: str) -> str:
     """Name an experiment after its data: the file name without endings."""
-    return Path(data).name.split(".")[0].split("@")[0]
+    return stem(Path(data).name.split("@")[0])
 
 
 def settings_of_data(data: str, corpus: str | None = None, overrides: Sequence[str] = ()) -> dict[str, Any]:

@@ -186,8 +186,8 @@ def _read_into(
 ) -> dict[str, Any]:
     source = opened(settings)
     found = take_in(source, folder, progress)
-    columns: Mapping[str, Any] = getattr(source, "columns", {})
-    report = as_json(found, settings, columns if settings["kind"] == "pairs" else {})
+    columns: Mapping[Any, Any] = source.columns if isinstance(source, PairsFile) else {}
+    report = as_json(found, settings, columns)
     report |= {"labels": source.labels.said} if isinstance(source, ExampleSource) and source.labels else {}
     report |= {"unread": source.unread} if isinstance(source, PairsFile) and source.unread else {}
     files = found.account.files.values()

@@ -18,6 +18,7 @@ from noisyir.audits.pairs_to_clean import Fate
 from noisyir.base.errors import ConfigError, DataError, NoisyirError, StoreError, did_you_mean
 from noisyir.base.settings import PROMOTION
 from noisyir.data.collection import SCHEMAS, Collection
+from noisyir.data.containers import stem
 from noisyir.data.formats import Format
 from noisyir.data.formats.trainers import SentenceTransformers
 from noisyir.engine.build_stage import Result
@@ -69,8 +70,8 @@ def export_pairs(
         given = _as_it_is(source, holds_weights=variant.holds_weights)
     else:
         given = _as_audited(store, name, drop=drop or not variant.holds_weights, force=force)
-    stem = source.name.split(".")[0] if source.exists() else experiments.name_of(name)
-    target = Path(to) if to else Path(f"{stem}-{kind}{variant.written}")
+    begins = stem(source.name) if source.exists() else experiments.name_of(name)
+    target = Path(to) if to else Path(f"{begins}-{kind}{variant.written}")
     _write(variant, given.collection, target)
     rows = given.collection.judgements.num_rows
     return f"written   {target}: {rows:,} pairs of {given.said}\nread by   noisyir import {target}", target

@@ -170,9 +170,9 @@ def _is_zipped(path: Path) -> bool:
 def _rewrite_parquet(
     file: RowFile, target: Path, touched: Collection[int], edit: Edit, column: NewColumn | None
 ) -> None:
-    source = pq.ParquetFile(file.path)
+    source = pq.ParquetFile(file.path.absolute())
     schema = _with_column(source.schema_arrow.empty_table(), 1, column).schema
-    with pq.ParquetWriter(target, schema) as out:
+    with pq.ParquetWriter(target.absolute(), schema) as out:
         first = 1
         for batch in source.iter_batches(batch_size=_BATCH_ROWS):
             table = _with_column(pa.Table.from_batches([batch]), first, column)

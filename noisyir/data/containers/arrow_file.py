@@ -82,7 +82,7 @@ class Parquet:
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
         """One table."""
-        pq.write_table(_as_table(rows), path)
+        pq.write_table(_as_table(rows), path.absolute())  # no colon makes it an address
 
 
 def class_names(path: Path) -> dict[str, tuple[str, ...]]:
@@ -100,7 +100,7 @@ def class_names(path: Path) -> dict[str, tuple[str, ...]]:
 
 def _parquet_opened(path: Path) -> pq.ParquetFile:
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(path.absolute())
     except (pa.ArrowException, OSError) as error:
         raise DataError("data.wrong_container", kind="Parquet", path=path, reason=one_line(error)) from error
     for number in range(file.num_row_groups):

@@ -140,11 +140,11 @@ class FormatOfRows(Format):
 
     def weights(self) -> dict[tuple[str, str], float]:
         """The weights of training pairs by query id and document id; of a repeated pair the first."""
-        found: dict[tuple[str, str], float] = {}
+        found: dict[tuple[str, str], float | None] = {}
         for one in self.open().judgements():
-            if one.split == "train" and one.weight is not None:
+            if one.split == "train":
                 found.setdefault((one.query_id, one.doc_id), one.weight)
-        return found
+        return {pair: weight for pair, weight in found.items() if weight is not None}
 
     def summary(self) -> Summary:
         """Pairs and splits by one reading of unchanged files; missing data counts as large."""

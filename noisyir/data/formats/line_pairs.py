@@ -10,6 +10,7 @@ from pydantic import Field
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Location
 from noisyir.data.collection import Collection
+from noisyir.data.containers import stem
 from noisyir.data.examples import Example, ExampleSource, Passage, Placed
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.shapes import joined
@@ -33,7 +34,7 @@ class LinePairs(FormatOfRows):
             if path is None or not Path(path).is_file():
                 raise DataError("data.line_pairs_files", setting=setting, path=path or "not given")
         assert self.path and self.corpus
-        return LinePairsFiles(Path(self.path).name.split(".")[0], Path(self.path), Path(self.corpus))
+        return LinePairsFiles(stem(Path(self.path).name), Path(self.path), Path(self.corpus))
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:

@@ -21,7 +21,7 @@ from noisyir.data.columns import (
     numbered_negatives,
     open_corpus,
 )
-from noisyir.data.containers import write_rows
+from noisyir.data.containers import stem, write_rows
 from noisyir.data.examples import SPLITS, Example, ExampleSource, Passage, Placed, content_id
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.labels import MEANINGFUL, Labels, labels_of, parsed
@@ -107,7 +107,7 @@ def open_pairs(
     newer += "-negatives" if plain.get("negative") in _NEW_NEGATIVES or " " in "".join(numbered) else ""
     labels = labels_of(pairs, {name for what, name in columns.items() if what != "label"}.union(numbered), given)
     return PairsFile(
-        pairs.path.name.split(".")[0],
+        stem(pairs.path.name),
         pairs,
         columns | ({"label": labels.column} if labels else {}),
         open_corpus(corpus, "data.corpus") if corpus else None,

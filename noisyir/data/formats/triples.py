@@ -11,6 +11,7 @@ from pydantic import Field
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Location
 from noisyir.data.collection import Collection
+from noisyir.data.containers import stem
 from noisyir.data.examples import Example, ExampleSource, Passage, Placed
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.id_texts import IdTexts
@@ -41,12 +42,9 @@ class Triples(FormatOfRows):
         if self.queries is None or self.corpus is None:
             if _are_ids(file):
                 raise DataError("data.triples_of_ids", file=file)
-            return TriplesFile(file.name.split(".")[0], file, None, None)
+            return TriplesFile(stem(file.name), file, None, None)
         return TriplesFile(
-            file.name.split(".")[0],
-            file,
-            IdTexts.open(self.queries, "data.queries"),
-            IdTexts.open(self.corpus, "data.corpus"),
+            stem(file.name), file, IdTexts.open(self.queries, "data.queries"), IdTexts.open(self.corpus, "data.corpus")
         )
 
     @classmethod

@@ -180,9 +180,9 @@ def test_weights_are_read_beside_the_pairs_and_change_no_table(ingest, tmp_path)
         given = [{key: "" if value is None else value for key, value in row.items()} for row in rows]
         tables = ingest(given if name.endswith("csv") else rows, name)
         assert tables["pairs"].equals(ingest(ROWS, "plain.jsonl")["pairs"])
-        file = Pairs(path=str(tmp_path / name)).open()
-        found = {(query_id, doc_id): weight for query_id, doc_id, weight in file.weights()}
-        asked = [(pair.query_id, pair.doc_id) for pair in file.pairs_in_order()]
+        data = Pairs(path=str(tmp_path / name))
+        found = data.weights()
+        asked = [(pair.query_id, pair.doc_id) for pair in data.open().pairs_in_order()]
         assert found == {asked[0]: 0.25, asked[2]: 1.0, asked[3]: 0.0}, "the first of equal pairs counts"
     assert Pairs(path=str(tmp_path / "pairs.csv")).has_weights
     assert not Pairs(path=str(tmp_path / "pairs.csv"), columns={"weight": None}).has_weights
@@ -193,8 +193,7 @@ def test_only_training_pairs_have_weights(tmp_path):
     rows = [
         row | {"weight": 0.5, "split": split} for row, split in zip(ROWS[:3], ("train", "dev", "test"), strict=True)
     ]
-    file = Pairs(path=str(write(tmp_path / "pairs.jsonl", rows))).open()
-    assert [weight for _, _, weight in file.weights()] == [0.5]
+    assert list(Pairs(path=str(write(tmp_path / "pairs.jsonl", rows))).weights().values()) == [0.5]
 
 
 def test_identical_pairs_collapse_to_one(ingest, store):
