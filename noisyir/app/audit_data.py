@@ -1,6 +1,7 @@
 """The experiment of an audit: from an experiment's name, a data set or a file of pairs."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from noisyir.audits.settings import AuditParams
 from noisyir.base.durations import seconds_of
 from noisyir.base.errors import ConfigError, did_you_mean
+from noisyir.data.containers import stem
 from noisyir.data.recognise import IR_DATASETS, recognise
 from noisyir.detection.detectors import Detector
 from noisyir.detection.detectors.ensemble import Ensemble
@@ -15,6 +17,9 @@ from noisyir.engine.hub import SCHEME
 from noisyir.engine.remote.fetched import here
 from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment
+
+# An override that names columns of a pair, and not the one of labels alone
+_OF_PAIRS = re.compile(r"data\.columns(?!\.label=|=\{ *\"?label\"? *:[^,]*$)")
 
 
 def experiment_to_audit(
@@ -85,7 +90,7 @@ def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experimen
 
 def named_after(data: str) -> str:
     """Name an experiment after its data: the file name without endings."""
-    return Path(data).name.split(".")[0].split("@")[0]
+    return stem(Path(data).name.split("@")[0])
 
 
 def settings_of_data(data: str, corpus: str | None = None, overrides: Sequence[str] = ()) -> dict[str, Any]:
@@ -96,7 +101,7 @@ def settings_of_data(data: str, corpus: str | None = None, overrides: Sequence[s
         DataError: If its format is not recognised.
     """
     beside = {"corpus": corpus} if corpus else {}
-    if any(override.startswith(("data.kind=", "data.columns")) for override in overrides):
+    if any(override.startswith("data.kind=") or _OF_PAIRS.match(override) for override in overrides):
         said = any(override.startswith("data.kind=") for override in overrides)
         return {"path": data, **beside} | ({} if said else {"kind": "pairs"})
     there = here(data)

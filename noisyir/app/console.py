@@ -34,7 +34,7 @@ def observer_for(stream: TextIO, *, verbose: bool = False, phases: bool = True) 
         verbose: Write one line per stage on a terminal, too.
         phases: Keep a line for each finished phase on a terminal.
     """
-    console = Console(file=stream, highlight=False, soft_wrap=True)
+    console = Console(file=stream, highlight=False, emoji=False, soft_wrap=True)
     if not console.is_terminal:
         yield Lines(console)
         return
@@ -59,7 +59,7 @@ class _HowFar(ProgressColumn):
 @contextmanager
 def questions_for(stream: TextIO) -> Iterator[Callable[[int, int, str], None]]:
     """Show a model judge's progress: a bar on a terminal, one line per tenth elsewhere."""
-    console = Console(file=stream, highlight=False, soft_wrap=True)
+    console = Console(file=stream, highlight=False, emoji=False, soft_wrap=True)
     if console.is_terminal:
         columns = (SpinnerColumn(), TextColumn("asking the judge    "), BarColumn(20), _HowFar())
         with Progress(*columns, TextColumn("{task.fields[took]}"), console=console) as bars:
@@ -229,8 +229,8 @@ def print_text(console: Console, text: str) -> None:
 
 def stdout_console() -> Console:
     """A console on standard output that never folds tables in files and pipes."""
-    console = Console(highlight=False, soft_wrap=True)
-    return console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=NEVER_FOLDS)
+    console = Console(highlight=False, emoji=False, soft_wrap=True)
+    return console if console.is_terminal else Console(highlight=False, emoji=False, soft_wrap=True, width=NEVER_FOLDS)
 
 
 def plain_table(*headings: str) -> Table:

@@ -22,6 +22,7 @@ class DataCheck:
     Attributes:
         sizes: Number of documents, queries, judgements and negatives.
         splits: Judgements per split.
+        labels: The meaning of the labels in the data.
     """
 
     data: str
@@ -29,6 +30,7 @@ class DataCheck:
     sizes: Mapping[str, int]
     splits: Mapping[str, int]
     findings: tuple[FoundFault, ...]
+    labels: str = ""
 
     def of(self, *names: str) -> tuple[FoundFault, ...]:
         """Return the findings with these names or groups: `leaks` or `leaks.queries`.
@@ -66,6 +68,8 @@ class DataCheck:
         sizes = ", ".join(f"{count:,} {kind}" for kind, count in self.sizes.items())
         splits = ", ".join(f"{count:,} {split}" for split, count in self.splits.items())
         yield from _told("read", f"{self.data} ({self.format}): {sizes}{f'; judgements: {splits}' if splits else ''}")
+        if self.labels:
+            yield from _told("labels", self.labels)
         for found in self.findings:
             yield ""
             yield from _told(found.name, f"{found.count:,} of {found.of:,} ({_share(found)}): {found.what}")
@@ -114,8 +118,10 @@ def check_data(
     settings = settings_for(source, kind=kind, columns=columns, beside=beside or {})
     path = Path(settings.get("path") or "")
     root = path if path.is_dir() else path.parent
-    data = CheckedRecords.read(opened(settings), f"{root}/", progress)
+    opened_source = opened(settings)
+    data = CheckedRecords.read(opened_source, f"{root}/", progress)
     names = ("documents", "queries", "judgements", "negatives")
     sizes = {name: len(getattr(data, name)) for name in names}
     splits = Counter(str(one.split) for one in data.judgements)
-    return DataCheck(source, settings["kind"], sizes, splits, tuple(check(data)))
+    labels = getattr(getattr(opened_source, "labels", None), "said", "")
+    return DataCheck(source, settings["kind"], sizes, splits, tuple(check(data)), labels)

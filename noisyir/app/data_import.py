@@ -13,7 +13,9 @@ from pydantic import ValidationError
 
 from noisyir.base.errors import ConfigError, DataError, StoreError
 from noisyir.data.columns import PairColumn
+from noisyir.data.examples import ExampleSource
 from noisyir.data.formats import Format
+from noisyir.data.formats.pairs import PairsFile
 from noisyir.data.formats.tables import is_import
 from noisyir.data.importing import ImportCounts, take_in
 from noisyir.data.leniency import lenient
@@ -61,6 +63,8 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
     yield f"format        {report['format']}"
     if columns := report.get("columns"):
         yield f"columns       {', '.join(f'{name} is {what}' for what, name in columns.items())}"
+    if unread := report.get("unread"):
+        yield f"not read      {', '.join(unread)}: --map WHAT={unread[0]} gives a column a meaning"
     for place, of in report["files"].items():
         yield from _of_file(place, of)
     yield from _of_tables(report)
@@ -81,6 +85,9 @@ def _of_tables(report: Mapping[str, Any]) -> Iterator[str]:
         f"{tables['judgements']:,} pairs{f' ({by_split})' if by_split else ''}, {tables['negatives']:,} negatives"
     )
     judged = {grade: count for grade, count in report["judged"].items() if grade != "by nobody"}
+    if said := report.get("labels"):
+        wrong = sum(count for grade, count in judged.items() if int(grade) <= 0)
+        yield f"labels        {said}; {wrong:,} pairs left out of training, kept as judgements"
     if judged:
         yield f"judged        {', '.join(f'{count:,} as {grade}' for grade, count in sorted(judged.items()))}"
     for name, count in report["with_scores"].items():
@@ -179,13 +186,17 @@ def _read_into(
 ) -> dict[str, Any]:
     source = opened(settings)
     found = take_in(source, folder, progress)
-    report = as_json(found, settings, getattr(source, "columns", {}) if settings["kind"] == "pairs" else {})
+    columns: Mapping[Any, Any] = source.columns if isinstance(source, PairsFile) else {}
+    report = as_json(found, settings, columns)
+    report |= {"labels": source.labels.said} if isinstance(source, ExampleSource) and source.labels else {}
+    report |= {"unread": source.unread} if isinstance(source, PairsFile) and source.unread else {}
     files = found.account.files.values()
     lost = sum(of.lost + sum(tally.count for tally in of.parts_left_out.values()) for of in files)
     if strict and lost:
         raise DataError("app.strict_loss", lost=lost, in_words=in_words(report))
     if not any(found.rows.values()):
-        why = "; ".join(f"{place}: {reason}" for place, of in report["files"].items() for reason in of["left_out"])
+        left_out = [(place, *of) for place, all_ in report["files"].items() for of in all_["left_out"].items()]
+        why = "; ".join(f"{place} {tally['first'][0]}: {reason}" for place, reason, tally in left_out)
         raise DataError("app.nothing_read", source=source.name, kind=settings["kind"], why=why or "it is empty")
     (folder / REPORT).write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return report
@@ -209,13 +220,14 @@ def settings_for(
     Raises:
         ConfigError: If the format or a column is unknown.
     """
-    if kind is None and columns is None:
-        return recognise(source, **beside)
-    name = FORMAT_ALIASES.get(kind or "pairs", kind or "pairs")
-    settings: dict[str, Any] = {"kind": name, **{key: value for key, value in beside.items() if value is not None}}
-    settings |= {"id": source.partition(":")[2] or source} if name == "ir_datasets" else {"path": source}
-    if columns is not None:
-        settings["columns"] = _mapped(columns)
+    mapped = {} if columns is None else _mapped(columns)
+    if kind is None and mapped.keys() <= {"label"}:
+        settings = recognise(source, **beside)
+    else:
+        name = FORMAT_ALIASES.get(kind or "pairs", kind or "pairs")
+        settings = {"kind": name, **{key: value for key, value in beside.items() if value is not None}}
+        settings |= {"id": source.partition(":")[2] or source} if name == "ir_datasets" else {"path": source}
+    settings |= {"columns": mapped} if mapped else {}
     _format(settings)
     return settings
 
@@ -232,7 +244,7 @@ def _format(settings: Mapping[str, Any]) -> Format:
 
 
 def _mapped(columns: str) -> dict[str, str | None]:
-    """Parse `query=NAME,positive=NAME`; an empty NAME means no column."""
+    """Parse `query=NAME,positive=NAME`; an empty NAME, or null, means no column."""
     found: dict[str, str | None] = {}
     for part in columns.split(","):
         what, equals, name = part.partition("=")
@@ -240,5 +252,5 @@ def _mapped(columns: str) -> dict[str, str | None]:
         if not equals or column not in get_args(PairColumn):
             known = ", ".join((*get_args(PairColumn), *_ALIASES))
             raise ConfigError("app.bad_map", part=part, known=known)
-        found[column] = name.strip() or None
+        found[column] = None if name.strip() in ("", "null") else name.strip()
     return found

@@ -282,7 +282,7 @@ def print_forecast(states: Sequence[Forecast]) -> None:
 
 def print_dry_run(exp: Experiment, states: Sequence[Forecast], found: Mapping[str, StepEstimate]) -> None:
     """Print the steps of a dry run and their total time."""
-    console = Console(highlight=False, soft_wrap=True, width=NEVER_FOLDS)
+    console = Console(highlight=False, emoji=False, soft_wrap=True, width=NEVER_FOLDS)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in HEADINGS:
         table.add_column(heading, justify="right" if heading == "time" else "left", no_wrap=True)
@@ -297,14 +297,14 @@ def print_dry_run(exp: Experiment, states: Sequence[Forecast], found: Mapping[st
 
 def print_rehearsals(found: Sequence[Rehearsal]) -> None:
     """Print the cost per step of each training."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, emoji=False, soft_wrap=True)
     for said in (line for one in found for line in one.lines()):
         console.print(f"{'one step':<12}{said}", markup=False)
 
 
 def print_changes(changes: Mapping[str, Sequence[str]]) -> None:
     """Print the differences of each step from its newest build."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, emoji=False, soft_wrap=True)
     console.print("\nwhy, by the newest build of each step" if changes else "\nnothing would run", markup=False)
     width = max(map(len, changes), default=0)
     for name, said in changes.items():
@@ -313,20 +313,20 @@ def print_changes(changes: Mapping[str, Sequence[str]]) -> None:
 
 def print_absences(absences: Iterable[str]) -> None:
     """Print missing inputs; keys that depend on them are marked ?."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, emoji=False, soft_wrap=True)
     for said in absences:
         console.print(f"{'not there':<12}{said}", markup=False)
 
 
 def print_missing(found: Sequence[MissingInput]) -> None:
     """Print the inputs to fetch before the run."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, emoji=False, soft_wrap=True)
     for one in found:
         console.print(f"{'to fetch':<12}{one.place} ({one.setting}): noisyir fetch {one.place}", markup=False)
 
 
 def print_chosen(exp: Experiment, stream: TextIO) -> None:
     """Print the settings that noisyir chose, one per line."""
-    console = Console(file=stream, highlight=False, soft_wrap=True)
+    console = Console(file=stream, highlight=False, emoji=False, soft_wrap=True)
     for name, said in exp.chosen.items():
         console.print(f"{'chosen':<12}{name:<20} {said}", markup=False)

@@ -125,11 +125,14 @@ def advised(
 ) -> tuple[list[tuple[str, str]], dict[str, Any]]:
     """Return training advice without writing the experiment, as (keyword, text) rows and as JSON."""
     exp, models, advice, profile = advice_for(data, store, corpus=corpus, budget=budget, overrides=overrides)
-    leaks = check_data(data, beside={"corpus": corpus}).of("leaks")
+    mapped = ",".join(f"{what}={name or ''}" for what, name in getattr(exp.data, "columns", {}).items())
+    leaks = check_data(data, columns=mapped or None, beside={"corpus": corpus}).of("leaks")
     source = shlex.join([data, *overrides, *(["--corpus", corpus] if corpus else [])])
     most = most_wrong(store, exp)
     met = ", ".join(f"{one.count:,} of {one.of:,} queries ({one.name})" for one in leaks)
+    said = exp.chosen.get("data.columns.label")
     lines = [
+        *([("labels", said)] if said else []),
         *sentences(advice, profile),
         ("leaks", f"{met}: tests are too easy (noisyir check {source})" if met else "none between training and tests"),
         ("as it is", models.why_as_is),
@@ -161,7 +164,7 @@ def advice_for(
     models = afforded(exp, budget)
     exp = experiment_for(data, corpus=corpus, overrides=[*overrides, *models.settings])
     profile, pairs = profile_of_data(exp.data), exp.data.summary().pairs
-    if isinstance(exp.data, Pairs) and exp.data.has_weights:
+    if exp.data.has_weights:
         return (
             exp,
             models,
@@ -196,7 +199,7 @@ def _places(exp: Experiment, target: Path) -> dict[str, str]:
 
 def _columns(exp: Experiment) -> list[str]:
     """Return the `columns` line, if columns were named."""
-    named = exp.data.columns if isinstance(exp.data, Pairs) else {}
+    named = getattr(exp.data, "columns", {})
     return [f"columns: {json.dumps(dict(named), ensure_ascii=False)}"] if named else []
 
 

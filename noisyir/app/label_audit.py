@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryFile
 from textwrap import wrap
 from typing import Any, NamedTuple
 
@@ -39,6 +40,7 @@ from noisyir.methods.plans.audit import audit_pairs
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.training.flags import last_estimate
 
+_TABLE, _DATA = "audit.parquet", b"noisyir.data"  # the file, and the entry of its metadata that names the data
 _TOLD = 2  # pairs that the terminal shows
 KEPT = "kept.jsonl"  # written by whoever is asked for a guarantee
 
@@ -144,7 +146,8 @@ class Audited:
         once = f", {repeated:,} repeated rows left out" if repeated else ""
         name = getattr(self.exp.data, "path", None) or self.exp.name
         taken = ", ".join(f"{column} = {found}" for column, found in sorted((columns or {}).items(), reverse=True))
-        return f"{Path(name).name:<15} {rows}{pairs:,} {self._audited}{once}" + (f"\n{'':<15} {taken}" if taken else "")
+        lines = [f"{rows}{pairs:,} {self._audited}{once}", *([taken] if taken else []), *said_of_labels(self.outcome)]
+        return f"{Path(name).name:<15} " + f"\n{'':<15} ".join(lines)
 
     @property
     def _most_suspect(self) -> list[str]:
@@ -213,10 +216,11 @@ class Audited:
             folder.mkdir(parents=True, exist_ok=True)
             for name in names:
                 shutil.copyfile(made / name, folder / name)
-            pq.write_table(self.table, folder / "audit.parquet")
+            with (folder / _TABLE).open("wb") as file:
+                pq.write_table(self.table.replace_schema_metadata({_DATA: data_name(self.exp)}), file)
         except OSError as error:
             raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
-        return [name for name in files_of(self.exp) if name in names | {"audit.parquet"}]
+        return [name for name in files_of(self.exp) if name in names | {_TABLE}]
 
     def apply(self, folder: Path, *, drop: bool = False) -> Applied:
         """Write the cleaned pairs and a log of the changes.
@@ -287,6 +291,16 @@ class Gate:
         return f"gate          {said} {self.most:.1%} may be wrong: the interval ends at {found.noise.high:.1%}"
 
 
+def said_of_labels(outcome: Outcome) -> list[str]:
+    """The meaning of labels in the data, the number of pairs that they call wrong, and the columns without meaning."""
+    notes = outcome.results["ingest"].meta.notes
+    source, wrong = notes["source"], notes.get("called_wrong", 0)
+    told = [source["labels"]] if "labels" in source else []
+    if told or wrong:
+        told.append(f"{wrong:,} pairs that the data calls wrong are left out of training, kept as judgements")
+    return told + ([f"not read: {', '.join(source['unread'])}"] if "unread" in source else [])
+
+
 def files_of(exp: Experiment) -> list[str]:
     """Names of files that an audit may write."""
     sample = ["sample.csv"] if exp.audit and exp.audit.sample else []
@@ -297,10 +311,19 @@ def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
     """Check that writing an audit into the folder loses no judgements.
 
     Raises:
-        ConfigError: If the folder is a file, or judgements would be overwritten.
+        ConfigError: If the folder is a file, or judgements or the audit of other data would be overwritten.
+        StoreError: If nothing can be written there.
     """
-    if not next(path for path in (folder, *folder.absolute().parents) if path.exists()).is_dir():
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
         raise ConfigError("app.folder_is_file", folder=folder)
+    try:
+        with TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
+    if (other := _data_of(folder)) not in (None, data_name(exp)):
+        raise ConfigError("app.folder_of_other_data", folder=folder, other=other)
     written = [(folder / name).resolve() for name in files_of(exp)]
     for given in exp.audit.judgement_files if exp.audit else ():
         if Path(given).resolve() in written:
@@ -313,3 +336,19 @@ def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
 def _suspects(counts: dict[str, Any]) -> str:
     drawn = "" if counts["used"] is None else f"; {counts['used']:,} of them drawn as negatives"
     return f"candidates    {counts['judged']:,} for negatives judged, {counts['against']:,} not kept by a judge{drawn}"
+
+
+def data_name(exp: Experiment) -> str:
+    """The name of the audited file or folder, without its place; of other data its kind."""
+    places = (getattr(exp.data, name) for name in exp.data.locations())
+    return next((Path(place).name for place in places if place), exp.data.kind)
+
+
+def _data_of(folder: Path) -> str | None:
+    """The name of the data of the audit in a folder, if there is one that tells."""
+    try:
+        with (folder / _TABLE).open("rb") as file:
+            found = (pq.read_schema(file).metadata or {}).get(_DATA)
+    except (OSError, pa.ArrowException):
+        return None
+    return found.decode() if found else None

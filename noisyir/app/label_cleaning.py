@@ -1,5 +1,6 @@
 """Whether an audit may change training pairs, and how to measure what the change costs."""
 
+import json
 import math
 import shlex
 from dataclasses import dataclass
@@ -102,9 +103,10 @@ def _fewer(found: Audited, most: int, words: CleaningWords) -> str:
 def how_to_measure(found: Audited, applied: Applied) -> str:
     """Write experiments that measure the change on held-out queries, and return their commands."""
     if not found.held_out:
-        columns = (isinstance(found.exp.data, Pairs) and found.exp.data.columns) or {}
+        columns = getattr(found.exp.data, "columns", {})
         both = [(f"--{name}", column) for name in ("query", "document") if (column := columns.get(name))]
-        command = shlex.join(["noisyir", "init", str(applied.pairs), *chain(*both)])
+        label = [f"data.columns.label={json.dumps(columns['label'])}"] if "label" in columns else []
+        command = shlex.join(["noisyir", "init", str(applied.pairs), *chain(*both), *label])
         return f"\n{'next':<7}{command}\n{'':<7}writes an experiment that trains on the cleaned pairs"
     intro = f"The data has {found.held_out:,} held-out queries. To measure the change on them:"
     commands = [f"  noisyir run {shlex.quote(str(path))}" for path in _experiments(found.exp, applied)]

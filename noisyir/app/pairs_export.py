@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.app.data_import import FORMAT_ALIASES, import_data
-from noisyir.app.label_audit import Audited
+from noisyir.app.label_audit import Audited, said_of_labels
 from noisyir.app.label_cleaning import CleaningWords, refuse_too_much, refuse_unjudged
 from noisyir.app.lookup import built, runs_of
 from noisyir.app.runs import Outcome
@@ -18,6 +18,7 @@ from noisyir.audits.pairs_to_clean import Fate
 from noisyir.base.errors import ConfigError, DataError, NoisyirError, StoreError, did_you_mean
 from noisyir.base.settings import PROMOTION
 from noisyir.data.collection import SCHEMAS, Collection
+from noisyir.data.containers import stem
 from noisyir.data.formats import Format
 from noisyir.data.formats.trainers import SentenceTransformers
 from noisyir.engine.build_stage import Result
@@ -69,8 +70,8 @@ def export_pairs(
         given = _as_it_is(source, holds_weights=variant.holds_weights)
     else:
         given = _as_audited(store, name, drop=drop or not variant.holds_weights, force=force)
-    stem = source.name.split(".")[0] if source.exists() else experiments.name_of(name)
-    target = Path(to) if to else Path(f"{stem}-{kind}{variant.written}")
+    begins = stem(source.name) if source.exists() else experiments.name_of(name)
+    target = Path(to) if to else Path(f"{begins}-{kind}{variant.written}")
     _write(variant, given.collection, target)
     rows = given.collection.judgements.num_rows
     return f"written   {target}: {rows:,} pairs of {given.said}\nread by   noisyir import {target}", target
@@ -106,6 +107,7 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
     lines = [
         f"{target}: {pairs.num_rows:,} pairs, with {negatives.num_rows:,} hard negatives of {len(written):,} queries"
     ]
+    lines += [f"{'labels':<12}{said}" for said in said_of_labels(outcome)]
     lines += [f"{'candidates':<12}{noted['candidates']:,} found" + (f", removed {removed}" if removed else "")]
     if few := noted["queries"] - len(written):
         lines.append(

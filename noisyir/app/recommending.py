@@ -107,7 +107,7 @@ def profile_of_data(data: Format) -> Profile | None:
     there = located(data)
     if not isinstance(there, Pairs):
         return None
-    rows = there.open().pairs_in_order()
+    rows = (row for row in there.open().pairs_in_order() if not row.is_wrong)
     return profile_of((row.query, f"{row.title} {row.document}") for row, _ in zip(rows, range(MANY), strict=False))
 
 

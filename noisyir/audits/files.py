@@ -56,7 +56,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
         values = (value if value is None else json.dumps(value, ensure_ascii=False) for value in column.to_pylist())
         return pa.array(values, pa.string())
     if pa.types.is_string(column.type):
-        return guard(column)
+        return guard(pc.replace_substring(column, "\0", "\N{SYMBOL FOR NULL}"))  # no csv file can hold zero bytes
     if pa.types.is_float32(column.type):  # as the nearest double, 0.1 would be written 0.10000000149
         short = (value if value is None else float(f"{value:.6g}") for value in column.to_pylist())
         return pa.array(short, pa.float64())

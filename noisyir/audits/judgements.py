@@ -16,6 +16,7 @@ from jaxtyping import Bool
 
 from noisyir.audits.files import unguard
 from noisyir.audits.settings import AuditParams
+from noisyir.audits.spreadsheets import before_a_spreadsheet, changed_ids
 from noisyir.base.errors import DataError
 from noisyir.data.row_files import RowFile
 from noisyir.detection.rate import wilson
@@ -111,7 +112,9 @@ def read_judgements(paths: Sequence[str], pairs: pa.Table) -> Judgements:
         DataError: As `given_judgements`, or if a pair is not audited.
     """
     said = _all_said(paths)
-    known = rows_of(said, pairs)
+    if (known := rows_of(said, pairs)).keys() != said.keys():
+        said = {meant: rows for pair, rows in said.items() for meant in [before_a_spreadsheet(pair, pairs, known)]}
+        known = rows_of(said, pairs)
     if unknown := {pair: rows[0].place for pair, rows in said.items() if pair not in known}:
         raise DataError(_unknown_pairs(unknown, len(said), paths))
     return _all_settled(said)
@@ -320,13 +323,13 @@ def _unknown_pairs(unknown: Mapping[Pair, str], judged: int, paths: Sequence[str
     if len(unknown) == judged:
         return (
             f"{' and '.join(paths)}: these judgements are of other pairs, for none of the {judged:,} is in this audit: "
-            "give judgements of this audit"
+            f"give judgements of this audit{changed_ids(unknown)}"
         )
     examples = [f"{query!r} with {doc!r} ({place})" for (query, doc), place in list(unknown.items())[:_SHOWN]]
     more = ", ..." if len(unknown) > _SHOWN else ""
     return (
         f"{len(unknown):,} of {judged:,} judged pairs are not in this audit: {', '.join(examples)}{more}; "
-        "give the audit that they were judged in, or remove them"
+        f"give the audit that they were judged in, or remove them{changed_ids(unknown)}"
     )
 
 

@@ -20,7 +20,7 @@ from noisyir.engine.tables import pair_ids
 
 Action = Literal["keep", "weigh", "relabel", "drop"]
 
-_PARTS: tuple[PairColumn, ...] = ("doc_id", "title", "document", "weight")
+_PARTS: tuple[PairColumn, ...] = ("doc_id", "title", "document", "weight", "label")
 
 
 class Fate(NamedTuple):
@@ -207,7 +207,7 @@ def edited(
 
 def _part(name: PairColumn, value: Any, fate: Fate | None, texts: TextById) -> Any:
     """The new document's part in place of `value`; a numeric id stays a number."""
-    if fate is None or fate.new_doc_id is None or name == "weight":
+    if fate is None or fate.new_doc_id is None or name in ("weight", "label"):
         return value
     if name == "doc_id":
         return _like(value, fate.new_doc_id)

@@ -5,14 +5,14 @@ import gzip
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from io import StringIO
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noisyir.data.containers.csv_file import delimiter_of
+from noisyir.data.containers.csv_file import csv_record, delimiter_of, tsv_record
 from noisyir.data.row_files import RowFile
 from noisyir.data.text_files import parse_object
 
@@ -131,11 +131,13 @@ def _separated_records(file: RowFile) -> Iterator[_Separated]:
             seen.append(raw)
             yield raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n") + "\n"
 
+    joined: Callable[[Iterable[str]], str] = tsv_record
     if file.suffix == ".csv":
         separator = delimiter_of(file.path)
-        records, joined = csv.reader(lines(), delimiter=separator, strict=True), _as_csv(separator)
+        joined = partial(csv_record, delimiter=separator)
+        records = csv.reader(lines(), delimiter=separator, strict=True)
     else:
-        separator, joined = "\t", _as_tsv
+        separator = "\t"
         records = csv.reader(lines(), delimiter=separator, quoting=csv.QUOTE_NONE)
     line, header = 1, True
     for cells in records:
@@ -143,20 +145,6 @@ def _separated_records(file: RowFile) -> Iterator[_Separated]:
         header = header and not cells
         line += len(seen)
         seen.clear()
-
-
-def _as_csv(separator: str) -> Callable[[Iterable[str]], str]:
-    def joined(cells: Iterable[str]) -> str:
-        out = StringIO()
-        csv.writer(out, delimiter=separator, lineterminator="").writerow(cells)
-        return out.getvalue()
-
-    return joined
-
-
-def _as_tsv(cells: Iterable[str]) -> str:
-    """A row of tsv; without quotes, a tab or line end within a cell becomes a space."""
-    return "\t".join(" ".join(cell.replace("\t", "\n").splitlines()) for cell in cells)
 
 
 def _raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -182,9 +170,9 @@ def _is_zipped(path: Path) -> bool:
 def _rewrite_parquet(
     file: RowFile, target: Path, touched: Collection[int], edit: Edit, column: NewColumn | None
 ) -> None:
-    source = pq.ParquetFile(file.path)
+    source = pq.ParquetFile(file.path.absolute())
     schema = _with_column(source.schema_arrow.empty_table(), 1, column).schema
-    with pq.ParquetWriter(target, schema) as out:
+    with pq.ParquetWriter(target.absolute(), schema) as out:
         first = 1
         for batch in source.iter_batches(batch_size=_BATCH_ROWS):
             table = _with_column(pa.Table.from_batches([batch]), first, column)

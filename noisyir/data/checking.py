@@ -137,7 +137,7 @@ def _same(data: CheckedRecords) -> Iterator[FoundFault]:
         yield from findings(f"same.{kind}", later, len(records), partial(_with_earlier, earlier))
     named: dict[int, set[str]] = defaultdict(set)
     for name, key in data.key["documents"].items():
-        named[key].add(name)
+        named[key].update([name] if text_of(data.documents[name]).strip() else [])  # empty texts are no copies
     right = {(one.query_id, one.doc_id) for one in data.relevant}
     copies = {one: named[data.key["documents"][one.doc_id]] for one in data.relevant}
     unjudged = [one for one, names in copies.items() if any((one.query_id, name) not in right for name in names)]

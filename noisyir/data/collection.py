@@ -59,6 +59,17 @@ class Collection:
             raise DataError("data.damaged_import", folder=folder, error=error) from error
         return cls(**{name: table.select(SCHEMAS[name].names) for name, table in tables.items()})
 
+    def refuse_ids(self, kind: str, *, spaces: bool) -> None:
+        """Refuse ids that a line of a format would change: with blanks other than single spaces, or any if `spaces`.
+
+        Raises:
+            DataError: If there is such an id.
+        """
+        for table, column in ((self.documents, "doc_id"), (self.queries, "query_id")):
+            for name in table[column].to_pylist():
+                if "\0" in name or (name.split() != [name] if spaces else " ".join(name.split()) != name):
+                    raise DataError("data.id_ends_here", id=name, kind=kind)
+
     @property
     def splits(self) -> list[Split]:
         """The splits of the judgements, in the order train, dev, test."""
@@ -88,9 +99,9 @@ class Collection:
                 (wrong if relevance is not None and relevance <= 0 and not labels else right).append(passage)
             yield Example(text, right, wrong, query_id, tuple(answers or ()), split or "train", source)
 
-    def pairs(self) -> Iterator[tuple[Example, Passage]]:
-        """The query and document of every judgement, in the order of the queries."""
-        for example in self.examples(labels=True):
+    def pairs(self, *, wrong: bool = True) -> Iterator[tuple[Example, Passage]]:
+        """The query and document of every judgement, of irrelevant ones if `wrong`, in the order of the queries."""
+        for example in self.examples(labels=wrong):
             for passage in example.positives:
                 yield example, passage
 

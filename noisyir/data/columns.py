@@ -18,24 +18,25 @@ PairColumn = Literal[
 Names = Mapping[PairColumn, tuple[str, ...]]
 
 # In this order, each takes the first free one of its names: {title, text} are query and document.
-# `label` and `answers` are read only if they are mapped.
+# `answers` are read only if they are mapped; labels.py decides on `label`.
 NAMES: Names = {
     "query_id": ("query_id", "qid", "_id", "id"),
     "doc_id": ("doc_id", "docid", "pid", "corpus_id"),
-    "document": ("document", "positive", "passage", "answer", "code", "snippet", "context", "sentence2", "pos", "text"),
-    "query": ("query", "question", "anchor", "text", "sentence1", "intent", "docstring", "title"),
+    "document": tuple(
+        "document positive passage context answer code snippet sentence2 pos text response question2 hypothesis".split()
+    ),
+    "query": tuple("query question anchor text sentence1 intent docstring title question1 premise".split()),
     "title": ("title",),
     "source": ("source", "topic", "domain"),
     "split": ("split",),
     "weight": ("weight",),
     "score": ("pos_scores", "positive_scores", "positive_score"),
-    "negative": ("negative", "negatives", "neg", "hard_negative", "hard_negatives"),
+    "negative": ("negative", "negatives", "neg", "hard_negative", "hard_negatives", "rejected_response"),
     "negative_id": ("negative_id", "negative_ids", "neg_id", "neg_ids"),
     "negative_score": ("neg_scores", "negative_scores", "negative_score"),
 }
 _NUMBERED = re.compile(r"(hard_)?neg(ative)?_?\d+", re.IGNORECASE)
 _SHOWN = 30  # columns in a message
-_YES, _NO = {"y", "yes", "true", "1"}, {"n", "no", "false", "0"}
 _CORPUS_NAMES: Names = {
     "doc_id": ("_id", "doc_id", "docid", "pid", "passage_id", "id"),
     "title": ("title",),
@@ -71,7 +72,7 @@ def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], name
 
 def numbered_negatives(file: RowFile, taken: Sequence[str]) -> tuple[str, ...]:
     """Columns such as negative_1 and negative_2, which hold a negative each."""
-    return tuple(name for name in file.columns if name not in taken and _NUMBERED.fullmatch(name.replace("-", "_")))
+    return tuple(name for name in file.columns if name not in taken and _NUMBERED.fullmatch(re.sub(r"[ -]", "_", name)))
 
 
 def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[PairColumn], names: Names) -> None:
@@ -187,18 +188,3 @@ class Cells(NamedTuple):
             name, value = self.columns[column], self.values[column]
             raise DataError("data.wrong_mapped_numbers", where=self.where, name=name, value=value, column=column)
         return numbers
-
-    def label(self) -> int | None:
-        """A person's grade, or yes (1) and no (0); None if the cell is empty."""
-        value = self.values.get("label")
-        word = "" if value is None else str(value).strip().lower()
-        if not word:
-            return None
-        if word in _YES or word in _NO:
-            return int(word in _YES)
-        try:
-            return int(word)
-        except ValueError:
-            raise DataError(
-                "data.wrong_mapped_label", where=self.where, column=self.columns["label"], value=value
-            ) from None

@@ -12,6 +12,7 @@ from noisyir.base.errors import DataError
 from noisyir.base.settings import PROMOTION, Split
 from noisyir.data.columns import corpus_documents
 from noisyir.data.containers.split_folder import SPLIT_WORDS
+from noisyir.data.labels import MEANINGFUL, Labels
 from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Negative, Query, Record
 from noisyir.data.row_files import RowFile
@@ -73,6 +74,7 @@ class ExampleSource(ABC):
     repeats_pairs: ClassVar[bool] = True
     name: str
     corpus: RowFile | None = None
+    labels: Labels | None = None
 
     @abstractmethod
     def paths(self) -> Sequence[Path]:
@@ -137,8 +139,8 @@ class ExampleSource(ABC):
             yield from (record for record in records if isinstance(record, Judgement))
 
     def facts(self) -> dict[str, Any]:
-        """No facts."""
-        return {}
+        """What its labels mean, if there are any."""
+        return {"labels": self.labels.said} if self.labels else {}
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,7 @@ class ShapedRows(ExampleSource):
     columns: Sequence[str]
     shape: Callable[[Mapping[str, Any], str], Example]
     corpus: RowFile | None = None
+    labels: Labels | None = None
 
     def paths(self) -> Sequence[Path]:
         """The file and the corpus."""
@@ -163,16 +166,24 @@ class ShapedRows(ExampleSource):
     def rows(self) -> Iterator[Placed]:
         """The rows of the file, at least one."""
         number, place = 0, self.file.place
-        names = [name for name in dict.fromkeys([*self.columns, "split"]) if name in self.file.columns]
-        for number, values in self.file.rows(names):
+        used = [*self.columns, "split", *([self.labels.column] if self.labels else [])]
+        names = [name for name in dict.fromkeys(used) if name in self.file.columns]
+        for number, values in self.file.rows(names, MEANINGFUL):
             yield Placed(place, number, values)
         if not number:
             raise DataError("data.no_rows", file=self.file.path)
 
     def example(self, found: Placed) -> Example:
         """The example by the shape, in the row's split."""
-        given = self.shape(found.value, found.where)
-        return given._replace(split=split_of(found.value.get("split"), found.where))
+        given = self.shape(found.value, found.where)._replace(split=split_of(found.value.get("split"), found.where))
+        if self.labels is None:
+            return given
+        grade = self.labels.grade(found.value[self.labels.column], found.where)
+        return given._replace(positives=[one._replace(relevance=grade) for one in given.positives])
+
+    def digest(self) -> str:
+        """A hash of all files, and of the labels, which earlier versions did not read."""
+        return f"{super().digest()}-label" if self.labels else super().digest()
 
 
 def split_of(value: Any, where: str) -> Split:

@@ -1,17 +1,15 @@
 """The format of a file or folder, by its contents; only its first rows are read."""
 
-import json
 import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from noisyir.base.command_line import typed_words
+from noisyir.base.command_line import WITH_COLUMNS, typed_words, with_columns
 from noisyir.base.errors import DataError
 from noisyir.data.columns import NAMES, choose_columns, found_in
+from noisyir.data.containers import FLAT
 from noisyir.data.containers.split_folder import is_split_folder
 from noisyir.data.formats import Format
 from noisyir.data.formats.line_pairs import partner
@@ -19,7 +17,7 @@ from noisyir.data.formats.stack_overflow import so_ds_files
 from noisyir.data.formats.tables import is_import
 from noisyir.data.formats.trec import trec_role
 from noisyir.data.leniency import lenient
-from noisyir.data.row_files import RowFile
+from noisyir.data.row_files import RowFile, plain_name
 from noisyir.data.text_files import first_bytes, one_of, utf8_lines
 from noisyir.engine.hub import downloaded, is_on_hub
 
@@ -33,6 +31,8 @@ _FOLDERS = {
 }
 _TREC = ("qrels.txt", "topics.tsv", "corpus.tsv")
 _SQUAD = re.compile(rb'"(paragraphs|data)"\s*:\s*\[')
+_OF_HEADER = ("data.nameless_columns", "data.not_utf8_line")
+_NO_NAME = re.compile(r"\s*|.*[?!.]\s*|.{41,}|(\S+\s+){4,}.*|[\d.,]+", re.DOTALL)  # rather a text or a title
 _LITERAL = re.compile(r"^\[.*\]$")
 
 
@@ -92,13 +92,9 @@ def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
         return {"kind": "line_pairs", "path": str(path), "corpus": str(other)}
     if _is_squad(path):
         return {"kind": "squad", "path": str(path)}
-    rows, why = None, ""
     if not path.stat().st_size:
         raise DataError("data.empty_pairs_file", path=path)
-    try:
-        rows = RowFile.open(str(path), "data.path")
-    except DataError as error:
-        why = f" ({error})"
+    rows, why = _opened(path)
     if rows is not None and (found := _of_rows(rows)):
         return found
     if kind := _headerless(path):
@@ -114,6 +110,16 @@ def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
     )
 
 
+def _opened(path: Path) -> tuple[RowFile | None, str]:
+    """The file as rows, or why it holds none; an unreadable header is a DataError."""
+    try:
+        return RowFile.open(str(path), "data.path"), ""
+    except DataError as error:
+        if error.code in _OF_HEADER:
+            raise
+        return None, f" ({error})"
+
+
 def _of_rows(rows: RowFile) -> dict[str, Any] | None:
     """The format of rows with named columns, by the first of them, or by the names of the columns."""
     first = next((row for _, row in rows.rows(rows.columns)), {})
@@ -122,42 +128,67 @@ def _of_rows(rows: RowFile) -> dict[str, Any] | None:
         if variant.fits(first):
             return {"kind": kind, "path": path}
     chosen = choose_columns(rows, {}, NAMES)
+    lists = [name for name, value in first.items() if name.lower() in ("answers", "answer") and isinstance(value, list)]
+    if lists and chosen.get("document", lists[0]) == lists[0] and "doc_id" not in chosen:
+        return _with_answers(rows, lists[0], chosen.get("query"))
     return {"kind": "pairs", "path": path} if "query" in chosen and chosen.keys() & {"document", "doc_id"} else None
+
+
+def _with_answers(rows: RowFile, answers: str, query: str | None) -> dict[str, Any] | None:
+    """Questions with lists of answers: pairs with a column of documents, else DataError with both readings."""
+    path, plain = str(rows.path), {plain_name(name): name for name in rows.columns if name not in (answers, query)}
+    query = query or plain.get("qtext")
+    if query and (documents := [plain[name] for name in NAMES["document"] if name in plain]):
+        return {"kind": "pairs", "path": path, "columns": {"query": query, "document": documents[0]}}
+    if not query:
+        return None
+    pairs, quote = _typed(rows, query, answers), shlex.quote(path)
+    raise DataError("data.answers_or_documents", path=path, query=query, answers=answers, pairs=pairs, quote=quote)
 
 
 def _unclear(rows: RowFile) -> str:
     """Why columns are no pair, and the remedy."""
+    is_text = rows.path.name.lower().endswith((".csv", ".tsv"))
+    delete = f"delete it (tail -n +2 {shlex.quote(str(rows.path))} > NEW)" if is_text else "delete it"
+    if rows.columns[0].strip().lower().startswith("sep="):
+        return f"begins with Excel's line sep=, and no names of columns: {delete}"
     if len(rows.columns) == 1:
-        return f"has only one column, {rows.columns[0]}: a pair needs a query and a document"
-    return f"does not tell the columns of query and document apart; {found_in(rows)}: {_mapping(rows)}"
+        title = f"; if it is a title above the columns' names, {delete}" if rows.suffix in FLAT else ""
+        return f"has only one column, {rows.columns[0]}: a pair needs a query and a document{title}"
+    named = found_in(rows)
+    if rows.suffix in FLAT and any(map(_NO_NAME.fullmatch, rows.columns)):
+        return (
+            f"has a first line that names no columns ({named.removeprefix('it has ')}): if it is a pair, add a line "
+            f"above it, such as query,document; if it is a title above the names, {delete}"
+        )
+    headed = "; if the first line is a pair, add names above it" if rows.suffix in FLAT else ""
+    return f"does not tell the columns of query and document apart; {named}: {_mapping(rows)}{headed}"
 
 
 def _mapping(rows: RowFile) -> str:
-    """The command that was typed with columns added; the longest text of the first row is taken for the document."""
+    """The command with columns added: the ones with known names, else the longest texts of the first row."""
     first = next((row for _, row in rows.rows(rows.columns)), {})
+    known = choose_columns(rows, {}, NAMES)
     texts = [name for name, value in first.items() if isinstance(value, str) and value.strip()]
-    chosen = sorted(texts, key=lambda name: (len(first[name]), texts.index(name)), reverse=True)[:2]
-    if len(chosen) < 2:
+    free = [name for name in texts if name not in known.values()]
+    longest = sorted(free, key=lambda name: (len(first[name]), free.index(name)))
+    document = known.get("document") or (longest.pop() if longest else None)
+    query = known.get("query") or (longest.pop() if longest else None)
+    if query is None or document is None:
         return "a pair needs a column of queries and one of documents, so add the missing one"
-    document, query = chosen
-    words, columns = typed_words.get(), f"query={query},positive={document}"
+    return f"if {query!r} is the query, {_typed(rows, query, document)}"
+
+
+def _typed(rows: RowFile, query: str, document: str) -> str:
+    """The command that was typed, with the columns of a pair, or the setting."""
+    words, named = typed_words.get(), with_columns({"query": query, "document": document}, rows.path)
     if not words:
-        return (
-            f"if {query!r} is the query, set data.columns={{query: {_as_yaml(query)}, document: {_as_yaml(document)}}}"
-        )
-    if words[0] in ("audit", "init", "mine"):
-        typed, then = [*words, "--query", query, "--document", document], ""
-    elif any("," in name or name != name.strip() for name in chosen):
+        return f"set {named}"
+    if words[0] not in ("audit", "init", "mine") and any(
+        "," in name or name != name.strip() for name in (query, document)
+    ):
         return "call them query and document in the file's first row"
-    elif words[0] in ("import", "check"):
-        typed, then = [*words, "--map", columns], ""
-    else:
-        typed, then = ["import", str(rows.path), "--map", columns], ", and go on with the folder that it writes"
-    return f"if {query!r} is the query, type {shlex.join(['noisyir', *typed])}{then}"
-
-
-def _as_yaml(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z]\w+", name) and yaml.safe_load(name) == name else json.dumps(name)
+    return f"type {named}{'' if words[0] in WITH_COLUMNS else ', and go on with the folder that it writes'}"
 
 
 def _is_squad(path: Path) -> bool:

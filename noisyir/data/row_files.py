@@ -7,6 +7,7 @@ from pathlib import Path
 
 from noisyir.base.errors import DataError
 from noisyir.data.containers import FIRST_ROWS, FOLDER, PLAIN, SUFFIXES, Row, container, suffix_of
+from noisyir.data.containers.arrow_file import class_names
 from noisyir.data.containers.split_folder import is_split_folder, parts_of
 from noisyir.data.leniency import glance, strict
 from noisyir.data.limits import COLUMNS
@@ -45,6 +46,8 @@ class RowFile:
             n_columns, most = len(columns), COLUMNS.most
             raise DataError("data.too_many_columns", file=file, n_columns=n_columns, most=most, remedy=COLUMNS.remedy)
         if repeated := [name for name, count in Counter(columns).items() if count > 1]:
+            if not repeated[0].strip():
+                raise DataError("data.nameless_columns", file=file)
             raise DataError("data.column_name_twice", file=file, repeated=repeated[0])
         if not columns:
             with strict():
@@ -56,6 +59,11 @@ class RowFile:
     def files(self) -> list[Path]:
         """The file, or the files of a folder."""
         return [part.path for part in parts_of(self.path)] if self.suffix == FOLDER else [self.path]
+
+    def class_names(self) -> dict[str, tuple[str, ...]]:
+        """The names that tables give to the numbers of a column, such as entailment to 0."""
+        tables = [path for path in self.files if suffix_of(path) in (".parquet", ".arrow")]
+        return {name: names for path in tables for name, names in class_names(path).items()}
 
     @property
     def is_rewritten(self) -> bool:

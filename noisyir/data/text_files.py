@@ -20,7 +20,7 @@ from noisyir.engine.outside_errors import one_line
 
 PACKED = (".gz", ".zst")
 _OPENED: ContextVar[IO[bytes] | None] = ContextVar("opened", default=None)
-_CONVERT = "convert it, for example with iconv -t UTF-8"
+_CONVERT = "convert it, for example with iconv -f WINDOWS-1252 -t UTF-8"
 # Raised by reading a damaged or cut packed file
 DAMAGED = (EOFError, zlib.error, OSError)
 
@@ -187,6 +187,17 @@ def json_lines(path: Path, part: FilePart = WHOLE) -> Iterator[tuple[int, dict[s
             bad_row(f"{path} line", number, error)
         else:
             yield number, value
+
+
+def spaced(text: str) -> str:
+    """The words of a text with a space between any two, for formats of one line a text.
+
+    Raises:
+        DataError: If it holds zero bytes.
+    """
+    if "\0" in text:
+        raise DataError("data.zero_bytes_to_write", text=text)
+    return " ".join(text.split())
 
 
 def parse_object(text: str, where: str) -> dict[str, Any]:

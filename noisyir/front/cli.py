@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from importlib.metadata import entry_points
+from io import TextIOWrapper
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import Annotated, Any, NoReturn
@@ -53,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     from noisyir.base.command_line import typed_words
 
+    _show_every_text()
     debug: set[str] = set()  # filled by --debug before the verb runs
     arguments = list(sys.argv[1:] if argv is None else argv)
     typed = typed_words.set(tuple(arguments))
@@ -83,6 +85,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         typed_words.reset(typed)
 
 
+def _show_every_text() -> None:
+    """Print a replacement for a character that the terminal cannot show, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 def _say(text: str) -> None:
     """Print a line on standard error, wrapped between words on a terminal."""
     if not sys.stderr.isatty():
@@ -92,7 +101,7 @@ def _say(text: str) -> None:
 
     from noisyir.app.console import print_text
 
-    print_text(Console(stderr=True, highlight=False, soft_wrap=True), f"noisyir: {text}")
+    print_text(Console(stderr=True, highlight=False, emoji=False, soft_wrap=True), f"noisyir: {text}")
 
 
 def _in_one_line(error: Exception) -> str:

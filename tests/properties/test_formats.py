@@ -102,6 +102,42 @@ def test_what_is_written_is_recognised_and_says_the_same(kind, name, collection)
         assert said(read(again, Path(folder) / "second"), wrong=keeps) == said(back, wrong=keeps)
 
 
+AWKWARD = ("a\rb", "a\nb", "a\r\nb", "a\tb", "a\0b", " a", "a b", '"a', "a\u2028b", "#a", "=a", "a,b;c")
+
+
+@st.composite
+def awkward_collections(draw) -> Collection:
+    """Texts and ids with line ends, returns, NUL, tabs and spaces in them."""
+    text, query_id, doc_id, title = (draw(st.sampled_from(["plain", *AWKWARD])) for _ in range(4))
+    documents = [(doc_id, title if draw(st.booleans()) else "", f"one {text} two"), ("d2", "", "three four")]
+    queries = [(query_id, f"what {text} is"), ("q2", "who is it")]
+    rows = {
+        "documents": documents,
+        "queries": [(*query, "train", []) for query in queries],
+        "judgements": [(query_id, doc_id, "train", *[None] * 4), ("q2", "d2", "train", *[None] * 4)],
+        "negatives": [(query_id, "d2", None)],
+    }
+    return Collection(**{name: as_table(rows[name], schema) for name, schema in SCHEMAS.items()})
+
+
+@pytest.mark.parametrize(("kind", "name"), WRITTEN)
+@settings(max_examples=25, deadline=None)
+@given(awkward_collections())
+def test_what_cannot_be_read_back_is_refused_before_it_is_written(kind, name, collection):
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / name
+        try:
+            Format.of_kind(kind).write(collection, target)
+        except NoisyirError as error:
+            assert "\n" not in str(error)
+            return
+        keeps = kind not in WITHOUT_NEGATIVES
+        back = read(
+            target, Path(folder) / "first", **({"kind": kind} if recognise(str(target))["kind"] != kind else {})
+        )
+        assert said(back, wrong=keeps) == said(collection, wrong=keeps)
+
+
 LINES = [(kind, name) for kind, name in WRITTEN if name.endswith((".jsonl", ".tsv")) and "/" not in name]
 
 

@@ -1,5 +1,6 @@
 """Files of rows with named columns, a module each, known by suffix or first bytes; no meaning of columns."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from importlib import import_module
@@ -74,6 +75,12 @@ def suffix_of(path: Path) -> str | None:
     if suffix in SUFFIXES and suffix != ".json":
         return None if packed and suffix not in PLAIN else suffix
     return _by_first_bytes(path)
+
+
+def stem(name: str) -> str:
+    """The name of a file of data without its ending, as a part of names of results."""
+    plain = next((name.removesuffix(end) for end in PACKED if name.lower().endswith(end)), name)
+    return re.sub(r"(?<=.)\.[A-Za-z]+$", "", plain).replace(":", "-")
 
 
 def _named(path: Path) -> tuple[str, bool]:

@@ -1,7 +1,8 @@
 """Tables of Arrow and Parquet (`.arrow`, `.feather`, `.parquet`), read batch by batch."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,7 +17,7 @@ from noisyir.data.leniency import bad_row
 from noisyir.data.limits import LINE
 from noisyir.engine.outside_errors import one_line
 
-_FILE = b"ARROW1"
+_FILE, _PARQUET = b"ARROW1", b"PAR1"
 _BATCH_ROWS = 4096
 _WRITTEN_AT_ONCE = 10_000
 _NO_TEXT = "UTF8"  # in pyarrow's message on invalid text
@@ -81,12 +82,25 @@ class Parquet:
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
         """One table."""
-        pq.write_table(_as_table(rows), path)
+        pq.write_table(_as_table(rows), path.absolute())  # no colon makes it an address
+
+
+def class_names(path: Path) -> dict[str, tuple[str, ...]]:
+    """The names of each column's numbers, where `datasets` saved them as a ClassLabel."""
+    with path.open("rb") as file:
+        is_parquet = file.read(len(_PARQUET)) == _PARQUET
+    with nullcontext((_parquet_opened(path).schema_arrow, ())) if is_parquet else _opened(path) as (schema, _):
+        saved = (schema.metadata or {}).get(b"huggingface", b"{}")
+    try:
+        features = json.loads(saved)["info"]["features"]
+        return {name: tuple(of["names"]) for name, of in features.items() if of.get("_type") == "ClassLabel"}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
 
 
 def _parquet_opened(path: Path) -> pq.ParquetFile:
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(path.absolute())
     except (pa.ArrowException, OSError) as error:
         raise DataError("data.wrong_container", kind="Parquet", path=path, reason=one_line(error)) from error
     for number in range(file.num_row_groups):

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from itertools import chain, islice
@@ -11,7 +11,7 @@ from typing import Any
 
 from noisyir.base.errors import DataError
 from noisyir.data.containers import Check, Row, accept
-from noisyir.data.leniency import bad_row, glance
+from noisyir.data.leniency import bad_row, glance, strict
 from noisyir.data.limits import LINE
 from noisyir.data.text_files import open_to_write, utf8_lines
 
@@ -28,7 +28,8 @@ class Separated:
 
     def columns(self, path: Path) -> tuple[str, ...]:
         """The cells of the first record."""
-        return tuple(next(self._cells(path), (1, []))[1])
+        with strict():  # a faulty header is never passed over
+            return tuple(next(self._cells(path), (1, []))[1])
 
     def rows(self, path: Path, columns: Sequence[str], check: Check = accept) -> Iterator[Row]:
         """The records after the header; a record has as many cells as the header."""
@@ -54,17 +55,38 @@ class Separated:
                     out.write(self._record(header))
                 out.write(self._record([_cell(row[name]) for name in header]))
 
-    def _record(self, cells: Sequence[str]) -> bytes:
-        if not self.quoted:
-            plain = (" ".join(cell.replace("\t", "\n").splitlines()) for cell in cells)
-            return ("\t".join(plain) + "\n").encode()
-        text = StringIO()
-        csv.writer(text, lineterminator="\n").writerow(cells)
-        return text.getvalue().encode()
+    def _record(self, cells: Iterable[str]) -> bytes:
+        return f"{csv_record(cells) if self.quoted else tsv_record(cells)}\n".encode()
 
     def _cells(self, path: Path) -> Iterator[tuple[int, list[str]]]:
         """(first line, cells) of every record, the header too."""
         return records(path, delimiter_of(path) if self.quoted else "\t", quoted=self.quoted)
+
+
+def csv_record(cells: Iterable[str], delimiter: str = ",") -> str:
+    """A record of csv without its end; a cell with a line end or a return is quoted.
+
+    Raises:
+        DataError: If a cell holds zero bytes, which no csv file can.
+    """
+    text = StringIO()
+    csv.writer(text, delimiter=delimiter, lineterminator="\r\n").writerow(map(_without_zeros, cells))
+    return text.getvalue().removesuffix("\r\n")
+
+
+def tsv_record(cells: Iterable[str]) -> str:
+    """A record of tsv without its end; for want of quotes, a tab or a line end within a cell becomes a space.
+
+    Raises:
+        DataError: If a cell holds zero bytes.
+    """
+    return "\t".join(" ".join(_without_zeros(cell).replace("\t", "\n").splitlines()) for cell in cells)
+
+
+def _without_zeros(cell: str) -> str:
+    if "\0" in cell:
+        raise DataError("data.zero_bytes_to_write", text=cell)
+    return cell
 
 
 def container(suffix: str) -> Separated:

@@ -21,10 +21,11 @@ COUNTED = 30_000  # pairs; no setting depends on a larger number
 
 
 class Summary(NamedTuple):
-    """The number of pairs, counted up to COUNTED, and the held-out splits in raw data."""
+    """The number of pairs, counted up to COUNTED, the held-out splits in raw data, and the meaning of its labels."""
 
     pairs: int
     splits: frozenset[Split]
+    labels: str = ""
 
 
 class Format(Variant, RecordParams):
@@ -64,6 +65,11 @@ class Format(Variant, RecordParams):
         except NoisyirError:
             return False
         return isinstance(source, ExampleSource) and source.gives_negatives
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether the data gives pairs a weight in training; False for missing data."""
+        return False
 
     def calls_wrong(self, split: Split) -> bool:
         """Whether a held-out query with a relevant document also has a wrong one; False for unreadable data."""
@@ -127,15 +133,28 @@ class FormatOfRows(Format):
         """See `Format.open`."""
         raise NotImplementedError
 
+    @property
+    def has_weights(self) -> bool:
+        """By its columns."""
+        return self._is_there and "weight" in getattr(self.open(), "columns", ())
+
+    def weights(self) -> dict[tuple[str, str], float]:
+        """The weights of training pairs by query id and document id; of a repeated pair the first."""
+        found: dict[tuple[str, str], float | None] = {}
+        for one in self.open().judgements():
+            if one.split == "train":
+                found.setdefault((one.query_id, one.doc_id), one.weight)
+        return {pair: weight for pair, weight in found.items() if weight is not None}
+
     def summary(self) -> Summary:
         """Pairs and splits by one reading of unchanged files; missing data counts as large."""
         if not self._is_there:
             return Summary(COUNTED, frozenset())
         settings = self.model_dump_json(exclude={*RecordParams.model_fields})
-        pairs, splits = remembered(self._files(), f"summary of {settings}", self._read_for_summary)
-        return Summary(pairs, frozenset(splits))
+        pairs, splits, labels = remembered(self._files(), f"pairs and labels of {settings}", self._read_for_summary)
+        return Summary(pairs, frozenset(splits), labels)
 
-    def _read_for_summary(self) -> tuple[int, list[Split]]:
+    def _read_for_summary(self) -> tuple[int, list[Split], str]:
         pairs, found = 0, set[Split]()
         source = self.open()
         names_splits = self._names_splits(source)
@@ -143,15 +162,16 @@ class FormatOfRows(Format):
             found.add(split)
             if pairs >= COUNTED and (found.issuperset(HELD_OUT) or not names_splits):
                 break
-        return min(pairs, COUNTED), sorted(found.intersection(HELD_OUT))
+        labels = source.labels if isinstance(source, ExampleSource) else None
+        return min(pairs, COUNTED), sorted(found.intersection(HELD_OUT)), labels.said if labels else ""
 
     def _names_splits(self, source: Any) -> bool:
         """Whether a row may be in another split than train."""
         return not isinstance(source, ShapedRows) or "split" in source.file.columns
 
     def _splits(self, source: Any) -> Iterator[Split]:
-        """The split of each pair."""
-        return (judgement.split for judgement in source.judgements())
+        """The split of each pair that is not called wrong."""
+        return (one.split for one in source.judgements() if one.relevance is None or one.relevance > 0)
 
     def _files(self) -> list[Path]:
         """Every file that is read."""

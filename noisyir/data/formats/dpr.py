@@ -20,7 +20,7 @@ from noisyir.data.json_arrays import json_array
 from noisyir.data.leniency import bad_row, row
 from noisyir.data.limits import LINE
 from noisyir.data.records import Document, Judgement, Query, Record
-from noisyir.data.text_files import folder_with, list_of, one_of, open_to_write, text_of, utf8_lines
+from noisyir.data.text_files import folder_with, list_of, one_of, open_to_write, spaced, text_of, utf8_lines
 from noisyir.engine.provenance import files_digest
 
 _COLLECTION = ("psgs_w100.tsv",)
@@ -49,6 +49,7 @@ class DprData(Format):
 
         Tabs and line ends become spaces; of test only the answers are kept.
         """
+        collection.refuse_ids("dpr", spaces=False)
         target.mkdir(parents=True, exist_ok=True)
         documents = (collection.documents[name].to_pylist() for name in ("doc_id", "text", "title"))
         with open_to_write(target / _COLLECTION[0]) as out:
@@ -171,7 +172,7 @@ def _pairs(question: _DprQuestion) -> Iterator[Judgement]:
 
 def _line(cells: Sequence[str]) -> bytes:
     text = StringIO()
-    csv.writer(text, delimiter="\t", lineterminator="\n").writerow(" ".join(cell.split()) for cell in cells)
+    csv.writer(text, delimiter="\t", lineterminator="\n").writerow(map(spaced, cells))
     return text.getvalue().encode()
 
 

@@ -10,10 +10,11 @@ from pydantic import Field
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Location
 from noisyir.data.collection import Collection
+from noisyir.data.containers import stem
 from noisyir.data.examples import Example, ExampleSource, Passage, Placed
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.shapes import joined
-from noisyir.data.text_files import open_to_write, utf8_lines
+from noisyir.data.text_files import open_to_write, spaced, utf8_lines
 
 _SUFFIXES = ((".nl", ".cm"), (".src", ".tgt"))  # of queries and documents
 
@@ -33,16 +34,16 @@ class LinePairs(FormatOfRows):
             if path is None or not Path(path).is_file():
                 raise DataError("data.line_pairs_files", setting=setting, path=path or "not given")
         assert self.path and self.corpus
-        return LinePairsFiles(Path(self.path).name.split(".")[0], Path(self.path), Path(self.corpus))
+        return LinePairsFiles(stem(Path(self.path).name), Path(self.path), Path(self.corpus))
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
         """The queries at `target`, the documents next to it with .cm, texts alone; white space becomes a space."""
         other = partner_to_write(target)
         with open_to_write(target) as queries, open_to_write(other) as documents:
-            for example, passage in collection.pairs():
-                queries.write((" ".join(example.query.split()) + "\n").encode())
-                documents.write((" ".join(joined(passage).split()) + "\n").encode())
+            for example, passage in collection.pairs(wrong=False):
+                queries.write((f"{spaced(example.query)}\n").encode())
+                documents.write((f"{spaced(joined(passage))}\n").encode())
 
 
 def partner(path: Path) -> Path | None:

@@ -14,7 +14,7 @@ from noisyir.data.collection import Collection
 from noisyir.data.formats import Format
 from noisyir.data.leniency import bad_row, not_kept, row
 from noisyir.data.records import Document, Judgement, Query, Record, relevance_of
-from noisyir.data.text_files import folder_with, one_of, open_to_write, utf8_lines
+from noisyir.data.text_files import folder_with, one_of, open_to_write, spaced, utf8_lines
 from noisyir.engine.provenance import files_digest
 
 _Read = Callable[[Path, Path | None], Iterator[Document]]
@@ -33,11 +33,12 @@ class Msmarco(Format):
 
         Tabs and line ends become spaces, titles precede texts; sources, weights and scores are dropped.
         """
+        collection.refuse_ids("msmarco", spaces=True)
         target.mkdir(parents=True, exist_ok=True)
         documents = (collection.documents[name].to_pylist() for name in ("doc_id", "title", "text"))
         with open_to_write(target / "collection.tsv") as out:
             for name, title, text in zip(*documents, strict=True):
-                out.write(f"{name}\t{' '.join(f'{title} {text}'.split())}\n".encode())
+                out.write(f"{name}\t{spaced(f'{title} {text}')}\n".encode())
         for split in collection.splits:
             examples = (example for example in collection.examples(labels=True) if example.split == split)
             with (
@@ -45,7 +46,7 @@ class Msmarco(Format):
                 open_to_write(target / f"qrels.{split}.tsv") as qrels,
             ):
                 for example in examples:
-                    queries.write(f"{example.query_id}\t{' '.join(example.query.split())}\n".encode())
+                    queries.write(f"{example.query_id}\t{spaced(example.query)}\n".encode())
                     judged = {passage.doc_id: passage.relevance for passage in example.positives}
                     wrong = {passage.doc_id: 0 for passage in example.negatives if passage.doc_id not in judged}
                     for doc_id, grade in {**judged, **wrong}.items():

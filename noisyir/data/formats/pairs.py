@@ -21,15 +21,18 @@ from noisyir.data.columns import (
     numbered_negatives,
     open_corpus,
 )
-from noisyir.data.containers import write_rows
+from noisyir.data.containers import stem, write_rows
 from noisyir.data.examples import SPLITS, Example, ExampleSource, Passage, Placed, content_id
 from noisyir.data.formats import FormatOfRows
+from noisyir.data.labels import MEANINGFUL, Labels, labels_of, parsed
 from noisyir.data.leniency import strict
-from noisyir.data.row_files import RowFile
+from noisyir.data.row_files import RowFile, plain_name
 from noisyir.data.shapes import joined
 
 _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title", "negative")
-_OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight", "score")
+_OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight", "score", "label")
+# Earlier versions read these otherwise: the digest says so, and their builds are not taken for new ones
+_AFTER_CONTEXT, _NEW_NEGATIVES = {"answer", "code", "snippet"}, {"rejected_response"}
 _WRITTEN = (
     "query_id", "query", "doc_id", "title", "document", "split", "source", "weight", "pos_scores", "label", "answers",
     "negative", "neg_scores",
@@ -48,16 +51,11 @@ class Pairs(FormatOfRows):
         {}, description="which column is what, where the usual names do not tell; null: none is"
     )
 
-    @property
-    def has_weights(self) -> bool:
-        """Whether the file has a column of weights."""
-        return self._is_there and "weight" in self.open().columns
-
     def _names_splits(self, source: "PairsFile") -> bool:
         return "split" in source.columns
 
     def _splits(self, source: "PairsFile") -> Iterator[Split]:
-        return (pair.split for pair in source.pairs_in_order())
+        return (pair.split for pair in source.pairs_in_order() if not pair.is_wrong)
 
     @property
     def _is_there(self) -> bool:
@@ -79,21 +77,45 @@ class Pairs(FormatOfRows):
         """The file, if it has the columns that it needs."""
         if self.path is None:
             raise DataError("data.pairs_file_missing")
-        pairs = RowFile.open(self.path, "data.path")
-        name = pairs.path.name.split(".")[0]
-        if self.corpus is None:
-            columns = choose_columns(pairs, self.columns, NAMES)
-            _need_texts(pairs, columns)
-            wanted = "negative" not in self.columns or self.columns["negative"] is not None
-            numbered = numbered_negatives(pairs, list(columns.values())) if wanted else ()
-            return PairsFile(name, pairs, columns, None, names_that_mean(self.columns, NAMES), numbered)
-        if texts := [column for column in _OF_CORPUS if self.columns.get(column)]:
+        if texts := [column for column in _OF_CORPUS if self.corpus and self.columns.get(column)]:
             raise DataError("data.texts_mapped_with_corpus", texts=", ".join(texts))
-        names = {column: known for column, known in NAMES.items() if column not in _OF_CORPUS}
-        columns = choose_columns(pairs, self.columns, names)
+        return open_pairs(RowFile.open(self.path, "data.path"), self.corpus, self.columns, self.columns)
+
+
+def open_pairs(
+    pairs: RowFile, corpus: str | None, mapping: Mapping[PairColumn, str | None], given: Mapping[PairColumn, str | None]
+) -> "PairsFile":
+    """The file, if it has the columns that it needs.
+
+    Args:
+        mapping: The format's columns and the user's.
+        given: The user's columns alone.
+    """
+    names = {column: known for column, known in NAMES.items() if not corpus or column not in _OF_CORPUS}
+    asked = given.get("label")
+    columns = choose_columns(pairs, {**mapping, **({"label": parsed(asked, pairs.columns)[0]} if asked else {})}, names)
+    wanted = not corpus and ("negative" not in mapping or mapping["negative"] is not None)
+    numbered = numbered_negatives(pairs, list(columns.values())) if wanted else ()
+    if corpus:
         need(pairs, columns, ("query", "doc_id"), NAMES)
-        corpus = open_corpus(self.corpus, "data.corpus")
-        return PairsFile(name, pairs, columns, corpus, names_that_mean(self.columns, names))
+    else:
+        _need_texts(pairs, columns)
+    plain = {what: plain_name(name) for what, name in columns.items() if what not in given}
+    newer = (
+        "-context" if plain.get("document") == "context" and _AFTER_CONTEXT & {*map(plain_name, pairs.columns)} else ""
+    )
+    newer += "-negatives" if plain.get("negative") in _NEW_NEGATIVES or " " in "".join(numbered) else ""
+    labels = labels_of(pairs, {name for what, name in columns.items() if what != "label"}.union(numbered), given)
+    return PairsFile(
+        stem(pairs.path.name),
+        pairs,
+        columns | ({"label": labels.column} if labels else {}),
+        open_corpus(corpus, "data.corpus") if corpus else None,
+        names_that_mean(mapping, names) | (frozenset() if "label" in given else MEANINGFUL),
+        numbered,
+        labels,
+        f"{newer}-label" if labels and "label" not in given else newer,
+    )
 
 
 class PairRow(NamedTuple):
@@ -107,7 +129,13 @@ class PairRow(NamedTuple):
     source: str | None
     split: Split
     weight: float | None
+    relevance: int | None
     number: int
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the file's labels call it wrong."""
+        return self.relevance is not None and self.relevance <= 0
 
 
 @dataclass(frozen=True)
@@ -117,6 +145,8 @@ class PairsFile(ExampleSource):
     Args:
         numbered: Columns with one negative each, next to the one with several.
         meaningful: Names of columns that would be read if they existed.
+        labels: How the column of labels is read.
+        newer: What earlier versions read otherwise.
     """
 
     name: str
@@ -125,34 +155,37 @@ class PairsFile(ExampleSource):
     corpus: RowFile | None
     meaningful: frozenset[str] = frozenset()
     numbered: tuple[str, ...] = ()
+    labels: Labels | None = None
+    newer: str = ""
+
+    def digest(self) -> str:
+        """A hash of the bytes and names of all files, and of what earlier versions read otherwise."""
+        return f"{super().digest()}{self.newer}"
 
     def paths(self) -> Sequence[Path]:
         """The file and the corpus."""
         return [path for file in (self.pairs, self.corpus) if file for path in file.files]
 
-    def weights(self) -> Iterator[tuple[str, str, float]]:
-        """(query_id, doc_id, weight) of the distinct training pairs with a weight."""
-        seen: set[tuple[str, str]] = set()
-        for pair in self.pairs_in_order():
-            ids = pair.query_id, pair.doc_id
-            if pair.split == "train" and ids not in seen:
-                seen.add(ids)
-                if pair.weight is not None:
-                    yield *ids, pair.weight
-
     def facts(self) -> dict[str, Any]:
         """The use of each column."""
         numbered = {"numbered_negatives": list(self.numbered)} if self.numbered else {}
-        return {"columns": self.columns, **numbered}
+        unread = {"unread": self.unread} if self.unread else {}
+        return {"columns": self.columns, **numbered, **unread, **super().facts()}
+
+    @property
+    def unread(self) -> list[str]:
+        """Columns that mean nothing here."""
+        return [name for name in self.pairs.columns if name not in (*self.columns.values(), *self.numbered)]
 
     def pairs_in_order(self) -> Iterator[PairRow]:
         """Every pair of every row."""
         for found in self.rows():
             given, number = self.example(found), found.number
             query_id = given.query_id if given.query_id is not None else content_id(number, given.query)
-            for title, text, named, _, weight, _ in given.positives:
+            for title, text, named, _, weight, grade in given.positives:
                 doc_id = named if named is not None else content_id(number, title, text)
-                yield PairRow(query_id, given.query, doc_id, title, text, given.source, given.split, weight, number)
+                of_query = query_id, given.query
+                yield PairRow(*of_query, doc_id, title, text, given.source, given.split, weight, grade, number)
 
     def rows(self) -> Iterator[Placed]:
         """The rows of the file, at least one."""
@@ -188,7 +221,8 @@ class PairsFile(ExampleSource):
     def _positive(self, cell: Cells) -> Passage:
         doc_id = cell.name("doc_id") if "doc_id" in self.columns else None
         score = next(iter(cell.numbers("score")), None)
-        return Passage(cell.text("title"), cell.text("document"), doc_id, score, cell.weight(), cell.label())
+        grade = self.labels.grade(cell.values.get("label"), cell.where) if self.labels else None
+        return Passage(cell.text("title"), cell.text("document"), doc_id, score, cell.weight(), grade)
 
     def _negatives(self, cell: Cells, row: Mapping[str, Any]) -> list[Passage]:
         if self.corpus:
@@ -235,8 +269,10 @@ def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str]) -> None:
 
 
 def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Iterator[dict[PairColumn, Any]]:
-    """One pair for each document, where a row lists several (`pos: [.., ..]`)."""
+    """One pair for each document, where a row lists several (`pos: [.., ..]`), none if the list is empty."""
     lists = {column: values[column] or [None] for column in _OF_DOCUMENT if isinstance(values.get(column), list)}
+    if values.get("document") == []:
+        return
     if lists.keys() == {"weight"} and len(lists["weight"]) > 1:
         raise DataError("data.several_weights", place=place, number=number, n_weight=len(lists["weight"]))
     if len({len(items) for items in lists.values()}) > 1:

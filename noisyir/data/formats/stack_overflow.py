@@ -47,7 +47,7 @@ class SoDs(Format):
         target.mkdir(parents=True, exist_ok=True)
         descriptions: dict[str, str] = {}
         held_out: dict[str, dict[str, list[str]]] = {}
-        for example, passage in collection.pairs():
+        for example, passage in collection.pairs(wrong=False):
             if (
                 example.split == "train"
                 and descriptions.setdefault(str(passage.doc_id), example.query) != example.query

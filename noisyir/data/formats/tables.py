@@ -45,6 +45,14 @@ class Tables(FormatOfRows):
                 raise DataError("data.wrong_table_columns", root=root / name, names=", ".join(found.names))
         return TablesFolder(root.name, root)
 
+    @property
+    def has_weights(self) -> bool:
+        """Whether any judgement has one."""
+        if not self._is_there:
+            return False
+        weights = pq.read_table(self.open().root / "judgements.parquet", columns=["weight"])["weight"]
+        return bool(weights.null_count < len(weights))
+
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
         """The four tables, without loss."""

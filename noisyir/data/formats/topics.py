@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -38,13 +38,6 @@ class Topics(Format):
     kind: Literal["topics"] = "topics"
     path: Location = Field(None, description="the file: id<TAB>text, question<TAB>['answers'], <top>s, or columns")
     split: Split = Field("test", description="split of the queries")
-
-    @classmethod
-    def fits(cls, row: Mapping[str, Any]) -> bool:
-        """By questions with a list of answers, without any column of documents."""
-        names = {name.lower(): value for name, value in row.items()}
-        questions, answers = names.keys() & {"question", "qtext"}, names.get("answers", names.get("answer"))
-        return bool(questions) and isinstance(answers, list) and not names.keys() & {"document", "passage", "context"}
 
     def open(self, workers: int | None = None) -> "TopicsFile":
         """The file."""

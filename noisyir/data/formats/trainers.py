@@ -15,18 +15,24 @@ from noisyir.data.columns import PairColumn, found_in
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import Example, Passage, ShapedRows
 from noisyir.data.formats import FormatOfRows
-from noisyir.data.formats.pairs import Pairs, PairsFile
+from noisyir.data.formats.pairs import PairsFile, open_pairs
+from noisyir.data.labels import MEANINGFUL, labels_of
+from noisyir.data.row_files import RowFile
 
 _COLUMNS: dict[PairColumn, str] = {
     "query": "query", "query_id": "query_id", "document": "pos", "doc_id": "pos_id", "score": "pos_scores",
     "negative": "neg", "negative_id": "neg_id", "negative_score": "neg_scores", "split": "split", "answers": "answers",
+    "weight": "weight", "source": "source",
 }  # fmt: skip
+_BESIDE: dict[PairColumn, str] = {name: name for name in ("query_id", "doc_id", "title", "source", "split", "weight")}
 _TRIPLETS: dict[PairColumn, str] = {
-    "query": "anchor", "document": "positive", "negative": "negative", "split": "split",
+    "query": "anchor", "document": "positive", "negative": "negative", **_BESIDE,
 }  # fmt: skip
 _LABELLED: dict[PairColumn, str] = {
-    "query": "sentence1", "document": "sentence2", "label": "label", "score": "score", "split": "split",
+    "query": "sentence1", "document": "sentence2", "score": "score", **_BESIDE,
 }  # fmt: skip
+_MAPPED = "columns that are read otherwise; null: none is"
+_LABEL = "label: the column that says whether a row's documents are right; null: none does"
 _TEXTS = ("query_id", "query", "positive_passages", "negative_passages", "answers")
 _IDS = ("query_id", "query_text", "query", "positive_document_ids", "negative_document_ids", "answers", "source")
 _NEGATIVES = ("hard_negative_ctxs", "negative_ctxs")
@@ -38,7 +44,9 @@ class FlagEmbedding(FormatOfRows):
 
     kind: Literal["flagembedding"] = "flagembedding"
     written: ClassVar[str | None] = ".jsonl"
+    holds_weights: ClassVar[bool] = True
     path: Location = Field(None, description="the file (jsonl, json array, parquet), or a folder of one each split")
+    columns: dict[PairColumn, str | None] = Field({}, description=_MAPPED)
 
     @classmethod
     def fits(cls, row: Mapping[str, Any]) -> bool:
@@ -48,13 +56,23 @@ class FlagEmbedding(FormatOfRows):
     def open(self, workers: int | None = None) -> PairsFile:
         """The file's rows."""
         rows = shapes.open_rows("flagembedding", self.path, ("query", "pos"))
-        found = Pairs(path=self.path, columns=shapes.columns_there(rows, _COLUMNS)).open()
-        return replace(found, meaningful=frozenset(_COLUMNS.values()))
+        return _opened(rows, _COLUMNS, shapes.columns_there(rows, _COLUMNS), self.columns)
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
         """Scores are written if all documents of a side have one; titles precede texts."""
         write_rows(target, _rows(collection), nested=True)
+
+
+def _opened(
+    rows: RowFile,
+    names: Mapping[PairColumn, str],
+    columns: Mapping[PairColumn, str | None],
+    given: Mapping[PairColumn, str | None],
+) -> PairsFile:
+    """The rows with these columns; the user's own come first, and labels are read as in any file."""
+    found = open_pairs(rows, None, {**columns, **given}, given)
+    return replace(found, meaningful=frozenset(names.values()) | (frozenset() if "label" in given else MEANINGFUL))
 
 
 def _rows(collection: Collection) -> Iterator[dict[str, Any]]:
@@ -68,6 +86,7 @@ def _rows(collection: Collection) -> Iterator[dict[str, Any]]:
             **_scores("neg_scores", example.negatives),
             "pos_id": [passage.doc_id for passage in example.positives],
             "neg_id": [passage.doc_id for passage in example.negatives],
+            **({"weight": weights} if None not in (weights := [each.weight for each in example.positives]) else {}),
             **shapes.beyond(example),
         }
 
@@ -78,11 +97,13 @@ def _scores(name: str, passages: Sequence[Passage]) -> dict[str, list[float | No
 
 
 class SentenceTransformers(FormatOfRows):
-    """The columns that sentence-transformers trains on; label 0 judges a pair wrong."""
+    """The columns that sentence-transformers trains on, perhaps with labels."""
 
     kind: Literal["sentence_transformers"] = "sentence_transformers"
     written: ClassVar[str | None] = ".jsonl"
+    holds_weights: ClassVar[bool] = True
     path: Location = Field(None, description="the file, or a folder that `datasets` saved")
+    columns: dict[PairColumn, str | None] = Field({}, description=_MAPPED)
 
     @classmethod
     def fits(cls, row: Mapping[str, Any]) -> bool:
@@ -95,10 +116,12 @@ class SentenceTransformers(FormatOfRows):
         if not self.fits(dict.fromkeys(rows.columns)):
             raise DataError("data.not_sentence_transformers", rows=rows.path, found_in=found_in(rows))
         names = _TRIPLETS if "anchor" in rows.columns else _LABELLED
-        columns = {**shapes.columns_there(rows, names)}
+        columns = shapes.columns_there(rows, names)
         if "negative" not in rows.columns:
             columns.pop("negative")  # numbered ones may be there
-        return replace(Pairs(path=self.path, columns=columns).open(), meaningful=frozenset(names.values()))
+        if "label" not in rows.columns:
+            columns.pop("score")  # it may say how right a pair is
+        return _opened(rows, names, columns, self.columns)
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
@@ -108,12 +131,16 @@ class SentenceTransformers(FormatOfRows):
 
 
 def _sentence_transformers_rows(collection: Collection, most: int) -> Iterator[dict[str, Any]]:
-    splits = collection.splits != ["train"]
+    splits, weighed = (
+        collection.splits != ["train"],
+        collection.judgements["weight"].null_count < len(collection.judgements),
+    )
     for example in collection.examples():
         wrong = [shapes.joined(passage) for passage in example.negatives]
         named = {f"negative_{place + 1}": wrong[place] if place < len(wrong) else None for place in range(most)}
         for passage in example.positives:
-            row = {"anchor": example.query, "positive": shapes.joined(passage), **named}
+            row: dict[str, Any] = {"anchor": example.query, "positive": shapes.joined(passage), **named}
+            row |= {"weight": passage.weight} if weighed else {}
             yield {**row, "split": example.split} if splits else row
 
 
@@ -124,6 +151,7 @@ class Tevatron(FormatOfRows):
     written: ClassVar[str | None] = ".jsonl"
     path: Location = Field(None, description="the file (jsonl, json array, parquet), or a folder of one each split")
     corpus: Location = Field(None, description="the documents' file, docid and text: of version 2")
+    columns: dict[Literal["label"], str | None] = Field({}, description=_LABEL)
 
     @classmethod
     def fits(cls, row: Mapping[str, Any]) -> bool:
@@ -134,10 +162,12 @@ class Tevatron(FormatOfRows):
         """The file's rows; version 2 needs a corpus."""
         rows = shapes.open_rows("tevatron", self.path, ())
         if "positive_passages" in rows.columns:
-            return ShapedRows(rows.path.stem, rows, _TEXTS, _with_texts)
+            labels = labels_of(rows, _TEXTS, self.columns)
+            return ShapedRows(rows.path.stem, rows, _TEXTS, _with_texts, labels=labels)
         if "positive_document_ids" not in rows.columns:
             raise DataError("data.not_tevatron", rows=rows.path)
-        return ShapedRows(rows.path.stem, rows, _IDS, _with_ids, shapes.corpus_of("tevatron", self.corpus))
+        corpus, labels = shapes.corpus_of("tevatron", self.corpus), labels_of(rows, _IDS, self.columns)
+        return ShapedRows(rows.path.stem, rows, _IDS, _with_ids, corpus, labels)
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
@@ -193,6 +223,7 @@ class DprJson(FormatOfRows):
     kind: Literal["dpr_json"] = "dpr_json"
     written: ClassVar[str | None] = ".json"
     path: Location = Field(None, description="the file (json array, jsonl, parquet), or a folder of one each split")
+    columns: dict[Literal["label"], str | None] = Field({}, description=_LABEL)
 
     @classmethod
     def fits(cls, row: Mapping[str, Any]) -> bool:
@@ -202,7 +233,8 @@ class DprJson(FormatOfRows):
     def open(self, workers: int | None = None) -> ShapedRows:
         """The file's rows."""
         rows = shapes.open_rows("dpr_json", self.path, ("question", "positive_ctxs"))
-        return ShapedRows(rows.path.stem, rows, _DPR_JSON_COLUMNS, _example)
+        labels = labels_of(rows, _DPR_JSON_COLUMNS, self.columns)
+        return ShapedRows(rows.path.stem, rows, _DPR_JSON_COLUMNS, _example, labels=labels)
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:

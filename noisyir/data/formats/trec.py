@@ -16,7 +16,7 @@ from noisyir.data.formats.topics import TopicsFile
 from noisyir.data.id_texts import IdTexts
 from noisyir.data.leniency import not_kept, row
 from noisyir.data.records import Document, Judgement, Negative, Query, Record, relevance_of
-from noisyir.data.text_files import open_to_write, utf8_lines
+from noisyir.data.text_files import open_to_write, spaced, utf8_lines
 from noisyir.engine.provenance import files_digest
 
 _TAG = "noisyir"
@@ -55,6 +55,7 @@ class Trec(Format):
 
         Tabs and line ends become spaces, unjudged pairs relevance 1; splits and weights are dropped.
         """
+        collection.refuse_ids("trec", spaces=True)
         target.mkdir(parents=True, exist_ok=True)
         _write(
             target / "corpus.tsv",
@@ -204,4 +205,4 @@ def _rows(table: Any) -> Iterator[tuple[Any, ...]]:
 
 def _write(path: Path, rows: Iterator[tuple[str, ...]]) -> None:
     with open_to_write(path) as out:
-        out.writelines(("\t".join(" ".join(cell.split()) for cell in cells) + "\n").encode() for cells in rows)
+        out.writelines(("\t".join(spaced(cell) for cell in cells) + "\n").encode() for cells in rows)

@@ -11,13 +11,14 @@ from pydantic import Field
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Location
 from noisyir.data.collection import Collection
+from noisyir.data.containers import stem
 from noisyir.data.examples import Example, ExampleSource, Passage, Placed
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.id_texts import IdTexts
 from noisyir.data.leniency import bad_row
 from noisyir.data.records import Document
 from noisyir.data.shapes import joined
-from noisyir.data.text_files import open_to_write, utf8_lines
+from noisyir.data.text_files import open_to_write, spaced, utf8_lines
 
 _COLUMNS = 3
 
@@ -41,12 +42,9 @@ class Triples(FormatOfRows):
         if self.queries is None or self.corpus is None:
             if _are_ids(file):
                 raise DataError("data.triples_of_ids", file=file)
-            return TriplesFile(file.name.split(".")[0], file, None, None)
+            return TriplesFile(stem(file.name), file, None, None)
         return TriplesFile(
-            file.name.split(".")[0],
-            file,
-            IdTexts.open(self.queries, "data.queries"),
-            IdTexts.open(self.corpus, "data.corpus"),
+            stem(file.name), file, IdTexts.open(self.queries, "data.queries"), IdTexts.open(self.corpus, "data.corpus")
         )
 
     @classmethod
@@ -64,7 +62,7 @@ class Triples(FormatOfRows):
                     right = example.positives[number % len(example.positives)]
                     wrong = example.negatives[number % len(example.negatives)]
                     cells = (example.query, joined(right), joined(wrong))
-                    out.write(("\t".join(" ".join(cell.split()) for cell in cells) + "\n").encode())
+                    out.write(("\t".join(map(spaced, cells)) + "\n").encode())
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ from noisyir.data.artifacts import (
     QRELS,
     QUERIES,
 )
-from noisyir.data.formats import Format
-from noisyir.data.formats.pairs import Pairs
+from noisyir.data.formats import Format, FormatOfRows
 from noisyir.data.held_out import hold_out
 from noisyir.data.id_texts import text_key
 from noisyir.data.row_files import RowFile
@@ -49,6 +48,7 @@ def ingest(job: Job[Format]) -> None:
             texts |= _texts_by_id(part) if job.params.hold_out else {}
     tables = checked.tables()
     tables["pairs"] = _relevant(tables["pairs"], tables["qrels"], job.params.min_relevance)
+    job.note("called_wrong", _called_wrong(tables["qrels"], tables["queries"], job.params.min_relevance))
     held_out: dict[str, Any] = {}
     if job.params.hold_out:
         tables, held_out = hold_out(tables, texts, job.params.hold_out, job.params.promotion_share)
@@ -73,6 +73,12 @@ def _sizes(pairs: pa.Table, queries: pa.Table) -> str:
     held = [f"{counts[split]:,} {split}" for split in HELD_OUT if split in counts]
     training = f"{pc.sum(pc.equal(pairs['split'], 'train')).as_py() or 0:,} training pairs"
     return ", ".join([training, *([f"{' and '.join(held)} queries"] if held else [])])
+
+
+def _called_wrong(qrels: pa.Table, queries: pa.Table, least: int) -> int:
+    """Number of training pairs that the data itself judges below `least`."""
+    training = pc.equal(aligned(qrels, queries, ["query_id"])["split"], "train")
+    return pc.sum(pc.and_(training, pc.less(qrels["relevance"], least))).as_py() or 0
 
 
 def _texts_by_id(part: pa.Table) -> dict[str, int]:
@@ -146,11 +152,11 @@ JUDGED_PAIRS = Stage(
 )
 
 
-def given_weights(job: Job[Pairs]) -> None:
+def given_weights(job: Job[FormatOfRows]) -> None:
     """Write each training pair's weight, 1 if the file gives none."""
     pairs = job.table("pairs")
     training = pairs.filter(pc.equal(pairs["split"], "train"))
-    given = {(query_id, doc_id): weight for query_id, doc_id, weight in job.params.open(job.runtime.threads).weights()}
+    given = job.params.weights()
     ids = zip(training["query_id"].to_pylist(), training["doc_id"].to_pylist(), strict=True)
     weights = np.array([given.get(pair, 1.0) for pair in ids], np.float32)
     table = training.select(["query_id", "doc_id"]).append_column("weight", pa.array(weights))
@@ -162,11 +168,11 @@ def given_weights(job: Job[Pairs]) -> None:
 GIVEN = Stage(
     name="given_weights",
     version=2,
-    params=Pairs,
+    params=FormatOfRows,
     reads={"pairs": NOISY_PAIRS["query_id", "doc_id", "split"]},
     writes={"given_weights": GIVEN_WEIGHTS},
     run=given_weights,
-    raw={"source": Pairs.digest},
+    raw={"source": Format.digest},
     story=partial(
         told,
         "weights",

@@ -75,7 +75,9 @@ def as_table(rows: Rows, name: str, columns: tuple[str, ...] = _PAIRS) -> pa.Tab
         raise DataError("front.mixed_column", name=name, reason=str(error).splitlines()[0]) from error
     if not table.num_rows:
         raise DataError("front.no_rows", name=name)
-    plain = pa.schema([(field.name, _plain(field.type)) for field in table.schema])
+    saved = (table.schema.metadata or {}).get(b"huggingface", b"")
+    names = {b"huggingface": saved} if b"ClassLabel" in saved else None  # of labels
+    plain = pa.schema([(field.name, _plain(field.type)) for field in table.schema], names)
     return table.cast(plain).combine_chunks()
 
 

@@ -37,9 +37,10 @@ def run(
     """
     from pathlib import Path
 
+    from noisyir.app.audit_data import named_after
     from noisyir.app.data_import import import_data
 
-    folder = Path(out or f"{source.rstrip('/').replace(':', '-').split('/')[-1].split('.')[0]}-tables")
+    folder = Path(out or f"{named_after(source.rstrip('/'))}-tables")
     beside = {"corpus": corpus, "queries": queries, "run": run_file}
 
     def progress(count: int) -> None:

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from noisyir.base.errors import ConfigError, did_you_mean
 from noisyir.base.faults import faults
 from noisyir.base.settings import Params, as_group
+from noisyir.data.containers import stem
 from noisyir.data.limits import SETTINGS, said_of
 from noisyir.engine.outside_errors import one_line
 
@@ -150,7 +151,7 @@ def name_of(name_or_path: str) -> str:
     path = Path(name_or_path)
     if name_or_path in names() or not path.is_file():
         return name_or_path
-    return str(_read(name_or_path)["name"]) if path.suffix in ENDINGS else path.name.split(".")[0]
+    return str(_read(name_or_path)["name"]) if path.suffix in ENDINGS else stem(path.name)
 
 
 def _with(settings: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from noisyir.audits.stages.audit_negatives import JOIN_NEGATIVES, JUDGE_NEGATIVES
 from noisyir.base.errors import ConfigError
 from noisyir.base.settings import Params
-from noisyir.data.formats.pairs import Pairs
 from noisyir.data.stages.ingest import GIVEN
 from noisyir.detection.detectors import Detector
 from noisyir.detection.detectors.ensemble import Ensemble
@@ -136,7 +135,7 @@ class Context:
 
     @cached_property
     def _has_weights(self) -> bool:
-        return isinstance(self.exp.data, Pairs) and located(self.exp.data).has_weights
+        return located(self.exp.data).has_weights
 
     def _given_weights(self) -> Output | None:
         """The data's own weights of the noisy pairs, if any."""

@@ -46,7 +46,7 @@ _LONGEST_NAME = 150  # bytes: file systems take 255, and times are added
 
 def _file_name(name: str) -> str:
     """Refuse with ValueError a name that cannot be part of a file's."""
-    if not name.strip(". ") or any(sign in "/\\" or not sign.isprintable() for sign in name):
+    if not name.strip(". ") or any(sign in "/\\:" or not sign.isprintable() for sign in name):
         raise ValueError(f"name: {name!r} cannot be a part of a file's name: write letters, digits and dashes")
     if len(name.encode()) > _LONGEST_NAME:
         raise ValueError(f"name: {name[:20]!r}... cannot be a part of a file's name: keep it to {_LONGEST_NAME} bytes")

@@ -52,7 +52,7 @@ def filled_in(exp: Experiment) -> Experiment:
         return exp
     found = located(exp.data).summary()
     held = _held_out(exp, found)
-    chosen: dict[str, str] = {}
+    chosen = {"data.columns.label": found.labels} if found.labels else dict[str, str]()
     changes: dict[str, Any] = {}
     if held is not None:
         changes["data"] = exp.data.model_copy(update={"hold_out": held})
@@ -62,7 +62,7 @@ def filled_in(exp: Experiment) -> Experiment:
     if training:
         changes["train"] = exp.train.model_copy(update=training)
         chosen |= {f"train.{name}": f"{value:g}: {why}" for name, value in training.items()}
-    return exp.model_copy(update={**changes, "chosen": {**exp.chosen, **chosen}}) if changes else exp
+    return exp.model_copy(update={**changes, "chosen": {**exp.chosen, **chosen}}) if chosen else exp
 
 
 def _held_out(exp: Experiment, found: Summary) -> HeldOutParams | None:

@@ -21,10 +21,10 @@ from tests.unit.audits.world import audit_of, audit_of_file, id_of, wrong
 
 CAT, DOG, EEL = 'A cat, "the" cat\nsat.', "A dog ran.", "Ein Aal schwamm, größer als 3."
 ROWS = [
-    {"question": "who sat?", "answer": CAT, "grade": "1", "note": "=kept"},
-    {"question": "who ran?", "answer": EEL, "grade": "2", "note": "b"},
-    {"question": "who swam?", "answer": DOG, "grade": "3", "note": "c"},
-    {"question": "who, said he?", "answer": DOG, "grade": "4", "note": "d"},
+    {"question": "who sat?", "answer": CAT, "level": "1", "note": "=kept"},
+    {"question": "who ran?", "answer": EEL, "level": "2", "note": "b"},
+    {"question": "who swam?", "answer": DOG, "level": "3", "note": "c"},
+    {"question": "who, said he?", "answer": DOG, "level": "4", "note": "d"},
 ]
 cleaned = partial(apply_audit, drop=True)
 weighted = partial(apply_audit, drop=False)
@@ -134,8 +134,8 @@ def test_a_file_that_names_documents_gets_new_ids_and_copies_of_the_text_follow(
         [{"_id": "c", "title": "Cats", "text": CAT}, {"_id": "d", "title": "Dogs", "text": DOG}],
     )
     rows = [
-        {"query": "who ran?", "doc_id": "c", "answer": CAT, "Title": "Cats", "source": "Cats", "label": "Cats"},
-        {"query": "who sat?", "doc_id": "c", "answer": "other words", "Title": None, "source": None, "label": 1},
+        {"query": "who ran?", "doc_id": "c", "answer": CAT, "Title": "Cats", "source": "Cats", "tag": "Cats"},
+        {"query": "who sat?", "doc_id": "c", "answer": "other words", "Title": None, "source": None, "tag": 1},
     ]
     file = opened(write(tmp_path / "mine.jsonl", rows), corpus)
     audit = audit_of_file(file, {text: wrong("d") for text in ("who ran?", "who sat?")})

@@ -121,6 +121,12 @@ def test_a_folder_that_datasets_saved_is_read_without_it(tmp_path: Path):
         ("x.jsonl", [{"query_id": 1, "query": "q", "positive_passages": [], "negative_passages": []}], "tevatron"),
         ("x.jsonl", [{"query": "q", "pos": ["a"], "neg": ["b"]}], "flagembedding"),
         ("x.csv", ["sentence1,sentence2,label", "a,b,1"], "sentence_transformers"),
+        ("x.csv", ["question1,question2,is_duplicate", "a,b,1"], "pairs"),
+        ("x.csv", ["query,response", "a longer query,b"], "pairs"),
+        ("x.jsonl", [{"question": "q", "answers": ["a"], "positive": "p"}], "pairs"),
+        ("x.jsonl", [{"question": "q", "answers": ["a"], "context": "c"}], "pairs"),
+        ("x.jsonl", [{"question": "q", "answers": ["a"], "text": "t"}], "pairs"),
+        ("x.jsonl", [{"question": "q", "answer": ["a"], "snippet": "t"}], "pairs"),
         ("x.csv", ["question|answer", "a|b"], "pairs"),
         ("x.tsv", ["a query\ta passage\tanother"], "triples"),
         ("x.tsv", ["12\t3\t4"], "triples"),
@@ -128,7 +134,6 @@ def test_a_folder_that_datasets_saved_is_read_without_it(tmp_path: Path):
         ("x.txt", ["1 Q0 7 1 3.5 bm25"], "trec"),
         ("x.txt", ["<top>", "<num> Number: 1", "<title> cats", "</top>"], "topics"),
         ("x.txt", ["who sat\t['a cat']"], "topics"),
-        ("x.jsonl", [{"question": "q", "answer": ["a"]}], "topics"),
         ("x.jsonl", [{"question": "q", "answer": "a"}], "pairs"),
         ("x.jsonl", [{"qid": 1, "title": "t", "code": "c", "label": 0}], "staqc"),
     ],
@@ -167,7 +172,7 @@ def test_the_advice_for_unknown_columns_works_with_every_command(tmp_path: Path,
     write(tmp_path / "x.csv", "ask,says", *(f"who sat on mat {n}?,a cat sat on mat {n}" for n in range(20)))
     typed = [verb, "x.csv", *(["--as", "beir", "--to", "out"] if verb == "export" else [])]
     assert main(typed) == 1
-    advice = re.search(r"type (noisyir [^:\n]*?)(?:, and go on|\n)", capsys.readouterr().err)
+    advice = re.search(r"type (noisyir [^:\n]*?)(?:, and go on|; if|\n)", capsys.readouterr().err)
     assert advice and main(shlex.split(advice[1])[1:]) == 0
     if verb == "export":
         assert main([verb, "x-tables", *typed[2:]]) == 0

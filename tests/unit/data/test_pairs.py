@@ -134,7 +134,9 @@ def test_only_the_pairs_of_dev_and_test_are_judgements(ingest):
 
 def test_columns_that_are_not_mapped_are_not_read(ingest):
     plain = ingest(ROWS)
-    labelled = ingest([{**row, "label": n % 2, "note": "mismatch"} for n, row in enumerate(ROWS)])
+    labelled = ingest(
+        [{**row, "label": n % 2, "note": "mismatch"} for n, row in enumerate(ROWS)], columns={"label": None}
+    )
     assert all(labelled[name] == plain[name] for name in plain)
 
 
@@ -145,7 +147,9 @@ def test_columns_that_are_not_mapped_are_not_read(ingest):
         ({"text": "x", "code": "c"}, "x", "c", ""),
         ({"Query": "q", "TEXT": "x", "Title": "t"}, "q", "x", "t"),
         ({"anchor": "a", "positive": "p", "note": "n"}, "a", "p", ""),
-        ({"sentence1": "a", "sentence2": "b", "score": 0.5}, "a", "b", ""),
+        ({"sentence1": "a", "sentence2": "b", "note": 0.5}, "a", "b", ""),
+        ({"question": "a", "context": "b", "answer": "c"}, "a", "b", ""),
+        ({"premise": "a", "hypothesis": "b"}, "a", "b", ""),
     ],
 )
 def test_usual_names_are_recognised(ingest, row, query, document, title):
@@ -176,9 +180,9 @@ def test_weights_are_read_beside_the_pairs_and_change_no_table(ingest, tmp_path)
         given = [{key: "" if value is None else value for key, value in row.items()} for row in rows]
         tables = ingest(given if name.endswith("csv") else rows, name)
         assert tables["pairs"].equals(ingest(ROWS, "plain.jsonl")["pairs"])
-        file = Pairs(path=str(tmp_path / name)).open()
-        found = {(query_id, doc_id): weight for query_id, doc_id, weight in file.weights()}
-        asked = [(pair.query_id, pair.doc_id) for pair in file.pairs_in_order()]
+        data = Pairs(path=str(tmp_path / name))
+        found = data.weights()
+        asked = [(pair.query_id, pair.doc_id) for pair in data.open().pairs_in_order()]
         assert found == {asked[0]: 0.25, asked[2]: 1.0, asked[3]: 0.0}, "the first of equal pairs counts"
     assert Pairs(path=str(tmp_path / "pairs.csv")).has_weights
     assert not Pairs(path=str(tmp_path / "pairs.csv"), columns={"weight": None}).has_weights
@@ -189,8 +193,7 @@ def test_only_training_pairs_have_weights(tmp_path):
     rows = [
         row | {"weight": 0.5, "split": split} for row, split in zip(ROWS[:3], ("train", "dev", "test"), strict=True)
     ]
-    file = Pairs(path=str(write(tmp_path / "pairs.jsonl", rows))).open()
-    assert [weight for _, _, weight in file.weights()] == [0.5]
+    assert list(Pairs(path=str(write(tmp_path / "pairs.jsonl", rows))).weights().values()) == [0.5]
 
 
 def test_identical_pairs_collapse_to_one(ingest, store):
@@ -326,7 +329,7 @@ STAQC = Path(__file__).parents[3].parent / "shared" / "data" / "staqc_sql" / "sq
 
 @pytest.mark.skipif(not STAQC.is_file(), reason="StaQC of ../shared/data is not here")
 def test_staqc_is_read_without_its_labels(ingest):
-    columns = {"query": "title", "document": "code", "query_id": "qid", "doc_id": "id", "split": None}
+    columns = {"query": "title", "document": "code", "query_id": "qid", "doc_id": "id", "split": None, "label": None}
     tables = ingest(path=str(STAQC), columns=columns)
     assert tables["pairs"].num_rows == 3637 and tables["qrels"].num_rows == 0
     assert tables["pairs"]["split"].unique().to_pylist() == ["train"]

@@ -1,0 +1,194 @@
+"""The column that says how right a pair is: its name, the meaning of its values, and the words for both."""
+
+import math
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import Any
+
+from noisyir.base.command_line import with_columns
+from noisyir.base.errors import DataError
+from noisyir.data.leniency import glance
+from noisyir.data.row_files import RowFile
+
+# By their names, with spaces and `-` as `_`; the first ones judge, the others measure
+LABELS = (
+    "label labels gold_label relevance relevant is_relevant is_duplicate duplicate is_match is_correct correct "
+    "is_positive is_answer is_selected is_paraphrase clicked click is_clicked entailment entailment_judgment judgement "
+    "judgment verdict grade rel"
+).split()
+SCALES = (
+    "score similarity similarity_score sim cosine cosine_similarity relevance_score relatedness_score rating stars "
+    "weight"
+).split()
+MEANINGFUL = frozenset({*LABELS, *SCALES})
+_OF_INFERENCE = frozenset({"label", "labels", "gold_label"})
+_GRADES = frozenset({"relevance", "relevant", "grade", "rel", "judgement", "judgment"})
+# Texts of GLUE and NLI, where 0 is entailment in some sets and not right in others
+_INFERENCE = frozenset({"sentence1", "sentence2", "premise", "hypothesis", "sentence", "text1", "text2"})
+_WORDS = {
+    1: "yes,y,true,t,right,correct,positive,pos,relevant,highly relevant,entailment,entails,duplicate,paraphrase,"
+    "equivalent,match,similar,related,good,clean,accepted,clicked",
+    0: "no,n,false,f,wrong,incorrect,not correct,negative,neg,irrelevant,not relevant,non relevant,nonrelevant,neutral,"
+    "contradiction,not entailment,non entailment,not duplicate,non duplicate,not paraphrase,non paraphrase,rejected,"
+    "not equivalent,no match,not match,mismatch,not similar,dissimilar,not related,unrelated,bad,not clicked",
+    -1: "-,?,unlabelled,unlabeled,unknown,unclear,hidden",
+}
+_GRADE_OF = {word: grade for grade, words in _WORDS.items() for word in words.split(",")}
+_PEEKED = 1000  # rows by which the meaning of the values is found
+_MOST_SHOWN = 6  # values in a message
+_EMPTY = ("nan", "null")
+_UNREAD = (None, "leaves it unread, and all pairs count as right")
+_READING = re.compile(r"(?:\s*>=\s*(?P<least>-?\d+(?:\.\d+)?)|:(?P<right>.+))?", re.DOTALL)
+
+Readings = Sequence[tuple[str | None, str]]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """How the values of a column are read.
+
+    Args:
+        names: Names of its numbers, by the file's schema.
+        right: The right values, if they are named.
+        least: The least right number, if a scale is cut.
+        binary: Whether numbers beyond -1, 0 and 1 are not understood.
+        said: The meaning of its first values.
+    """
+
+    column: str
+    names: tuple[str, ...] = ()
+    right: frozenset[str] = frozenset()
+    least: float | None = None
+    binary: bool = False
+    said: str = ""
+
+    def grade(self, value: object, where: str) -> int | None:
+        """The judgement in a cell: above 0 is right, -1 has no label; None if the cell is empty."""
+        if not (word := _word(value)):
+            return None
+        named = self.named(word)
+        number, grade = _number(named), _GRADE_OF.get(named)
+        if self.right:
+            return int(bool(self.right & {word, named}))
+        if self.least is not None:
+            grade = None if number is None else int(number >= self.least)
+        elif grade is None and number is not None and number.is_integer() and (abs(number) <= 1 or not self.binary):
+            grade = int(number)
+        if grade is None:
+            raise DataError("data.wrong_mapped_label", where=where, column=self.column, value=value, word=word)
+        return grade
+
+    def named(self, word: str) -> str:
+        """The name of a number by the schema, else the word itself."""
+        place = int(word) if word.isdecimal() else -1
+        return _word(self.names[place]) if 0 <= place < len(self.names) else word
+
+    def describing(self, words: Iterable[str]) -> "Labels":
+        """The same, with the meaning of these values in words."""
+        meant: dict[str, list[str]] = {"not right": [], "right": [], "no label": []}
+        for word in words:
+            with suppress(DataError):  # its row is refused when it is read
+                grade, named = self.grade(word, self.column) or 0, self.named(word)
+                none = grade < 0 and (bool(self.names) or named in _GRADE_OF)
+                shown = word if named == word else f"{word} ({named})"
+                meant["no label" if none else "right" if grade > 0 else "not right"].append(shown)
+        said = "; ".join(f"{_shown(shown)} = {what}" for what, shown in meant.items() if shown)
+        if self.least is not None:
+            said = f"{self.least:g} and above = right, below = not right"
+        return replace(self, said=f"{self.column}: {said or f'empty in the first {_PEEKED:,} rows'}")
+
+
+def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | None]) -> Labels | None:
+    """How a file's column of labels is read; None if it has none, or the user wants none read.
+
+    Args:
+        used: Columns that are read as something else.
+        given: The user's own mapping; its `label` is a column, or one with its right values: `label:0`, `score>=0.5`.
+
+    Raises:
+        DataError: If the meaning of the values is not clear; the message has the command for each reading.
+    """
+    if (asked := given.get("label", "")) is None:
+        return None
+    if asked:
+        column, right, least = parsed(asked, file.columns)
+        return Labels(column, file.class_names().get(column, ()), right, least).describing(_first_words(file, column))
+    free = {_plain(name): name for name in file.columns if name not in used}
+    judging = [free[name] for name in LABELS if name in free]
+    measuring = [free[name] for name in SCALES if name in free and given.get(name, name) is not None]
+    if not (columns := judging or measuring):
+        return None
+    words = _first_words(file, columns[0])
+    found = Labels(columns[0], file.class_names().get(columns[0], ()), binary=True)
+    doubt, readings = _doubt(found, words, {_plain(name) for name in file.columns})
+    if len(judging) > 1:
+        doubt, readings = f"and so may {judging[1]!r}", [(name, f"reads {name}") for name in judging]
+    if doubt:
+        told = [f"{with_columns({'label': name}, file.path)} {what}" for name, what in [*readings, _UNREAD]]
+        raise DataError("data.unclear_label", file=file.path, column=columns[0], doubt=doubt, readings="; ".join(told))
+    return replace(found, binary=_plain(found.column) not in _GRADES).describing(words)
+
+
+def parsed(asked: str, columns: Sequence[str]) -> tuple[str, frozenset[str], float | None]:
+    """Column, right values and least right number of `label`, `label:0|2` or `score>=0.5`."""
+    for name in sorted(columns, key=len, reverse=True):
+        if asked.startswith(name) and (found := _READING.fullmatch(asked[len(name) :])):
+            right = frozenset(map(_word, found["right"].split("|"))) if found["right"] else frozenset[str]()
+            return name, right, float(found["least"]) if found["least"] else None
+    return asked, frozenset(), None
+
+
+def _doubt(found: Labels, words: Sequence[str], columns: Set[str]) -> tuple[str, Readings]:
+    """Why the meaning of these values is not clear, and the possible readings; nothing if it is clear."""
+    column, named = found.column, [found.named(word) for word in words]
+    numbers = {number for name in named if (number := _number(name)) is not None}
+    unknown = [name for name in named if _number(name) is None and name not in _GRADE_OF]
+    if unknown:
+        right = next((name for name in named if _GRADE_OF.get(name) == 1), unknown[0])
+        return f"for it holds {_shown(words)}", [(f"{column}:{right}", f"takes {right} alone for right")]
+    if any(not number.is_integer() for number in numbers) or (numbers and min(numbers) > 0 and numbers != {1}):
+        low, high = min(numbers), max(numbers)
+        cut = 0.5 if low >= 0 and high <= 1 else round((low + high) / 2, 2)
+        how = f"takes {cut:g} and above for right; choose the cut"
+        return f"a scale from {low:g} to {high:g}", [(f"{column}>={cut:g}", how)]
+    is_graded, inference = _plain(column) in _GRADES, columns & _INFERENCE and _plain(column) in _OF_INFERENCE
+    plain = numbers <= {0, 1} or numbers <= {-1, 1} or (found.names and numbers <= {-1})
+    if is_graded or not numbers or (plain and (not inference or numbers == {-1})):
+        return "", ()
+    grades = (column, "takes 0 for not right, and above for right")
+    return f"for it holds {_shown(words)}", [grades, (f"{column}:0", "takes 0 alone for right, as NLI has entailment")]
+
+
+def _first_words(file: RowFile, column: str) -> list[str]:
+    """The distinct values of the first rows, sorted."""
+    with glance():
+        values = [row[column] for _, row in islice(file.rows([column]), _PEEKED)]
+    listed = chain.from_iterable(value if isinstance(value, list) else [value] for value in values)
+    return sorted({word for value in listed if (word := _word(value))}, key=lambda word: (_number(word) or 0, word))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s-]+", "_", name.strip().lower())
+
+
+def _word(value: object) -> str:
+    """A value in the form in which values are compared; empty if there is none."""
+    text = " ".join(str(int(value) if isinstance(value, bool) else "" if value is None else value).lower().split())
+    if (number := _number(text)) is not None:
+        return str(int(number)) if number.is_integer() else repr(number)
+    return "" if text in _EMPTY else re.sub(r"[ _-]+", " ", text).strip() or text
+
+
+def _number(word: str) -> float | None:
+    try:
+        number = float(word)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _shown(words: Sequence[str]) -> str:
+    return ", ".join(f"{word:.30}" for word in words[:_MOST_SHOWN]) + (", .." if len(words) > _MOST_SHOWN else "")
