@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from noisyir.base.errors import ConfigError
 from noisyir.data.artifacts import QRELS, QUERIES
+from noisyir.data.own_documents import own_documents
 from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.evaluation import comparison as systems
 from noisyir.evaluation.artifacts import COMPARISON, METRICS, STANDINGS
@@ -15,7 +16,7 @@ from noisyir.evaluation.pages.advice import in_short
 from noisyir.evaluation.recommendation import recommendation
 from noisyir.evaluation.settings import CompareParams, RecommendParams
 from noisyir.retrieval.artifacts import DENSE_RUN
-from noisyir.retrieval.measures import judged, per_query, query_groups, ranked, searched_for
+from noisyir.retrieval.measures import judged, per_query, query_groups, ranked, searched_for_dev
 
 log = logging.getLogger("noisyir")
 
@@ -44,19 +45,23 @@ def recommend(job: Job[RecommendParams]) -> None:
     queries = job.table("queries")
     dev = judged(job.table("qrels"), queries.filter(pc.equal(queries["split"], "dev"))["query_id"].to_pylist())
     runs, rows = job.tables("runs"), []
-    if unsearched := [system for system, run in runs.items() if dev and not searched_for(run, dev)]:
+    made = job.refs("runs")
+    if unsearched := [
+        name for name, run in runs.items() if dev and not searched_for_dev(run, made[name], job.store, dev)
+    ]:
         log.warning(
             "%s did not search for the dev queries: the test queries choose the best system that they measure, and a "
             "hybrid weighs BM25 and vectors alike; put dev into encode.splits and bm25.splits", ", ".join(unsearched),
         )  # fmt: skip
         dev = {}
+    own = _own(job) if dev else None
     with job.writer("standings") as out:
         for system, metrics in job.tables("metrics").items():
             measure, splits = metrics["measure"][0].as_py(), metrics["split"].unique().to_pylist()
             split = "test" if "test" in splits else splits[0]
             wanted = pc.and_(pc.equal(metrics["measure"], measure), pc.equal(metrics["split"], split))
             rows.append(_rows(system, metrics.filter(pc.and_(wanted, pc.is_valid(metrics["query_id"])))))
-            if split != "dev" and (values := _on_dev(runs[system], dev, measure)) is not None:
+            if split != "dev" and (values := _on_dev(runs[system], dev, measure, own)) is not None:
                 rows.append(_rows(system, values))
         for table in rows:
             out.append(table)
@@ -64,12 +69,23 @@ def recommend(job: Job[RecommendParams]) -> None:
     job.note("result", in_short(recommendation([standings], job.params.confidence)))
 
 
-def _on_dev(run: pa.Table, judgements: Mapping[str, Mapping[str, int]], measure: str) -> pa.Table | None:
+def _own(job: Job[RecommendParams]) -> pa.Table | None:
+    """The documents that are a query itself, of the build that the queries are from."""
+    made, qrels = job.store.builds.meta(job.ref("queries")), job.table("qrels")
+    if "corpus" not in made.artifacts:
+        return None
+    corpus = job.store.builds.batches(made.ref("corpus"), ("doc_id", "title", "text"))
+    return own_documents(job.table("queries"), corpus, qrels.filter(pc.greater_equal(qrels["relevance"], 1)))
+
+
+def _on_dev(
+    run: pa.Table, judgements: Mapping[str, Mapping[str, int]], measure: str, own: pa.Table | None
+) -> pa.Table | None:
     """The measure of each judged dev query; None if there are none, or it needs answers."""
     if not judgements:
         return None
     try:
-        values = per_query(ranked(run, judgements), judgements, [measure])
+        values = per_query(ranked(run, judgements, own=own), judgements, [measure])
     except ConfigError:
         return None
     groups = query_groups(judgements)
@@ -96,7 +112,7 @@ RECOMMEND = Stage(
     reads={
         "metrics": METRICS.all().each(),
         "runs": DENSE_RUN["query_id", "doc_id", "rank"].each(),
-        "queries": QUERIES["query_id", "split"],
+        "queries": QUERIES["query_id", "text", "split"],
         "qrels": QRELS["query_id", "doc_id", "relevance"],
     },
     writes={"standings": STANDINGS},

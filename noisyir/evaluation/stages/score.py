@@ -8,6 +8,7 @@ from noisyir.base.errors import ConfigError, DataError
 from noisyir.base.settings import HELD_OUT
 from noisyir.data.answers import answer_match
 from noisyir.data.artifacts import ANSWERS, CORPUS, QRELS, QUERIES
+from noisyir.data.own_documents import own_documents
 from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.evaluation.artifacts import METRICS, TREC
 from noisyir.evaluation.settings import ScoreParams
@@ -20,11 +21,14 @@ def score(job: Job[ScoreParams]) -> None:
     """Score the run on each split, by answers alone if it has no judgements; write values and TREC files."""
     params, run, qrels, queries = job.params, job.table("run"), job.table("qrels"), job.table("queries")
     folder, first = job.new_folder("trec"), dict[str, str]()
+    relevant = qrels.filter(pa.compute.greater_equal(qrels["relevance"], 1))
+    own = own_documents(queries, job.batches("corpus"), relevant) if job.has("corpus") else None
     with job.writer("metrics") as out:
         for split in asked_splits(params.splits, queries):
             query_ids = queries.filter(pa.compute.equal(queries["split"], split))["query_id"].to_pylist()
             judgements = judged(qrels, query_ids)
-            rows = ranked(run, query_ids, ignore_same_id=params.ignore_same_id)
+            rows = ranked(run, query_ids, ignore_same_id=params.ignore_same_id, own=own)
+            left_out = ranked(run, query_ids).num_rows - rows.num_rows
             found = [per_query(rows, judgements, params.measures)] if judgements else []
             found += _answer_match(job, rows, query_ids)
             if not found:
@@ -35,6 +39,9 @@ def score(job: Job[ScoreParams]) -> None:
                 out.append(values)
             means = measured[0].filter(pa.compute.is_null(measured[0]["query_id"]))
             first[split] = f"{means['measure'][0]} {means['value'][0].as_py():.3f}"
+            if left_out:
+                first[split] += f", without {left_out:,} hits that are the query itself"
+                job.note(f"own_hits_{split}", left_out)
             write_run(rows, folder / f"{split}.run")
             write_qrels(judgements, folder / f"{split}.qrels")
             job.note(f"queries_{split}", len(judgements))
@@ -92,9 +99,9 @@ SCORE = Stage(
     reads={
         "run": DENSE_RUN["query_id", "doc_id", "rank", "score"],
         "qrels": QRELS.all(),
-        "queries": QUERIES["query_id", "split"],
+        "queries": QUERIES["query_id", "text", "split"],
         "answers": ANSWERS.all().or_none(),
-        "corpus": CORPUS["doc_id", "text"].or_none(),
+        "corpus": CORPUS["doc_id", "title", "text"].or_none(),
     },
     writes={"metrics": METRICS, "trec": TREC},
     run=score,
