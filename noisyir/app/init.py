@@ -16,7 +16,7 @@ from noisyir.app.lookup import kept_by_run
 from noisyir.app.own_data import experiment_for
 from noisyir.app.recommending import Advice, Profile, advise, as_json, known_sets, passes_of, profile_of_data, sentences
 from noisyir.base.durations import seconds_of
-from noisyir.base.errors import ConfigError
+from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.formats.pairs import Pairs
 from noisyir.engine.hub import is_on_hub
 from noisyir.engine.store import Store
@@ -167,6 +167,8 @@ def advice_for(
         chosen, why = affordable(exp, budget)
         exp = experiment_for(data, corpus=corpus, overrides=[*overrides, *chosen])
     profile, pairs = profile_of_data(exp.data), exp.data.summary().pairs
+    if not pairs:
+        raise DataError("app.no_training_pairs", data=data, typed=shlex.quote(data))
     if isinstance(exp.data, Pairs) and exp.data.has_weights:
         return exp, why, Advice("dpr", "the pairs have weights, and others would doubt them twice", None, ()), profile
     return exp, why, advise(profile, exp.model.backbone, known_sets(), pairs, most_wrong(store, exp)), profile

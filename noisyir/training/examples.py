@@ -19,7 +19,6 @@ from noisyir.models.text_tokenizer import Tokens, passage_text
 from noisyir.training.batches import NumberedPairs, Ragged, Rows, TrainingPairs
 from noisyir.training.validation import Held
 
-
 NO_PAIRS = pa.table({name: pa.array([], pa.string()) for name in PAIR_KEY})
 
 

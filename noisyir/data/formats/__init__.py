@@ -1,6 +1,7 @@
 """Input formats, a file each: settings of raw data, and readers of its records; checks are in validate.py only."""
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -21,7 +22,7 @@ COUNTED = 30_000  # pairs; no setting depends on a larger number
 
 
 class Summary(NamedTuple):
-    """The number of pairs, counted up to COUNTED, and the held-out splits in raw data."""
+    """The number of pairs, counted up to COUNTED, 0 without one of train, and the held-out splits in raw data."""
 
     pairs: int
     splits: frozenset[Split]
@@ -102,8 +103,31 @@ class Format(Variant, RecordParams):
         raise NotImplementedError
 
     def summary(self) -> Summary:
-        """The size and held-out splits as far as they are quickly known; a folder is large and has both splits."""
-        return Summary(COUNTED, frozenset(HELD_OUT))
+        """The number of training pairs, with both held-out splits; data without files here counts as large."""
+        if not self._is_there:
+            return Summary(COUNTED, frozenset(HELD_OUT))
+        settings = self.model_dump_json(exclude={*RecordParams.model_fields} - {"min_relevance"})
+        pairs = remembered(self._files(), f"training pairs of {settings}", self._training_pairs)
+        return Summary(pairs, frozenset(HELD_OUT))
+
+    def _training_pairs(self) -> int:
+        source = self.open()
+        records = source.judgements() if hasattr(source, "judgements") else source.records()
+        right = (
+            record for record in records if isinstance(record, Judgement)
+            and record.split == "train" and (record.relevance is None or record.relevance >= self.min_relevance)
+        )  # fmt: skip
+        return sum(1 for _ in islice(right, COUNTED))
+
+    def _files(self) -> list[Path]:
+        """Every file that is read."""
+        places = [Path(place) for name in self.locations() if (place := getattr(self, name)) is not None]
+        inside = (path for place in places if place.is_dir() for path in place.rglob("*") if path.is_file())
+        return [*(place for place in places if not place.is_dir()), *sorted(inside)]
+
+    @property
+    def _is_there(self) -> bool:
+        return (path := getattr(self, "path", None)) is not None and Path(path).exists()
 
     @may_be_absent
     def digest(self) -> str:
@@ -143,7 +167,7 @@ class FormatOfRows(Format):
             found.add(split)
             if pairs >= COUNTED and (found.issuperset(HELD_OUT) or not names_splits):
                 break
-        return min(pairs, COUNTED), sorted(found.intersection(HELD_OUT))
+        return min(pairs, COUNTED) if "train" in found else 0, sorted(found.intersection(HELD_OUT))
 
     def _names_splits(self, source: Any) -> bool:
         """Whether a row may be in another split than train."""
@@ -152,13 +176,3 @@ class FormatOfRows(Format):
     def _splits(self, source: Any) -> Iterator[Split]:
         """The split of each pair."""
         return (judgement.split for judgement in source.judgements())
-
-    def _files(self) -> list[Path]:
-        """Every file that is read."""
-        places = [Path(place) for name in self.locations() if (place := getattr(self, name)) is not None]
-        inside = (path for place in places if place.is_dir() for path in place.rglob("*") if path.is_file())
-        return [*(place for place in places if not place.is_dir()), *sorted(inside)]
-
-    @property
-    def _is_there(self) -> bool:
-        return self.path is not None and Path(self.path).exists()
