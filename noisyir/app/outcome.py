@@ -7,7 +7,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from noisyir.app.console import print_text, results_table, stdout_console
-from noisyir.app.own_data import doubt_of, ingest_facts, recommended
+from noisyir.app.own_data import doubt_of, ingest_facts, recommended, too_small
 from noisyir.app.runs import Outcome
 from noisyir.base.pages.cells import NONE
 from noisyir.engine.store import Store
@@ -36,6 +36,8 @@ def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: b
     _print_conclusion(console, best, outcome, store, exp)
     if doubt := doubt_of(outcome, store, exp):
         print_text(console, f"\nWARNING     {doubt}")
+    if best and (small := too_small(outcome)):
+        print_text(console, f"\ntoo small   {small}")
     _print_tables(console, outcome, store, exp.published)
     console.print()
     if held_out := ingest_facts(outcome).get("held_out"):

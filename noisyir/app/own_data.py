@@ -17,6 +17,8 @@ from noisyir.methods.plans.experiment import Experiment, recorded_experiment
 from noisyir.methods.plans.left_out import filled_in
 from noisyir.registry.evaluation import read_recommendation, recipe
 
+_FIRST, _FEW = 10, 50  # ranks that most measures look at, and documents of which chance finds many there
+
 
 def experiment_for(path: str, *, corpus: str | None = None, overrides: Sequence[str] = ()) -> Experiment:
     """Return the experiment that trains on a pairs file or data set folder, with missing settings filled in.
@@ -47,6 +49,17 @@ def doubt_of(outcome: Outcome, store: Store, exp: Experiment) -> str | None:
     """Return the case against using the model that a run kept, and the command that queries a better system."""
     found = read_recommendation(store, exp, outcome.kept)
     return against(found, exp.kept, exp.name) if found else None
+
+
+def too_small(outcome: Outcome) -> str | None:
+    """Return why a comparison on so few documents says little; None for enough documents."""
+    read = outcome.results.get(INGEST.name)
+    documents = read.meta.artifacts["corpus"].rows if read else None
+    if not documents or documents >= _FEW:
+        return None
+    share = min(1.0, _FIRST / documents)
+    by_chance = f"any order has {share:.0%} of the right ones among the first {_FIRST}"
+    return f"{documents:,} documents: {by_chance}, so differences say little; add documents that are not searched for"
 
 
 def ingest_facts(outcome: Outcome) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from noisyir.data.columns import (
     Cells,
     PairColumn,
     choose_columns,
+    corpus_documents,
     found_in,
     names_that_mean,
     need,
@@ -25,6 +26,7 @@ from noisyir.data.containers import write_rows
 from noisyir.data.examples import SPLITS, Example, ExampleSource, Passage, Placed, content_id
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.leniency import strict
+from noisyir.data.records import Document, Record
 from noisyir.data.row_files import RowFile
 from noisyir.data.shapes import joined
 
@@ -43,7 +45,7 @@ class Pairs(FormatOfRows):
     written: ClassVar[str | None] = ".jsonl"
     holds_weights: ClassVar[bool] = True
     path: Location = Field(None, description="the file")
-    corpus: Location = Field(None, description="the documents' file, where the pairs only name them")
+    corpus: Location = Field(None, description="the documents' file, where the pairs only name them, or more documents")
     columns: dict[PairColumn, str | None] = Field(
         {}, description="which column is what, where the usual names do not tell; null: none is"
     )
@@ -81,12 +83,13 @@ class Pairs(FormatOfRows):
             raise DataError("data.pairs_file_missing")
         pairs = RowFile.open(self.path, "data.path")
         name = pairs.path.name.split(".")[0]
-        if self.corpus is None:
-            columns = choose_columns(pairs, self.columns, NAMES)
+        columns = choose_columns(pairs, self.columns, NAMES)
+        if self.corpus is None or ("document" in columns and "doc_id" not in columns):
             _need_texts(pairs, columns)
             wanted = "negative" not in self.columns or self.columns["negative"] is not None
             numbered = numbered_negatives(pairs, list(columns.values())) if wanted else ()
-            return PairsFile(name, pairs, columns, None, names_that_mean(self.columns, NAMES), numbered)
+            meaningful, pool = names_that_mean(self.columns, NAMES), more_documents(self.corpus)
+            return PairsFile(name, pairs, columns, None, meaningful, numbered, pool)
         if texts := [column for column in _OF_CORPUS if self.columns.get(column)]:
             raise DataError("data.texts_mapped_with_corpus", texts=", ".join(texts))
         names = {column: known for column, known in NAMES.items() if column not in _OF_CORPUS}
@@ -116,6 +119,7 @@ class PairsFile(ExampleSource):
 
     Args:
         numbered: Columns with one negative each, next to the one with several.
+        pool: Documents besides the pairs' own.
         meaningful: Names of columns that would be read if they existed.
     """
 
@@ -125,10 +129,23 @@ class PairsFile(ExampleSource):
     corpus: RowFile | None
     meaningful: frozenset[str] = frozenset()
     numbered: tuple[str, ...] = ()
+    pool: RowFile | None = None
 
     def paths(self) -> Sequence[Path]:
-        """The file and the corpus."""
-        return [path for file in (self.pairs, self.corpus) if file for path in file.files]
+        """The file, and that of documents."""
+        return [path for file in (self.pairs, self.corpus, self.pool) if file for path in file.files]
+
+    def records(self) -> Iterator[Record]:
+        """The records of the rows, then the pool's documents without those whose text alone names them again."""
+        named = set[str]()
+        for record in super().records():
+            named |= {record.doc_id} if self.pool and isinstance(record, Document) else set()
+            yield record
+        for found in corpus_documents(self.pool) if self.pool else ():
+            doc_id = found.doc_id or content_id(found.number, found.title, found.text)
+            if found.doc_id or doc_id not in named:
+                named.add(doc_id)
+                yield found._replace(doc_id=doc_id)
 
     def weights(self) -> Iterator[tuple[str, str, float]]:
         """(query_id, doc_id, weight) of the distinct training pairs with a weight."""
@@ -206,6 +223,11 @@ class PairsFile(ExampleSource):
         if scores and len(scores) != len(given):
             raise DataError("data.unequal_negatives", other="negative", name="negative_score", where=cell.where)
         return [one._replace(score=score) for one, score in zip(given, scores, strict=True)] if scores else given
+
+
+def more_documents(path: Location) -> RowFile | None:
+    """A file of texts, perhaps without ids, that join the pairs' own; DataError if it has none."""
+    return None if path is None else open_corpus(path, "data.corpus", ("document",))
 
 
 def _written(example: Example) -> Iterator[dict[str, Any]]:

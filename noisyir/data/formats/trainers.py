@@ -15,7 +15,7 @@ from noisyir.data.columns import PairColumn, found_in
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import Example, Passage, ShapedRows
 from noisyir.data.formats import FormatOfRows
-from noisyir.data.formats.pairs import Pairs, PairsFile
+from noisyir.data.formats.pairs import Pairs, PairsFile, more_documents
 
 _COLUMNS: dict[PairColumn, str] = {
     "query": "query", "query_id": "query_id", "document": "pos", "doc_id": "pos_id", "score": "pos_scores",
@@ -39,6 +39,7 @@ class FlagEmbedding(FormatOfRows):
     kind: Literal["flagembedding"] = "flagembedding"
     written: ClassVar[str | None] = ".jsonl"
     path: Location = Field(None, description="the file (jsonl, json array, parquet), or a folder of one each split")
+    corpus: Location = Field(None, description="more documents")
 
     @classmethod
     def fits(cls, row: Mapping[str, Any]) -> bool:
@@ -49,7 +50,7 @@ class FlagEmbedding(FormatOfRows):
         """The file's rows."""
         rows = shapes.open_rows("flagembedding", self.path, ("query", "pos"))
         found = Pairs(path=self.path, columns=shapes.columns_there(rows, _COLUMNS)).open()
-        return replace(found, meaningful=frozenset(_COLUMNS.values()))
+        return replace(found, meaningful=frozenset(_COLUMNS.values()), pool=more_documents(self.corpus))
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
@@ -83,6 +84,7 @@ class SentenceTransformers(FormatOfRows):
     kind: Literal["sentence_transformers"] = "sentence_transformers"
     written: ClassVar[str | None] = ".jsonl"
     path: Location = Field(None, description="the file, or a folder that `datasets` saved")
+    corpus: Location = Field(None, description="more documents")
 
     @classmethod
     def fits(cls, row: Mapping[str, Any]) -> bool:
@@ -98,7 +100,8 @@ class SentenceTransformers(FormatOfRows):
         columns = {**shapes.columns_there(rows, names)}
         if "negative" not in rows.columns:
             columns.pop("negative")  # numbered ones may be there
-        return replace(Pairs(path=self.path, columns=columns).open(), meaningful=frozenset(names.values()))
+        found = Pairs(path=self.path, columns=columns).open()
+        return replace(found, meaningful=frozenset(names.values()), pool=more_documents(self.corpus))
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
