@@ -36,8 +36,6 @@ def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: b
     _print_conclusion(console, best, outcome, store, exp)
     if doubt := doubt_of(outcome, store, exp):
         print_text(console, f"\nWARNING     {doubt}")
-    if best and (small := too_small(outcome)):
-        print_text(console, f"\ntoo small   {small}")
     _print_tables(console, outcome, store, exp.published)
     console.print()
     if held_out := ingest_facts(outcome).get("held_out"):
@@ -61,6 +59,8 @@ def _print_conclusion(
         print_text(console, f"\nbest        {first}")
         for line in rest:
             print_text(console, f"            {line}")
+        if small := too_small(outcome):
+            print_text(console, f"too small   {small}")
     if "comparison" in outcome.kept and (
         said := conclusion(None, verdicts(_kept(store, outcome, "comparison").to_pylist(), exp.report))
     ):

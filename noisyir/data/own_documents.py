@@ -9,14 +9,11 @@ from noisyir.base.artifact import PAIR_KEY
 from noisyir.engine.tables import semi_join
 
 
-def own_documents(queries: pa.Table, corpus: Iterable[pa.RecordBatch], relevant: pa.Table | None = None) -> pa.Table:
+def own_documents(queries: pa.Table, corpus: Iterable[pa.RecordBatch], qrels: pa.Table | None = None) -> pa.Table:
     """Return (query_id, doc_id) of each document with the query's text, and of the query's id as a document's.
 
     An id that is a number tells nothing: queries and documents are often counted from 1.  A document without text is
-    its title; case and outer spaces do not matter.
-
-    Args:
-        relevant: Pairs that are left out, for people call them right.
+    its title; case and outer spaces do not matter.  What `qrels` calls relevant is left out.
     """
     asked = pa.table({"query_id": queries["query_id"], "text": _plain(queries["text"])})
     named = asked["query_id"].filter(pc.invert(pc.match_substring_regex(asked["query_id"], r"^\d+$")))
@@ -28,7 +25,7 @@ def own_documents(queries: pa.Table, corpus: Iterable[pa.RecordBatch], relevant:
         if same.num_rows:
             found.append(asked.join(same, "text", join_type="inner").select(PAIR_KEY))
     own = pa.concat_tables(found)
-    return own if relevant is None else own.filter(pa.array(~semi_join(own, relevant)))
+    return own if qrels is None else own.filter(pa.array(~semi_join(own, qrels.filter(pc.field("relevance") >= 1))))
 
 
 def _plain(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

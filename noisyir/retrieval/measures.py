@@ -15,7 +15,6 @@ from noisyir.base.errors import ConfigError, did_you_mean
 from noisyir.base.settings import Split, with_promotion
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.store import Store
-from noisyir.engine.tables import semi_join
 
 if TYPE_CHECKING:
     from ir_measures import Measure
@@ -24,21 +23,15 @@ Judgements = Mapping[str, Mapping[str, int]]
 _BEHIND_A_RUN = ("run", "lexical", "dense", "query_vectors")
 
 
-def ranked(
-    run: pa.Table, query_ids: Collection[str], *, ignore_same_id: bool = False, own: pa.Table | None = None
-) -> pa.Table:
+def ranked(run: pa.Table, query_ids: Collection[str], *, ignore_same_id: bool = False) -> pa.Table:
     """Return the run's rows of these queries by query and rank, with ranks counted again from 1.
 
-    Args:
-        ignore_same_id: First drop hits with the query's id: BEIR's rule for queries that are themselves documents.
-        own: (query_id, doc_id) of further hits to drop.
+    `ignore_same_id` first drops hits with the query's id: BEIR's rule for queries that are themselves documents.
     """
-    run = run.filter(pc.is_in(run["query_id"], pa.array(list(query_ids), pa.string())))
+    keep = pc.is_in(run["query_id"], pa.array(list(query_ids), pa.string()))
     if ignore_same_id:
-        run = run.filter(pc.not_equal(run["query_id"], run["doc_id"]))
-    if own is not None and own.num_rows:
-        run = run.filter(pa.array(~semi_join(run, own)))
-    run = run.sort_by([("query_id", "ascending"), ("rank", "ascending")]).combine_chunks()
+        keep = pc.and_(keep, pc.not_equal(run["query_id"], run["doc_id"]))
+    run = run.filter(keep).sort_by([("query_id", "ascending"), ("rank", "ascending")]).combine_chunks()
     sizes = query_sizes(run)
     starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
     ranks = pa.array(np.arange(run.num_rows) - starts + 1, pa.int32())

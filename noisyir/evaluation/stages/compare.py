@@ -10,6 +10,7 @@ from noisyir.base.errors import ConfigError
 from noisyir.data.artifacts import QRELS, QUERIES
 from noisyir.data.own_documents import own_documents
 from noisyir.engine.stage import Job, SplitCounts, Stage
+from noisyir.engine.tables import semi_join
 from noisyir.evaluation import comparison as systems
 from noisyir.evaluation.artifacts import COMPARISON, METRICS, STANDINGS
 from noisyir.evaluation.pages.advice import in_short
@@ -44,24 +45,22 @@ def recommend(job: Job[RecommendParams]) -> None:
     """Write the first measure of each system, on test or else the first scored split, and on dev."""
     queries = job.table("queries")
     dev = judged(job.table("qrels"), queries.filter(pc.equal(queries["split"], "dev"))["query_id"].to_pylist())
-    runs, rows = job.tables("runs"), []
-    made = job.refs("runs")
-    if unsearched := [
-        name for name, run in runs.items() if dev and not searched_for_dev(run, made[name], job.store, dev)
-    ]:
+    runs, made, rows = job.tables("runs"), job.refs("runs"), []
+    if unsearched := [of for of in runs if dev and not searched_for_dev(runs[of], made[of], job.store, dev)]:
         log.warning(
             "%s did not search for the dev queries: the test queries choose the best system that they measure, and a "
             "hybrid weighs BM25 and vectors alike; put dev into encode.splits and bm25.splits", ", ".join(unsearched),
         )  # fmt: skip
         dev = {}
     own = _own(job) if dev else None
+    runs = runs if own is None else {of: run.filter(pa.array(~semi_join(run, own))) for of, run in runs.items()}
     with job.writer("standings") as out:
         for system, metrics in job.tables("metrics").items():
             measure, splits = metrics["measure"][0].as_py(), metrics["split"].unique().to_pylist()
             split = "test" if "test" in splits else splits[0]
             wanted = pc.and_(pc.equal(metrics["measure"], measure), pc.equal(metrics["split"], split))
             rows.append(_rows(system, metrics.filter(pc.and_(wanted, pc.is_valid(metrics["query_id"])))))
-            if split != "dev" and (values := _on_dev(runs[system], dev, measure, own)) is not None:
+            if split != "dev" and (values := _on_dev(runs[system], dev, measure)) is not None:
                 rows.append(_rows(system, values))
         for table in rows:
             out.append(table)
@@ -69,23 +68,20 @@ def recommend(job: Job[RecommendParams]) -> None:
     job.note("result", in_short(recommendation([standings], job.params.confidence)))
 
 
-def _own(job: Job[RecommendParams]) -> pa.Table | None:
-    """The documents that are a query itself, of the build that the queries are from."""
-    made, qrels = job.store.builds.meta(job.ref("queries")), job.table("qrels")
-    if "corpus" not in made.artifacts:
-        return None
-    corpus = job.store.builds.batches(made.ref("corpus"), ("doc_id", "title", "text"))
-    return own_documents(job.table("queries"), corpus, qrels.filter(pc.greater_equal(qrels["relevance"], 1)))
+def _own(job: Job[RecommendParams]) -> pa.Table:
+    """Documents that are a query itself; the corpus is that of the queries' own build."""
+    made = job.store.builds.meta(job.ref("queries"))
+    there = "corpus" in made.artifacts
+    corpus = job.store.builds.batches(made.ref("corpus"), ("doc_id", "title", "text")) if there else ()
+    return own_documents(job.table("queries"), corpus, job.table("qrels"))
 
 
-def _on_dev(
-    run: pa.Table, judgements: Mapping[str, Mapping[str, int]], measure: str, own: pa.Table | None
-) -> pa.Table | None:
+def _on_dev(run: pa.Table, judgements: Mapping[str, Mapping[str, int]], measure: str) -> pa.Table | None:
     """The measure of each judged dev query; None if there are none, or it needs answers."""
     if not judgements:
         return None
     try:
-        values = per_query(ranked(run, judgements, own=own), judgements, [measure])
+        values = per_query(ranked(run, judgements), judgements, [measure])
     except ConfigError:
         return None
     groups = query_groups(judgements)

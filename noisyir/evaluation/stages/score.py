@@ -10,6 +10,7 @@ from noisyir.data.answers import answer_match
 from noisyir.data.artifacts import ANSWERS, CORPUS, QRELS, QUERIES
 from noisyir.data.own_documents import own_documents
 from noisyir.engine.stage import Job, SplitCounts, Stage
+from noisyir.engine.tables import semi_join
 from noisyir.evaluation.artifacts import METRICS, TREC
 from noisyir.evaluation.settings import ScoreParams
 from noisyir.retrieval.artifacts import DENSE_RUN
@@ -21,14 +22,15 @@ def score(job: Job[ScoreParams]) -> None:
     """Score the run on each split, by answers alone if it has no judgements; write values and TREC files."""
     params, run, qrels, queries = job.params, job.table("run"), job.table("qrels"), job.table("queries")
     folder, first = job.new_folder("trec"), dict[str, str]()
-    relevant = qrels.filter(pa.compute.greater_equal(qrels["relevance"], 1))
-    own = own_documents(queries, job.batches("corpus"), relevant) if job.has("corpus") else None
+    own = own_documents(queries, job.batches("corpus") if job.has("corpus") else (), qrels)
+    if left_out := int((itself := semi_join(run, own)).sum()):
+        run = run.filter(pa.array(~itself))
+        job.note("own_hits", left_out)
     with job.writer("metrics") as out:
         for split in asked_splits(params.splits, queries):
             query_ids = queries.filter(pa.compute.equal(queries["split"], split))["query_id"].to_pylist()
             judgements = judged(qrels, query_ids)
-            rows = ranked(run, query_ids, ignore_same_id=params.ignore_same_id, own=own)
-            left_out = ranked(run, query_ids).num_rows - rows.num_rows
+            rows = ranked(run, query_ids, ignore_same_id=params.ignore_same_id)
             found = [per_query(rows, judgements, params.measures)] if judgements else []
             found += _answer_match(job, rows, query_ids)
             if not found:
@@ -39,13 +41,11 @@ def score(job: Job[ScoreParams]) -> None:
                 out.append(values)
             means = measured[0].filter(pa.compute.is_null(measured[0]["query_id"]))
             first[split] = f"{means['measure'][0]} {means['value'][0].as_py():.3f}"
-            if left_out:
-                first[split] += f", without {left_out:,} hits that are the query itself"
-                job.note(f"own_hits_{split}", left_out)
             write_run(rows, folder / f"{split}.run")
             write_qrels(judgements, folder / f"{split}.qrels")
             job.note(f"queries_{split}", len(judgements))
-    job.note("result", first.get("test") or next(iter(first.values())))
+    without = f", without {left_out:,} hits that are the query itself" if left_out else ""
+    job.note("result", (first.get("test") or next(iter(first.values()))) + without)
 
 
 def _answer_match(job: Job[ScoreParams], run: pa.Table, query_ids: list[str]) -> Iterator[pa.Table]:
