@@ -17,7 +17,7 @@ from noisyir.methods.plans.experiment import Experiment, recorded_experiment
 from noisyir.methods.plans.left_out import filled_in
 from noisyir.registry.evaluation import read_recommendation, recipe
 
-_FIRST, _FEW = 10, 50  # ranks that most measures look at, and documents of which chance finds many there
+_FIRST, _FEW = 10, 50  # ranks that measures look at, and documents: chance puts a fifth of 50 there
 
 
 def experiment_for(path: str, *, corpus: str | None = None, overrides: Sequence[str] = ()) -> Experiment:
@@ -52,14 +52,12 @@ def doubt_of(outcome: Outcome, store: Store, exp: Experiment) -> str | None:
 
 
 def too_small(outcome: Outcome) -> str | None:
-    """Return why a comparison on so few documents says little; None for enough documents."""
+    """Return why a comparison on few documents says little; None for enough documents."""
     read = outcome.results.get(INGEST.name)
-    documents = read.meta.artifacts["corpus"].rows if read else None
-    if not documents or documents >= _FEW:
+    if read is None or (documents := read.meta.artifacts["corpus"].rows or 0) >= _FEW:
         return None
-    share = min(1.0, _FIRST / documents)
-    by_chance = f"any order has {share:.0%} of the right ones among the first {_FIRST}"
-    return f"{documents:,} documents: {by_chance}, so differences say little; add documents that are not searched for"
+    by_chance = f"any order has {min(1.0, _FIRST / documents):.0%} of the right ones among the first {_FIRST}"
+    return f"{documents:,} documents: {by_chance}, so differences say little; add documents that answer no query"
 
 
 def ingest_facts(outcome: Outcome) -> dict[str, Any]:

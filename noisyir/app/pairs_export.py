@@ -123,7 +123,7 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
 
 
 def _columns_of(had: Any, wanted: int) -> int:
-    """The number of columns: `wanted`, or where no query has so many, the one that holds the most negatives."""
+    """The number of columns: `wanted`; if no query has as many, the number that holds the most negatives."""
     if had.max() >= wanted:
         return wanted
     return int(max(np.unique(had), key=lambda count: count * (had >= count).sum()))

@@ -98,7 +98,7 @@ def per_query(run: pa.Table, judgements: Judgements, measures: Sequence[str]) ->
 
 
 def searched_for_dev(run: pa.Table, made: Ref, store: Store, query_ids: Collection[str]) -> bool:
-    """Return whether a search looked for these dev queries, by the searches' settings where it found nothing.
+    """Return whether a search looked for these dev queries, by the searches' settings if it found nothing.
 
     Without a record of a search, a run of other queries alone has not looked for them.
     """

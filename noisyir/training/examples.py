@@ -143,7 +143,7 @@ def training_pairs(
 def numbered_pairs(
     pairs: pa.Table, queries: pa.Table, documents: TrainingDocuments, negatives: pa.Table, own: pa.Table = NO_PAIRS
 ) -> NumberedPairs:
-    """Number the pairs, and gather for each query text what is no wrong answer: its pairs' documents, and its `own`."""
+    """Number the pairs, and gather for each query text its pairs' documents and its `own`: no wrong answers."""
     numbering = Numbering(queries["query_id"].combine_chunks(), "queries")
     query, passage = numbering.rows(pairs["query_id"]), documents.passages(pairs["doc_id"])
     text = np.asarray(queries["text"].combine_chunks().dictionary_encode().indices, np.int64)

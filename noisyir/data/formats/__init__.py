@@ -1,6 +1,7 @@
 """Input formats, a file each: settings of raw data, and readers of its records; checks are in validate.py only."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -12,8 +13,9 @@ from noisyir.base.settings import HELD_OUT, Location, Split
 from noisyir.base.variants import Variant
 from noisyir.data.collection import Collection
 from noisyir.data.examples import ExampleSource, ShapedRows
-from noisyir.data.records import Judgement, Negative, Source
+from noisyir.data.records import Document, Judgement, Negative, Query, Source
 from noisyir.data.settings import RecordParams
+from noisyir.data.words import signs, words
 from noisyir.engine.file_memory import remembered
 from noisyir.engine.hub import downloaded, is_on_hub
 from noisyir.engine.provenance import may_be_absent
@@ -22,7 +24,7 @@ COUNTED = 30_000  # pairs; no setting depends on a larger number
 
 
 class Summary(NamedTuple):
-    """The number of pairs, counted up to COUNTED, 0 without one of train, and the held-out splits in raw data."""
+    """The number of pairs, counted up to COUNTED, 0 if none is of train, and the held-out splits in raw data."""
 
     pairs: int
     splits: frozenset[Split]
@@ -118,6 +120,24 @@ class Format(Variant, RecordParams):
             and record.split == "train" and (record.relevance is None or record.relevance >= self.min_relevance)
         )  # fmt: skip
         return sum(1 for _ in islice(right, COUNTED))
+
+    def marks(self) -> str | None:
+        """Properties of the first records that earlier versions took wrongly: part of a key; None without any."""
+        settings = self.model_dump_json(exclude={*RecordParams.model_fields})
+        with suppress(NoisyirError):
+            return (remembered(self._files(), f"marks of {settings}", self._marks) or None) if self._is_there else None
+        return None
+
+    def _marks(self) -> str:
+        first = list(islice(self.open().records(), COUNTED))
+        queries = {record.query_id: record.text for record in first if isinstance(record, Query)}
+        documents = {record.doc_id: record.text or record.title for record in first if isinstance(record, Document)}
+        asked, read = ({text.strip().lower() for text in some.values()} for some in (queries, documents))
+        own = not asked.isdisjoint(read) or any(name in documents for name in queries if not name.isdecimal())
+        wanted = {*words(" ".join(asked))}
+        apart = bool(asked and read) and all(wanted.isdisjoint(words(text)) for text in read)
+        found = {"own": own, "apart": apart, "signs": 10 * sum(map(bool, map(signs, asked))) > len(asked)}
+        return ", ".join(name for name, there in found.items() if there)
 
     def _files(self) -> list[Path]:
         """Every file that is read."""

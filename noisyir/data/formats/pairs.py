@@ -132,11 +132,11 @@ class PairsFile(ExampleSource):
     pool: RowFile | None = None
 
     def paths(self) -> Sequence[Path]:
-        """The file, and that of documents."""
+        """The file, and the file of documents."""
         return [path for file in (self.pairs, self.corpus, self.pool) if file for path in file.files]
 
     def records(self) -> Iterator[Record]:
-        """The records of the rows, then the pool's documents without those whose text alone names them again."""
+        """The records of the rows, then the pool's documents; one without an id is its text, and may be there."""
         named = set[str]()
         for record in super().records():
             named |= {record.doc_id} if self.pool and isinstance(record, Document) else set()
@@ -226,7 +226,11 @@ class PairsFile(ExampleSource):
 
 
 def more_documents(path: Location) -> RowFile | None:
-    """A file of texts, perhaps without ids, that join the pairs' own; DataError if it has none."""
+    """A file of texts, perhaps without ids, that join the pairs' own.
+
+    Raises:
+        DataError: If it has no texts.
+    """
     return None if path is None else open_corpus(path, "data.corpus", ("document",))
 
 

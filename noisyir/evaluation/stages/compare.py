@@ -69,7 +69,7 @@ def recommend(job: Job[RecommendParams]) -> None:
 
 
 def _own(job: Job[RecommendParams]) -> pa.Table:
-    """Documents that are a query itself; the corpus is that of the queries' own build."""
+    """Documents that are a query itself; the corpus is from the queries' own build."""
     made = job.store.builds.meta(job.ref("queries"))
     there = "corpus" in made.artifacts
     corpus = job.store.builds.batches(made.ref("corpus"), ("doc_id", "title", "text")) if there else ()

@@ -128,7 +128,7 @@ def _removed(job: Job[CandidatesParams], found: pa.Table, documents: NamedDocume
         held_out: It or a copy is relevant to a dev or test query, of the same text or any.
         same_document: If documents were split, it is part of a document that a pair assigns to the query.
         answering: It contains an answer (DPR's rule); not if `answering` is keep.
-        own: It is the query itself, or a part of it; not named where it removes nothing.
+        own: It is the query itself, or a part of it; named only if it removes any.
     """
     pairs, queries = job.table("pairs"), job.table("queries")
     text_of = queries["text"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
