@@ -13,7 +13,7 @@ from noisyir.app.data_check import check_data
 from noisyir.app.lookup import kept_by_run
 from noisyir.app.own_data import experiment_for
 from noisyir.app.recommending import Advice, Profile, advise, as_json, known_sets, passes_of, profile_of_data, sentences
-from noisyir.base.errors import ConfigError
+from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.formats.pairs import Pairs
 from noisyir.engine.hub import is_on_hub
 from noisyir.engine.store import Store
@@ -164,6 +164,8 @@ def advice_for(
     models = afforded(exp, budget)
     exp = experiment_for(data, corpus=corpus, overrides=[*overrides, *models.settings])
     profile, pairs = profile_of_data(exp.data), exp.data.summary().pairs
+    if not pairs:
+        raise DataError("app.no_training_pairs", data=data, typed=shlex.quote(data))
     if exp.data.has_weights:
         return (
             exp,

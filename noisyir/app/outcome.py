@@ -7,7 +7,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from noisyir.app.console import print_text, results_table, stdout_console
-from noisyir.app.own_data import doubt_of, ingest_facts, recommended
+from noisyir.app.own_data import doubt_of, ingest_facts, recommended, too_small
 from noisyir.app.runs import Outcome
 from noisyir.base.pages.cells import NONE
 from noisyir.engine.store import Store
@@ -59,6 +59,8 @@ def _print_conclusion(
         print_text(console, f"\nbest        {first}")
         for line in rest:
             print_text(console, f"            {line}")
+        if small := too_small(outcome):
+            print_text(console, f"too small   {small}")
     if "comparison" in outcome.kept and (
         said := conclusion(None, verdicts(_kept(store, outcome, "comparison").to_pylist(), exp.report))
     ):

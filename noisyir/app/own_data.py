@@ -21,6 +21,7 @@ from noisyir.models.weights import MINILM
 from noisyir.registry.evaluation import read_recommendation, recipe
 
 FEW = 5_000  # pairs: minutes of encoding on a CPU
+_FIRST, _FEW = 10, 50  # ranks that measures look at, and documents: chance puts a fifth of 50 there
 
 
 def experiment_for(path: str, *, corpus: str | None = None, overrides: Sequence[str] = ()) -> Experiment:
@@ -57,6 +58,15 @@ def doubt_of(outcome: Outcome, store: Store, exp: Experiment) -> str | None:
     """Return the case against using the model that a run kept, and the command that queries a better system."""
     found = read_recommendation(store, exp, outcome.kept)
     return against(found, exp.kept, exp.name) if found else None
+
+
+def too_small(outcome: Outcome) -> str | None:
+    """Return why a comparison on few documents says little; None for enough documents."""
+    read = outcome.results.get(INGEST.name)
+    if read is None or (documents := read.meta.artifacts["corpus"].rows or 0) >= _FEW:
+        return None
+    by_chance = f"any order has {min(1.0, _FIRST / documents):.0%} of the right ones among the first {_FIRST}"
+    return f"{documents:,} documents: {by_chance}, so differences say little; add documents that answer no query"
 
 
 def ingest_facts(outcome: Outcome) -> dict[str, Any]:

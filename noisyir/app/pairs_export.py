@@ -5,6 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -88,13 +89,17 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
     """
     noted = outcome.results["mine"].meta.notes["negatives"]
     pairs, queries, negatives = (store.builds.table(outcome.kept[name]) for name in ("pairs", "queries", "negatives"))
-    removed = ", ".join(f"{count:,} by {name}" for name, count in noted["removed"].items())
+    removed = ", ".join(f"{count:,} by {name}" for name, count in noted["removed"].items() if count)
+    if not noted["candidates"]:
+        raise DataError("app.nothing_to_mine", documents=store.builds.contents(outcome.kept["corpus"]).rows)
     if not negatives.num_rows:
         raise DataError("app.no_negatives", candidates=noted["candidates"], removed=removed)
     counts = pc.value_counts(negatives["query_id"].combine_chunks())
-    most = pc.max(counts.field("counts")).as_py()
-    enough = most if issubclass(variant, SentenceTransformers) else 1
+    had, wanted = counts.field("counts").to_numpy(), outcome.results["mine"].meta.params["per_query"]
+    enough = _columns_of(had, wanted) if issubclass(variant, SentenceTransformers) else 1
     written = counts.filter(pc.greater_equal(counts.field("counts"), enough)).field("values")
+    if issubclass(variant, SentenceTransformers):
+        negatives = negatives.filter(pc.less(negatives["draw"], enough))
     pairs, queries, negatives = (
         table.filter(pc.is_in(table["query_id"], value_set=written)) for table in (pairs, queries, negatives)
     )
@@ -108,12 +113,22 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
         f"{target}: {pairs.num_rows:,} pairs, with {negatives.num_rows:,} hard negatives of {len(written):,} queries"
     ]
     lines += [f"{'labels':<12}{said}" for said in said_of_labels(outcome)]
+    if (most := had.max()) < wanted:
+        columns = f", or {enough:,}, as here, which rows of equal length hold the most of" if 1 < enough < most else ""
+        lines.append(f"{'too few':<12}{wanted:,} wanted, {most:,} to be had: --per-query {most}{columns}")
     lines += [f"{'candidates':<12}{noted['candidates']:,} found" + (f", removed {removed}" if removed else "")]
     if few := noted["queries"] - len(written):
         lines.append(
             f"{'left out':<12}{few:,} queries with " + (f"fewer than {enough:,} negatives" if enough > 1 else "none")
         )
     return "\n".join(lines)
+
+
+def _columns_of(had: Any, wanted: int) -> int:
+    """The number of columns: `wanted`; if no query has as many, the number that holds the most negatives."""
+    if had.max() >= wanted:
+        return wanted
+    return int(max(np.unique(had), key=lambda count: count * (had >= count).sum()))
 
 
 def _completed(table: pa.Table, schema: pa.Schema) -> pa.Table:

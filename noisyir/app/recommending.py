@@ -13,6 +13,7 @@ from jaxtyping import Float
 
 from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import Pairs
+from noisyir.data.words import spaced
 from noisyir.engine.remote.fetched import located
 from noisyir.methods.plans.left_out import MANY, trials_pay
 
@@ -87,7 +88,7 @@ def profile_of(pairs: Iterable[tuple[str, str]]) -> Profile | None:
     asked: dict[str, int] = {}
     documents, shares, lengths, letters, latin = set[int](), list[float](), list[tuple[int, int]](), 0, 0
     for query, document in pairs:
-        words, others = _WORD.findall(query.lower()), _WORD.findall(document.lower())
+        words, others = (_WORD.findall(spaced(text).lower()) for text in (query, document))
         shares.append(len({*words} & {*others}) / max(1, len({*words})))
         lengths.append((len(words), len(others)))
         asked[query] = asked.get(query, 0) + 1

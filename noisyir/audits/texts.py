@@ -10,9 +10,9 @@ from hashlib import blake2b
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import regex
 
-_WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
+from noisyir.data.words import words
+
 _COMMON_SHARE = 0.1  # of documents or queries
 _TOO_FEW = 50  # texts, too few to tell common words
 
@@ -42,12 +42,6 @@ def opening(text: str, length: int = 80) -> str:
     """The first words of a text, in one line; a word longer than that is cut."""
     start = " ".join(text[: 4 * length].split())
     return start if len(start) <= length else f"{start[:length].rpartition(' ')[0] or start[:length]} …"
-
-
-def words(text: str) -> list[str]:
-    """Runs of letters, digits and marks, casefolded; audit.js finds the same ones."""
-    found: list[str] = _WORD.findall(text.casefold())
-    return found
 
 
 def full_text(title: str, text: str) -> str:

@@ -97,21 +97,22 @@ def found_in(file: RowFile) -> str:
     return f"it has {', '.join(shown)}{more}"
 
 
-def open_corpus(path: str, setting: str) -> RowFile:
+def open_corpus(path: str, setting: str, needed: Sequence[PairColumn] = ("doc_id", "document")) -> RowFile:
     """Open a file of documents; DataError names `setting` if ids or texts are missing."""
     file = RowFile.open(path, setting)
-    need(file, choose_columns(file, {}, _CORPUS_NAMES), ("doc_id", "document"), _CORPUS_NAMES)
+    need(file, choose_columns(file, {}, _CORPUS_NAMES), needed, _CORPUS_NAMES)
     return file
 
 
 def corpus_documents(file: RowFile) -> Iterator[Document]:
-    """The documents of such a file, in its order."""
+    """The documents of such a file, in its order; an id is empty without a column of ids."""
     columns = choose_columns(file, {}, _CORPUS_NAMES)
     for number, row in file.rows(list(columns.values()), names_that_mean({}, _CORPUS_NAMES)):
         with leniency.row(file.place, number):
             values = {column: row[name] for column, name in columns.items()}
             cell = Cells(values, columns, file.place, number)
-            yield Document(cell.name("doc_id"), cell.text("title"), cell.text("document"), file.place, number)
+            doc_id = cell.name("doc_id") if "doc_id" in columns else ""
+            yield Document(doc_id, cell.text("title"), cell.text("document"), file.place, number)
 
 
 class Cells(NamedTuple):

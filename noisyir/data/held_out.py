@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 from noisyir.base.errors import DataError
 from noisyir.base.settings import HELD_OUT, PROMOTION, Split
 from noisyir.data.settings import HeldOutParams
+from noisyir.data.words import signs, spaced
 
 Tables = dict[str, pa.Table]
 Groups = list[list[int]]  # rows of queries for one split
@@ -63,8 +65,13 @@ def hold_out(
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The distinct words of a text, or the text itself if it has none."""
-    return frozenset(_WORD.findall(text.casefold())) or frozenset({text})
+    """The distinct words of a text, or the text itself if it has none.
+
+    A sign of a script without spaces between words is a word, and so are two in a row: few signs make many words.
+    """
+    folded = text.casefold()
+    both = map("".join, pairwise(signs(folded)))
+    return frozenset([*_WORD.findall(spaced(folded)), *both]) or frozenset({text})
 
 
 def near_duplicates(texts: Sequence[str], near: float, known: int | None = None) -> Iterator[tuple[int, int]]:

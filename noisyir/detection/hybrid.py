@@ -258,6 +258,7 @@ def _others(positions: Positions, value: Value, block: FeatureBlock, sought: Sea
     """Each pair's own document and best others, without nulls."""
     text, own = positions.text[block.pairs], positions.own[block.pairs]
     looked_at = np.concatenate([block.ranked[block.place], block.worded[block.place]], axis=1)
+    looked_at = positions.unnamed(text, looked_at, positions.itself)
     candidates = distinct(looked_at)
     fits = _fits(value, candidates, -np.inf)
     mine = value(own[:, None])[:, 0]

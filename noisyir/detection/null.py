@@ -113,7 +113,7 @@ class Positions:
     Attributes:
         text: Text of each pair.
         own: Document of each pair.
-        known: For each text, the documents that pairs name for it.
+        known: For each text, the documents that pairs name for it, and the text itself as a document.
         source: Source number of each document; -1 if unknown.
     """
 
@@ -127,12 +127,15 @@ class Positions:
         """Maximum number of documents that pairs name for one text."""
         return int(np.diff(self.known.offsets).max(initial=0))
 
-    def unnamed(self, text: Int[Array, " some"], documents: Int[Array, "some k"]) -> Int[Array, "some k"]:
-        """Replace documents that a pair of the text names by -1."""
+    def unnamed(
+        self, text: Int[Array, " some"], documents: Int[Array, "some k"], named: Int[Array, " key"] | None = None
+    ) -> Int[Array, "some k"]:
+        """Replace documents that are known to be no wrong answer to the text, or `named` alone, by -1."""
+        keys = self._named if named is None else named
+        if not len(keys):
+            return documents
         asked = text[:, None] * len(self.source) + documents
-        keys = self._named
-        named = keys[np.minimum(np.searchsorted(keys, asked), len(keys) - 1)] == asked
-        return np.where(named, -1, documents)
+        return np.where(keys[np.minimum(np.searchsorted(keys, asked), len(keys) - 1)] == asked, -1, documents)
 
     def of_source(
         self, documents: Int[Array, " some"], draws: int, rng: np.random.Generator
@@ -151,6 +154,12 @@ class Positions:
     def _named(self) -> Int[Array, " known"]:
         text = np.repeat(np.arange(len(self.known.offsets) - 1), np.diff(self.known.offsets))
         return np.sort(text * len(self.source) + self.known.values)
+
+    @cached_property
+    def itself(self) -> Int[Array, " key"]:
+        """Known documents that no pair names, for `unnamed`: they are the text itself, and nothing ranks behind it."""
+        found: Int[Array, " key"] = np.setdiff1d(self._named, self.text * len(self.source) + self.own)
+        return found
 
     @cached_property
     def _by_source(self) -> Ragged:

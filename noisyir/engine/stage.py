@@ -189,7 +189,7 @@ class Job(Generic[P]):
 
     def table(self, name: str) -> pa.Table:
         """Return the declared columns of an input, whole."""
-        return self._read(self._ref(name), self.step.stage.reads[name].columns)
+        return self._read(self.ref(name), self.step.stage.reads[name].columns)
 
     def tables(self, name: str) -> dict[str, pa.Table]:
         """Return the declared columns of every table of a labelled input, in the plan's order."""
@@ -199,15 +199,15 @@ class Job(Generic[P]):
     def batches(self, name: str, rows: int = 65536, skip: int = 0) -> Iterator[pa.RecordBatch]:
         """Yield the declared columns of an input after the first `skip` batches, in constant memory."""
         columns = self.step.stage.reads[name].columns
-        return self.store.builds.batches(self._ref(name), columns, rows, skip)
+        return self.store.builds.batches(self.ref(name), columns, rows, skip)
 
     def batches_in(self, name: str, rows: int) -> int:
         """Return the number of batches of an input, without reading it."""
-        return batches_in(self.store.fs, self.store.builds.parts(self._ref(name)), rows)
+        return batches_in(self.store.fs, self.store.builds.parts(self.ref(name)), rows)
 
     def rows(self, name: str) -> int:
         """Return the number of rows of an input, without reading it."""
-        return self.store.builds.contents(self._ref(name)).rows or 0
+        return self.store.builds.contents(self.ref(name)).rows or 0
 
     def folder(self, name: str, inside: str = "") -> Path:
         """Return a local, read-only folder with the files of an input such as an index or a model.
@@ -215,7 +215,7 @@ class Job(Generic[P]):
         Args:
             inside: Folder or file in it; only this is copied from a remote store.
         """
-        return self.store.builds.folder(self._ref(name), inside)
+        return self.store.builds.folder(self.ref(name), inside)
 
     def refs(self, name: str) -> dict[str, Ref]:
         """Return the references behind a labelled input."""
@@ -223,7 +223,8 @@ class Job(Generic[P]):
         assert isinstance(value, Mapping)
         return dict(value)
 
-    def _ref(self, name: str) -> Ref:
+    def ref(self, name: str) -> Ref:
+        """Return the reference behind an input that is one artifact."""
         value = self.inputs[name]
         assert isinstance(value, Ref)
         return value

@@ -13,11 +13,14 @@ import pyarrow.compute as pc
 
 from noisyir.base.errors import ConfigError, did_you_mean
 from noisyir.base.settings import Split, with_promotion
+from noisyir.engine.meta import Meta, Ref
+from noisyir.engine.store import Store
 
 if TYPE_CHECKING:
     from ir_measures import Measure
 
 Judgements = Mapping[str, Mapping[str, int]]
+_BEHIND_A_RUN = ("run", "lexical", "dense", "query_vectors")
 
 
 def ranked(run: pa.Table, query_ids: Collection[str], *, ignore_same_id: bool = False) -> pa.Table:
@@ -94,9 +97,25 @@ def per_query(run: pa.Table, judgements: Judgements, measures: Sequence[str]) ->
     )
 
 
-def searched_for(run: pa.Table, query_ids: Collection[str]) -> bool:
-    """Whether the run has documents for any of these queries."""
-    return bool(pc.any(pc.is_in(run["query_id"], value_set=pa.array(query_ids, pa.string()))).as_py())
+def searched_for_dev(run: pa.Table, made: Ref, store: Store, query_ids: Collection[str]) -> bool:
+    """Return whether a search looked for these dev queries, by the searches' settings if it found nothing.
+
+    Without a record of a search, a run of other queries alone has not looked for them.
+    """
+    if not run.num_rows or pc.any(pc.is_in(run["query_id"], value_set=pa.array(query_ids, pa.string()))).as_py():
+        return True
+    splits = [*_splits_behind(store.builds.meta(made), store)]
+    return bool(splits) and all("dev" in some for some in splits)
+
+
+def _splits_behind(meta: Meta, store: Store) -> Iterator[Sequence[str]]:
+    """Yield the splits of each search that a run was made of."""
+    if "splits" in meta.params:
+        yield meta.params["splits"]
+        return
+    for name, ref in meta.input_refs():
+        if name in _BEHIND_A_RUN:
+            yield from _splits_behind(store.builds.meta(ref), store)
 
 
 def query_groups(judgements: Judgements) -> dict[str, str]:

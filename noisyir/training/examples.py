@@ -11,12 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.artifact import PAIR_KEY
 from noisyir.base.errors import DataError
 from noisyir.engine.tables import aligned
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.text_tokenizer import Tokens, passage_text
 from noisyir.training.batches import NumberedPairs, Ragged, Rows, TrainingPairs
 from noisyir.training.validation import Held
+
+NO_PAIRS = pa.table({name: pa.array([], pa.string()) for name in PAIR_KEY})
 
 
 @dataclass(frozen=True)
@@ -124,22 +127,30 @@ def read_documents(encoder: BiEncoder, corpus: Iterable[pa.RecordBatch], needed:
 
 
 def training_pairs(
-    encoder: BiEncoder, pairs: pa.Table, queries: pa.Table, documents: TokenisedDocuments, negatives: pa.Table
+    encoder: BiEncoder,
+    pairs: pa.Table,
+    queries: pa.Table,
+    documents: TokenisedDocuments,
+    negatives: pa.Table,
+    own: pa.Table = NO_PAIRS,
 ) -> TrainingPairs:
     """Number the pairs, and tokenise their queries."""
-    numbered = numbered_pairs(pairs, queries, documents, negatives)
+    numbered = numbered_pairs(pairs, queries, documents, negatives, own)
     texts = queries["text"].to_pylist()
     return TrainingPairs(**vars(numbered), queries=encoder.tokenize(texts, "query"), passages=documents.tokens)
 
 
 def numbered_pairs(
-    pairs: pa.Table, queries: pa.Table, documents: TrainingDocuments, negatives: pa.Table
+    pairs: pa.Table, queries: pa.Table, documents: TrainingDocuments, negatives: pa.Table, own: pa.Table = NO_PAIRS
 ) -> NumberedPairs:
-    """Number the pairs, and gather for each query text what the pairs know to be right for it."""
+    """Number the pairs, and gather for each query text its pairs' documents and its `own`: no wrong answers."""
     numbering = Numbering(queries["query_id"].combine_chunks(), "queries")
     query, passage = numbering.rows(pairs["query_id"]), documents.passages(pairs["doc_id"])
     text = np.asarray(queries["text"].combine_chunks().dictionary_encode().indices, np.int64)
-    known = np.unique(np.stack([text[query], passage], axis=1), axis=0)
+    own = own.filter(pc.is_in(own["doc_id"], value_set=documents.numbering.ids))
+    both = zip((query, passage), (numbering.rows(own["query_id"]), documents.passages(own["doc_id"])), strict=True)
+    of, right = map(np.concatenate, both)
+    known = np.unique(np.stack([text[of], right], axis=1), axis=0)
     return NumberedPairs(
         query=query,
         passage=passage,

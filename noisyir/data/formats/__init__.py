@@ -1,6 +1,8 @@
 """Input formats, a file each: settings of raw data, and readers of its records; checks are in validate.py only."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -11,8 +13,9 @@ from noisyir.base.settings import HELD_OUT, Location, Split
 from noisyir.base.variants import Variant
 from noisyir.data.collection import Collection
 from noisyir.data.examples import ExampleSource, ShapedRows
-from noisyir.data.records import Judgement, Negative, Source
+from noisyir.data.records import Document, Judgement, Negative, Query, Source
 from noisyir.data.settings import RecordParams
+from noisyir.data.words import signs, words
 from noisyir.engine.file_memory import remembered
 from noisyir.engine.hub import downloaded, is_on_hub
 from noisyir.engine.provenance import may_be_absent
@@ -21,7 +24,7 @@ COUNTED = 30_000  # pairs; no setting depends on a larger number
 
 
 class Summary(NamedTuple):
-    """The number of pairs, counted up to COUNTED, the held-out splits in raw data, and the meaning of its labels."""
+    """Pairs that are right, counted up to COUNTED, 0 if none is of train; held-out splits; and the labels' meaning."""
 
     pairs: int
     splits: frozenset[Split]
@@ -108,8 +111,49 @@ class Format(Variant, RecordParams):
         raise NotImplementedError
 
     def summary(self) -> Summary:
-        """The size and held-out splits as far as they are quickly known; a folder is large and has both splits."""
-        return Summary(COUNTED, frozenset(HELD_OUT))
+        """The number of training pairs, with both held-out splits; data without files here counts as large."""
+        if not self._is_there:
+            return Summary(COUNTED, frozenset(HELD_OUT))
+        settings = self.model_dump_json(exclude={*RecordParams.model_fields} - {"min_relevance"})
+        pairs = remembered(self._files(), f"training pairs of {settings}", self._training_pairs)
+        return Summary(pairs, frozenset(HELD_OUT))
+
+    def _training_pairs(self) -> int:
+        source = self.open()
+        records = source.judgements() if hasattr(source, "judgements") else source.records()
+        right = (
+            record for record in records if isinstance(record, Judgement)
+            and record.split == "train" and (record.relevance is None or record.relevance >= self.min_relevance)
+        )  # fmt: skip
+        return sum(1 for _ in islice(right, COUNTED))
+
+    def marks(self) -> str | None:
+        """Properties of the first records that earlier versions took wrongly: part of a key; None without any."""
+        settings = self.model_dump_json(exclude={*RecordParams.model_fields})
+        with suppress(NoisyirError):
+            return (remembered(self._files(), f"marks of {settings}", self._marks) or None) if self._is_there else None
+        return None
+
+    def _marks(self) -> str:
+        first = list(islice(self.open().records(), COUNTED))
+        queries = {record.query_id: record.text for record in first if isinstance(record, Query)}
+        documents = {record.doc_id: record.text or record.title for record in first if isinstance(record, Document)}
+        asked, read = ({text.strip().lower() for text in some.values()} for some in (queries, documents))
+        own = not asked.isdisjoint(read) or any(name in documents for name in queries if not name.isdecimal())
+        wanted = {*words(" ".join(asked))}
+        apart = bool(asked and read) and all(wanted.isdisjoint(words(text)) for text in read)
+        found = {"own": own, "apart": apart, "signs": 10 * sum(map(bool, map(signs, asked))) > len(asked)}
+        return ", ".join(name for name, there in found.items() if there)
+
+    def _files(self) -> list[Path]:
+        """Every file that is read."""
+        places = [Path(place) for name in self.locations() if (place := getattr(self, name)) is not None]
+        inside = (path for place in places if place.is_dir() for path in place.rglob("*") if path.is_file())
+        return [*(place for place in places if not place.is_dir()), *sorted(inside)]
+
+    @property
+    def _is_there(self) -> bool:
+        return (path := getattr(self, "path", None)) is not None and Path(path).exists()
 
     @may_be_absent
     def digest(self) -> str:
@@ -163,7 +207,8 @@ class FormatOfRows(Format):
             if pairs >= COUNTED and (found.issuperset(HELD_OUT) or not names_splits):
                 break
         labels = source.labels if isinstance(source, ExampleSource) else None
-        return min(pairs, COUNTED), sorted(found.intersection(HELD_OUT)), labels.said if labels else ""
+        pairs = min(pairs, COUNTED) if "train" in found else 0
+        return pairs, sorted(found.intersection(HELD_OUT)), labels.said if labels else ""
 
     def _names_splits(self, source: Any) -> bool:
         """Whether a row may be in another split than train."""
@@ -172,13 +217,3 @@ class FormatOfRows(Format):
     def _splits(self, source: Any) -> Iterator[Split]:
         """The split of each pair that is not called wrong."""
         return (one.split for one in source.judgements() if one.relevance is None or one.relevance > 0)
-
-    def _files(self) -> list[Path]:
-        """Every file that is read."""
-        places = [Path(place) for name in self.locations() if (place := getattr(self, name)) is not None]
-        inside = (path for place in places if place.is_dir() for path in place.rglob("*") if path.is_file())
-        return [*(place for place in places if not place.is_dir()), *sorted(inside)]
-
-    @property
-    def _is_there(self) -> bool:
-        return self.path is not None and Path(self.path).exists()

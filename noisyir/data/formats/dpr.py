@@ -133,6 +133,12 @@ class DprFolder:
                     yield question.query
                 yield from _pairs(question)
 
+    def judgements(self) -> Iterator[Judgement]:
+        """The contexts' pairs as they are read, to be counted: dev questions have other ids in the records."""
+        for split, path in self.contexts.items():
+            for question in self._contexts_of(path, split, {}):
+                yield from _pairs(question)
+
     def facts(self) -> dict[str, Any]:
         """Names of the files."""
         files = [self.collection, *self.contexts.values(), *self.questions.values()]

@@ -1,7 +1,7 @@
 """A file of (query, document) pairs, with texts in it or in a corpus file."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -15,6 +15,7 @@ from noisyir.data.columns import (
     Cells,
     PairColumn,
     choose_columns,
+    corpus_documents,
     found_in,
     names_that_mean,
     need,
@@ -26,6 +27,7 @@ from noisyir.data.examples import SPLITS, Example, ExampleSource, Passage, Place
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.labels import MEANINGFUL, Labels, labels_of, parsed
 from noisyir.data.leniency import strict
+from noisyir.data.records import Document, Record
 from noisyir.data.row_files import RowFile, plain_name
 from noisyir.data.shapes import joined
 
@@ -46,7 +48,7 @@ class Pairs(FormatOfRows):
     written: ClassVar[str | None] = ".jsonl"
     holds_weights: ClassVar[bool] = True
     path: Location = Field(None, description="the file")
-    corpus: Location = Field(None, description="the documents' file, where the pairs only name them")
+    corpus: Location = Field(None, description="the documents' file, where the pairs only name them, or more documents")
     columns: dict[PairColumn, str | None] = Field(
         {}, description="which column is what, where the usual names do not tell; null: none is"
     )
@@ -77,9 +79,14 @@ class Pairs(FormatOfRows):
         """The file, if it has the columns that it needs."""
         if self.path is None:
             raise DataError("data.pairs_file_missing")
-        if texts := [column for column in _OF_CORPUS if self.corpus and self.columns.get(column)]:
+        rows = RowFile.open(self.path, "data.path")
+        found = choose_columns(rows, {what: name for what, name in self.columns.items() if what != "label"}, NAMES)
+        if self.corpus is None or ("document" in found and "doc_id" not in found):
+            opened = open_pairs(rows, None, self.columns, self.columns)
+            return replace(opened, pool=more_documents(self.corpus)) if self.corpus else opened
+        if texts := [column for column in _OF_CORPUS if self.columns.get(column)]:
             raise DataError("data.texts_mapped_with_corpus", texts=", ".join(texts))
-        return open_pairs(RowFile.open(self.path, "data.path"), self.corpus, self.columns, self.columns)
+        return open_pairs(rows, self.corpus, self.columns, self.columns)
 
 
 def open_pairs(
@@ -144,6 +151,7 @@ class PairsFile(ExampleSource):
 
     Args:
         numbered: Columns with one negative each, next to the one with several.
+        pool: Documents besides the pairs' own.
         meaningful: Names of columns that would be read if they existed.
         labels: How the column of labels is read.
         newer: What earlier versions read otherwise.
@@ -157,14 +165,27 @@ class PairsFile(ExampleSource):
     numbered: tuple[str, ...] = ()
     labels: Labels | None = None
     newer: str = ""
+    pool: RowFile | None = None
 
     def digest(self) -> str:
         """A hash of the bytes and names of all files, and of what earlier versions read otherwise."""
         return f"{super().digest()}{self.newer}"
 
     def paths(self) -> Sequence[Path]:
-        """The file and the corpus."""
-        return [path for file in (self.pairs, self.corpus) if file for path in file.files]
+        """The file, and the file of documents."""
+        return [path for file in (self.pairs, self.corpus, self.pool) if file for path in file.files]
+
+    def records(self) -> Iterator[Record]:
+        """The records of the rows, then the pool's documents; one without an id is its text, and may be there."""
+        named = set[str]()
+        for record in super().records():
+            named |= {record.doc_id} if self.pool and isinstance(record, Document) else set()
+            yield record
+        for found in corpus_documents(self.pool) if self.pool else ():
+            doc_id = found.doc_id or content_id(found.number, found.title, found.text)
+            if found.doc_id or doc_id not in named:
+                named.add(doc_id)
+                yield found._replace(doc_id=doc_id)
 
     def facts(self) -> dict[str, Any]:
         """The use of each column."""
@@ -240,6 +261,15 @@ class PairsFile(ExampleSource):
         if scores and len(scores) != len(given):
             raise DataError("data.unequal_negatives", other="negative", name="negative_score", where=cell.where)
         return [one._replace(score=score) for one, score in zip(given, scores, strict=True)] if scores else given
+
+
+def more_documents(path: Location) -> RowFile | None:
+    """A file of texts, perhaps without ids, that join the pairs' own.
+
+    Raises:
+        DataError: If it has no texts.
+    """
+    return None if path is None else open_corpus(path, "data.corpus", ("document",))
 
 
 def _written(example: Example) -> Iterator[dict[str, Any]]:

@@ -15,7 +15,7 @@ from noisyir.data.columns import PairColumn, found_in
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import Example, Passage, ShapedRows
 from noisyir.data.formats import FormatOfRows
-from noisyir.data.formats.pairs import PairsFile, open_pairs
+from noisyir.data.formats.pairs import PairsFile, more_documents, open_pairs
 from noisyir.data.labels import MEANINGFUL, labels_of
 from noisyir.data.row_files import RowFile
 
@@ -47,6 +47,7 @@ class FlagEmbedding(FormatOfRows):
     holds_weights: ClassVar[bool] = True
     path: Location = Field(None, description="the file (jsonl, json array, parquet), or a folder of one each split")
     columns: dict[PairColumn, str | None] = Field({}, description=_MAPPED)
+    corpus: Location = Field(None, description="more documents")
 
     @classmethod
     def fits(cls, row: Mapping[str, Any]) -> bool:
@@ -56,7 +57,8 @@ class FlagEmbedding(FormatOfRows):
     def open(self, workers: int | None = None) -> PairsFile:
         """The file's rows."""
         rows = shapes.open_rows("flagembedding", self.path, ("query", "pos"))
-        return _opened(rows, _COLUMNS, shapes.columns_there(rows, _COLUMNS), self.columns)
+        opened = _opened(rows, _COLUMNS, shapes.columns_there(rows, _COLUMNS), self.columns)
+        return replace(opened, pool=more_documents(self.corpus))
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
@@ -104,6 +106,7 @@ class SentenceTransformers(FormatOfRows):
     holds_weights: ClassVar[bool] = True
     path: Location = Field(None, description="the file, or a folder that `datasets` saved")
     columns: dict[PairColumn, str | None] = Field({}, description=_MAPPED)
+    corpus: Location = Field(None, description="more documents")
 
     @classmethod
     def fits(cls, row: Mapping[str, Any]) -> bool:
@@ -121,7 +124,7 @@ class SentenceTransformers(FormatOfRows):
             columns.pop("negative")  # numbered ones may be there
         if "label" not in rows.columns:
             columns.pop("score")  # it may say how right a pair is
-        return _opened(rows, names, columns, self.columns)
+        return replace(_opened(rows, names, columns, self.columns), pool=more_documents(self.corpus))
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:

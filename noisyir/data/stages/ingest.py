@@ -108,7 +108,7 @@ INGEST = Stage(
         "excluded": EXCLUDED,
     },
     run=ingest,
-    raw={"source": Format.digest},
+    raw={"source": Format.digest, "marks": Format.marks},
 )
 
 

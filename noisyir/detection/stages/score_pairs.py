@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from noisyir.base.artifact import FLOATS
 from noisyir.data.artifacts import CORPUS, NOISY_PAIRS, QUERIES
+from noisyir.data.own_documents import own_documents
 from noisyir.detection.artifacts import COMPETITORS, PAIR_FEATURES, PAIR_SCORES
 from noisyir.detection.combine import Scores
 from noisyir.detection.detectors import Detector, DetectorOutput, PairsToScore
@@ -61,14 +62,15 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
     # A detector that searches reads all documents; others read only named ones.
     needed = None if job.params.searches else distinct_ids(pairs["doc_id"], negatives["doc_id"])
     documents = examples.number_documents(job.batches("corpus"), needed)
-    numbered = examples.numbered_pairs(pairs, train_queries, documents, negatives)
+    own = own_documents(train_queries, job.batches("corpus"))
+    numbered = examples.numbered_pairs(pairs, train_queries, documents, negatives, own)
 
     encoder = cache(lambda: load_bi_encoder(job.folder("model"), job.runtime.device))
 
     @cache
     def tokenised() -> "TrainingPairs":
         read = examples.read_documents(encoder(), job.batches("corpus"), needed)
-        return examples.training_pairs(encoder(), pairs, train_queries, read, negatives)
+        return examples.training_pairs(encoder(), pairs, train_queries, read, negatives, own)
 
     collection = cache(lambda: EncodedCollection(encoder(), tokenised(), documents.same, numbered.query))
     given = PairsToScore(

@@ -34,7 +34,7 @@ def best_lines(found: Recommendation) -> list[str]:
     level, chosen = found.level(best), found.standings[best].chosen
     seeds = f", mean of {chosen.shape[1]} seeds" if chosen.shape[1] > 1 else ""
     by = f"{len(chosen):,} {found.chosen_on} queries" if found.chosen_on != found.told_on else (
-        "the same queries, because no dev query is judged: expect a little less"
+        "the same queries, because no judged dev query was searched for: expect a little less"
     )  # fmt: skip
     value = f"{found.measure} {level.mean:.3f} [{level.low:.3f}, {level.high:.3f}]"
     name = best if named(best) in (best, "BM25") else f"{best} ({named(best)})"

@@ -8,14 +8,16 @@ import pyarrow.compute as pc
 
 from noisyir.base.errors import ConfigError
 from noisyir.data.artifacts import QRELS, QUERIES
+from noisyir.data.own_documents import own_documents
 from noisyir.engine.stage import Job, SplitCounts, Stage
+from noisyir.engine.tables import semi_join
 from noisyir.evaluation import comparison as systems
 from noisyir.evaluation.artifacts import COMPARISON, METRICS, STANDINGS
 from noisyir.evaluation.pages.advice import in_short
 from noisyir.evaluation.recommendation import recommendation
 from noisyir.evaluation.settings import CompareParams, RecommendParams
 from noisyir.retrieval.artifacts import DENSE_RUN
-from noisyir.retrieval.measures import judged, per_query, query_groups, ranked, searched_for
+from noisyir.retrieval.measures import judged, per_query, query_groups, ranked, searched_for_dev
 
 log = logging.getLogger("noisyir")
 
@@ -43,13 +45,15 @@ def recommend(job: Job[RecommendParams]) -> None:
     """Write the first measure of each system, on test or else the first scored split, and on dev."""
     queries = job.table("queries")
     dev = judged(job.table("qrels"), queries.filter(pc.equal(queries["split"], "dev"))["query_id"].to_pylist())
-    runs, rows = job.tables("runs"), []
-    if unsearched := [system for system, run in runs.items() if dev and not searched_for(run, dev)]:
+    runs, made, rows = job.tables("runs"), job.refs("runs"), []
+    if unsearched := [of for of in runs if dev and not searched_for_dev(runs[of], made[of], job.store, dev)]:
         log.warning(
             "%s did not search for the dev queries: the test queries choose the best system that they measure, and a "
             "hybrid weighs BM25 and vectors alike; put dev into encode.splits and bm25.splits", ", ".join(unsearched),
         )  # fmt: skip
         dev = {}
+    own = _own(job) if dev else None
+    runs = runs if own is None else {of: run.filter(pa.array(~semi_join(run, own))) for of, run in runs.items()}
     with job.writer("standings") as out:
         for system, metrics in job.tables("metrics").items():
             measure, splits = metrics["measure"][0].as_py(), metrics["split"].unique().to_pylist()
@@ -62,6 +66,14 @@ def recommend(job: Job[RecommendParams]) -> None:
             out.append(table)
     standings = pa.concat_tables(table.cast(STANDINGS.schema) for table in rows)
     job.note("result", in_short(recommendation([standings], job.params.confidence)))
+
+
+def _own(job: Job[RecommendParams]) -> pa.Table:
+    """Documents that are a query itself; the corpus is from the queries' own build."""
+    made = job.store.builds.meta(job.ref("queries"))
+    there = "corpus" in made.artifacts
+    corpus = job.store.builds.batches(made.ref("corpus"), ("doc_id", "title", "text")) if there else ()
+    return own_documents(job.table("queries"), corpus, job.table("qrels"))
 
 
 def _on_dev(run: pa.Table, judgements: Mapping[str, Mapping[str, int]], measure: str) -> pa.Table | None:
@@ -96,7 +108,7 @@ RECOMMEND = Stage(
     reads={
         "metrics": METRICS.all().each(),
         "runs": DENSE_RUN["query_id", "doc_id", "rank"].each(),
-        "queries": QUERIES["query_id", "split"],
+        "queries": QUERIES["query_id", "text", "split"],
         "qrels": QRELS["query_id", "doc_id", "relevance"],
     },
     writes={"standings": STANDINGS},

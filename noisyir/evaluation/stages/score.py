@@ -8,7 +8,9 @@ from noisyir.base.errors import ConfigError, DataError
 from noisyir.base.settings import HELD_OUT
 from noisyir.data.answers import answer_match
 from noisyir.data.artifacts import ANSWERS, CORPUS, QRELS, QUERIES
+from noisyir.data.own_documents import own_documents
 from noisyir.engine.stage import Job, SplitCounts, Stage
+from noisyir.engine.tables import semi_join
 from noisyir.evaluation.artifacts import METRICS, TREC
 from noisyir.evaluation.settings import ScoreParams
 from noisyir.retrieval.artifacts import DENSE_RUN
@@ -20,6 +22,10 @@ def score(job: Job[ScoreParams]) -> None:
     """Score the run on each split, by answers alone if it has no judgements; write values and TREC files."""
     params, run, qrels, queries = job.params, job.table("run"), job.table("qrels"), job.table("queries")
     folder, first = job.new_folder("trec"), dict[str, str]()
+    own = own_documents(queries, job.batches("corpus") if job.has("corpus") else (), qrels)
+    if left_out := int((itself := semi_join(run, own)).sum()):
+        run = run.filter(pa.array(~itself))
+        job.note("own_hits", left_out)
     with job.writer("metrics") as out:
         for split in asked_splits(params.splits, queries):
             query_ids = queries.filter(pa.compute.equal(queries["split"], split))["query_id"].to_pylist()
@@ -38,7 +44,8 @@ def score(job: Job[ScoreParams]) -> None:
             write_run(rows, folder / f"{split}.run")
             write_qrels(judgements, folder / f"{split}.qrels")
             job.note(f"queries_{split}", len(judgements))
-    job.note("result", first.get("test") or next(iter(first.values())))
+    without = f", without {left_out:,} hits that are the query itself" if left_out else ""
+    job.note("result", (first.get("test") or next(iter(first.values()))) + without)
 
 
 def _answer_match(job: Job[ScoreParams], run: pa.Table, query_ids: list[str]) -> Iterator[pa.Table]:
@@ -92,9 +99,9 @@ SCORE = Stage(
     reads={
         "run": DENSE_RUN["query_id", "doc_id", "rank", "score"],
         "qrels": QRELS.all(),
-        "queries": QUERIES["query_id", "split"],
+        "queries": QUERIES["query_id", "text", "split"],
         "answers": ANSWERS.all().or_none(),
-        "corpus": CORPUS["doc_id", "text"].or_none(),
+        "corpus": CORPUS["doc_id", "title", "text"].or_none(),
     },
     writes={"metrics": METRICS, "trec": TREC},
     run=score,

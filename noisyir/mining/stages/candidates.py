@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import ANSWERS, CORPUS, CUT_PASSAGES, PAIRS, QRELS, QUERIES
 from noisyir.data.draws import positions
+from noisyir.data.own_documents import own_documents
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import aligned, semi_join
 from noisyir.mining import artifacts
@@ -127,6 +128,7 @@ def _removed(job: Job[CandidatesParams], found: pa.Table, documents: NamedDocume
         held_out: It or a copy is relevant to a dev or test query, of the same text or any.
         same_document: If documents were split, it is part of a document that a pair assigns to the query.
         answering: It contains an answer (DPR's rule); not if `answering` is keep.
+        own: It is the query itself, or a part of it; named only if it removes any.
     """
     pairs, queries = job.table("pairs"), job.table("queries")
     text_of = queries["text"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
@@ -149,6 +151,9 @@ def _removed(job: Job[CandidatesParams], found: pa.Table, documents: NamedDocume
         rules["same_document"] = semi_join(*(_of_documents(job, table) for table in (found, pairs)))
     if job.params.answering == "leave_out":
         rules["answering"] = _answering(job, found, documents)
+    own, whole = own_documents(queries, job.batches("corpus")), _of_documents(job, found)
+    if (itself := semi_join(found, own) | semi_join(whole, own)).any():
+        rules["own"] = itself
     before = np.zeros(found.num_rows, bool)
     for name, mask in rules.items():
         rules[name] = mask & ~before
@@ -158,6 +163,8 @@ def _removed(job: Job[CandidatesParams], found: pa.Table, documents: NamedDocume
 
 def _of_documents(job: Job[CandidatesParams], rows: pa.Table) -> pa.Table:
     """(query, document) of rows of passages; an id that is no passage maps to itself."""
+    if not job.has("passages"):
+        return rows
     documents = aligned(rows, job.table("passages"), ["doc_id"])["document"]
     return pa.table({"query_id": rows["query_id"], "doc_id": pc.coalesce(documents, rows["doc_id"])})
 

@@ -21,7 +21,7 @@ from noisyir.retrieval.fusion import (
     fused_scores,
     values_by_weight,
 )
-from noisyir.retrieval.measures import judged, query_groups, searched_for
+from noisyir.retrieval.measures import judged, query_groups, searched_for_dev
 from noisyir.retrieval.settings import HybridParams
 
 
@@ -44,7 +44,10 @@ def _by_dev(job: Job[HybridParams], lexical: pa.Table, dense: pa.Table) -> tuple
     """Return the weight, and each dev query's own; None if no dev query is judged or one side did not search."""
     queries = job.table("queries")
     judgements = judged(job.table("qrels"), queries.filter(pc.equal(queries["split"], "dev"))["query_id"].to_pylist())
-    if not judgements or not all(searched_for(run, judgements) for run in (lexical, dense)):
+    runs = {"lexical": lexical, "dense": dense}
+    if not judgements or not all(
+        searched_for_dev(run, job.ref(name), job.store, judgements) for name, run in runs.items()
+    ):
         return None
     query_ids = pa.array(judgements, pa.string())
     found = candidates_of(*(run.filter(pc.is_in(run["query_id"], query_ids)) for run in (lexical, dense)))

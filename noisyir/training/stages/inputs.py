@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import CORPUS, GIVEN_WEIGHTS, NOISY_PAIRS, QRELS, QUERIES
+from noisyir.data.own_documents import own_documents
 from noisyir.engine.stage import Job, SplitCounts
 from noisyir.models.artifacts import MODEL, RANKER
 from noisyir.training.artifacts import CURVES, NEGATIVES, NOISE_FLAGS, TRIAL
@@ -157,7 +158,8 @@ def join_examples(
         relevance = dev_relevance(job, job.table("queries"), job.table("trial"))
     needed = distinct_ids(pairs["doc_id"], relevance["doc_id"], negatives["doc_id"])
     documents = examples.read_documents(encoder, job.batches("corpus"), needed)
-    train = examples.training_pairs(encoder, pairs, train_queries, documents, negatives)
+    own = own_documents(train_queries, job.batches("corpus"))
+    train = examples.training_pairs(encoder, pairs, train_queries, documents, negatives, own)
     job.note("training_pairs", len(train))
     held = held_out(job, encoder, relevance, documents)
     job.note("dev_documents", len(held.pool) if held else 0)

@@ -47,11 +47,14 @@ function copyable(id, text) {
 }
 
 const fold = (word) => word.toUpperCase().toLowerCase().replaceAll("ς", "σ"); // as Python's casefold
-const wordsOf = (text) => new Set((text.match(/[\p{L}\p{N}\p{M}]+/gu) ?? []).map(fold));
+// Runs of letters, or single signs where a script has no spaces between words
+const unspaced = ["Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar"].map((name) => `\\p{Script=${name}}`).join("");
+const oneWord = new RegExp(`([${unspaced}]\\p{M}*|(?:(?![${unspaced}])[\\p{L}\\p{N}\\p{M}])+)`, "gu");
+const wordsOf = (text) => new Set((text.match(oneWord) ?? []).map(fold));
 
 function marked(text, others) {
   // split by a group: words are at odd places
-  return text.split(/([\p{L}\p{N}\p{M}]+)/u).map((part, place) => {
+  return text.split(oneWord).map((part, place) => {
     const shared = place % 2 && others.has(fold(part)) && !common.has(fold(part));
     return shared ? element("mark", {}, part) : part;
   });
