@@ -61,7 +61,10 @@ def filled_in(exp: Experiment) -> Experiment:
     training, why = _training(exp, found.pairs, draws_dev=bool(held and held.dev))
     if training:
         changes["train"] = exp.train.model_copy(update=training)
-        chosen |= {f"train.{name}": f"{value:g}: {why}" for name, value in training.items()}
+        chosen |= {
+            f"train.{name}": f"{value if isinstance(value, str) else format(value, 'g')}: {why}"
+            for name, value in training.items()
+        }
     return exp.model_copy(update={**changes, "chosen": {**exp.chosen, **chosen}}) if changes else exp
 
 
@@ -78,6 +81,7 @@ def _training(exp: Experiment, pairs: int, *, draws_dev: bool) -> tuple[dict[str
     rule = next(rule for rule in RULES[exp.model.backbone] if pairs >= rule.pairs)
     values: dict[str, Any] = {} if rule.learning_rate is None else {"learning_rate": rule.learning_rate}
     values |= {"epochs": rule.epochs, "batch_size": rule.batch_size, **({"patience": _PATIENCE} if draws_dev else {})}
+    values |= {"length_buckets": "auto"} if exp.model.backbone == "transformer" else {}
     known = f"{pairs:,} pairs{' or more' if pairs == MANY else ''}"
     left_out = {name: value for name, value in values.items() if name not in exp.train.model_fields_set}
     return left_out, f"{exp.model.backbone} backbone, {known}"

@@ -82,11 +82,11 @@ def ready(job: Job[Any], load: Callable[[Path, str], M], name: str) -> M:
     """Load an input's model onto the device, compiled if the machine's settings say so."""
     import torch
 
-    from noisyir.models.at_once import attend_plainly, compile_in_place
+    from noisyir.models.at_once import compile_in_place, tune_for_training
 
     torch.set_num_threads(job.runtime.cpu_threads)
     model: Any = load(job.folder(name), job.runtime.device)
-    attend_plainly(model.transformers, model.device, job.params.precision)
+    tune_for_training(model.transformers, model.device, job.params.precision)
     if job.runtime.compile:
         compile_in_place(model.transformers, model.device)
     return model  # type: ignore[no-any-return]
