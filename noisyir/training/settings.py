@@ -53,6 +53,9 @@ class TrainDprParams(Params):
     freeze: NonNegativeInt | None = Field(
         None, description="lower layers of a transformer that stay as they are, with its embeddings; null: all learns"
     )
+    keep_states: bool = Field(
+        False, description="with freeze: compute the frozen layers once, and keep their outputs for all trainings"
+    )
     lora: LoraParams = LoraParams()
     matryoshka: tuple[PositiveInt, ...] = Field(
         (), description="lengths that vectors may be cut to: the loss is the mean over these and the whole; none: whole"
@@ -81,6 +84,8 @@ class TrainDprParams(Params):
     def _one_part_learns(self) -> Self:
         if self.lora.rank and self.freeze is not None:
             raise ValueError(f"lora.rank={self.lora.rank} freezes all weights already: leave freeze={self.freeze} out")
+        if self.keep_states and self.freeze is None:
+            raise ValueError("keep_states=true: nothing is frozen, so nothing can be kept: set freeze")
         return self
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import CORPUS, GIVEN_WEIGHTS, NOISY_PAIRS, QRELS, QUERIES
 from noisyir.engine.stage import Job, SplitCounts
-from noisyir.models.artifacts import MODEL, RANKER
+from noisyir.models.artifacts import LOWER_STATES, MODEL, RANKER
 from noisyir.training.artifacts import CURVES, NEGATIVES, NOISE_FLAGS, TRIAL
 from noisyir.training.flags import with_flags, with_weights
 from noisyir.training.settings import TrainDprParams
@@ -52,6 +52,7 @@ TRAINING_READS = {
     "qrels": QRELS["query_id", "doc_id", "relevance"],
     "negatives": NEGATIVES["query_id", "doc_id"].or_none(),
     "trial": TRIAL.all().or_none(),
+    "states": LOWER_STATES.all().or_none(),
 }
 
 
@@ -68,6 +69,8 @@ def start_model(job: Job[Any]) -> "BiEncoder":
     encoder = ready(job, load_bi_encoder, "model")
     if isinstance(job.params, TrainDprParams):
         encoder.limit(job.params.freeze, job.params.lora, int(job.rng("adapters").integers(2**63)))
+    if job.has("states"):
+        encoder.read_kept(job.folder("states"))
     return encoder
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.models.at_once import tune_for_training, compile_in_place, keep_fewer_activations
+from noisyir.models.at_once import compile_in_place, keep_fewer_activations, tune_for_training
 from noisyir.models.bi_encoder import load_bi_encoder
 from noisyir.models.transformer_tower import read_encoder
 from noisyir.readers.model import Spans
