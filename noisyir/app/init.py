@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from noisyir.app.data_check import check_data
 from noisyir.app.lookup import kept_by_run
@@ -27,6 +27,7 @@ from noisyir.methods.plans.left_out import MANY, RULES
 STATIC_PAIRS = 5_000  # per second: pairs a static model reads and trains on, per core
 _AROUND = 30.0  # seconds per run for reading data, BM25, evaluation and tracking
 _TIMED = 32  # pairs
+_TIMINGS = 4  # of each precision, in turn
 _PAYS = 0.9  # share of the fp32 time below which bf16 is worth its rounding
 
 _PLAIN = re.compile(r"[A-Za-z_./][\w./-]*")  # YAML text that needs no quotes
@@ -217,7 +218,10 @@ class TimedPairs(NamedTuple):
 
 
 def time_pairs(data: Pairs) -> TimedPairs:
-    """Time the first pairs in either precision, because the faster one depends on the processor."""
+    """Time the first pairs in either precision, because the faster one depends on the processor.
+
+    bf16 must pay in each of several pairs of timings, because another program may disturb one.
+    """
     import torch
 
     from noisyir.models.bi_encoder import choose_device, initial_bi_encoder
@@ -231,15 +235,20 @@ def time_pairs(data: Pairs) -> TimedPairs:
     encoder = initial_bi_encoder(locate_weights(params.weights, "model.weights"), params).to(device).eval()
     rows = list(islice(data.open().pairs_in_order(), _TIMED))
     texts = {"query": [row.query for row in rows], "passage": [passage_text(row.title, row.document) for row in rows]}
-    seconds = {"fp32": math.inf, "bf16": math.inf}
-    for precision in [*seconds, *seconds]:  # the first round warms up
+    timings: dict[str, list[float]] = {"fp32": [], "bf16": []}
+    for precision in [*timings] * (1 + _TIMINGS):  # the first round warms up
         began = time.perf_counter()
         with torch.autocast(encoder.device.type, torch.bfloat16, enabled=precision == "bf16"):
             for side in SIDES:
                 embed_all(encoder, encoder.tokenize(texts[side], side), side, batch_tokens=4096)
-        seconds[precision] = min(seconds[precision], (time.perf_counter() - began) / len(rows))
-    precision = "bf16" if seconds["bf16"] < _PAYS * seconds["fp32"] else "fp32"
-    return TimedPairs(seconds[precision], "GPU" if device.startswith("cuda") else "CPU", precision)
+        timings[precision].append((time.perf_counter() - began) / len(rows))
+    precision = faster_precision(timings["fp32"][1:], timings["bf16"][1:])
+    return TimedPairs(min(timings[precision][1:]), "GPU" if device.startswith("cuda") else "CPU", precision)
+
+
+def faster_precision(fp32: Sequence[float], bf16: Sequence[float]) -> Literal["fp32", "bf16"]:
+    """Return bf16 if it pays in every pair of timings."""
+    return "bf16" if all(one < _PAYS * other for one, other in zip(bf16, fp32, strict=True)) else "fp32"
 
 
 def most_wrong(store: Store, exp: Experiment) -> float | None:

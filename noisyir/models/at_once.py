@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 
 from noisyir.base.errors import ConfigError
+from noisyir.models import lean_attention
 
 Auto = Literal["auto"]
 
@@ -23,7 +23,6 @@ _MOST_TOKENS = 1 << 20  # more at once is no faster
 _MARGIN = 0.8  # of the free memory: the allocator's blocks never fill it
 _PROBE = 8  # units that are measured
 _COPIES = 3  # of every weight that training adds: its gradient and AdamW's two moments
-_TWICE = "sdpa_computed_twice"  # name of an attention
 # glibc's M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: blocks up to its maximum are reused instead of given back at once.
 _REUSE = (-3, 32 << 20), (-1, (1 << 31) - 1)
 # With torch's random numbers dropout equals the uncompiled model's, and gradient caching can replay it.
@@ -132,12 +131,15 @@ def keep_fewer_activations(transformers: Iterable[Any]) -> None:
 def tune_for_training(transformers: Iterable[Any], device: torch.device, precision: Literal["fp32", "bf16"]) -> None:
     """On a CPU, prepare this thread and Hugging Face models for training.
 
-    In bf16 attention is two products and a softmax, because torch's fused one is slow backwards there.  In fp32 its
-    probabilities are computed twice instead of kept.  Numbers below 1e-38 count as 0, because products with them are
+    In bf16 attention is two products and a softmax, because torch's fused one is slow backwards there.  In fp32 it
+    is the lean one.  Numbers below 1e-38 count as 0, because products with them are
     several times slower.  Freed memory stays with the process until its stage ends.
     """
     if device.type != "cpu":
         return
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
     torch.set_flush_denormal(True)  # threads that compute for this one inherit it
     if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
         for setting, value in _REUSE:
@@ -146,23 +148,9 @@ def tune_for_training(transformers: Iterable[Any], device: torch.device, precisi
         if precision == "bf16":
             model.set_attn_implementation("eager")
         elif model.config._attn_implementation == "sdpa":
-            _attend_twice(model)
-
-
-def _attend_twice(model: Any) -> None:
-    """Let a model compute its attention again in the backward pass, with the same dropout."""
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward
-    from transformers.masking_utils import sdpa_mask
-
-    def attend(module: Any, query: torch.Tensor, *rest: Any, **more: Any) -> Any:
-        if query.requires_grad and more.get("dropout"):
-            return checkpoint(sdpa_attention_forward, module, query, *rest, use_reentrant=False, **more)
-        return sdpa_attention_forward(module, query, *rest, **more)
-
-    AttentionInterface.register(_TWICE, attend)
-    AttentionMaskInterface.register(_TWICE, sdpa_mask)
-    model.set_attn_implementation(_TWICE)
+            AttentionInterface.register(lean_attention.NAME, lean_attention.attend)
+            AttentionMaskInterface.register(lean_attention.NAME, sdpa_mask)
+            model.set_attn_implementation(lean_attention.NAME)
 
 
 def compile_in_place(transformers: Iterable[Any], device: torch.device) -> None:

@@ -77,7 +77,7 @@ def keys_of(tokens: Tokens, side: Side) -> np.ndarray:
 
 
 def write_about(folder: Path, layers: int, model: str, dim: int, keys: np.ndarray, lengths: np.ndarray) -> None:
-    """Write everything but the states, which lie one text after another in the order of `keys`."""
+    """Write everything but the states, which follow one another in the order of `keys`."""
     order = np.argsort(keys, kind="stable")
     write_json(folder / _ABOUT, {"layers": layers, "model": model, "dim": dim})
     np.save(folder / _KEYS, keys[order])
@@ -95,14 +95,14 @@ def digest_of(encoders: Sequence[Any], layers: int) -> str:
 
 
 class _ReachedError(Exception):
-    """Not a fault: the layer is reached, and what is above need not be computed."""
+    """Not a fault: the layer is reached, and the upper ones need not be computed."""
 
 
 @torch.inference_mode()
 def states_after(
     encoder: Any, layers: int, ids: Int[Tensor, "text position"], mask: Bool[Tensor, "text position"]
 ) -> Float[Tensor, "text position dim"]:
-    """Return what the layer above the lower `layers` would read."""
+    """Return the input of the layer above the lower `layers`."""
     stack, name = layers_of(encoder, type(encoder).__name__, "train.keep_states")
     found: list[Tensor] = []
 
@@ -138,7 +138,7 @@ def lower_states(tower: Any, layers: int, tokens: Tokens, batch_tokens: int) -> 
 
 
 class _AsGiven(nn.Module):
-    """Stands for embeddings where states are given."""
+    """Stands for embeddings if states are given."""
 
     def forward(self, *given: Any, **named: Any) -> Tensor:
         """Return the states."""
@@ -168,7 +168,7 @@ def _view(module: Any) -> Any:
 
 
 def refuse_unsplit(tower: Any, layers: int, tokens: Tokens) -> None:
-    """Refuse, with a DataError, a model whose upper layers on kept states differ from the whole model."""
+    """Refuse, with a DataError, a model that gives other vectors from kept states."""
     encoder, once = tower.encoder, tower.once
     ids, mask = (part.to(encoder.device) for part in tower.padded(tokens.take(np.arange(min(_PROBED, len(tokens))))))
     try:

@@ -1,4 +1,4 @@
-"""keep_states: what a transformer's lower layers make of every document and query, computed once for all trainings."""
+"""keep_states: outputs of a transformer's lower layers for all documents and queries, for every training to read."""
 
 import shutil
 from collections.abc import Iterator, Sequence

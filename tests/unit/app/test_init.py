@@ -74,6 +74,11 @@ def test_a_pair_is_timed_on_the_packaged_model(tmp_path):
     assert 0 < timed.seconds < 60 and timed.device in ("CPU", "GPU") and timed.precision in ("fp32", "bf16")
 
 
+def test_bf16_is_chosen_only_where_it_pays_in_every_pair_of_timings():
+    assert init.faster_precision([1.0, 1.2, 1.0], [0.5, 0.6, 0.8]) == "bf16"
+    assert init.faster_precision([1.0, 1.2, 1.0], [0.5, 0.6, 0.95]) == "fp32", "one timing that was disturbed"
+
+
 def test_columns_that_were_named_are_written_and_read_again(tmp_path):
     file, target = tmp_path / "odd.csv", tmp_path / "odd.yaml"
     file.write_text("a,b\n" + "".join(f"what is {n},{n} is a number\n" for n in range(9)))
