@@ -32,7 +32,7 @@ from noisyir.evaluation.detection import within_questions
 from noisyir.evaluation.significance import crossed_t_test
 from noisyir.methods import experiments
 from noisyir.methods.plans.planning import bench_of
-from noisyir.models.at_once import attend_plainly
+from noisyir.models.at_once import tune_for_training
 from noisyir.readers.artifacts import CONFUSING
 from noisyir.readers.instances import Instances, training_instances, windows_and_spans
 from noisyir.readers.model import load_reader
@@ -68,7 +68,7 @@ def _signals(step: Step, plan: Plan, store: Store, relevant: pa.Table) -> tuple[
     if made is None:
         raise StoreError("the reader was not trained")
     reader = load_reader(store.builds.folder(made.ref("reader")), "cpu")
-    attend_plainly(reader.transformers, reader.device, "bf16")
+    tune_for_training(reader.transformers, reader.device, "bf16")
     tables = {name: store.builds.table(inputs[name]) for name in ("queries", "spans", "corpus")}
     none = CONFUSING.schema.empty_table().select(["query_id", "doc_id", "confusing"])
     passages = texts_of(tables["corpus"].to_batches(), tables["spans"]["doc_id"])

@@ -1,5 +1,6 @@
 """The dry run: steps that would run, their expected time, the changes behind them, and the cost of training steps."""
 
+import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from rich.table import Table
 from noisyir.app.console import NEVER_FOLDS, stdout_console
 from noisyir.app.fetching import MissingInput
 from noisyir.base.durations import duration
-from noisyir.base.errors import DataError
+from noisyir.base.errors import DataError, MissingPackageError
 from noisyir.base.settings import flat
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.plan import Forecast
@@ -21,7 +22,10 @@ from noisyir.engine.remote.fetched import located
 from noisyir.engine.stage import Output, Step
 from noisyir.engine.store import Store
 from noisyir.methods.plans.experiment import Experiment
+from noisyir.models.layout import read_layout
 from noisyir.models.settings import HeadedParams, InitModelParams
+from noisyir.models.weights import locate_weights
+from noisyir.retrieval.stages.keep_states import KEEP_STATES
 
 if TYPE_CHECKING:
     from noisyir.training.full_size import StepCost
@@ -30,6 +34,7 @@ _DEFAULT = "its default"
 _READABLE = 60  # steps of a plan that are listed one by one
 HEADINGS = ("stage", "key", "pool", "time", "")
 GPUS = (24, 40, 80)  # GiB of those that are common
+_SAMPLE, _CHARACTERS, _FRAMED = 1000, 4.5, 2  # texts that are measured; characters of a token; tokens around a text
 _FREE = 0.9  # of a GPU's memory: the rest is CUDA's own, or between the allocator's blocks
 
 
@@ -173,6 +178,33 @@ def rehearsals(states: Sequence[Forecast], store: Store) -> list[Rehearsal]:
     return list(found.values())
 
 
+def sizes_of_states(states: Sequence[Forecast], store: Store) -> dict[str, str]:
+    """The space that each step takes which keeps a model's states, in words, by name."""
+    steps, metas = {entry.step.name: entry.step for entry in states}, {e.step.name: e.meta for e in states if e.meta}
+    waiting = [e.step for e in states if e.state == "would run" and e.step.stage.name == KEEP_STATES.name]
+    return {step.name: _size_of_states(step, steps, metas, store) for step in waiting}
+
+
+def _size_of_states(step: Step, steps: Mapping[str, Step], metas: Mapping[str, Meta], store: Store) -> str:
+    with store.fetched.as_source():
+        model = _origin(step.inputs["model"], steps)
+    try:
+        config = read_layout(locate_weights(model.weights)).towers["passage"] / "config.json"
+        each = 2 * int(json.loads(config.read_text())["hidden_size"])
+    except (DataError, MissingPackageError, OSError, ValueError, KeyError):
+        return "not known: its weights are not here"
+    longest, size = {"corpus": model.passage_max_len, "queries": model.query_max_len}, 0.0
+    for name, most in longest.items():
+        table = step.inputs[name]
+        if not isinstance(table, Output) or (meta := metas.get(table.step)) is None:
+            kilobytes = [f"{tokens * each / 1e3:.0f} KB" for tokens in longest.values()]
+            return f"at most {kilobytes[0]} a document and {kilobytes[1]} a query; more once the data is read"
+        first = next(store.builds.batches(meta.ref(table.artifact), ("text",), _SAMPLE, 0))["text"].to_pylist()
+        tokens = [min(most, _FRAMED + len(text) / _CHARACTERS) for text in first]
+        size += each * (meta.artifacts[table.artifact].rows or 0) * sum(tokens) / max(len(tokens), 1)
+    return f"about {size / 1e9:.2g} GB in the store"
+
+
 def _origin(value: Any, steps: Mapping[str, Step]) -> Any:
     """Settings of the model behind an input; None if it is no model or in the store already."""
     while isinstance(value, Output):
@@ -300,6 +332,13 @@ def print_rehearsals(found: Sequence[Rehearsal]) -> None:
     console = Console(highlight=False, emoji=False, soft_wrap=True)
     for said in (line for one in found for line in one.lines()):
         console.print(f"{'one step':<12}{said}", markup=False)
+
+
+def print_sizes(found: Mapping[str, str]) -> None:
+    """Print the space that kept states take."""
+    console = Console(highlight=False, soft_wrap=True)
+    for name, said in found.items():
+        console.print(f"{'to keep':<12}{name}: {said}", markup=False)
 
 
 def print_changes(changes: Mapping[str, Sequence[str]]) -> None:

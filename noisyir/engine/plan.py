@@ -73,6 +73,10 @@ class Plan:
             self._names.add(name)
         return {artifact: Output(name, stage.name, key, artifact) for artifact in stage.outputs(params)}
 
+    def step(self, name: str) -> Step:
+        """Return the step of exactly this name."""
+        return next(step for step in self.steps if step.name == name)
+
     @contextmanager
     def seeded(self, seed: int) -> Iterator[None]:
         """Give this seed to the steps added meanwhile."""
@@ -297,8 +301,7 @@ def resolve(step: Step, plan: Plan, store: Store, done: dict[str, Result]) -> In
 
     def ref(output: Output) -> Ref:
         if output.step not in done:
-            maker = next(step for step in plan.steps if step.name == output.step)  # a stage may have this name, too
-            done[output.step] = Result(_cached(maker, plan, store, done), cached=True)
+            done[output.step] = Result(_cached(plan.step(output.step), plan, store, done), cached=True)
         return done[output.step].meta.ref(output.artifact)
 
     return {name: _map_outputs(value, ref) for name, value in step.inputs.items()}

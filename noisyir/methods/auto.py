@@ -19,7 +19,8 @@ from noisyir.evaluation.artifacts import TRIALS
 from noisyir.evaluation.comparison import choose
 from noisyir.evaluation.pages.summary import told_trials
 from noisyir.methods.plans.method import Method
-from noisyir.models.artifacts import MODEL
+from noisyir.methods.plans.searching import states_behind
+from noisyir.models.artifacts import LOWER_STATES, MODEL
 from noisyir.training.artifacts import CURVES, TRIAL
 from noisyir.training.settings import ChooseModelParams, HoldOutFoldParams, HoldOutParams
 
@@ -68,6 +69,8 @@ def _gains(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":
         held = None
         for label in (label for label in models if label.partition(":")[2] == number):
             encoder = load_bi_encoder(job.store.builds.folder(models[label]), job.runtime.device)
+            if job.has("states"):
+                encoder.read_kept(job.folder("states"))
             if documents is None:
                 documents = searched_documents(job, encoder, pa.concat_tables(asked.values())["doc_id"])
             held = held or held_out(job, encoder, relevance, documents)
@@ -94,6 +97,7 @@ CHOOSE_MODEL = Stage(
         "corpus": CORPUS["doc_id", "title", "text"],
         "qrels": QRELS["query_id", "doc_id", "relevance"],
         "held": TRIAL.all().each(),
+        "states": LOWER_STATES.all().or_none(),
     },
     writes={"model": MODEL, "curves": CURVES, "trials": TRIALS},
     run=choose_model,
@@ -183,6 +187,7 @@ class Auto(Method):
             trial = held[str(number)] = plan.add(HOLD_OUT, fold, label, pairs=pairs, **texts)["trial"]
             on_trial = replace(trusting, label=label, judged={}, trial=trial, training_seed=plan.seed + number)
             trials |= {f"{name}:{number}": Method.parse(name).train(on_trial)["model"] for name in names}
+        states = states_behind(plan, final[PLAIN]["model"])
         chosen = plan.add(
             CHOOSE_MODEL,
             self.choose,
@@ -193,6 +198,7 @@ class Auto(Method):
             held=held,
             corpus=context.data["corpus"],
             **texts,
+            **({"states": states} if states else {}),
         )
         context.tried = chosen["trials"]
         return {"model": chosen["model"], "curves": chosen["curves"]}

@@ -5,6 +5,7 @@ that runs out of memory is repeated with half as many.  Without a GPU a step tak
 default number of tokens.
 """
 
+import ctypes
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ import torch
 from torch import nn
 
 from noisyir.base.errors import ConfigError
+from noisyir.models import lean_attention
 
 Auto = Literal["auto"]
 
@@ -21,6 +23,8 @@ _MOST_TOKENS = 1 << 20  # more at once is no faster
 _MARGIN = 0.8  # of the free memory: the allocator's blocks never fill it
 _PROBE = 8  # units that are measured
 _COPIES = 3  # of every weight that training adds: its gradient and AdamW's two moments
+# glibc's M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: blocks up to its maximum are reused instead of given back at once.
+_REUSE = (-3, 32 << 20), (-1, (1 << 31) - 1)
 # With torch's random numbers dropout equals the uncompiled model's, and gradient caching can replay it.
 _OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {"fallback_random": True}
 
@@ -124,11 +128,29 @@ def keep_fewer_activations(transformers: Iterable[Any]) -> None:
         enable({"use_reentrant": False})
 
 
-def attend_plainly(transformers: Iterable[Any], device: torch.device, precision: Literal["fp32", "bf16"]) -> None:
-    """On a CPU in bf16, attend by two products and a softmax: torch's fused attention is slow backwards there."""
-    if device.type == "cpu" and precision == "bf16":
-        for model in transformers:
+def tune_for_training(transformers: Iterable[Any], device: torch.device, precision: Literal["fp32", "bf16"]) -> None:
+    """On a CPU, prepare this thread and Hugging Face models for training.
+
+    In bf16 attention is two products and a softmax, because torch's fused one is slow backwards there.  In fp32 it
+    is the lean one.  Numbers below 1e-38 count as 0, because products with them are
+    several times slower.  Freed memory stays with the process until its stage ends.
+    """
+    if device.type != "cpu":
+        return
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    torch.set_flush_denormal(True)  # threads that compute for this one inherit it
+    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
+        for setting, value in _REUSE:
+            mallopt(setting, value)
+    for model in transformers:
+        if precision == "bf16":
             model.set_attn_implementation("eager")
+        elif model.config._attn_implementation == "sdpa":
+            AttentionInterface.register(lean_attention.NAME, lean_attention.attend)
+            AttentionMaskInterface.register(lean_attention.NAME, sdpa_mask)
+            model.set_attn_implementation(lean_attention.NAME)
 
 
 def compile_in_place(transformers: Iterable[Any], device: torch.device) -> None:

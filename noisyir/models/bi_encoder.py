@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.models.at_once import Auto, inference_tokens
+from noisyir.models.kept_states import KeptStates, digest_of
 from noisyir.models.layout import Layout, Shape, read_layout, write_layout
 from noisyir.models.settings import InitModelParams, LoraParams
 from noisyir.models.soundness import opening, refuse_broken
@@ -78,14 +79,31 @@ class BiEncoder(nn.Module):
             else:
                 add_adapters(encoder, lora, seed)
 
+    def read_kept(self, folder: Path) -> None:
+        """Read the kept states in a folder from now on, in the place of tokens.
+
+        Raises:
+            DataError: If they are of other embeddings or lower layers than this model's.
+        """
+        kept = KeptStates(folder)
+        if kept.model != digest_of(self.transformers, kept.layers):
+            raise DataError("models.states_of_another_model")
+        for tower in (self.query_tower, self.passage_tower):
+            assert isinstance(tower, TransformerTower)
+            tower.read_kept(kept)
+
+    def _tower(self, side: Side) -> Tower:
+        return self.query_tower if side == "query" else self.passage_tower
+
     @property
     def similarity(self) -> str:
         """`cosine` (vectors have norm 1) or `dot`; the score is the inner product in either case."""
         return self.shape.similarity
 
     def tokenize(self, texts: Sequence[str], side: Side) -> Tokens:
-        """Tokenise with prefix, special tokens and truncation."""
-        return self._tokenizers[side](texts)
+        """Tokenise with prefix, special tokens and truncation; with kept states tokens are the rows of these."""
+        tokens, tower = self._tokenizers[side](texts), self._tower(side)
+        return tokens if isinstance(tower, StaticTower) or tower.kept is None else tower.kept.find(tokens, side)
 
     def ids(self, texts: Sequence[str], side: Side) -> Tokens:
         """Like `tokenize`, but with tokens in their order, also for a static model, as other runtimes read a text."""
@@ -93,7 +111,7 @@ class BiEncoder(nn.Module):
 
     def embed(self, tokens: Tokens, side: Side) -> Float[Tensor, "text dim"]:
         """Embed texts, float32, differentiable; under cosine a text without tokens has the zero vector."""
-        tower = self.query_tower if side == "query" else self.passage_tower
+        tower: Any = self._tower(side)
         return self._scored(tower(tokens))
 
     def embed_both(

@@ -37,11 +37,15 @@ def freeze(encoder: Any, layers: int) -> None:
     held = getattr(stack, name)
     if layers >= len(held):
         raise ConfigError("models.freeze_leaves_none", layers=layers, there=len(held), most=len(held) - 1)
-    for part, inner in encoder.named_modules():
-        if "embed" in part.rsplit(".", 1)[-1]:
-            inner.requires_grad_(False)
-    for layer in held[:layers]:
-        layer.requires_grad_(False)
+    for part in frozen_parts(encoder, layers):
+        part.requires_grad_(False)
+
+
+def frozen_parts(encoder: Any, layers: int) -> list[Any]:
+    """Return the embeddings and the first `layers` layers of an encoder."""
+    stack, name = layers_of(encoder, "the model", "train.freeze")
+    embeddings = [inner for part, inner in encoder.named_modules() if "embed" in part.rsplit(".", 1)[-1]]
+    return [*embeddings, *getattr(stack, name)[:layers]]
 
 
 def add_adapters(encoder: Any, params: LoraParams, seed: int) -> None:

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from noisyir.base.errors import DataError
+from noisyir.models.kept_states import KeptStates, upper_part
 from noisyir.models.layout import write_json
 from noisyir.models.soundness import refuse_missing
 from noisyir.models.text_tokenizer import Tokens
@@ -32,6 +33,8 @@ class TransformerTower(nn.Module):
     def __init__(self, encoder: Any, pooling: Pooling, tokenizer_files: Mapping[str, str]) -> None:
         super().__init__()
         self.encoder, self.pooling, self.tokenizer_files = encoder, pooling, tokenizer_files
+        self.kept: KeptStates | None = None
+        self._upper: tuple[Any, ...] = ()  # a tuple, for its modules are the encoder's
         # a decoder would cache every layer's keys and values for a next token that never comes
         self.once = {"use_cache": False} if "use_cache" in signature(encoder.forward).parameters else {}
 
@@ -47,15 +50,31 @@ class TransformerTower(nn.Module):
         return self.tokenizer_files["tokenizer.json"]
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "text dim"]:
-        """Return the pooled last hidden states; texts are padded to the longest, segment ids are zero."""
+        """Return the pooled last hidden states; texts are padded to the longest, segment ids are zero.
+
+        With `kept` states tokens are their rows, and the upper layers alone are computed.
+        """
         if not len(tokens):
             return torch.zeros(0, self.dim, device=self.encoder.device)
-        ids, mask = _padded(tokens, self.encoder.config.pad_token_id or 0)
-        ids, mask = ids.to(self.encoder.device), mask.to(self.encoder.device)
-        states: Tensor = self.encoder(input_ids=ids, attention_mask=mask, **self.once).last_hidden_state
+        ids, mask = self.padded(tokens)
+        device, mask = self.encoder.device, mask.to(self.encoder.device)
+        if self.kept is None:
+            read = self.encoder(input_ids=ids.to(device), attention_mask=mask, **self.once)
+        else:
+            (upper,) = self._upper
+            read = upper(inputs_embeds=self.kept.read(tokens).to(device), attention_mask=mask, **self.once)
+        states: Tensor = read.last_hidden_state
         if self.pooling == "cls":
             return states[:, 0]
         return last_of(states, mask) if self.pooling == "last" else masked_mean(states, mask)
+
+    def padded(self, tokens: Tokens) -> tuple[Int[Tensor, "text position"], Bool[Tensor, "text position"]]:
+        """Return ids as a rectangle, padded on the right, and the mask of real ones."""
+        return _padded(tokens, 0 if self.kept else self.encoder.config.pad_token_id or 0)
+
+    def read_kept(self, kept: KeptStates) -> None:
+        """Read kept states from now on, and compute the layers above them."""
+        self.kept, self._upper = kept, (upper_part(self.encoder, kept.layers),)
 
     def save(self, folder: Path, tokenizer_json: str) -> None:
         """Write Hugging Face's config, safetensors and tokenizer, with adapters merged, and also apart."""

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from noisyir.base.settings import Fraction, Params, Split
 from noisyir.models.backends import Backend, in_key
@@ -103,3 +103,9 @@ class RerankParams(Params):
 
     depth: PositiveInt = Field(100, description="documents of each query that are read again; the others stay below")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="of the ranker's forward pass")
+
+
+class KeepStatesParams(Params):
+    """Outputs of a transformer's lower layers, kept for all trainings of the layers above."""
+
+    layers: NonNegativeInt = Field(description="lower layers that are computed once: as train.freeze")

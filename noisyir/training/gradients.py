@@ -8,14 +8,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from noisyir.models.at_once import AtOnce, keep_fewer_activations
+from noisyir.models.at_once import DEFAULT_TOKENS, AtOnce, Auto, keep_fewer_activations
 from noisyir.models.bi_encoder import BiEncoder
-from noisyir.models.text_tokenizer import SIDES, Side, Tokens
+from noisyir.models.text_tokenizer import SIDES, Side, Tokens, token_batches
 from noisyir.training.batches import Batch, Rows
 from noisyir.training.distributed import Division, world
 from noisyir.training.settings import TrainAr2Params, TrainDprParams
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # (query vectors, passage vectors) -> the batch's loss, a scalar
+_TOKENS_AT_ONCE = {"cpu": 2048}  # of a group, padding included: a layer's output stays in the caches
 Embed = Callable[[BiEncoder, Tokens, Tokens], tuple[Tensor, Tensor]]  # (encoder, queries, passages) -> their vectors
 
 
@@ -30,7 +31,7 @@ class BatchGradient:
         self, encoder: BiEncoder, passages: Tokens, params: TrainDprParams | TrainAr2Params, texts: int
     ) -> None:
         self.encoder, self.bf16 = encoder, params.precision == "bf16"
-        self.buckets = params.length_buckets if isinstance(params, TrainDprParams) else 1
+        self.buckets: int | Auto = params.length_buckets if isinstance(params, TrainDprParams) else 1
         if params.gradient_checkpointing:
             keep_fewer_activations(encoder.transformers)
         self.chunks = AtOnce(params.chunk_size, texts, again=world().alone)
@@ -40,7 +41,7 @@ class BatchGradient:
     def compute(self, batch: Batch, loss: Loss, seed: int, embed: Embed = BiEncoder.embed_both) -> float:
         """Leave the gradient of the loss in the weights and return the loss; dropout follows from `seed`."""
         bf16, size = self.bf16, self.chunks.size
-        if self.buckets > 1 and self.encoder.transformers:
+        if self.buckets != 1 and self.encoder.transformers:
             embed = partial(embed_in_buckets, buckets=self.buckets)
         while True:
             try:
@@ -111,13 +112,20 @@ def cached_backward(encoder: BiEncoder, batch: Batch, loss: Loss, *, seed: int, 
     return float(value.detach())
 
 
-def embed_in_buckets(encoder: BiEncoder, queries: Tokens, passages: Tokens, buckets: int) -> tuple[Tensor, Tensor]:
+def embed_in_buckets(
+    encoder: BiEncoder, queries: Tokens, passages: Tokens, buckets: int | Auto
+) -> tuple[Tensor, Tensor]:
     """Like `BiEncoder.embed_both`, each side in groups of similar length: less padding, the same vectors."""
+    most = _TOKENS_AT_ONCE.get(encoder.device.type, DEFAULT_TOKENS)
 
     def embed(tokens: Tokens, side: Side) -> Tensor:
-        order = np.argsort(-tokens.lengths, kind="stable")
-        groups = [rows for rows in np.array_split(order, buckets) if len(rows)]
+        if buckets == "auto":
+            groups = list(token_batches(tokens.lengths, most))
+        else:
+            order = np.argsort(-tokens.lengths, kind="stable")
+            groups = [rows for rows in np.array_split(order, buckets) if len(rows)]
         vectors = [encoder.embed(tokens.take(rows), side) for rows in groups] or [encoder.embed(tokens, side)]
+        order = np.concatenate([*groups, np.empty(0, np.int64)])
         return torch.cat(vectors)[torch.from_numpy(np.argsort(order)).to(encoder.device)]
 
     return embed(queries, "query"), embed(passages, "passage")

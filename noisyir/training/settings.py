@@ -45,11 +45,16 @@ class TrainDprParams(Params):
     gradient_checkpointing: bool = Field(
         False, description="compute a transformer's activations twice instead of keeping them: less memory"
     )
-    length_buckets: PositiveInt = Field(
-        1, description="groups of texts of like length that a transformer reads one by one: less padding on a CPU"
+    length_buckets: PositiveInt | Literal["auto"] = Field(
+        1,
+        description="groups of texts of like length that a transformer reads one by one: less padding; auto: as "
+        "many as have few tokens each; left out: auto for a transformer",
     )
     freeze: NonNegativeInt | None = Field(
         None, description="lower layers of a transformer that stay as they are, with its embeddings; null: all learns"
+    )
+    keep_states: bool = Field(
+        False, description="with freeze: compute the frozen layers once, and keep their outputs for all trainings"
     )
     lora: LoraParams = LoraParams()
     matryoshka: tuple[PositiveInt, ...] = Field(
@@ -79,6 +84,8 @@ class TrainDprParams(Params):
     def _one_part_learns(self) -> Self:
         if self.lora.rank and self.freeze is not None:
             raise ValueError(f"lora.rank={self.lora.rank} freezes all weights already: leave freeze={self.freeze} out")
+        if self.keep_states and self.freeze is None:
+            raise ValueError("keep_states=true: nothing is frozen, so nothing can be kept: set freeze")
         return self
 
 

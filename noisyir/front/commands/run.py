@@ -106,7 +106,9 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_jso
         print_dry_run,
         print_missing,
         print_rehearsals,
+        print_sizes,
         rehearsals,
+        sizes_of_states,
         steps_without_key,
     )
     from noisyir.app.fetching import missing_inputs
@@ -118,14 +120,16 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_jso
         states = forecast(pipeline_of(exp), choice, store)
     new = changes(states, store, exp.name) if why else None
     found, missing = estimates(states, store, exp.name), missing_inputs(exp, list(absences))
-    rehearsed = rehearsals(states, store)
+    rehearsed, sizes = rehearsals(states, store), sizes_of_states(states, store)
     if as_json:
         more = {"absent": list(absences), "to_fetch": [asdict(one) for one in missing], "chosen": exp.chosen}
+        more["to_keep"] = sizes
         more["rehearsals"] = [asdict(one) for one in rehearsed]
         why_new = {} if new is None else {"why": new}
         return print_json({**dry_run_json(states, found, steps_without_key(states)), **more, **why_new})
     print_dry_run(exp, states, found)
     print_rehearsals(rehearsed)
+    print_sizes(sizes)
     print_chosen(exp, sys.stdout)
     print_absences(absences)
     print_missing(missing)

@@ -16,8 +16,11 @@ from noisyir.engine.plan import Plan
 from noisyir.engine.remote.fetched import located
 from noisyir.engine.stage import Output, Outputs, Stage
 from noisyir.methods.plans.mining import MiningOutputs, TrainedJudge, mine, taught
-from noisyir.retrieval.settings import Bm25IndexParams
+from noisyir.methods.plans.searching import pick
+from noisyir.retrieval.settings import Bm25IndexParams, KeepStatesParams
 from noisyir.retrieval.stages.bm25 import BM25_INDEX
+from noisyir.retrieval.stages.keep_states import KEEP_STATES
+from noisyir.training.settings import TrainDprParams
 
 if TYPE_CHECKING:
     from noisyir.methods.plans.experiment import Experiment
@@ -60,6 +63,9 @@ class Context:
     def train(self, stage: Stage, params: Params, label: str, **inputs: Output | None) -> Outputs:
         """Train by a stage with DPR's inputs: the untrained model and its negatives, unless `inputs` override them."""
         given = {name: self.data[name] for name in ("queries", "corpus", "qrels")} | {"model": self.start}
+        states = self._kept_states(params)
+        if states is not None:
+            given["states"] = states
         weights = self._given_weights()
         if weights is not None:
             given["weights"] = weights
@@ -71,6 +77,13 @@ class Context:
         if "noise_flags" in trained:
             self.judged[label] = trained
         return trained
+
+    def _kept_states(self, params: Params) -> Output | None:
+        """The outputs of the start model's frozen layers, if they are kept; continued trainings share them."""
+        if not isinstance(params, TrainDprParams) or not params.keep_states or params.freeze is None:
+            return None
+        texts, layers = pick(self.data, "corpus", "queries"), KeepStatesParams(layers=params.freeze)
+        return self.plan.add(KEEP_STATES, layers, self.label, model=self.start, **texts)["lower_states"]
 
     def mined(
         self,

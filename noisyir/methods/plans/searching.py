@@ -25,8 +25,18 @@ def pick(outputs: Outputs, *names: str) -> dict[str, Output]:
 
 
 def encoded(plan: Plan, params: EncodeParams, data: Outputs, model: Output, label: str) -> Outputs:
-    """The vectors of documents and queries."""
-    return plan.add(ENCODE, params, label, model=model, corpus=data["corpus"], queries=data["queries"])
+    """The vectors of documents and queries, from kept states if the model was trained on these texts' own."""
+    texts = pick(data, "corpus", "queries")
+    kept = states_behind(plan, model) if params.backend == "torch" else None
+    made = kept and plan.step(kept.step).inputs
+    states = {"states": kept} if made and all(made[name] == texts[name] for name in texts) else {}
+    return plan.add(ENCODE, params, label, model=model, **texts, **states)
+
+
+def states_behind(plan: Plan, model: Output) -> Output | None:
+    """The kept states that a model was trained on, if any."""
+    found = plan.step(model.step).inputs.get("states")
+    return found if isinstance(found, Output) else None
 
 
 def searched(

@@ -16,7 +16,7 @@ from noisyir.data.artifacts import CORPUS, QUERIES, ROW_ORIGINS
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.engine.tables import regrouped
-from noisyir.models.artifacts import MODEL
+from noisyir.models.artifacts import LOWER_STATES, MODEL
 from noisyir.models.backends import CALIBRATED, check_backend
 from noisyir.retrieval.artifacts import DOC_VECTORS, QUERY_VECTORS
 from noisyir.retrieval.settings import EncodeParams
@@ -81,7 +81,8 @@ def _encoder(job: Job[EncodeParams]) -> "tuple[ShardEncoder, AbstractContextMana
 
     params, runtime = job.params, job.runtime
     torch.set_num_threads(runtime.cpu_threads)
-    model, batch_tokens = _model(job.folder("model"), _device(params, runtime), runtime.batch_tokens)
+    states = job.folder("states") if job.has("states") else None
+    model, batch_tokens = _model(job.folder("model"), _device(params, runtime), runtime.batch_tokens, states)
     if (params.dimensions or 0) > model.dim:
         raise ConfigError("retrieval.too_many_dimensions", dimensions=params.dimensions, dim=model.dim)
     cosine = model.similarity == "cosine"
@@ -99,10 +100,14 @@ def _device(params: EncodeParams, runtime: Runtime) -> str:
 
 
 @lru_cache(maxsize=1)  # one load for all shards that a process gets
-def _model(folder: Path, device: str, batch_tokens: int | Literal["auto"] | None) -> "tuple[BiEncoder, int]":
+def _model(
+    folder: Path, device: str, batch_tokens: int | Literal["auto"] | None, states: Path | None = None
+) -> "tuple[BiEncoder, int]":
     from noisyir.models.bi_encoder import load_bi_encoder
 
     model = load_bi_encoder(folder, device)
+    if states is not None:
+        model.read_kept(states)
     return model, model.batch_tokens(batch_tokens)
 
 
@@ -198,6 +203,7 @@ ENCODE = Stage(
         "model": MODEL.all(),
         "corpus": CORPUS["doc_id", "doc_row", "title", "text"],
         "queries": QUERIES["query_id", "text", "split"],
+        "states": LOWER_STATES.all().or_none(),
     },
     writes={"doc_vectors": DOC_VECTORS, "query_vectors": QUERY_VECTORS},
     run=encode,

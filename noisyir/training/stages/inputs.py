@@ -13,7 +13,7 @@ from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import CORPUS, GIVEN_WEIGHTS, NOISY_PAIRS, QRELS, QUERIES
 from noisyir.data.own_documents import own_documents
 from noisyir.engine.stage import Job, SplitCounts
-from noisyir.models.artifacts import MODEL, RANKER
+from noisyir.models.artifacts import LOWER_STATES, MODEL, RANKER
 from noisyir.training.artifacts import CURVES, NEGATIVES, NOISE_FLAGS, TRIAL
 from noisyir.training.flags import with_flags, with_weights
 from noisyir.training.settings import TrainDprParams
@@ -53,6 +53,7 @@ TRAINING_READS = {
     "qrels": QRELS["query_id", "doc_id", "relevance"],
     "negatives": NEGATIVES["query_id", "doc_id"].or_none(),
     "trial": TRIAL.all().or_none(),
+    "states": LOWER_STATES.all().or_none(),
 }
 
 
@@ -69,6 +70,8 @@ def start_model(job: Job[Any]) -> "BiEncoder":
     encoder = ready(job, load_bi_encoder, "model")
     if isinstance(job.params, TrainDprParams):
         encoder.limit(job.params.freeze, job.params.lora, int(job.rng("adapters").integers(2**63)))
+    if job.has("states"):
+        encoder.read_kept(job.folder("states"))
     return encoder
 
 
@@ -83,11 +86,11 @@ def ready(job: Job[Any], load: Callable[[Path, str], M], name: str) -> M:
     """Load an input's model onto the device, compiled if the machine's settings say so."""
     import torch
 
-    from noisyir.models.at_once import attend_plainly, compile_in_place
+    from noisyir.models.at_once import compile_in_place, tune_for_training
 
     torch.set_num_threads(job.runtime.cpu_threads)
     model: Any = load(job.folder(name), job.runtime.device)
-    attend_plainly(model.transformers, model.device, job.params.precision)
+    tune_for_training(model.transformers, model.device, job.params.precision)
     if job.runtime.compile:
         compile_in_place(model.transformers, model.device)
     return model  # type: ignore[no-any-return]

@@ -11,9 +11,11 @@ from noisyir.app.dry_run import StepEstimate, _rows
 from noisyir.base.durations import duration
 from noisyir.base.errors import DataError
 from noisyir.engine.provenance import ABSENT, may_be_absent, without_inputs
+from noisyir.engine.store import Store
 from noisyir.front.cli import main
 from noisyir.methods import experiments
 from tests.tiny import SETTINGS, tiny_data
+from tests.tiny_models import tiny_bert
 
 
 @pytest.fixture
@@ -77,6 +79,23 @@ def test_a_step_of_each_training_is_rehearsed_without_data_weights_or_memory(dry
     (one,) = json.loads(dry_run("nq_dpr", "train.batch_size=16", "model.layers=2", "--json"))["rehearsals"]
     (cost,) = one["costs"]
     assert one["steps"] == ["train_dpr@dpr"] and cost["texts"] == {"256": 48} and cost["memory"] < 0.9 * 24 * 2**30
+
+
+def test_the_size_of_kept_states_is_said_before_work_and_close(dry_run, tmp_path, capsys):
+    given = (
+        "demo", *SETTINGS, *tiny_data(tmp_path / "beir"), f"model.weights={tiny_bert(tmp_path / 'bert')}",
+        "model.backbone=transformer", "model.passage_max_len=32", "model.query_max_len=16", "methods=[dpr]",
+        "train.freeze=1", "train.keep_states=true",
+    )  # fmt: skip
+    store = Store(tmp_path / "store", home=tmp_path)
+    assert "to keep     keep_states: at most 2 KB a document and 1 KB a query" in dry_run(*given)
+    assert main(["run", *given, "--to", "corrupt", "--store", str(store.root)]) == 0
+    capsys.readouterr()
+    said = json.loads(dry_run(*given, "--json"))["to_keep"]["keep_states"]
+    assert main(["run", *given, "--to", "keep_states", "--store", str(store.root)]) == 0
+    (meta,) = (meta for meta in store.builds.all() if meta.stage == "keep_states")
+    assert float(said.split()[1]) * 1e9 == pytest.approx(meta.size, rel=0.3)
+    assert "keep_states: " not in dry_run(*given).replace("chosen", "")
 
 
 def test_a_static_model_is_not_rehearsed_and_what_cannot_be_is_said(dry_run, tmp_path):

@@ -55,5 +55,18 @@ def test_experiments_that_ship_train_as_they_did():
     for name in experiments.names():
         as_written = experiments.from_settings(experiments._read(name), ())
         loaded = experiments.load(name)
-        assert loaded.train.key_values() == as_written.train.key_values(), name
+        told = {
+            name: value for name, value in loaded.train.key_values().items() if value != "auto"
+        }  # the pieces of a batch
+        assert told == as_written.train.key_values(), name
         assert loaded.data == as_written.data, name
+
+
+def test_ranking_dev_after_each_epoch_costs_a_transformer_at_most_a_tenth_of_its_training(data):
+    exp = filled_in(Experiment(name="x", data=data(500), model={"backbone": "transformer"})).train
+    assert (exp.dev_queries, exp.dev_documents) == (101, 101) and exp.dev_documents / (3 * 500) < 0.1
+    set_here = filled_in(
+        Experiment(name="x", data=data(500), train={"dev_documents": 9}, model={"backbone": "transformer"})
+    )
+    assert set_here.train.dev_documents == 9
+    assert filled_in(Experiment(name="x", data=data(500))).train.dev_documents == 50_000

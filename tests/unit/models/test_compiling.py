@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.models.at_once import attend_plainly, compile_in_place, keep_fewer_activations
+from noisyir.models.at_once import compile_in_place, keep_fewer_activations, tune_for_training
 from noisyir.models.bi_encoder import load_bi_encoder
 from noisyir.models.transformer_tower import read_encoder
 from noisyir.readers.model import Spans
@@ -116,9 +116,9 @@ def test_fewer_activations_give_the_same_gradient_dropout_included(bert, shared)
 
 def test_plain_attention_gives_the_fused_ones_gradient_and_is_for_bf16_on_a_cpu_alone(bert):
     encoders = [read_encoder(bert).eval() for _ in range(2)]
-    attend_plainly(encoders[:1], torch.device("cpu"), "bf16")
-    attend_plainly(encoders[1:], torch.device("cpu"), "fp32")
-    assert [encoder.config._attn_implementation for encoder in encoders] == ["eager", "sdpa"]
+    tune_for_training(encoders[:1], torch.device("cpu"), "bf16")
+    tune_for_training(encoders[1:], torch.device("cpu"), "fp32")
+    assert [encoder.config._attn_implementation for encoder in encoders] == ["eager", "lean"]
     ids = torch.arange(4, 16).view(2, 6)
     for encoder in encoders:
         encoder(input_ids=ids).last_hidden_state.square().sum().backward()

@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from noisyir.methods import experiments
+from noisyir.methods.plans.left_out import filled_in
+from noisyir.models import lean_attention
+from noisyir.models.at_once import tune_for_training
 from noisyir.training import gradients
 from noisyir.training.batches import assemble
 from noisyir.training.losses.dpr import pair_nll
@@ -43,11 +47,57 @@ def test_the_gradient_in_length_buckets_is_the_plain_one(bert, shared):
     batch, loss = batch_and_loss(encoder)
     plain = gradients.backward(encoder, batch, loss, seed=1, bf16=False)
     wanted = gradient_of(encoder)
-    for buckets in (2, 3, 100):
+    for buckets in (2, 3, 100, "auto"):
         params = TrainDprParams(length_buckets=buckets, batch_size=10, hard_negatives=1)
         found = gradients.BatchGradient(encoder, batch.passages, params, 30).compute(batch, loss, seed=1)
         assert found == pytest.approx(plain, abs=1e-6)
         torch.testing.assert_close(gradient_of(encoder), wanted, atol=1e-6, rtol=1e-5)
+
+
+def test_a_transformer_reads_a_batch_in_pieces_of_few_tokens_unless_the_experiment_says_otherwise(bert, monkeypatch):
+    exp = experiments.from_settings({"name": "x"}, ["model.backbone=transformer"])
+    assert filled_in(exp).train.length_buckets == "auto" and "length_buckets" not in exp.train.key_values()
+    static = filled_in(experiments.from_settings({"name": "x"}, []))
+    assert static.train.length_buckets == 1
+    monkeypatch.setitem(gradients._TOKENS_AT_ONCE, "cpu", 60)
+    encoder, read = tiny_encoder(bert, backbone="transformer"), []
+    batch, _ = batch_and_loss(encoder)
+    encoder.transformers[0].register_forward_pre_hook(
+        lambda _, __, given: read.append(given["input_ids"].shape), with_kwargs=True
+    )
+    gradients.embed_in_buckets(encoder, batch.queries, batch.passages, "auto")
+    assert len(read) > 2 and all(rows == 1 or rows * length <= 60 for rows, length in read)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_lean_attention_has_the_gradient_of_attention_and_drops_the_wanted_share(monkeypatch, masked):
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(3, 2, 5, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    mask = (torch.arange(5) < torch.tensor([5, 3, 4])[:, None])[:, None, None].expand(3, 1, 5, 5) if masked else None
+    bits, rate = lean_attention._bits(torch.Size((3, 2, 5, 5)), 0.1)
+    monkeypatch.setattr(lean_attention, "_bits", lambda shape, dropout: (bits, rate))
+
+    def lean(*parts):
+        return lean_attention.attend(torch.nn.Module(), *parts, mask, dropout=0.1)[0]
+
+    wanted = (query @ key.transpose(-1, -2) / 2).masked_fill(~mask if masked else torch.tensor(False), -torch.inf)
+    wanted = (wanted.softmax(-1) * bits / (1 - rate)) @ value
+    torch.testing.assert_close(lean(query, key, value), wanted.transpose(1, 2))
+    assert torch.autograd.gradcheck(lean, (query, key, value))
+    monkeypatch.undo()
+    drawn, rate = lean_attention._bits(torch.Size((1000, 1001)), 0.1)
+    assert drawn.float().mean().item() == pytest.approx(0.9, abs=1e-3) and rate == pytest.approx(0.1, abs=1e-5)
+
+
+def test_a_tuned_model_has_the_gradient_of_before_where_nothing_is_dropped(bert):
+    encoder = tiny_encoder(bert, backbone="transformer")
+    batch, loss = batch_and_loss(encoder)
+    gradients.backward(encoder, batch, loss, seed=3, bf16=False)
+    wanted = gradient_of(encoder)
+    tune_for_training(encoder.transformers, encoder.device, "fp32")
+    assert encoder.transformers[0].config._attn_implementation == lean_attention.NAME
+    gradients.backward(encoder, batch, loss, seed=3, bf16=False)
+    torch.testing.assert_close(gradient_of(encoder), wanted, atol=1e-7, rtol=1e-6)
 
 
 def test_the_cached_gradient_replays_dropout(bert, monkeypatch):
