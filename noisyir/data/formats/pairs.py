@@ -30,6 +30,7 @@ from noisyir.data.shapes import joined
 
 _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title", "negative")
 _OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight", "score")
+_OF_NEGATIVE: tuple[PairColumn, ...] = ("negative", "negative_id", "negative_score")
 _WRITTEN = (
     "query_id", "query", "doc_id", "title", "document", "split", "source", "weight", "pos_scores", "label", "answers",
     "negative", "neg_scores",
@@ -129,6 +130,12 @@ class PairsFile(ExampleSource):
     def paths(self) -> Sequence[Path]:
         """The file and the corpus."""
         return [path for file in (self.pairs, self.corpus) if file for path in file.files]
+
+    @property
+    def negatives_at(self) -> tuple[RowFile, tuple[str, ...]]:
+        """The file, and the columns of negatives with their ids and scores."""
+        names = (self.columns.get(name) for name in _OF_NEGATIVE)
+        return self.pairs, (*filter(None, names), *self.numbered)
 
     def weights(self) -> Iterator[tuple[str, str, float]]:
         """(query_id, doc_id, weight) of the distinct training pairs with a weight."""

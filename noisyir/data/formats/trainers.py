@@ -134,10 +134,11 @@ class Tevatron(FormatOfRows):
         """The file's rows; version 2 needs a corpus."""
         rows = shapes.open_rows("tevatron", self.path, ())
         if "positive_passages" in rows.columns:
-            return ShapedRows(rows.path.stem, rows, _TEXTS, _with_texts)
+            return ShapedRows(rows.path.stem, rows, _TEXTS, _with_texts, negatives=("negative_passages",))
         if "positive_document_ids" not in rows.columns:
             raise DataError("data.not_tevatron", rows=rows.path)
-        return ShapedRows(rows.path.stem, rows, _IDS, _with_ids, shapes.corpus_of("tevatron", self.corpus))
+        corpus = shapes.corpus_of("tevatron", self.corpus)
+        return ShapedRows(rows.path.stem, rows, _IDS, _with_ids, corpus, ("negative_document_ids",))
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
@@ -202,7 +203,7 @@ class DprJson(FormatOfRows):
     def open(self, workers: int | None = None) -> ShapedRows:
         """The file's rows."""
         rows = shapes.open_rows("dpr_json", self.path, ("question", "positive_ctxs"))
-        return ShapedRows(rows.path.stem, rows, _DPR_JSON_COLUMNS, _example)
+        return ShapedRows(rows.path.stem, rows, _DPR_JSON_COLUMNS, _example, negatives=_NEGATIVES)
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
