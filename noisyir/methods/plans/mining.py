@@ -77,13 +77,14 @@ def mine(
 def at_training_scale(exp: "Experiment") -> MineParams:
     """The settings of mining, with the training's scale for a sampler of cosines that has none set.
 
-    Cosines differ by 2 at most, so at SimANS' and TriSampler's own scale all candidates weigh nearly alike.
+    Cosines differ by 2 at most, so at a sampler's own scale, or at temperature 1, all candidates weigh nearly alike.
     """
-    sampler = exp.mine.sampler
-    has_scale = "scale" not in type(sampler).model_fields or "scale" in sampler.model_fields_set
-    if has_scale or exp.model.similarity != "cosine":
+    sampler, scale = exp.mine.sampler, exp.train.scale
+    ways = {"scale": scale, "temperature": 1 / scale}
+    unset = {name: value for name, value in ways.items() if name in type(sampler).model_fields}
+    if not unset or unset.keys() & sampler.model_fields_set or exp.model.similarity != "cosine":
         return exp.mine
-    return exp.mine.model_copy(update={"sampler": sampler.model_copy(update={"scale": exp.train.scale})})
+    return exp.mine.model_copy(update={"sampler": sampler.model_copy(update=unset)})
 
 
 def retrieved(

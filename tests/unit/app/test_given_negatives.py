@@ -8,6 +8,8 @@ from noisyir.data.examples import content_id
 from noisyir.data.fewer_negatives import rows_with, write_json
 from noisyir.data.formats import Format
 from noisyir.front.cli import main
+from noisyir.methods.experiments import from_settings
+from noisyir.methods.plans.retrievers import train_retriever
 
 QUESTIONS, PLANTED = 200, 3  # every third question has a copy of its answer among its negatives
 
@@ -58,6 +60,21 @@ def test_the_sieve_writes_the_same_file_with_the_survivors(train_ce, tmp_path, a
     assert gone >= 67
     untouched = train_ce.read_text().split("\n    },\n    {\n")
     assert len([text for text in untouched if text in to.read_text()]) == sum(map(dict.__eq__, before, after))
+
+
+def test_the_survivors_train_another_system_and_come_back_with_new_ones(train_ce, at_home, tmp_path, capsys):
+    settings = {
+        "name": "own", "data": {"kind": "dpr_json", "path": str(train_ce)}, "mine": {"run": "given"},
+        "train": {"hard_negatives": 2, "epochs": 1, "batch_size": 32},
+    }  # fmt: skip
+    plan = train_retriever(from_settings(settings, []))
+    (trained,), (drawn,) = plan.named("train_dpr"), plan.named("mine")
+    assert trained.inputs["negatives"].step == drawn.name
+    both = ["mine", str(train_ce), "mine.run=given+dense", "--per-query", "8", "--as", "tevatron", "--to"]
+    assert main([*both, str(tmp_path / "new.jsonl"), "mine.filters={}"]) == 0
+    for n, line in enumerate((tmp_path / "new.jsonl").read_text().splitlines()):
+        found = [one["docid"] for one in json.loads(line)["negative_passages"]]
+        assert found[: len(negatives(item(n)))] == [one["passage_id"] for one in negatives(item(n))] and len(found) == 8
 
 
 @pytest.mark.parametrize(
