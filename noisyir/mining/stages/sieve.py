@@ -53,8 +53,8 @@ def sieve(job: Job[SieveJudge]) -> None:
         write_curves(job, [])
         return
     if job.params.learning_rate <= _IDLE:
-        log.warning("at judges.sieve.learning_rate=%g the sieve is the mining model itself: train.learning_rate's "
-                    "trains it", job.params.learning_rate)  # fmt: skip
+        log.warning("at judges.sieve.learning_rate=%g the sieve is the mining model itself: raise it to "
+                    "train.learning_rate", job.params.learning_rate)  # fmt: skip
     model = start_model(job)
     encoder = BiEncoder(model.query_tower, model.passage_tower, replace(model.shape, similarity="cosine")).eval()
     pairs, queries = examples.training_queries(pairs, job.table("queries"))
