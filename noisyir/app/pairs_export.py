@@ -1,9 +1,10 @@
 """Export of pairs in any readable format: after an audit, unchanged, or with mined negatives."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -14,7 +15,9 @@ from noisyir.app.label_audit import Audited
 from noisyir.app.label_cleaning import CleaningWords, refuse_too_much, refuse_unjudged
 from noisyir.app.lookup import built, runs_of
 from noisyir.app.runs import Outcome
-from noisyir.audits.apply import HALF, decide
+from noisyir.audits.apply import HALF, decide, negatives_log
+from noisyir.audits.files import write_jsonl
+from noisyir.audits.judgements import Pair
 from noisyir.audits.pairs_to_clean import Fate
 from noisyir.base.errors import ConfigError, DataError, NoisyirError, StoreError, did_you_mean
 from noisyir.base.settings import PROMOTION
@@ -50,6 +53,7 @@ class _Given(NamedTuple):
 
     collection: Collection
     said: str
+    left_out: Mapping[Pair, str] = MappingProxyType({})
 
 
 def export_pairs(
@@ -75,10 +79,12 @@ def export_pairs(
     if source.exists() and source.suffix not in experiments.ENDINGS:
         given = _as_it_is(source, holds_weights=variant.holds_weights)
     else:
-        given = _as_audited(store, name, drop=drop or not variant.holds_weights, force=force)
+        given = _as_audited(store, name, variant, drop=drop or not variant.holds_weights, force=force)
     stem = source.name.split(".")[0] if source.exists() else experiments.name_of(name)
     target = Path(to) if to else Path(f"{stem}-{kind}{variant.written}")
     _write(partial(variant.write, given.collection), target)
+    if given.left_out:
+        write_jsonl(negatives_log(given.left_out), target.with_name(f"{target.name}.left_out.jsonl"))
     rows = given.collection.judgements.num_rows
     return f"written   {target}: {rows:,} pairs of {given.said}\nread by   noisyir import {target}", target
 
@@ -183,7 +189,7 @@ def _in_memory(collection: Collection) -> Collection:
     return Collection(*(table.take(pa.array(range(table.num_rows), pa.int64())) for table in tables))
 
 
-def _as_audited(store: Store, name: str, *, drop: bool, force: bool) -> _Given:
+def _as_audited(store: Store, name: str, variant: type[Format], *, drop: bool, force: bool) -> _Given:
     """Return training pairs after the newest audit's verdicts, and held-out pairs unchanged."""
     exp, outcome = _finished_outcome(store, name, "audit")
     found = Audited(exp, store, outcome)
@@ -206,10 +212,13 @@ def _as_audited(store: Store, name: str, *, drop: bool, force: bool) -> _Given:
         for query_id, text, split in zip(*(column.to_pylist() for column in queries.columns), strict=True)
     ]
     rows = {"queries": asked, "judgements": judgements, "negatives": list(zip(*_columns(negatives), strict=True))}
+    gone = found.relevant_negatives if variant.holds_negatives else {}
+    rows["negatives"] = [row for row in rows["negatives"] if row[:2] not in gone]
     met: list[str] = [fate.action for fate in fates.values()]
     told = [f"{met.count(action)} {word}" for action, word in _TOLD.items() if met.count(action)]
+    told += [f"{len(gone):,} negatives left out as relevant"] if gone else []
     said = f"{exp.name}, by its audit: {', '.join(told) or 'none changed'}"
-    return _Given(Collection(documents, **{name: _table(rows[name], SCHEMAS[name]) for name in rows}), said)
+    return _Given(Collection(documents, **{name: _table(rows[name], SCHEMAS[name]) for name in rows}), said, gone)
 
 
 def _judgements(

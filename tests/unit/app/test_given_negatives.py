@@ -46,6 +46,10 @@ def negatives(one):
     return [*one["hard_negative_ctxs"], *one["negative_ctxs"]]
 
 
+def text(context):
+    return context["text"]
+
+
 def test_the_sieve_writes_the_same_file_with_the_survivors(train_ce, tmp_path, at_home, capsys):
     to = tmp_path / "sieved.json"
     asked = ["mine", str(train_ce), "mine.run=given", "mine.judges=[sieve]", "--as", "dpr_json", "--to", str(to)]
@@ -75,6 +79,28 @@ def test_the_survivors_train_another_system_and_come_back_with_new_ones(train_ce
     for n, line in enumerate((tmp_path / "new.jsonl").read_text().splitlines()):
         found = [one["docid"] for one in json.loads(line)["negative_passages"]]
         assert found[: len(negatives(item(n)))] == [one["passage_id"] for one in negatives(item(n))] and len(found) == 8
+
+
+def test_what_an_audit_calls_relevant_leaves_the_cleaned_file_and_the_exports(tmp_path, at_home):
+    rows = []
+    for one in map(item, range(24)):
+        right = f"it was said elsewhere that {text(*one['positive_ctxs'])}, among other things"
+        rows.append({"query": one["question"], "pos": [right], "neg": [text(wrong) for wrong in negatives(one)]})
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = ["audit", str(path), "--assume", "random", "--force", "--out", str(tmp_path)]
+    assert main([*asked, "--apply", "detectors={b: bm25_margin}"]) == 0
+    log = [json.loads(line) for line in (tmp_path / "pairs.changes.jsonl").read_text().splitlines()]
+    gone = [entry for entry in log if entry["action"] == "leave_out_negative"]
+    cleaned = [json.loads(line) for line in (tmp_path / "pairs.cleaned.jsonl").read_text().splitlines()]
+    assert gone and all(entry["reason"] == "fits its query as the best positive does" for entry in gone)
+    assert sum(len(row["neg"]) for row in rows) - sum(len(row["neg"]) for row in cleaned) == len(gone)
+    assert [row["pos"] for row in cleaned] == [row["pos"] for row in rows]
+    assert main(["export", "pairs", "--as", "flagembedding", "--force", "--to", str(tmp_path / "out.jsonl")]) == 0
+    logged = (tmp_path / "out.jsonl.left_out.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in logged] == gone
+    exported = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [row["neg"] for row in exported] == [row["neg"] for row in cleaned]
 
 
 @pytest.mark.parametrize(
