@@ -95,17 +95,17 @@ def _changed(chunks: Iterable[str], cuts: Iterator[_Cut]) -> Iterator[str]:
 
 def _cuts(text: str, offset: int, keeps: Keeps) -> Iterator[_Cut]:
     """The cuts in an object: list elements with one separator, and null in place of a lone text."""
-    members = _members(text) if keeps else ()
+    members = _values(text, text.index("{")) if keeps else ()
     for keep, start, end in ((keeps[name], start, end) for name, start, end in members if name in keeps):
         if text[start] == "[" and not any(keep):
             yield _Cut(offset + start + 1, offset + end - 1, "")
         elif text[start] == "[":
-            yield from _elements_cut(list(_elements(text, start)), keep, offset)
+            yield from _elements_cut([place for _, *place in _values(text, start)], keep, offset)
         elif not all(keep):
             yield _Cut(offset + start, offset + end, "null")
 
 
-def _elements_cut(places: Sequence[tuple[int, int]], keep: Sequence[bool], offset: int) -> Iterator[_Cut]:
+def _elements_cut(places: Sequence[Sequence[int]], keep: Sequence[bool], offset: int) -> Iterator[_Cut]:
     kept = False
     for number, (start, end) in enumerate(places):
         if keep[number]:
@@ -116,31 +116,22 @@ def _elements_cut(places: Sequence[tuple[int, int]], keep: Sequence[bool], offse
             yield _Cut(offset + start, offset + places[number + 1][0], "")
 
 
-def _members(text: str) -> Iterator[tuple[str, int, int]]:
-    """(name, start and end of the value) of an object."""
-    at = _after_space(text, text.index("{") + 1)
-    while text[at] != "}":
-        name, at = _DECODER.raw_decode(text, at)
-        start = _after_space(text, _after_space(text, at) + 1)
-        _, end = _DECODER.raw_decode(text, start)
-        yield name, start, end
-        at = _after_space(text, end)
-        at = _after_space(text, at + 1) if text[at] == "," else at
-
-
-def _elements(text: str, at: int) -> Iterator[tuple[int, int]]:
-    """Start and end of each element of a list."""
-    at = _after_space(text, at + 1)
-    while text[at] != "]":
+def _values(text: str, at: int) -> Iterator[tuple[str, int, int]]:
+    """(name, start, end) of each value of the object or list that starts here; a list's have no names."""
+    end_of_all, at = {"{": "}", "[": "]"}[text[at]], _after_space(text, at + 1)
+    while text[at] != end_of_all:
+        name = ""
+        if end_of_all == "}":
+            name, at = _DECODER.raw_decode(text, at)
+            at = _after_space(text, _after_space(text, at) + 1)
         _, end = _DECODER.raw_decode(text, at)
-        yield at, end
+        yield name, at, end
         at = _after_space(text, end)
         at = _after_space(text, at + 1) if text[at] == "," else at
 
 
 def _after_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    return found.end() if (found := _SPACE.match(text, at)) else at
 
 
 def without(row: Mapping[str, Any], keeps: Keeps) -> dict[str, Any]:
