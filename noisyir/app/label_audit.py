@@ -18,10 +18,11 @@ from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.audits.apply import Applied, apply_audit
 from noisyir.audits.by_hand import how_many
 from noisyir.audits.columns import FLAGGED
-from noisyir.audits.judgements import drawn_at_random, given_judgements, has_verdicts
+from noisyir.audits.judgements import Pair, drawn_at_random, given_judgements, has_verdicts
 from noisyir.audits.keeping import Keeping, kept_if_assumed
 from noisyir.audits.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
 from noisyir.audits.settings import AuditParams
+from noisyir.audits.stages.audit_negatives import JUDGE_NEGATIVES
 from noisyir.audits.texts import opening
 from noisyir.base.durations import duration
 from noisyir.base.errors import ConfigError, StoreError
@@ -35,7 +36,7 @@ from noisyir.engine.plan import Choice
 from noisyir.engine.provenance import lineage
 from noisyir.engine.remote.fetched import located
 from noisyir.engine.store import Store
-from noisyir.engine.tables import aligned
+from noisyir.engine.tables import aligned, beside, pair_ids
 from noisyir.methods.plans.audit import audit_pairs
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.training.flags import last_estimate
@@ -230,7 +231,21 @@ class Audited:
         """
         source = self._source()
         table = self._of_documents() if isinstance(source, FileOfPairs) else self.table
-        return apply_audit(table, source, folder, drop=drop)
+        whole = isinstance(source, FileOfPairs) and CHUNK.name not in self.outcome.results
+        return apply_audit(table, source, folder, drop=drop, relevant=self.relevant_negatives if whole else {})
+
+    @cached_property
+    def relevant_negatives(self) -> dict[Pair, str]:
+        """The data's own negatives that are not kept, with reasons; a flagged positive is no measure for them."""
+        metas = [result.meta for result in self.outcome.results.values()]
+        judged = next((meta for meta in metas if meta.stage == JUDGE_NEGATIVES.name), None)
+        if judged is None:
+            return {}
+        found, candidates = (self.store.builds.table(judged.ref(name)) for name in ("verdicts", "candidates"))
+        against = beside(found.filter(pc.invert(found["keep"])), candidates, ("query_id", "doc_id"))
+        flagged = {*pair_ids(self.table.filter(pc.is_in(self.table["verdict"], value_set=pa.array(FLAGGED))))}
+        rows = zip(*(against[name].to_pylist() for name in ("query_id", "doc_id", "positive", "reason")), strict=True)
+        return {(query, doc): reason for query, doc, positive, reason in rows if (query, positive) not in flagged}
 
     def _of_documents(self) -> pa.Table:
         """The table with whole documents in place of passages."""

@@ -1,8 +1,10 @@
 """Export of pairs in any readable format: after an audit, unchanged, or with mined negatives."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,16 +16,23 @@ from noisyir.app.label_audit import Audited, said_of_labels
 from noisyir.app.label_cleaning import CleaningWords, refuse_too_much, refuse_unjudged
 from noisyir.app.lookup import built, runs_of
 from noisyir.app.runs import Outcome
-from noisyir.audits.apply import HALF, decide
+from noisyir.audits.apply import HALF, decide, negatives_log
+from noisyir.audits.files import write_jsonl
+from noisyir.audits.judgements import Pair
 from noisyir.audits.pairs_to_clean import Fate
 from noisyir.base.errors import ConfigError, DataError, NoisyirError, StoreError, did_you_mean
 from noisyir.base.settings import PROMOTION
 from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.containers import stem
+from noisyir.data.examples import ExampleSource
+from noisyir.data.fewer_negatives import JSON, rows_with, write_json
 from noisyir.data.formats import Format
 from noisyir.data.formats.trainers import SentenceTransformers
+from noisyir.data.row_files import RowFile
 from noisyir.engine.build_stage import Result
+from noisyir.engine.remote.fetched import located
 from noisyir.engine.store import Store
+from noisyir.engine.tables import pair_ids, semi_join
 from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment, recorded_experiment
 
@@ -36,6 +45,7 @@ _WORDS = CleaningWords(
     assume="an audit with --assume random, and --force here,",
 )
 Rows = list[tuple[Any, ...]]
+_PAIR = ("query_id", "doc_id")
 _AS_DRAWN = [("query_id", "ascending"), ("draw", "ascending")]
 _TOLD = {"relabel": "relabelled", "drop": "left out", "weigh": "with less than half of their weight"}
 
@@ -45,6 +55,7 @@ class _Given(NamedTuple):
 
     collection: Collection
     said: str
+    left_out: Mapping[Pair, str] = MappingProxyType({})
 
 
 def export_pairs(
@@ -70,17 +81,20 @@ def export_pairs(
     if source.exists() and source.suffix not in experiments.ENDINGS:
         given = _as_it_is(source, holds_weights=variant.holds_weights)
     else:
-        given = _as_audited(store, name, drop=drop or not variant.holds_weights, force=force)
+        given = _as_audited(store, name, variant, drop=drop or not variant.holds_weights, force=force)
     begins = stem(source.name) if source.exists() else experiments.name_of(name)
     target = Path(to) if to else Path(f"{begins}-{kind}{variant.written}")
-    _write(variant, given.collection, target)
+    _write(partial(variant.write, given.collection), target)
+    if given.left_out:
+        write_jsonl(negatives_log(given.left_out), target.with_name(f"{target.name}.left_out.jsonl"))
     rows = given.collection.judgements.num_rows
     return f"written   {target}: {rows:,} pairs of {given.said}\nread by   noisyir import {target}", target
 
 
-def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: Path) -> str:
+def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: Path, exp: Experiment) -> str:
     """Write training pairs with their hard negatives in a format; return a description of kept and dropped pairs.
 
+    A JSON file's own negatives stay in it in their places, if its format is wanted and nothing else was mined.
     sentence-transformers columns need the same number of negatives per row, so queries with fewer are dropped.
 
     Raises:
@@ -94,6 +108,10 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
         raise DataError("app.nothing_to_mine", documents=store.builds.contents(outcome.kept["corpus"]).rows)
     if not negatives.num_rows:
         raise DataError("app.no_negatives", candidates=noted["candidates"], removed=removed)
+    if exp.mine.run == "given" and isinstance(exp.data, variant) and "chunk" not in outcome.results:
+        source = located(exp.data).open()
+        if isinstance(source, ExampleSource) and source.negatives_at and source.negatives_at[0].suffix in JSON:
+            return _sieved(store, outcome, source, source.negatives_at[0], target)
     counts = pc.value_counts(negatives["query_id"].combine_chunks())
     had, wanted = counts.field("counts").to_numpy(), outcome.results["mine"].meta.params["per_query"]
     enough = _columns_of(had, wanted) if issubclass(variant, SentenceTransformers) else 1
@@ -108,7 +126,8 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
     found = [batch.filter(pc.is_in(batch["doc_id"], value_set=named.unique())) for batch in corpus]
     tables = {"queries": queries, "judgements": pairs, "negatives": negatives.sort_by(_AS_DRAWN)}
     completed = {name: _completed(table, SCHEMAS[name]) for name, table in tables.items()}
-    _write(variant, Collection(_completed(pa.Table.from_batches(found), SCHEMAS["documents"]), **completed), target)
+    collection = Collection(_completed(pa.Table.from_batches(found), SCHEMAS["documents"]), **completed)
+    _write(partial(variant.write, collection), target)
     lines = [
         f"{target}: {pairs.num_rows:,} pairs, with {negatives.num_rows:,} hard negatives of {len(written):,} queries"
     ]
@@ -129,6 +148,19 @@ def _columns_of(had: Any, wanted: int) -> int:
     if had.max() >= wanted:
         return wanted
     return int(max(np.unique(had), key=lambda count: count * (had >= count).sum()))
+
+
+def _sieved(store: Store, outcome: Outcome, source: ExampleSource, file: RowFile, target: Path) -> str:
+    """Write the file again without the training queries' negatives that were not drawn; say how many went, and why."""
+    pairs, drawn = (store.builds.table(outcome.kept[name], _PAIR) for name in ("pairs", "negatives"))
+    given = store.builds.table(outcome.results["ingest"].meta.ref("given_negatives"), _PAIR)
+    candidates = outcome.results["candidates"].meta.notes["candidates"]
+    given = given.filter(pc.is_in(given["query_id"], value_set=pc.unique(pairs["query_id"])))
+    gone = given.filter(pa.array(~semi_join(given, drawn)))
+    _write(partial(write_json, file, rows_with(source, {*pair_ids(gone)})), target)
+    by = candidates["removed"] | outcome.results["mine"].meta.notes["negatives"]["removed"]
+    why = ", ".join(f"{count:,} by {name}" for name, count in by.items() if count)
+    return f"{target}: {file.path} without {gone.num_rows:,} of its {given.num_rows:,} negatives ({why or 'none'})"
 
 
 def _completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -174,7 +206,7 @@ def _in_memory(collection: Collection) -> Collection:
     return Collection(*(table.take(pa.array(range(table.num_rows), pa.int64())) for table in tables))
 
 
-def _as_audited(store: Store, name: str, *, drop: bool, force: bool) -> _Given:
+def _as_audited(store: Store, name: str, variant: type[Format], *, drop: bool, force: bool) -> _Given:
     """Return training pairs after the newest audit's verdicts, and held-out pairs unchanged."""
     exp, outcome = _finished_outcome(store, name, "audit")
     found = Audited(exp, store, outcome)
@@ -197,10 +229,13 @@ def _as_audited(store: Store, name: str, *, drop: bool, force: bool) -> _Given:
         for query_id, text, split in zip(*(column.to_pylist() for column in queries.columns), strict=True)
     ]
     rows = {"queries": asked, "judgements": judgements, "negatives": list(zip(*_columns(negatives), strict=True))}
+    gone = found.relevant_negatives if variant.holds_negatives else {}
+    rows["negatives"] = [row for row in rows["negatives"] if row[:2] not in gone]
     met: list[str] = [fate.action for fate in fates.values()]
     told = [f"{met.count(action)} {word}" for action, word in _TOLD.items() if met.count(action)]
+    told += [f"{len(gone):,} negatives left out as relevant"] if gone else []
     said = f"{exp.name}, by its audit: {', '.join(told) or 'none changed'}"
-    return _Given(Collection(documents, **{name: _table(rows[name], SCHEMAS[name]) for name in rows}), said)
+    return _Given(Collection(documents, **{name: _table(rows[name], SCHEMAS[name]) for name in rows}), said, gone)
 
 
 def _judgements(
@@ -235,7 +270,7 @@ def _table(rows: Rows, schema: pa.Schema) -> pa.Table:
     return pa.table([pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)], schema)
 
 
-def _write(variant: type[Format], collection: Collection, target: Path) -> None:
+def _write(write: Callable[[Path], None], target: Path) -> None:
     """Write all files of the format or none.
 
     Raises:
@@ -245,7 +280,7 @@ def _write(variant: type[Format], collection: Collection, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=target.parent, prefix=".exporting-") as folder:
             try:
-                variant.write(collection, Path(folder) / target.name)
+                write(Path(folder) / target.name)
             except NoisyirError as error:  # its message names the temporary folder
                 raise type(error)(str(error).replace(str(Path(folder)), str(target.parent))) from error
             made = [(path, target.parent / path.name) for path in Path(folder).iterdir()]

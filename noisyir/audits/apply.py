@@ -7,6 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -42,6 +43,7 @@ class Applied:
         kept: Pairs not changed.
         doubted: Pairs that stay with less than half of their weight.
         unaudited: Kept pairs outside the audit: of dev and test, or left out when the data was read.
+        negatives: The file's own negatives that were left out as relevant.
     """
 
     pairs: Path
@@ -51,24 +53,34 @@ class Applied:
     dropped: int
     doubted: int
     unaudited: int
+    negatives: int = 0
 
     def summary(self) -> str:
         """The changes, for a terminal."""
         unaudited = f" ({self.unaudited:,} of them not audited)" if self.unaudited else ""
         others = f"dropped {self.dropped:,}" if self.dropped or not self.doubted else ""
+        negatives = f"left out {self.negatives:,} negatives as relevant" if self.negatives else ""
         doubted = f"gave {self.doubted:,} less than half of their weight" if self.doubted else ""
         return (
             f"kept {self.kept:,} pairs{unaudited}, relabelled {self.relabelled:,}, "
-            f"{', '.join(filter(None, [others, doubted]))}\n"
+            f"{', '.join(filter(None, [others, doubted, negatives]))}\n"
             f"pairs  {self.pairs}\n"
             f"log    {self.log}"
         )
 
 
-def apply_audit(audit: pa.Table, source: PairsToClean, folder: Path, *, drop: bool = False) -> Applied:
+def apply_audit(
+    audit: pa.Table,
+    source: PairsToClean,
+    folder: Path,
+    *,
+    drop: bool = False,
+    relevant: Mapping[Pair, str] = MappingProxyType({}),
+) -> Applied:
     """Write the cleaned pairs, in the source's format, and a log of every change into `folder`.
 
-    With `drop`, flagged pairs without a replacement are left out; else all stay, with a column `weight`.
+    With `drop`, flagged pairs without a replacement are left out; else all stay, with a column `weight`. `relevant` are
+    the source's negatives to leave out, with reasons.
 
     Raises:
         DataError: If a file exists already, or the audit is not of these pairs; nothing is written then.
@@ -76,16 +88,26 @@ def apply_audit(audit: pa.Table, source: PairsToClean, folder: Path, *, drop: bo
     pairs, log = folder / f"{source.stem}.cleaned{source.suffix}", log_of(folder, source.stem)
     refuse_existing(pairs, log)
     changes, logged, total, unaudited = _by_row(source, decide(audit, drop=drop), weigh=not drop)
+    changes = changes._replace(negatives=relevant.keys())
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix=".applying-") as name:
         half = Path(name)
         source.write(half / pairs.name, changes)
-        write_jsonl((_log_entry(pair, fate) for pair, fate in logged), half / log.name)
+        fates = (_log_entry(pair, fate) for pair, fate in logged)
+        write_jsonl([*fates, *negatives_log(relevant)], half / log.name)
         refuse_existing(pairs, log)
         (half / log.name).rename(log)
         (half / pairs.name).rename(pairs)
     met = Counter(fate.action for _, fate in logged)
-    return Applied(pairs, log, total - len(logged), met["relabel"], met["drop"], met["weigh"], unaudited)
+    return Applied(pairs, log, total - len(logged), met["relabel"], met["drop"], met["weigh"], unaudited, len(relevant))
+
+
+def negatives_log(relevant: Mapping[Pair, str]) -> list[dict[str, str]]:
+    """A line of the log for each negative that is left out."""
+    return [
+        {"query_id": query_id, "doc_id": doc_id, "action": "leave_out_negative", "reason": reason}
+        for (query_id, doc_id), reason in relevant.items()
+    ]
 
 
 def decide(audit: pa.Table, *, drop: bool = False) -> dict[Pair, Fate]:

@@ -1,7 +1,7 @@
 """The pairs that an audit is applied to: a file of pairs in its own format, or a data set's table."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -14,6 +14,7 @@ from noisyir.audits.rewriting import NewColumn, Row, rewrite
 from noisyir.audits.texts import texts_of
 from noisyir.base.errors import DataError
 from noisyir.data.columns import PairColumn
+from noisyir.data.fewer_negatives import rows_with, without
 from noisyir.data.formats.pairs import PairsFile
 from noisyir.data.records import RecordsByKind
 from noisyir.engine.tables import pair_ids
@@ -46,10 +47,15 @@ Fates: TypeAlias = Mapping[int, Sequence[Fate | None]]  # by row, one for each o
 
 
 class PairChanges(NamedTuple):
-    """Changes by row, for each of its pairs; a row outside `fates` is unchanged, one outside `weights` counts whole."""
+    """Changes by row, for each of its pairs; a row outside `fates` is unchanged, one outside `weights` counts whole.
+
+    Attributes:
+        negatives: Negatives to leave out, of any row.
+    """
 
     fates: Fates
     weights: Mapping[int, Sequence[float]] | None = None
+    negatives: Collection[Pair] = ()
 
 
 class PairsToClean(ABC):
@@ -104,10 +110,15 @@ class FileOfPairs(PairsToClean):
         new_ids = _new_ids(fates)
         texts = self._texts(new_ids | set(old_ids.values()), new_ids)
 
+        cells = rows_with(self.file, changes.negatives)
+
         def edit(number: int, row: Row) -> Row | None:
+            row = without(row, cells.get(number, {}))
+            if number not in fates:
+                return row
             return edited(row, columns, fates[number], texts, texts.get(old_ids.get(number, "")))
 
-        rewrite(self.file.pairs, target, fates.keys(), edit, self._weights(changes.weights))
+        rewrite(self.file.pairs, target, fates.keys() | cells.keys(), edit, self._weights(changes.weights))
 
     def _weights(self, weights: Mapping[int, Sequence[float]] | None) -> NewColumn | None:
         """A number in each row, or a list if any row lists several documents."""
@@ -151,7 +162,7 @@ class TableOfPairs(PairsToClean):
         Raises:
             DataError: If a new document is unknown, or a pair was not audited, because its text is unknown.
         """
-        write_jsonl(self._rows(*changes), target)
+        write_jsonl(self._rows(changes.fates, changes.weights), target)
 
     def _rows(self, fates: Fates, weights: Mapping[int, Sequence[float]] | None) -> Iterator[Row]:
         columns = ("query_id", "doc_id", "query", "document")

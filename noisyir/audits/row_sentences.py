@@ -335,6 +335,7 @@ SENTENCES: dict[str, Speak] = {
     "fused_run": _ranking,
     "reranked_run": _ranking,
     "random_run": _ranking,
+    "given_run": _said_elsewhere,
     "gold_run": _said_elsewhere,
     "passages": _passages,
     "spans": _spans,

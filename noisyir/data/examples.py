@@ -89,6 +89,11 @@ class ExampleSource(ABC):
         """The example in a row, or DataError."""
 
     @property
+    def negatives_at(self) -> tuple[RowFile, tuple[str, ...]] | None:
+        """The file and the columns that hold the negatives, in the order of an example's; None if it has none."""
+        return None
+
+    @property
     def gives_negatives(self) -> bool:
         """Whether any of the first rows has a wrong document."""
         return any(self.example(found).negatives for found in islice(self.rows(), _FIRST))
@@ -149,6 +154,7 @@ class ShapedRows(ExampleSource):
 
     Args:
         columns: Columns that `shape` reads.
+        negatives: Columns of negatives.
         shape: Makes an example of a row's values and its place; the split is the row's own.
     """
 
@@ -158,6 +164,12 @@ class ShapedRows(ExampleSource):
     shape: Callable[[Mapping[str, Any], str], Example]
     corpus: RowFile | None = None
     labels: Labels | None = None
+    negatives: tuple[str, ...] = ()
+
+    @property
+    def negatives_at(self) -> tuple[RowFile, tuple[str, ...]]:
+        """The file, and the columns of negatives."""
+        return self.file, self.negatives
 
     def paths(self) -> Sequence[Path]:
         """The file and the corpus."""

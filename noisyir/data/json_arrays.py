@@ -23,6 +23,15 @@ def json_array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises:
         DataError: If it is anything else, cut off or damaged.
     """
+    return ((number, value) for number, value, _ in _items(path))
+
+
+def json_array_texts(path: Path) -> Iterator[tuple[int, int, str]]:
+    """Yield (number from 1, offset in characters, text) of each object, for those who change parts of the file."""
+    return ((number, *text.last_item()) for number, _, text in _items(path))
+
+
+def _items(path: Path) -> Iterator[tuple[int, dict[str, Any], "_Buffer"]]:
     text = _Buffer(path)
     if (found := text.peek()) != "[":
         raise DataError("data.json_not_array", path=path, found=found)
@@ -30,7 +39,7 @@ def json_array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     number = 0
     while text.peek() != "]":
         number += 1
-        yield from _objects(text, path, number)
+        yield from ((number, value, text) for number, value in _objects(text, path, number))
         match text.peek():
             case ",":
                 text.skip(1)
@@ -64,8 +73,9 @@ class _Buffer:
     """The part of a file that was read and not used yet."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._chunks, self._ended = path, _chunks(path), False
+        self._path, self._chunks, self._ended = path, text_chunks(path), False
         self._text, self._at = "", 0
+        self._dropped, self._last = 0, slice(0, 0)
         self._decoder, self._longest = json.JSONDecoder(object_pairs_hook=each_key_once), LINE.most
 
     def peek(self) -> str:
@@ -100,8 +110,13 @@ class _Buffer:
                 self._grow()  # a number may go on
                 continue
             may_be_cut = max(self._text.find(half, self._at, end) for half in ("\\ud", "\\uD")) >= 0
+            self._last = slice(self._at, end)
             self._at = end
             return value, may_be_cut
+
+    def last_item(self) -> tuple[int, str]:
+        """Offset and text of the item that was just read."""
+        return self._dropped + self._last.start, self._text[self._last]
 
     def _refuse_unless_cut(self, error: json.JSONDecodeError, where: str) -> None:
         """Raise DataError unless more text could mend the fault, because the buffer ends within the item."""
@@ -122,10 +137,11 @@ class _Buffer:
             self._ended = chunk is None
             rest.append(chunk or "")
             wanted -= len(rest[-1])
+        self._dropped += self._at
         self._text, self._at = "".join(rest), 0
 
 
-def _chunks(path: Path) -> Iterator[str]:
+def text_chunks(path: Path) -> Iterator[str]:
     """The file's text in pieces, without a byte order mark."""
     decoder, offset = codecs.getincrementaldecoder("utf-8-sig")(), 0
     try:

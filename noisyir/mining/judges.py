@@ -65,7 +65,9 @@ class SieveJudge(Judge, TrainDprParams):
     )
     epochs: PositiveInt = Field(1, description="passes over the training queries")
     batch_size: PositiveInt = Field(16, description="queries a step")
-    learning_rate: PositiveFloat = Field(1e-7, description="the peak, after warm-up")
+    learning_rate: PositiveFloat = Field(
+        1e-7, description="the peak, after warm-up; at the printed 1e-7 the verdicts are the mining model's own"
+    )
     warmup_ratio: Fraction = Field(0.2, description="share of steps over which the rate rises from 0")
     weight_decay: Annotated[float, Field(ge=0.0)] = Field(0.01, description="AdamW's, decoupled")
     betas: tuple[Fraction, Fraction] = Field((0.8, 0.9), description="AdamW's decay of its moving averages")

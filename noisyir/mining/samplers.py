@@ -78,7 +78,7 @@ class Softmax(Sampler):
     """Probability proportional to exp(score / temperature)."""
 
     kind: Literal["softmax"] = "softmax"
-    temperature: PositiveFloat = Field(1.0, description="1 suits dot products, 0.05 cosine")
+    temperature: PositiveFloat = Field(1.0, description="1 suits dot products; of cosines 1 / train.scale, unless set")
 
     def weights(self, candidates: Candidates) -> LogWeights:
         """exp(s- / T).
@@ -115,7 +115,7 @@ class Debiased(Sampler):
     """Probability proportional to exp(-|score - positive| / temperature)."""
 
     kind: Literal["debiased"] = "debiased"
-    temperature: PositiveFloat = Field(1.0, description="1 suits dot products, 0.05 cosine")
+    temperature: PositiveFloat = Field(1.0, description="1 suits dot products; of cosines 1 / train.scale, unless set")
 
     def weights(self, candidates: Candidates) -> LogWeights:
         """exp(-|s- - s+| / T).

@@ -10,6 +10,15 @@ from noisyir.mining.filters import Filters
 from noisyir.mining.judges import Judge
 from noisyir.mining.samplers import Sampler, Uniform
 
+EVERY = 1_000_000  # no query has as many
+
+
+class GivenRunParams(Params):
+    """Settings of a run of the data's own negatives: the ranks of the other run that follow them."""
+
+    rank_from: PositiveInt = Field(1, description="first rank of the other run")
+    rank_to: PositiveInt = Field(100, description="last rank of the other run")
+
 
 class RetrievedParams(Params):
     """Settings of candidates: the retrieved documents that may be drawn at all."""
@@ -49,8 +58,10 @@ class MineParams(RetrievedParams):
     }
 
     per_query: NonNegativeInt = Field(0, description="hard negatives drawn for one query; 0 mines none")
-    run: Literal["bm25", "dense", "random"] = Field(
-        "bm25", description="the ranking; dense: by the model that mines; random: documents of the whole corpus"
+    run: Literal["bm25", "dense", "random", "given", "given+bm25", "given+dense"] = Field(
+        "bm25",
+        description="the ranking; dense: by the model that mines; random: of the whole corpus; given: the data's own "
+        "negatives, all of them unless per_query is set",
     )
     sampler: Sampler = Field(
         Uniform(), description="the rule for the chances of being drawn (docs/reference/mining.md)"
@@ -61,6 +72,12 @@ class MineParams(RetrievedParams):
     )
 
     @model_validator(mode="after")
+    def _given_ones_stay(self) -> Self:
+        if self.run == "given" and "per_query" not in self.model_fields_set:
+            object.__setattr__(self, "per_query", EVERY)  # as a default, which does not count as set
+        return self
+
+    @model_validator(mode="after")
     def _judges_are_heard_once(self) -> Self:
         for judge in self.judges:
             Judge.of_kind(judge)
@@ -69,6 +86,11 @@ class MineParams(RetrievedParams):
         if self.judges and not self.per_query:
             raise ValueError("mine.judges judge what may be mined, and mine.per_query=0 mines nothing: set it, too")
         return self
+
+    @property
+    def rankings(self) -> tuple[str, ...]:
+        """The sources of candidates, in their order."""
+        return tuple(self.run.split("+"))
 
     @property
     def needs_scores(self) -> bool:

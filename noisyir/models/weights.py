@@ -156,6 +156,11 @@ def locate_weights(weights: str | None, setting: str = "model.weights") -> Path:
     return folder
 
 
+def compares_nothing_yet(params: InitModelParams) -> bool:
+    """Whether the model is a plain language model, which was never trained to compare texts."""
+    return params.backbone == "transformer" and not (locate_weights(params.weights) / "modules.json").exists()
+
+
 def check_minilm(folder: Path) -> None:
     """Refuse, with a DataError, packaged weights that are not the published ones."""
     with (folder / "model.safetensors").open("rb") as handle:

@@ -33,6 +33,7 @@ from noisyir.data.shapes import joined
 
 _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title", "negative")
 _OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight", "score", "label")
+_OF_NEGATIVE: tuple[PairColumn, ...] = ("negative", "negative_id", "negative_score")
 # Earlier versions read these otherwise: the digest says so, and their builds are not taken for new ones
 _AFTER_CONTEXT, _NEW_NEGATIVES = {"answer", "code", "snippet"}, {"rejected_response"}
 _WRITTEN = (
@@ -186,6 +187,12 @@ class PairsFile(ExampleSource):
             if found.doc_id or doc_id not in named:
                 named.add(doc_id)
                 yield found._replace(doc_id=doc_id)
+
+    @property
+    def negatives_at(self) -> tuple[RowFile, tuple[str, ...]]:
+        """The file, and the columns of negatives with their ids and scores."""
+        names = (self.columns.get(name) for name in _OF_NEGATIVE)
+        return self.pairs, (*filter(None, names), *self.numbered)
 
     def facts(self) -> dict[str, Any]:
         """The use of each column."""

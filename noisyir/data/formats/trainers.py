@@ -166,11 +166,13 @@ class Tevatron(FormatOfRows):
         rows = shapes.open_rows("tevatron", self.path, ())
         if "positive_passages" in rows.columns:
             labels = labels_of(rows, _TEXTS, self.columns)
-            return ShapedRows(rows.path.stem, rows, _TEXTS, _with_texts, labels=labels)
+            return ShapedRows(
+                rows.path.stem, rows, _TEXTS, _with_texts, labels=labels, negatives=("negative_passages",)
+            )
         if "positive_document_ids" not in rows.columns:
             raise DataError("data.not_tevatron", rows=rows.path)
         corpus, labels = shapes.corpus_of("tevatron", self.corpus), labels_of(rows, _IDS, self.columns)
-        return ShapedRows(rows.path.stem, rows, _IDS, _with_ids, corpus, labels)
+        return ShapedRows(rows.path.stem, rows, _IDS, _with_ids, corpus, labels, ("negative_document_ids",))
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
@@ -237,7 +239,7 @@ class DprJson(FormatOfRows):
         """The file's rows."""
         rows = shapes.open_rows("dpr_json", self.path, ("question", "positive_ctxs"))
         labels = labels_of(rows, _DPR_JSON_COLUMNS, self.columns)
-        return ShapedRows(rows.path.stem, rows, _DPR_JSON_COLUMNS, _example, labels=labels)
+        return ShapedRows(rows.path.stem, rows, _DPR_JSON_COLUMNS, _example, labels=labels, negatives=_NEGATIVES)
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:

@@ -22,7 +22,9 @@ from noisyir.front.commands import (
 )
 
 _FORMAT = "sentence_transformers"
-_DEFAULTS = ("mine.run=dense", "mine.sampler=topk", "mine.filters={max_positive_cosine: 0.95}")
+_DEFAULTS = ("mine.run=dense", "mine.sampler=topk")
+_NO_COPIES = "mine.filters={max_positive_cosine: 0.95}"
+_MINED = 4  # negatives of a query, unless they are the file's own
 
 
 def run(
@@ -32,7 +34,7 @@ def run(
     query: QueryColumn = None,
     document: DocumentColumn = None,
     model: Annotated[str | None, option("MODEL", "ranks by this model, not by the packaged one")] = None,
-    per_query: Annotated[int, option("N", "negatives of a query")] = 4,
+    per_query: Annotated[int | None, option("N", "negatives of a query (default: 4; all that the file gives)")] = None,
     pairs_as: Annotated[str, option("FORMAT", "write them in this format", "--as", complete=written_formats)] = _FORMAT,
     to: Annotated[str | None, option("PATH", "where they go (default: NAME-negatives, by the format)")] = None,
     verbose: Verbose = False,
@@ -59,13 +61,16 @@ def run(
     target = Path(to or f"{named_after(data)}-negatives{variant.written}")
     if target.exists():
         raise StoreError("front.target_exists", target=target)
-    settings, machine = split_settings(
-        [*_DEFAULTS, f"mine.per_query={per_query}", *with_columns(overrides, query, document)]
-    )
+    given = "mine.run=given" in (overrides or ())
+    judged = any(text.startswith("mine.judges=") for text in overrides or ())
+    defaults = [*_DEFAULTS, *([] if given and judged else [_NO_COPIES])]
+    if per_query is not None or not given:
+        defaults.append(f"mine.per_query={_MINED if per_query is None else per_query}")
+    settings, machine = split_settings([*defaults, *with_columns(overrides, query, document)])
     exp = experiment_to_audit(data, settings, corpus=corpus, model=model).model_copy(update={"audit": None})
     opened = open_store(store)
     with observer_for(sys.stderr, verbose=verbose, phases=False) as observer:
         execution = Execution(store=opened, runtime=load_runtime(machine), observer=observer)
         outcome = run_experiment(exp, Choice(), execution, pipeline=mine_pairs)
-    print(export_mined(opened, outcome, variant, target))
+    print(export_mined(opened, outcome, variant, target, exp))
     return 0

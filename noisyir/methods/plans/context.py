@@ -1,5 +1,6 @@
 """What a method adds its steps to: the plan, the data, the noisy pairs and the start model."""
 
+import logging
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from noisyir.engine.remote.fetched import located
 from noisyir.engine.stage import Output, Outputs, Stage
 from noisyir.methods.plans.mining import MiningOutputs, TrainedJudge, mine, taught
 from noisyir.methods.plans.searching import pick
+from noisyir.models.weights import compares_nothing_yet
 from noisyir.retrieval.settings import Bm25IndexParams, KeepStatesParams
 from noisyir.retrieval.stages.bm25 import BM25_INDEX
 from noisyir.retrieval.stages.keep_states import KEEP_STATES
@@ -24,6 +26,8 @@ from noisyir.training.settings import TrainDprParams
 
 if TYPE_CHECKING:
     from noisyir.methods.plans.experiment import Experiment
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -71,6 +75,8 @@ class Context:
             given["weights"] = weights
         if "negatives" not in inputs:
             inputs["negatives"] = self.mined(self.start)
+        if (wanted := getattr(params, "hard_negatives", 0)) and "negatives" in stage.reads and not inputs["negatives"]:
+            raise ConfigError("training.nothing_mined", setting="train.hard_negatives", count=wanted)
         held = {} if self.trial is None else {"trial": self.trial}
         with self.plan.seeded(self.plan.seed if self.training_seed is None else self.training_seed):
             trained = self.plan.add(stage, params, self.name(label), **{**given, **inputs, **held})
@@ -101,6 +107,10 @@ class Context:
         exp, pairs = exp or self.exp, pairs or self.noisy["noisy_pairs"]
         if exp.mine.per_query == 0:
             return None
+        by_model = "dense" in exp.mine.rankings or exp.mine.needs_scores or "sieve" in exp.mine.judges
+        if by_model and model == self.start and compares_nothing_yet(exp.model):
+            log.warning("the model that mines, %s, was never trained to compare texts, and its negatives are nearly "
+                        "random; mine.run=bm25 without filters needs no model", exp.model.weights)  # fmt: skip
         name = self.name(label) if label else self.label
         found = self.mines[label] = mine(self.plan, exp, self.data, model, pairs, name, trained)
         return found.negatives

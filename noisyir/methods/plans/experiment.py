@@ -25,7 +25,7 @@ from noisyir.evaluation.settings import CompareParams, ScoreNegativesParams, Sco
 from noisyir.methods.plans.method import Method, Preparations
 from noisyir.methods.plans.settings import Ar2Params, AsIsParams, RankerParams, RefreshParams, RocketqaParams
 from noisyir.methods.plans.task import RetrieverTask, Task
-from noisyir.mining.judges import Judge, Judges
+from noisyir.mining.judges import Judge, Judges, SieveJudge
 from noisyir.mining.settings import MineParams
 from noisyir.mining.teachers import HybridTeacher, ListParams, PoolParams, Teacher
 from noisyir.models.settings import InitModelParams
@@ -129,7 +129,11 @@ class Experiment(Params):
         Raises:
             ConfigError: If there is no such kind.
         """
-        return self.judges.get(kind) or Judge.parse(kind)
+        found = self.judges.get(kind) or Judge.parse(kind)
+        unset = isinstance(found, SieveJudge) and "pool_size" not in found.model_fields_set
+        if unset and "given" in self.mine.rankings:
+            return found.model_copy(update={"pool_size": None})  # none of the data's own is left out unjudged
+        return found
 
     def correction(self, **npc: object) -> TrainNpcParams:
         """Settings of training with noisy pair correction; `npc` overrides."""

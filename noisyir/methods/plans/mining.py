@@ -8,10 +8,11 @@ from noisyir.base.errors import ConfigError
 from noisyir.engine.known_stages import stage_named, stage_of
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
-from noisyir.methods.plans.searching import encoded, searched
+from noisyir.methods.plans.searching import encoded, pick, searched
 from noisyir.mining.judges import Judge
-from noisyir.mining.settings import CandidatesParams, MineParams
+from noisyir.mining.settings import EVERY, CandidatesParams, GivenRunParams, MineParams
 from noisyir.mining.stages.candidates import CANDIDATES
+from noisyir.mining.stages.given import RUN_OF_GIVEN
 from noisyir.mining.stages.hard_negatives import MINE
 from noisyir.mining.stages.relevance_judges import RANKER_JUDGE
 from noisyir.mining.stages.teacher_lists import CHOOSE_LISTS, POOL_CANDIDATES
@@ -76,13 +77,14 @@ def mine(
 def at_training_scale(exp: "Experiment") -> MineParams:
     """The settings of mining, with the training's scale for a sampler of cosines that has none set.
 
-    Cosines differ by 2 at most, so at SimANS' and TriSampler's own scale all candidates weigh nearly alike.
+    Cosines differ by 2 at most, so at a sampler's own scale, or at temperature 1, all candidates weigh nearly alike.
     """
-    sampler = exp.mine.sampler
-    has_scale = "scale" not in type(sampler).model_fields or "scale" in sampler.model_fields_set
-    if has_scale or exp.model.similarity != "cosine":
+    sampler, scale = exp.mine.sampler, exp.train.scale
+    ways = {"scale": scale, "temperature": 1 / scale}
+    unset = {name: value for name, value in ways.items() if name in type(sampler).model_fields}
+    if not unset or unset.keys() & sampler.model_fields_set or exp.model.similarity != "cosine":
         return exp.mine
-    return exp.mine.model_copy(update={"sampler": sampler.model_copy(update={"scale": exp.train.scale})})
+    return exp.mine.model_copy(update={"sampler": sampler.model_copy(update=unset)})
 
 
 def retrieved(
@@ -92,14 +94,19 @@ def retrieved(
     params, own = exp.mine, f"{label}:train" if label else "train"
     training = exp.encode.model_copy(update={"splits": ("train",)})
     vectors: Outputs = {}
-    if params.run == "dense":
+    run: Output | None
+    if "dense" in params.rankings:
         vectors = encoded(plan, training, data, model, own)
         search = exp.search.model_copy(update={"top_k": params.rank_to})
         run = searched(plan, exp, search, data, vectors, own)["dense_run"]
     else:
-        run = _model_free(plan, exp, data, label)
+        run = None if params.run == "given" else _model_free(plan, exp, data, label)
         if params.needs_scores:
             vectors = encoded(plan, training, data, model, own)
+    if "given" in params.rankings:
+        behind = GivenRunParams(rank_from=which.rank_from, rank_to=which.rank_to)
+        run = plan.add(RUN_OF_GIVEN, behind, label, **pick(data, "given_negatives", "queries"), run=run)["given_run"]
+        which = which.model_copy(update={"rank_from": 1, "rank_to": EVERY})
     compared = vectors if which.queries == "labelled" else {}  # others have no positive
     return plan.add(
         CANDIDATES,

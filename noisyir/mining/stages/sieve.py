@@ -4,6 +4,7 @@ The passage sieve (Wang et al., AAAI 2024, Algorithm 1). The paper and its code 
 this stage, whatever the model's own similarity: its towers are used, and their vectors normalised.
 """
 
+import logging
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 
+log = logging.getLogger(__name__)
+_IDLE = 1e-7  # the printed rate, at which no verdict changes
 _ORDER = [("query_id", "ascending"), ("doc_id", "ascending")]
 _REASONS = {True: "no nearer to the query than its pool's mean", False: "nearer to the query than its pool's mean"}
 
@@ -49,6 +52,9 @@ def sieve(job: Job[SieveJudge]) -> None:
         _write(job, found, nothing, nothing, nothing.astype(bool))
         write_curves(job, [])
         return
+    if job.params.learning_rate <= _IDLE:
+        log.warning("at judges.sieve.learning_rate=%g the sieve is the mining model itself: raise it to "
+                    "train.learning_rate", job.params.learning_rate)  # fmt: skip
     model = start_model(job)
     encoder = BiEncoder(model.query_tower, model.passage_tower, replace(model.shape, similarity="cosine")).eval()
     pairs, queries = examples.training_queries(pairs, job.table("queries"))

@@ -4,13 +4,16 @@ import pyarrow.compute as pc
 import pytest
 
 from noisyir.app.runs import Execution, run_experiment
+from noisyir.base.errors import ConfigError, error_texts
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.methods import experiments
 from noisyir.methods.plans.audit import audit_pairs
 from noisyir.methods.plans.bench import noise_bench
 from noisyir.methods.plans.retrievers import mine_pairs, train_retriever
+from tests.refusals import refuses
 from tests.tiny import SETTINGS, write_beir
+from tests.tiny_models import tiny_bert
 
 MINED = ("mine.per_query=3", "mine.rank_to=20")
 DENSE = (*MINED, "mine.run=dense", "mine.sampler=trisampler", "mine.sampler.scale=20", "mine.filters.max_score=0.9")
@@ -131,6 +134,36 @@ def test_a_bench_mines_for_each_seed_and_encodes_the_training_queries_once(colle
 def test_a_sampler_that_is_told_no_scale_takes_that_of_training_for_cosines(experiment, settings, scale):
     (step,) = mine_pairs(experiment(*MINED, *settings)).named("mine")
     assert step.params.sampler.scale == scale
+
+
+@pytest.mark.parametrize("kind", ["softmax", "debiased"])
+def test_a_temperature_that_is_not_set_is_the_trainings_for_cosines(experiment, kind):
+    def temperature(*settings):
+        (step,) = mine_pairs(experiment(*MINED, *settings)).named("mine")
+        return step.params.sampler.temperature
+
+    assert temperature(f"mine.sampler={kind}") == 1 / 20
+    assert temperature(f"mine.sampler={kind}", "train.scale=4") == 1 / 4
+    assert temperature(f"mine.sampler={kind}", "model.similarity=dot") == 1
+    assert temperature(f"mine.sampler={{kind: {kind}, temperature: 2.0}}") == 2
+
+
+@pytest.mark.parametrize("method", ["dpr", "npc", "oracle"])
+def test_hard_negatives_that_nothing_provides_are_refused_before_any_work(experiment, method):
+    asked = f"methods=[{method}]", "train.hard_negatives=2"
+    with refuses(ConfigError, "training.nothing_mined", setting="train.hard_negatives", count=2):
+        train_retriever(experiment(*asked))
+    advised = error_texts("training")["nothing_mined"].partition("or ")[2].split()[0]
+    assert advised == "mine.run=given" and train_retriever(experiment(*asked, advised)).named("run_of_given")
+    assert train_retriever(experiment(*asked, "mine.per_query=2")).named("mine")
+
+
+def test_a_language_model_that_mines_is_told(experiment, tmp_path, caplog):
+    asked = f"model={{backbone: transformer, weights: {tiny_bert(tmp_path / 'bert')}, pooling: mean}}"
+    mine_pairs(experiment(*MINED, asked))
+    assert not caplog.text
+    mine_pairs(experiment(*MINED, asked, "mine.run=dense"))
+    assert "was never trained to compare texts" in caplog.text
 
 
 def test_a_sampler_without_a_scale_stays_as_it_is(experiment):
