@@ -53,13 +53,17 @@ def _found(value: Mapping[str, Any]) -> list[dict[str, Any]] | None:
         splits = {name: {SPLIT: SPLIT_WORDS[name.lower()]} for name in lists if name.lower() in SPLIT_WORDS}
         return [{**splits.get(name, {}), **row} for name, rows in lists.items() for row in rows]
     columns = list(value.values())
-    if columns and all(isinstance(column, list) for column in columns) and len({len(column) for column in columns}) == 1:
+    if columns and all(map(_is_column, columns)) and len({len(column) for column in columns}) == 1:
         return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
     if not columns or not all(isinstance(column, dict) and column.keys() == columns[0].keys() for column in columns):
         return None
     if all(name.isdecimal() for name in columns[0]):  # pandas' to_json
         return [{name: column[row] for name, column in value.items()} for row in columns[0]]
     return columns if all(name.isdecimal() for name in value) else None  # pandas' orient="index"
+
+
+def _is_column(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and not any(isinstance(cell, dict) for cell in value)
 
 
 def _are_rows(value: Any) -> bool:
