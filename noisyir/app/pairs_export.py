@@ -69,10 +69,12 @@ def export_pairs(
         given = _as_it_is(source, holds_weights=variant.holds_weights)
     else:
         given = _as_audited(store, name, drop=drop or not variant.holds_weights, force=force)
+    rows = given.collection.judgements.num_rows
+    if not rows:
+        raise DataError("app.no_pair_to_write", said=given.said)
     stem = source.name.split(".")[0] if source.exists() else experiments.name_of(name)
     target = Path(to) if to else Path(f"{stem}-{kind}{variant.written}")
     _write(variant, given.collection, target)
-    rows = given.collection.judgements.num_rows
     return f"written   {target}: {rows:,} pairs of {given.said}\nread by   noisyir import {target}", target
 
 

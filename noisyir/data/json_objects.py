@@ -1,4 +1,4 @@
-"""Rows within one JSON object: lists under `data` or the names of splits, columns as pandas writes them, LlamaIndex's."""
+"""Rows within one JSON object: lists under `data` or the names of splits, pandas' columns, LlamaIndex's ids."""
 
 import json
 from collections.abc import Mapping

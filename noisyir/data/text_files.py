@@ -8,7 +8,7 @@ import lzma
 import os
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -24,6 +24,7 @@ from noisyir.engine.outside_errors import one_line
 PACKED = (".gz", ".zst", ".bz2", ".xz", ".zip")
 # Their first bytes; a workbook is a .zip, too, which therefore counts by its name alone
 _MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"BZh": ".bz2", b"\xfd7zXZ\0": ".xz"}
+_UNPACKED: Mapping[str, Callable[[IO[bytes]], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _BESIDE = "__MACOSX/"  # what macOS adds to an archive
 _OPENED: ContextVar[IO[bytes] | None] = ContextVar("opened", default=None)
 _CONVERT = "convert it, for example with iconv -t UTF-8"
@@ -85,8 +86,8 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
             case "":
                 yield packed
             case suffix:
-                with {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}[suffix](packed, "rb") as unpacked:
-                    yield cast(IO[bytes], unpacked)
+                with _UNPACKED[suffix](packed) as unpacked:
+                    yield unpacked
 
 
 def packing_of(path: Path) -> str:

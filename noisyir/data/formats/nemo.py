@@ -52,9 +52,12 @@ def _corpus_of(rows: RowFile) -> str | None:
     given = read_object(rows.path).get("corpus") if rows.suffix == OBJECT else None
     listed = given if isinstance(given, list) else [given]
     named = [one.get("path") if isinstance(one, dict) else one for one in listed if one is not None]
-    if len(named) > 1 or not all(isinstance(one, str) for one in named):
-        raise DataError("data.several_corpora", path=rows.path, corpora=named)
-    return str(rows.path.parent / named[0]) if named else None
+    match named:
+        case []:
+            return None
+        case [str(path)]:
+            return str(rows.path.parent / path)
+    raise DataError("data.several_corpora", path=rows.path, corpora=named)
 
 
 def _with_texts(row: Mapping[str, Any], where: str) -> Example:

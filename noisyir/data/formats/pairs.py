@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -16,15 +17,16 @@ from noisyir.data.columns import (
     PairColumn,
     choose_columns,
     found_in,
+    list_in,
     names_that_mean,
     need,
     numbered_negatives,
     open_corpus,
 )
-from noisyir.data.containers import write_rows
+from noisyir.data.containers import FIRST_ROWS, FLAT, write_rows
 from noisyir.data.examples import SPLITS, Example, ExampleSource, Passage, Placed, content_id
 from noisyir.data.formats import FormatOfRows
-from noisyir.data.leniency import strict
+from noisyir.data.leniency import glance, strict
 from noisyir.data.row_files import RowFile
 from noisyir.data.shapes import joined
 
@@ -86,7 +88,8 @@ class Pairs(FormatOfRows):
             _need_texts(pairs, columns)
             wanted = "negative" not in self.columns or self.columns["negative"] is not None
             numbered = numbered_negatives(pairs, list(columns.values())) if wanted else ()
-            return PairsFile(name, pairs, columns, None, names_that_mean(self.columns, NAMES), numbered)
+            meaningful = names_that_mean(self.columns, NAMES)
+            return PairsFile(name, pairs, columns, None, meaningful, numbered, _listed(pairs, columns))
         if texts := [column for column in _OF_CORPUS if self.columns.get(column)]:
             raise DataError("data.texts_mapped_with_corpus", texts=", ".join(texts))
         names = {column: known for column, known in NAMES.items() if column not in _OF_CORPUS}
@@ -117,6 +120,7 @@ class PairsFile(ExampleSource):
     Args:
         numbered: Columns with one negative each, next to the one with several.
         meaningful: Names of columns that would be read if they existed.
+        listed: Parts of documents that are lists, spelt in the cells of a csv, tsv or workbook.
     """
 
     name: str
@@ -125,6 +129,7 @@ class PairsFile(ExampleSource):
     corpus: RowFile | None
     meaningful: frozenset[str] = frozenset()
     numbered: tuple[str, ...] = ()
+    listed: tuple[PairColumn, ...] = ()
 
     def paths(self) -> Sequence[Path]:
         """The file and the corpus."""
@@ -169,6 +174,9 @@ class PairsFile(ExampleSource):
         """The values of the mapped columns."""
         place, number, row = found
         values = {column: row[name] for column, name in self.columns.items()}
+        if self.listed:
+            spelt = {column: list_in(str(values[column])) for column in self.listed}
+            values |= {column: found for column, found in spelt.items() if found is not None}
         cell = Cells(values, self.columns, place, number)
         named = cell.text("split")
         split = SPLITS.get(named)
@@ -179,7 +187,7 @@ class PairsFile(ExampleSource):
             cell.text("query"),
             [self._positive(one) for one in rows_of],
             self._negatives(cell, row),
-            cell.name("query_id") if "query_id" in self.columns else None,
+            (cell.name("query_id") or None) if "query_id" in self.columns else None,
             tuple(dict.fromkeys(text for text in cell.texts("answers") if text.strip())),
             split,
             (cell.name("source") if "source" in self.columns else "") or None,
@@ -188,6 +196,7 @@ class PairsFile(ExampleSource):
     def _positive(self, cell: Cells) -> Passage:
         doc_id = cell.name("doc_id") if "doc_id" in self.columns else None
         score = next(iter(cell.numbers("score")), None)
+        doc_id = doc_id or (None if self.corpus is None else doc_id)
         return Passage(cell.text("title"), cell.text("document"), doc_id, score, cell.weight(), cell.label())
 
     def _negatives(self, cell: Cells, row: Mapping[str, Any]) -> list[Passage]:
@@ -232,6 +241,17 @@ def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str]) -> None:
     if "document" not in columns:
         named = f"names documents ({columns['doc_id']!r})" if "doc_id" in columns else "has no column for document"
         raise DataError("data.pairs_without_texts", pairs=pairs.path, named=named, found_in=found_in(pairs))
+
+
+def _listed(pairs: RowFile, columns: Mapping[PairColumn, str]) -> tuple[PairColumn, ...]:
+    """The parts of documents that are lists, if every document of the first rows spells one of texts."""
+    if pairs.suffix not in FLAT or "document" not in columns:
+        return ()
+    with glance():
+        cells = [row[columns["document"]] for _, row in islice(pairs.rows([columns["document"]]), FIRST_ROWS)]
+    found = [list_in(str(cell)) for cell in cells if cell]
+    is_listed = found and all(texts and all(isinstance(text, str) for text in texts) for texts in found)
+    return tuple(column for column in _OF_DOCUMENT if column in columns) if is_listed else ()
 
 
 def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Iterator[dict[PairColumn, Any]]:

@@ -37,7 +37,7 @@ class Swift(FormatOfRows):
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """A row a pair with the query's negatives; ids, scores, weights and grades are dropped, titles precede texts."""
+        """A row a pair with the query's negatives, titles before texts; ids, scores, weights and grades are dropped."""
         write_rows(target, _rows(collection), nested=True)
 
 
@@ -84,4 +84,4 @@ def _rows(collection: Collection) -> Iterator[dict[str, Any]]:
 
 
 def _message(passage: Passage) -> dict[str, str]:
-    return {"role": "assistant", "content": shapes.joined(passage)}
+    return {"role": "user", "content": shapes.joined(passage)}
