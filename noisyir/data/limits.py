@@ -50,7 +50,7 @@ def said_of(error: ValueError) -> str:
 
 
 def refuse_special(path: Path) -> None:
-    """Raise DataError for a folder, for a pipe or a device, which may never end, and for a file of somebody else."""
+    """Raise DataError for a folder, a pipe or a device, which may never end, or a file that may not be read."""
     if path.exists() and not path.is_file():
         raise DataError("data.special_file", path=path)
     if path.exists() and not os.access(path, os.R_OK):

@@ -81,7 +81,7 @@ Record = Document | Documents | Query | Judgement | Negative
 
 
 def as_id(value: Any) -> Any:
-    """A whole number as an id's text, also where a missing neighbour made a float of it; other values as they are."""
+    """A whole number, perhaps as a float, as an id's text; other values as they are."""
     if isinstance(value, float):
         value = int(value) if value.is_integer() else None if math.isnan(value) else value
     return str(value) if type(value) is int else value

@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple, cast
 import pyarrow as pa
 
 from noisyir.base.errors import DataError
-from noisyir.data.leniency import bad_row
+from noisyir.data.leniency import bad_row, glance
 from noisyir.data.limits import DOCUMENT, LINE, refuse_special, said_of
 from noisyir.engine.outside_errors import one_line
 
@@ -25,7 +25,7 @@ PACKED = (".gz", ".zst", ".bz2", ".xz", ".zip")
 # Their first bytes; a workbook is a .zip, too, which therefore counts by its name alone
 _MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"BZh": ".bz2", b"\xfd7zXZ\0": ".xz"}
 _UNPACKED: Mapping[str, Callable[[IO[bytes]], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-_BESIDE = "__MACOSX/"  # what macOS adds to an archive
+_BESIDE = "__MACOSX/"  # added to archives by macOS
 _OPENED: ContextVar[IO[bytes] | None] = ContextVar("opened", default=None)
 _CONVERT = "convert it, for example with iconv -t UTF-8"
 # Raised by reading a damaged or cut packed file
@@ -92,7 +92,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 def packing_of(path: Path) -> str:
     """The suffix of a file's packing by its first bytes, or else by its name; empty for a plain file."""
-    with path.open("rb") as file:
+    with glance(), path.open("rb") as file:
         first = file.read(6)
     by_bytes = next((suffix for magic, suffix in _MAGIC.items() if first.startswith(magic)), "")
     return by_bytes or next((suffix for suffix in PACKED if path.name.lower().endswith(suffix)), "")

@@ -26,7 +26,7 @@ class Nemo(FormatOfRows):
     kind: Literal["nemo"] = "nemo"
     written: ClassVar[str | None] = ".jsonl"
     path: Location = Field(None, description="the file: json with ids of a corpus, or jsonl with the texts")
-    corpus: Location = Field(None, description="the documents, where not in the place that the json names")
+    corpus: Location = Field(None, description="the documents, if not in the place that the json names")
 
     @classmethod
     def fits(cls, row: Mapping[str, Any]) -> bool:
