@@ -23,6 +23,7 @@ from noisyir.data.recognise import recognise
 from noisyir.data.records import Source
 
 _SHARES = (50, 95, 100)
+_REASONS = 3  # in a message
 REPORT = "import.json"
 _ALIASES = {"positive": "document", "passage": "document", "answer": "document"}
 FORMAT_ALIASES = {
@@ -194,12 +195,22 @@ def _read_into(
     lost = sum(of.lost + sum(tally.count for tally in of.parts_left_out.values()) for of in files)
     if strict and lost:
         raise DataError("app.strict_loss", lost=lost, in_words=in_words(report))
-    if not any(found.rows.values()):
-        left_out = [(place, *of) for place, all_ in report["files"].items() for of in all_["left_out"].items()]
-        why = "; ".join(f"{place} {tally['first'][0]}: {reason}" for place, reason, tally in left_out)
-        raise DataError("app.nothing_read", source=source.name, kind=settings["kind"], why=why or "it is empty")
+    kept = found.rows if not Format.of_kind(settings["kind"]).holds_pairs else {"pairs": found.rows["judgements"]}
+    if not any(kept.values()):
+        raise DataError("app.no_pair_read", source=source.name, kind=settings["kind"], why=_why(report["files"]))
     (folder / REPORT).write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return report
+
+
+def _why(files: Mapping[str, Mapping[str, Any]]) -> str:
+    """The reasons for what was left out, the commonest first."""
+    reasons = [
+        (tally["count"], f"{place} {tally['first'][0]}: {reason}")
+        for place, of in files.items()
+        for reason, tally in [*of["left_out"].items(), *of["parts_left_out"].items()]
+    ]
+    told = [f"{count:,} x {reason}" for count, reason in sorted(reasons, key=lambda one: -one[0])]
+    return "; ".join(told[:_REASONS]) or "it has none"
 
 
 def opened(settings: Mapping[str, Any]) -> Source:

@@ -82,12 +82,14 @@ def export_pairs(
         given = _as_it_is(source, holds_weights=variant.holds_weights)
     else:
         given = _as_audited(store, name, variant, drop=drop or not variant.holds_weights, force=force)
+    rows = given.collection.judgements.num_rows
+    if not rows:
+        raise DataError("app.no_pair_to_write", said=given.said)
     begins = stem(source.name) if source.exists() else experiments.name_of(name)
     target = Path(to) if to else Path(f"{begins}-{kind}{variant.written}")
     _write(partial(variant.write, given.collection), target)
     if given.left_out:
         write_jsonl(negatives_log(given.left_out), target.with_name(f"{target.name}.left_out.jsonl"))
-    rows = given.collection.judgements.num_rows
     return f"written   {target}: {rows:,} pairs of {given.said}\nread by   noisyir import {target}", target
 
 

@@ -1,5 +1,6 @@
 """Columns of a file of rows, as mapped or by their usual names, and files of documents."""
 
+import ast
 import json
 import math
 import re
@@ -8,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from noisyir.base.errors import DataError
 from noisyir.data import leniency
-from noisyir.data.records import Document
+from noisyir.data.records import Document, as_id
 from noisyir.data.row_files import RowFile, plain_name
 
 PairColumn = Literal[
@@ -36,6 +37,7 @@ NAMES: Names = {
     "negative_score": ("neg_scores", "negative_scores", "negative_score"),
 }
 _NUMBERED = re.compile(r"(hard_)?neg(ative)?_?\d+", re.IGNORECASE)
+_PYTHON_TEXT = re.compile(r"""\s*('(?:[^'\\\n]|\\[^\n])*'|"(?:[^"\\\n]|\\[^\n])*")\s*,?\s*""")
 _SHOWN = 30  # columns in a message
 _CORPUS_NAMES: Names = {
     "doc_id": ("_id", "doc_id", "docid", "pid", "passage_id", "id"),
@@ -115,6 +117,19 @@ def corpus_documents(file: RowFile) -> Iterator[Document]:
             yield Document(doc_id, cell.text("title"), cell.text("document"), file.place, number)
 
 
+def list_in(cell: str) -> list[Any] | None:
+    """The list that a cell spells as JSON, as Python or as numpy (`['a' 'b']`); None for any other text."""
+    try:
+        found = json.loads(cell)
+    except (ValueError, RecursionError):
+        found, at, end = [], 1, cell.rstrip()
+        while text := _PYTHON_TEXT.match(cell, at):
+            found.append(ast.literal_eval(text[1]))
+            at = text.end()
+        return found if found and cell.startswith("[") and end[at:] == "]" else None
+    return found if isinstance(found, list) else None
+
+
 class Cells(NamedTuple):
     """The values of a row, each checked for its type."""
 
@@ -155,18 +170,13 @@ class Cells(NamedTuple):
     def name(self, column: PairColumn) -> str:
         """An id or a source: a text or a whole number."""
         value = self.values[column]
-        if isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
-        return self.text(column)
+        return value if isinstance(value, str) else self._replace(values={column: as_id(value)}).text(column)
 
     def items(self, column: PairColumn) -> list[Any]:
-        """The values of a list, perhaps as JSON in a cell; one value is a list of one."""
+        """The values of a list, perhaps as JSON or Python's spelling in a cell; one value is a list of one."""
         value = self.values.get(column)
         if isinstance(value, str) and value.startswith("["):
-            try:
-                value = json.loads(value)
-            except ValueError:
-                pass  # a text in brackets
+            value = value if (found := list_in(value)) is None else found
         if value is None or value == "":
             return []
         return list(value) if isinstance(value, list | tuple) else [value]

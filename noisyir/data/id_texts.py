@@ -15,7 +15,7 @@ from noisyir.data.leniency import glance, row
 from noisyir.data.limits import LINE
 from noisyir.data.records import Document, Documents
 from noisyir.data.row_files import RowFile
-from noisyir.data.text_files import WHOLE, FilePart, open_bytes, utf8_lines
+from noisyir.data.text_files import WHOLE, FilePart, open_bytes, packing_of, utf8_lines
 
 _IDS = ("_id", "id", "query_id", "qid", "doc_id", "docid", "pid", "passage_id")
 _TEXTS = ("text", "query", "question", "title", "document", "passage", "contents")
@@ -98,7 +98,7 @@ def documents_in_batches(path: Path, read: Callable[[FilePart], Iterator[Documen
         read: Reads part of the lines if pyarrow cannot take a block without doubt, after a line that is too long or has
             no end, and for packed files.
     """
-    if path.name.lower().endswith((".gz", ".zst")):
+    if packing_of(path):
         yield from read(WHOLE)
         return
     number, offset = 1, 0

@@ -4,6 +4,7 @@ The environment variable of its name sets each, because a limit depends on the m
 """
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +50,8 @@ def said_of(error: ValueError) -> str:
 
 
 def refuse_special(path: Path) -> None:
-    """Raise DataError for a folder, a pipe or a device, which may never end."""
+    """Raise DataError for a folder, a pipe or a device, which may never end, or a file that may not be read."""
     if path.exists() and not path.is_file():
         raise DataError("data.special_file", path=path)
+    if path.exists() and not os.access(path, os.R_OK):
+        raise DataError("data.may_not_read", path=path, quote=shlex.quote(str(path)))

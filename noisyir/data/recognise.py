@@ -16,6 +16,7 @@ from noisyir.data.formats.line_pairs import partner
 from noisyir.data.formats.stack_overflow import so_ds_files
 from noisyir.data.formats.tables import is_import
 from noisyir.data.formats.trec import trec_role
+from noisyir.data.formats.triples import array_in
 from noisyir.data.leniency import lenient
 from noisyir.data.row_files import RowFile, plain_name
 from noisyir.data.text_files import first_bytes, one_of, utf8_lines
@@ -208,6 +209,8 @@ def _headerless(path: Path) -> str | None:
     if trec_role(path):
         return "trec"
     cells = [line.split("\t") for line in lines]
+    if all(array_in(line) for line in lines):
+        return "triples"
     if all(len(row) == 3 for row in cells):
         return "triples"
     if all(len(row) == 2 and _LITERAL.match(row[1]) for row in cells):

@@ -1,5 +1,6 @@
 """Records of raw data of any format: documents, queries, judgements and negatives, each with its place."""
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
@@ -10,7 +11,7 @@ from noisyir.base.errors import DataError
 from noisyir.base.settings import Split
 from noisyir.data import leniency
 
-_INTEGER = re.compile(r"-?[0-9]{1,9}")
+INTEGER = re.compile(r"(-?[0-9]{1,9})(\.0+)?")  # pandas makes floats of whole numbers
 
 
 class Document(NamedTuple):
@@ -79,15 +80,22 @@ class Documents(NamedTuple):
 Record = Document | Documents | Query | Judgement | Negative
 
 
+def as_id(value: Any) -> Any:
+    """A whole number, perhaps as a float, as an id's text; other values as they are."""
+    if isinstance(value, float):
+        value = int(value) if value.is_integer() else None if math.isnan(value) else value
+    return str(value) if type(value) is int else value
+
+
 def relevance_of(text: str, where: str) -> int:
     """The relevance in a line of qrels.
 
     Raises:
         DataError: If it is not an integer.
     """
-    if not _INTEGER.fullmatch(text):
+    if (found := INTEGER.fullmatch(text)) is None:
         raise DataError("data.wrong_relevance", where=where, value=text)
-    return int(text)
+    return int(found[1])
 
 
 class Source(Protocol):

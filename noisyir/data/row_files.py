@@ -10,7 +10,8 @@ from noisyir.data.containers import FIRST_ROWS, FOLDER, PLAIN, SUFFIXES, Row, co
 from noisyir.data.containers.arrow_file import class_names
 from noisyir.data.containers.split_folder import is_split_folder, parts_of
 from noisyir.data.leniency import glance, strict
-from noisyir.data.limits import COLUMNS
+from noisyir.data.limits import COLUMNS, refuse_special
+from noisyir.data.text_files import packing_of
 
 __all__ = ["SUFFIXES", "Row", "RowFile"]
 
@@ -35,6 +36,8 @@ class RowFile:
         file = Path(path)
         if not file.is_file() and not is_split_folder(file):
             raise DataError("data.not_a_row_file", file=file, setting=setting, suffixes=", ".join(SUFFIXES))
+        if file.is_file():
+            refuse_special(file)
         suffix = suffix_of(file) if file.is_file() else FOLDER
         if suffix is None:
             raise DataError(
@@ -68,7 +71,8 @@ class RowFile:
     @property
     def is_rewritten(self) -> bool:
         """Whether single rows can be edited while the others stay byte by byte."""
-        return self.suffix in REWRITTEN and not self.path.name.lower().endswith(".zst")
+        packing = packing_of(self.path) if self.suffix in REWRITTEN else None
+        return packing == "" or (packing == ".gz" and self.path.name.lower().endswith(".gz"))
 
     @property
     def place(self) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from noisyir.base.errors import DataError
 from noisyir.data.columns import NAMES, PairColumn, found_in, open_corpus
 from noisyir.data.examples import Example, Passage
+from noisyir.data.records import as_id
 from noisyir.data.row_files import RowFile
 
 
@@ -40,12 +41,12 @@ def text(row: Mapping[str, Any], name: str, where: str) -> str:
 
 def identity(row: Mapping[str, Any], name: str, where: str) -> str | None:
     """An id, a text or a whole number; None if missing."""
-    value = row.get(name)
+    value = as_id(row.get(name))
     if value is None or value == "":
         return None
-    if isinstance(value, bool) or not isinstance(value, str | int):
+    if not isinstance(value, str):
         raise DataError("data.wrong_value", expected="an id", where=where, name=name, value=value)
-    return str(value)
+    return value
 
 
 def number(row: Mapping[str, Any], name: str, where: str) -> float | None:
@@ -69,7 +70,9 @@ def texts(row: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
 
 def identities(row: Mapping[str, Any], name: str, where: str) -> list[str]:
     """The ids of a list."""
-    return [found for one in _list(row, name, where, str | int) if (found := identity({name: one}, name, where))]
+    return [
+        found for one in _list(row, name, where, str | int | float) if (found := identity({name: one}, name, where))
+    ]
 
 
 def objects(row: Mapping[str, Any], name: str, where: str) -> list[Mapping[str, Any]]:

@@ -1,11 +1,14 @@
 """Text and JSON files with faults reported by file and line."""
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import os
+import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -14,15 +17,19 @@ from typing import IO, Any, NamedTuple, cast
 import pyarrow as pa
 
 from noisyir.base.errors import DataError
-from noisyir.data.leniency import bad_row
+from noisyir.data.leniency import bad_row, glance
 from noisyir.data.limits import DOCUMENT, LINE, refuse_special, said_of
 from noisyir.engine.outside_errors import one_line
 
-PACKED = (".gz", ".zst")
+PACKED = (".gz", ".zst", ".bz2", ".xz", ".zip")
+# Their first bytes; a workbook is a .zip, too, which therefore counts by its name alone
+_MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"BZh": ".bz2", b"\xfd7zXZ\0": ".xz"}
+_UNPACKED: Mapping[str, Callable[[IO[bytes]], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_BESIDE = "__MACOSX/"  # added to archives by macOS
 _OPENED: ContextVar[IO[bytes] | None] = ContextVar("opened", default=None)
 _CONVERT = "convert it, for example with iconv -f WINDOWS-1252 -t UTF-8"
 # Raised by reading a damaged or cut packed file
-DAMAGED = (EOFError, zlib.error, OSError)
+DAMAGED = (EOFError, zlib.error, OSError, lzma.LZMAError, zipfile.BadZipFile)
 
 
 def folder_with(path: str | None, kind: str, files: tuple[str, ...], *, holds: str = "") -> Path:
@@ -61,19 +68,62 @@ def one_of(root: Path, names: Iterable[str]) -> Path | None:
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file, unpacked if it is .gz or .zst."""
+    """The bytes of a file, unpacked if it is packed.
+
+    Raises:
+        DataError: If it may not be read, or is an archive of anything but one file.
+    """
     refuse_special(path)
-    name = path.name.lower()
     with path.open("rb") as packed:
         _OPENED.set(packed)
-        if name.endswith(".zst"):
-            with io.BufferedReader(pa.CompressedInputStream(packed, "zstd")) as handle:
-                yield cast(IO[bytes], handle)
-        elif name.endswith(".gz"):
-            with gzip.GzipFile(fileobj=packed) as unpacked:
-                yield cast(IO[bytes], unpacked)
-        else:
-            yield packed
+        match packing_of(path):
+            case ".zst":
+                with io.BufferedReader(pa.CompressedInputStream(packed, "zstd")) as handle:
+                    yield cast(IO[bytes], handle)
+            case ".zip":
+                with zipfile.ZipFile(packed) as archive, _only_member(archive, path) as unpacked:
+                    yield unpacked
+            case "":
+                yield packed
+            case suffix:
+                with _UNPACKED[suffix](packed) as unpacked:
+                    yield unpacked
+
+
+def packing_of(path: Path) -> str:
+    """The suffix of a file's packing by its first bytes, or else by its name; empty for a plain file."""
+    with glance(), path.open("rb") as file:
+        first = file.read(6)
+    by_bytes = next((suffix for magic, suffix in _MAGIC.items() if first.startswith(magic)), "")
+    return by_bytes or next((suffix for suffix in PACKED if path.name.lower().endswith(suffix)), "")
+
+
+def name_of_content(path: Path) -> str:
+    """The name of a file without its packing, small; of an archive its only file's, if that has a suffix."""
+    name = path.name.lower()
+    suffix = next((suffix for suffix in PACKED if name.endswith(suffix)), "")
+    if suffix != ".zip" or not path.is_file():
+        return name.removesuffix(suffix)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            inside = Path(_only_name(archive, path)).name.lower()
+    except DAMAGED as error:
+        raise DataError("data.damaged_start", path=path, error=error) from error
+    return inside if Path(inside).suffix else name.removesuffix(suffix)
+
+
+def _only_name(archive: zipfile.ZipFile, path: Path) -> str:
+    names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith(_BESIDE)]
+    if len(names) != 1:
+        raise DataError("data.not_one_file", path=path, count=len(names), names=", ".join(names[:5]))
+    return names[0]
+
+
+def _only_member(archive: zipfile.ZipFile, path: Path) -> IO[bytes]:
+    try:
+        return archive.open(_only_name(archive, path))
+    except (RuntimeError, NotImplementedError) as error:  # behind a password, or packed in a rare way
+        raise DataError("data.closed_archive", path=path, reason=one_line(error)) from error
 
 
 @contextmanager
@@ -107,6 +157,8 @@ def first_bytes(path: Path, count: int = 1 << 16) -> bytes:
 def open_to_write(path: Path) -> Iterator[IO[bytes]]:
     """A file to write bytes to, packed by its name; equal bytes give equal files, because a .gz holds no time."""
     name = path.name.lower()
+    if name.endswith(PACKED[2:]):
+        raise DataError("data.packing_not_written", path=path)
     with path.open("wb") as plain:
         if name.endswith(".gz"):
             with gzip.GzipFile("", "wb", fileobj=plain, mtime=0) as packed:

@@ -25,6 +25,7 @@ WRITTEN = [
                                               ".jsonl.gz", ".csv.zst", ".json.zst")],
     *[("dpr_json", name) for name in ("x.json", "x.jsonl.zst", "x.parquet")],
     *[("tevatron", name) for name in ("x.jsonl", "x.arrow")],
+    ("nemo", "x.jsonl"), ("swift", "x.jsonl"),
     *[("flagembedding", name) for name in ("x.jsonl", "x.parquet")],
     *[("sentence_transformers", name) for name in ("x.csv", "x.parquet")],
     ("triples", "x.tsv"), ("staqc", "x.jsonl"), ("squad", "x.json"), ("line_pairs", "x.nl"),
@@ -79,7 +80,7 @@ def read(source: Path, folder: Path, **given: str) -> Collection:
 def test_every_format_that_is_written_is_here():
     written = {kind for kind, variant in Format.variants().items() if variant.written is not None}
     assert {kind for kind, _ in WRITTEN} == written
-    assert Format.variants().keys() - written == {"pydocs", "ir_datasets", "topics"}  # topics hold no pairs
+    assert Format.variants().keys() - written == {"pydocs", "ir_datasets", "llama_index", "topics"}
 
 
 @pytest.mark.parametrize(("kind", "name"), WRITTEN)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from noisyir.base.errors import DataError
-from noisyir.data.text_files import PACKED, first_bytes
+from noisyir.data.text_files import PACKED, first_bytes, name_of_content
 
 Row = tuple[int, dict[str, Any]]
 
@@ -26,11 +26,12 @@ SUFFIXES: Mapping[str, str] = {
     ".xlsx": "sheet",
 }
 FOLDER = "/"  # the suffix of a folder of such files
+OBJECT = "{"  # the suffix of one JSON object with rows inside
 FLAT = (".csv", ".tsv", ".xlsx")  # their cells hold one value
 FIRST_ROWS = 100  # of a JSON file; their fields are its columns
 PLAIN = (".jsonl", ".csv", ".tsv", ".json")  # perhaps packed
 _OTHER_NAMES = {".ndjson": ".jsonl", ".jsonlines": ".jsonl", ".feather": ".arrow"}
-_MODULES = {**SUFFIXES, FOLDER: "split_folder"}
+_MODULES = {**SUFFIXES, FOLDER: "split_folder", OBJECT: "json_file"}
 _SPACE = b" \t\r\n\xef\xbb\xbf"
 
 
@@ -85,10 +86,8 @@ def stem(name: str) -> str:
 
 def _named(path: Path) -> tuple[str, bool]:
     """The suffix of the name, one for all synonyms, and whether the file is packed."""
-    name = path.name.lower()
-    packed = name.endswith(PACKED)
-    suffix = Path(name).with_suffix("").suffix if packed else Path(name).suffix
-    return _OTHER_NAMES.get(suffix, suffix), packed
+    suffix = Path(name_of_content(path)).suffix
+    return _OTHER_NAMES.get(suffix, suffix), path.name.lower().endswith(PACKED)
 
 
 def write_rows(path: Path, rows: Iterator[Mapping[str, Any]], *, nested: bool = False) -> None:
@@ -112,5 +111,6 @@ def _by_first_bytes(path: Path) -> str | None:
         case b"[":
             return ".json"
         case b"{":
-            return ".jsonl"
+            objects = import_module("noisyir.data.json_objects")
+            return OBJECT if objects.is_one_object(path, first) else ".jsonl"
     return None

@@ -1,4 +1,4 @@
-"""JSON objects: one on each line, or all in one array."""
+"""JSON objects: one on each line, or all in one array or object."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from noisyir.base.errors import DataError
-from noisyir.data.containers import FIRST_ROWS, Check, Row, accept
+from noisyir.data.containers import FIRST_ROWS, OBJECT, Check, Row, accept
 from noisyir.data.json_arrays import json_array
+from noisyir.data.json_objects import rows_of
 from noisyir.data.leniency import bad_row
 from noisyir.data.text_files import json_lines, open_to_write
 
@@ -47,9 +48,11 @@ class JsonFile:
             out.write(end if before == between else nothing)
 
     def _objects(self, path: Path) -> Iterator[Row]:
+        if self.unit == "row":
+            return enumerate(rows_of(path), 1)
         return json_lines(path) if self.unit == "line" else json_array(path)
 
 
 def container(suffix: str) -> JsonFile:
-    """An array for `.json`, else lines."""
-    return JsonFile("item" if suffix == ".json" else "line")
+    """An array for `.json`, rows within one object, or lines."""
+    return JsonFile({".json": "item", OBJECT: "row"}.get(suffix, "line"))

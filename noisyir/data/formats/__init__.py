@@ -38,6 +38,7 @@ class Format(Variant, RecordParams):
         written: Ending of the file that `write` makes, empty for a folder, None if the format is only read.
         holds_weights: Whether `write` keeps weights of pairs.
         holds_negatives: Whether `write` keeps wrong documents.
+        holds_pairs: Whether data without a pair is none.
     """
 
     home: ClassVar[str] = __name__
@@ -46,6 +47,7 @@ class Format(Variant, RecordParams):
     written: ClassVar[str | None] = None
     holds_weights: ClassVar[bool] = False
     holds_negatives: ClassVar[bool] = True
+    holds_pairs: ClassVar[bool] = True
 
     min_relevance: PositiveInt = Field(
         1, description="least judgement that makes a training pair; TREC DL's relevant is 2"

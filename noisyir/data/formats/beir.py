@@ -15,7 +15,7 @@ from noisyir.data.collection import Collection
 from noisyir.data.containers import write_rows
 from noisyir.data.formats import Format
 from noisyir.data.id_texts import documents_in_batches
-from noisyir.data.records import Document, Judgement, Query, Record, relevance_of
+from noisyir.data.records import Document, Judgement, Query, Record, as_id, relevance_of
 from noisyir.data.text_files import FilePart, folder_with, json_lines, open_to_write, text_of, utf8_lines
 from noisyir.engine.provenance import files_digest
 
@@ -74,7 +74,7 @@ class BeirFolder:
             with leniency.row(place, number):
                 where = f"{place} {number}"
                 title = text_of(row, "title", where) if row.get("title") is not None else ""
-                doc_id = text_of(row, "_id", where)
+                doc_id = text_of({**row, "_id": as_id(row.get("_id"))}, "_id", where)
                 if source := _source(row.get("metadata")):
                     self.sources[doc_id] = source
                 yield Document(doc_id, title, text_of(row, "text", where), place, number)
@@ -86,7 +86,7 @@ class BeirFolder:
         for number, row in json_lines(path):
             with leniency.row(place, number):
                 where = f"{place} {number}"
-                name, text = text_of(row, "_id", where), text_of(row, "text", where)
+                name, text = text_of({**row, "_id": as_id(row.get("_id"))}, "_id", where), text_of(row, "text", where)
                 yield Query(name, text, _answers(row.get("answers"), where), place, number)
 
     def judgements(self) -> Iterator[Judgement]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -17,16 +18,17 @@ from noisyir.data.columns import (
     choose_columns,
     corpus_documents,
     found_in,
+    list_in,
     names_that_mean,
     need,
     numbered_negatives,
     open_corpus,
 )
-from noisyir.data.containers import stem, write_rows
+from noisyir.data.containers import FIRST_ROWS, FLAT, stem, write_rows
 from noisyir.data.examples import SPLITS, Example, ExampleSource, Passage, Placed, content_id
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.labels import MEANINGFUL, Labels, labels_of, parsed
-from noisyir.data.leniency import strict
+from noisyir.data.leniency import glance, strict
 from noisyir.data.records import Document, Record
 from noisyir.data.row_files import RowFile, plain_name
 from noisyir.data.shapes import joined
@@ -123,6 +125,7 @@ def open_pairs(
         numbered,
         labels,
         f"{newer}-label" if labels and "label" not in given else newer,
+        () if corpus else _listed(pairs, columns),
     )
 
 
@@ -156,6 +159,7 @@ class PairsFile(ExampleSource):
         meaningful: Names of columns that would be read if they existed.
         labels: How the column of labels is read.
         newer: What earlier versions read otherwise.
+        listed: Parts of documents that are lists, spelt in the cells of a csv, tsv or workbook.
     """
 
     name: str
@@ -166,6 +170,7 @@ class PairsFile(ExampleSource):
     numbered: tuple[str, ...] = ()
     labels: Labels | None = None
     newer: str = ""
+    listed: tuple[PairColumn, ...] = ()
     pool: RowFile | None = None
 
     def digest(self) -> str:
@@ -230,6 +235,9 @@ class PairsFile(ExampleSource):
         """The values of the mapped columns."""
         place, number, row = found
         values = {column: row[name] for column, name in self.columns.items()}
+        if self.listed:
+            spelt = {column: list_in(str(values[column])) for column in self.listed}
+            values |= {column: found for column, found in spelt.items() if found is not None}
         cell = Cells(values, self.columns, place, number)
         named = cell.text("split")
         split = SPLITS.get(named)
@@ -240,7 +248,7 @@ class PairsFile(ExampleSource):
             cell.text("query"),
             [self._positive(one) for one in rows_of],
             self._negatives(cell, row),
-            cell.name("query_id") if "query_id" in self.columns else None,
+            (cell.name("query_id") or None) if "query_id" in self.columns else None,
             tuple(dict.fromkeys(text for text in cell.texts("answers") if text.strip())),
             split,
             (cell.name("source") if "source" in self.columns else "") or None,
@@ -249,6 +257,7 @@ class PairsFile(ExampleSource):
     def _positive(self, cell: Cells) -> Passage:
         doc_id = cell.name("doc_id") if "doc_id" in self.columns else None
         score = next(iter(cell.numbers("score")), None)
+        doc_id = doc_id or (None if self.corpus is None else doc_id)
         grade = self.labels.grade(cell.values.get("label"), cell.where) if self.labels else None
         return Passage(cell.text("title"), cell.text("document"), doc_id, score, cell.weight(), grade)
 
@@ -303,6 +312,17 @@ def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str]) -> None:
     if "document" not in columns:
         named = f"names documents ({columns['doc_id']!r})" if "doc_id" in columns else "has no column for document"
         raise DataError("data.pairs_without_texts", pairs=pairs.path, named=named, found_in=found_in(pairs))
+
+
+def _listed(pairs: RowFile, columns: Mapping[PairColumn, str]) -> tuple[PairColumn, ...]:
+    """The parts of documents that are lists, if every document of the first rows spells one of texts."""
+    if pairs.suffix not in FLAT or "document" not in columns:
+        return ()
+    with glance():
+        cells = [row[columns["document"]] for _, row in islice(pairs.rows([columns["document"]]), FIRST_ROWS)]
+    found = [list_in(str(cell)) for cell in cells if cell]
+    is_listed = found and all(texts and all(isinstance(text, str) for text in texts) for texts in found)
+    return tuple(column for column in _OF_DOCUMENT if column in columns) if is_listed else ()
 
 
 def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Iterator[dict[PairColumn, Any]]:

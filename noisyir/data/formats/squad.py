@@ -13,7 +13,9 @@ from pydantic import Field
 
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Location, Split
+from noisyir.data import shapes
 from noisyir.data.collection import Collection
+from noisyir.data.examples import content_id
 from noisyir.data.formats import Format
 from noisyir.data.leniency import not_kept, row
 from noisyir.data.records import Document, Judgement, Query, Record
@@ -116,8 +118,9 @@ class SquadFolder:
         where, (_, title, text, paragraphs, at) = paragraph.where, paragraph.document
         answers = [text_of(item, "text", where) for item in list_of(question, "answers", where)]
         distinct = tuple(dict.fromkeys(answer for answer in answers if answer.strip()))
-        query_id = text_of(question, "id", where)
-        yield Query(query_id, text_of(question, "question", where), distinct, place, number)
+        query = text_of(question, "question", where)
+        query_id = shapes.identity(question, "id", where) or content_id(number, str(number), query)
+        yield Query(query_id, query, distinct, place, number)
         if question.get("is_impossible") is True:  # SQuAD 2: the paragraph does not answer it
             not_kept("a question that its paragraph does not answer (is_impossible)")
             return
@@ -143,7 +146,7 @@ class SquadFolder:
 def _paragraphs(path: Path, split: Split) -> Iterator[_Paragraph]:
     seen: Counter[str] = Counter()
     for article in list_of(read_object(path), "data", str(path)):
-        title = text_of(article, "title", f"{path}, article {len(seen) + 1}")
+        title = shapes.text(article, "title", f"{path}, article {len(seen) + 1}")
         for paragraph in list_of(article, "paragraphs", f"{path}, article {title!r}"):
             where = f"{path}, article {title!r}, paragraph {seen[title]}"
             text = text_of(paragraph, "context", where)

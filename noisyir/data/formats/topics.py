@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -36,6 +36,7 @@ class Topics(Format):
     """Questions alone."""
 
     kind: Literal["topics"] = "topics"
+    holds_pairs: ClassVar[bool] = False
     path: Location = Field(None, description="the file: id<TAB>text, question<TAB>['answers'], <top>s, or columns")
     split: Split = Field("test", description="split of the queries")
 

@@ -15,7 +15,7 @@ from noisyir.data.formats import Format
 from noisyir.data.formats.topics import TopicsFile
 from noisyir.data.id_texts import IdTexts
 from noisyir.data.leniency import not_kept, row
-from noisyir.data.records import Document, Judgement, Negative, Query, Record, relevance_of
+from noisyir.data.records import INTEGER, Document, Judgement, Negative, Query, Record, relevance_of
 from noisyir.data.text_files import open_to_write, spaced, utf8_lines
 from noisyir.engine.provenance import files_digest
 
@@ -86,7 +86,7 @@ def trec_role(path: Path) -> Literal["qrels", "run"] | None:
     fields = first[0] if first else []
     if len(fields) == 3:
         return "run" if _are_ranks(first) else None
-    if len(fields) == 4 and fields[3].lstrip("-").isdecimal() and fields[1].upper() in ("0", "Q0", "ITER"):
+    if len(fields) == 4 and INTEGER.fullmatch(fields[3]) and fields[1].upper() in ("0", "Q0", "ITER"):
         return "qrels"
     return "run" if layout_of_run(fields) else None
 

@@ -1,10 +1,11 @@
-"""MS MARCO's triples: query, relevant and irrelevant passage between tabs, as texts or ids, without a header."""
+"""MS MARCO's triples: query, relevant and irrelevant passage between tabs or in a JSON array, as texts or ids."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -17,10 +18,11 @@ from noisyir.data.formats import FormatOfRows
 from noisyir.data.id_texts import IdTexts
 from noisyir.data.leniency import bad_row
 from noisyir.data.records import Document
-from noisyir.data.shapes import joined
+from noisyir.data.shapes import joined, text
 from noisyir.data.text_files import open_to_write, spaced, utf8_lines
 
 _COLUMNS = 3
+_Cell: TypeAlias = tuple[str | int, float | None]  # a text or an id, and a score
 
 
 class Triples(FormatOfRows):
@@ -28,7 +30,7 @@ class Triples(FormatOfRows):
 
     kind: Literal["triples"] = "triples"
     written: ClassVar[str | None] = ".tsv"
-    path: Location = Field(None, description="the file, perhaps as .gz or .zst")
+    path: Location = Field(None, description="the file: lines of three cells, or JSON arrays")
     queries: Location = Field(None, description="of triples of ids: the queries' file, id<TAB>text or jsonl")
     corpus: Location = Field(None, description="of triples of ids: the documents' file, id<TAB>text or jsonl")
 
@@ -67,7 +69,7 @@ class Triples(FormatOfRows):
 
 @dataclass(frozen=True)
 class TriplesFile(ExampleSource):
-    """A line is a query with one right and one wrong document."""
+    """A line is a query with a right document and wrong ones."""
 
     name: str
     path: Path
@@ -88,29 +90,54 @@ class TriplesFile(ExampleSource):
         for number, line in utf8_lines(self.path):
             if not line.strip():
                 continue
-            if len(cells := line.split("\t")) == _COLUMNS:
-                yield Placed(place, number, cells)
+            if items := array_in(line):
+                yield Placed(place, number, items)
+            elif len(cells := line.split("\t")) == _COLUMNS:
+                yield Placed(place, number, [(cell, None) for cell in cells])
             else:
                 error = DataError("data.not_triple_line", place=place, number=number, n_cells=len(cells))
                 bad_row(place, number, error)
 
     def example(self, found: Placed) -> Example:
-        """The three cells."""
-        query, right, wrong = found.value
+        """The query, its document, and the wrong ones, perhaps with scores."""
+        (query, _), *rest = found.value
         if self.texts is None:
-            return Example(query, [Passage("", right)], [Passage("", wrong)])
+            cells = {f"item {place}": text for place, (text, _) in enumerate(found.value, 1)}
+            query, *texts = (text(cells, place, found.where) for place in cells)
+            passages = [Passage("", one, None, score) for one, (_, score) in zip(texts, rest, strict=True)]
+            return Example(query, passages[:1], passages[1:])
+        query, passages = str(query), [Passage("", "", str(name), score) for name, score in rest]
         if query not in self._query_texts:
             raise DataError("data.unknown_query_of_triple", where=found.where, query=query)
-        return Example(self._query_texts[query], [Passage("", "", right)], [Passage("", "", wrong)], query)
+        return Example(self._query_texts[query], passages[:1], passages[1:], query)
 
     @cached_property
     def _query_texts(self) -> Mapping[str, str]:
         return {name: text for _, name, text in self.queries_file.texts()} if self.queries_file else {}
 
 
+def array_in(line: str) -> list[_Cell] | None:
+    """The items of a JSON array: a query, its document, wrong ones; None for any other line."""
+    if not line.startswith("["):
+        return None
+    try:
+        items = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    pairs = [item if isinstance(item, list) else (item, None) for item in items]
+    if len(pairs) < 2 or not all(len(pair) == 2 and _is_cell(*pair) for pair in pairs):
+        return None
+    return [(value, score) for value, score in pairs]
+
+
+def _is_cell(value: Any, score: Any) -> bool:
+    return type(value) in (str, int) and (score is None or type(score) in (int, float))
+
+
 def _are_ids(file: Path) -> bool:
     first = next((line for _, line in utf8_lines(file) if line.strip()), "")
-    return all(cell.strip().isdecimal() for cell in first.split("\t"))
+    cells = array_in(first) or [(cell, None) for cell in first.split("\t")]
+    return all(str(cell).strip().isdecimal() for cell, _ in cells)
 
 
 def _not_there(path: str | None) -> str:

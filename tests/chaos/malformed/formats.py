@@ -90,6 +90,8 @@ def _rows() -> Iterator[dict[str, Any]]:
 # What a format writes, below a folder of its name.
 _TARGETS = {
     "tevatron": "rows.jsonl",
+    "nemo": "rows.jsonl",
+    "swift": "rows.jsonl",
     "flagembedding": "rows.jsonl",
     "sentence_transformers": "rows.csv",
     "dpr_json": "rows.json",

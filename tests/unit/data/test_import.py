@@ -380,6 +380,6 @@ def test_an_empty_file_of_trec_is_not_taken_for_one_without_rows(tmp_path: Path,
 
 def test_nothing_that_could_be_read_is_one_line(tmp_path: Path):
     (tmp_path / "x.tsv").write_bytes("a\tb\tc\n".encode("utf-16"))
-    with refuses(DataError, "app.nothing_read") as caught:
+    with refuses(DataError, "app.no_pair_read") as caught:
         import_data(str(tmp_path / "x.tsv"), tmp_path / "out", kind="triples")
     assert "\n" not in str(caught.value)

@@ -235,7 +235,7 @@ JSON = '{"query": "q", "document": "d"}\n'
         (None, "", {}, r"needs a file: data\.path=FILE"),
         (None, "", {"path": "/no/such.csv"}, r"/no/such.csv is not a file: set data.path"),
         (b"[]", "pairs.json", {}, r"pairs.json is empty: data.path must name a file with at least one row"),
-        (b"x", "pairs.parquet.gz", {}, r"data.path reads .jsonl, .*; .jsonl, .csv, .tsv, .json also as .gz or .zst"),
+        (b"x", "pairs.parquet.gz", {}, r"data.path reads .jsonl, .*; .jsonl, .csv, .tsv, .json also packed"),
         (b"", "pairs.jsonl", {}, r"pairs.jsonl is empty"),
         (b"", "pairs.csv", {}, r"pairs.csv is empty"),
         (b"query,document\n", "pairs.csv", {}, r"pairs.csv holds no pairs"),
@@ -258,7 +258,7 @@ JSON = '{"query": "q", "document": "d"}\n'
         ([{"query": 5, "document": "d"}], "pairs.parquet", {}, r"pairs.parquet row 1: 'query' must be text, found 5"),
         ([{"query": "q", "document": {"a": 1}}], "pairs.jsonl", {}, r"line 1: 'document' must be text, found {'a'"),
         ([{"query": "q", "qid": 1.5, "document": "d"}], "pairs.jsonl", {}, r"line 1: 'qid' must be text, found 1.5"),
-        ([{"query": "q", "qid": "", "document": "d"}], "pairs.jsonl", {}, r"line 1: the query's id is empty"),
+        ([{"query": "q", "qid": " ", "document": "d"}], "pairs.jsonl", {}, r"line 1: the query's id is empty"),
         ([{"query": "q", "pos": ["a", "b"], "pid": ["1"]}], "pairs.jsonl", {}, r"line 1: doc_id and document list"),
         ([{"query": "q", "document": "d", "weight": 7}], "pairs.jsonl", {}, r"line 1: 'weight' must be a weight from 0 "
          r"to 1, found 7; data.columns='{weight: null}' leaves the column unread"),
