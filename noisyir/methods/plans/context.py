@@ -67,7 +67,7 @@ class Context:
     def train(self, stage: Stage, params: Params, label: str, **inputs: Output | None) -> Outputs:
         """Train by a stage with DPR's inputs: the untrained model and its negatives, unless `inputs` override them."""
         given = {name: self.data[name] for name in ("queries", "corpus", "qrels")} | {"model": self.start}
-        states = self._kept_states(params)
+        states = self.kept_states(params)
         if states is not None:
             given["states"] = states
         weights = self._given_weights()
@@ -84,7 +84,7 @@ class Context:
             self.judged[label] = trained
         return trained
 
-    def _kept_states(self, params: Params) -> Output | None:
+    def kept_states(self, params: Params) -> Output | None:
         """The outputs of the start model's frozen layers, if they are kept; continued trainings share them."""
         if not isinstance(params, TrainDprParams) or not params.keep_states or params.freeze is None:
             return None

@@ -60,6 +60,7 @@ def train_retriever(exp: Experiment) -> Plan:
 def _without_training(context: Context) -> Iterator[tuple[str, Output]]:
     """The runs of the untrained model and of models as they are, by the system's name."""
     plan, exp, data = context.plan, context.exp, context.data
+    context.kept_states(exp.train)  # the untrained model reads them, too
     yield START, ranked(plan, exp, data, context.start, START)["dense_run"]
     for name, params in exp.as_is.items():
         if params.model() != exp.model:  # else it is the untrained model

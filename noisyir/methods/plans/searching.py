@@ -9,6 +9,7 @@ from noisyir.engine.stage import Output, Outputs
 from noisyir.retrieval.settings import BestPassagesParams, Bm25Params, EncodeParams, HybridParams, SearchParams
 from noisyir.retrieval.stages.encode import ENCODE
 from noisyir.retrieval.stages.index import INDEX
+from noisyir.retrieval.stages.keep_states import KEEP_STATES
 from noisyir.retrieval.stages.search import BEST_PASSAGES, SEARCH
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def pick(outputs: Outputs, *names: str) -> dict[str, Output]:
 
 
 def encoded(plan: Plan, params: EncodeParams, data: Outputs, model: Output, label: str) -> Outputs:
-    """The vectors of documents and queries, from kept states if the model was trained on these texts' own."""
+    """The vectors of documents and queries, from kept states if there are some of the model and these texts."""
     texts = pick(data, "corpus", "queries")
     kept = states_behind(plan, model) if params.backend == "torch" else None
     made = kept and plan.step(kept.step).inputs
@@ -34,9 +35,12 @@ def encoded(plan: Plan, params: EncodeParams, data: Outputs, model: Output, labe
 
 
 def states_behind(plan: Plan, model: Output) -> Output | None:
-    """The kept states that a model was trained on, if any."""
+    """The kept states of a model, or of the one that it was trained from, if any."""
     found = plan.step(model.step).inputs.get("states")
-    return found if isinstance(found, Output) else None
+    if isinstance(found, Output):
+        return found
+    kept = (step for step in plan.steps if step.stage.name == KEEP_STATES.name and step.inputs["model"] == model)
+    return next((Output(step.name, step.stage.name, step.key, "lower_states") for step in kept), None)
 
 
 def searched(

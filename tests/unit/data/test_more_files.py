@@ -57,7 +57,7 @@ def zipped(path: Path, **members: bytes) -> Path:
     [
         ("p.csv.bz2", bz2.compress(CSV)),
         ("p.csv.xz", lzma.compress(CSV)),
-        ("p.csv", gzip.compress(CSV)),
+        ("p.csv", gzip.compress(CSV, mtime=0)),
         ("p.jsonl.bz2", bz2.compress("".join(json.dumps(row) + "\n" for row in ROWS).encode())),
         ("p.json.xz", lzma.compress(json.dumps(ROWS).encode())),
     ],
