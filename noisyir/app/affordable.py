@@ -3,7 +3,9 @@
 import json
 import math
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from noisyir.base.durations import seconds_of
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 DEFAULT = "10m"
 STATIC_PAIRS = 5_000  # per second: pairs a static model reads and trains on, per core
 _AROUND = 30.0  # seconds per run for reading data, BM25, evaluation and tracking
+FROZEN, MOST_KEPT = 4, 20_000  # layers of the packaged transformer, and documents: 130 KB of disk each
+_LAYERS = 6
 _READ, _TIMED = 4096, 32  # documents at the data's beginning, and those of them that are encoded
 
 
@@ -33,11 +37,13 @@ class Afforded(NamedTuple):
     why: str
     as_is: dict[str, dict[str, Any]]
     why_as_is: str
+    train: Mapping[str, Any] = MappingProxyType({})
 
     @property
     def settings(self) -> list[str]:
         """The same as settings of an experiment."""
-        return [f"model.backbone={self.backbone}", f"as_is={json.dumps(self.as_is)}"]
+        train = [f"train.{name}={json.dumps(value)}" for name, value in self.train.items()]
+        return [f"model.backbone={self.backbone}", f"as_is={json.dumps(self.as_is)}", *train]
 
 
 class TimedDocuments(NamedTuple):
@@ -78,11 +84,17 @@ def afforded(exp: Experiment, budget: str | None) -> Afforded:
         as_is, why = {MINILM: how}, f"{MINILM}: encoding takes about {_minutes(encoding)} {on}"
     epochs = next(rule.epochs for rule in RULES["transformer"])
     trained = run_seconds(pairs, epochs, timed.forward)
+    upper_alone = timed.device == "CPU" and timed.documents <= MOST_KEPT
+    if upper_alone:
+        trained = upper_seconds(pairs, timed.documents, epochs, timed.forward)
     if trained > seconds:
         takes = f"training a transformer takes about {_minutes(trained)} {on}"
         return Afforded("static", f"static: {takes} ({_with(trained)} does it)", as_is, why)
     takes = f"transformer: about {_minutes(trained)} {on}, and {budget or DEFAULT} may be taken"
-    return Afforded("transformer", takes, as_is, why)
+    if not upper_alone:
+        return Afforded("transformer", takes, as_is, why)
+    takes += f"; its upper layers learn, and the lower {FROZEN} are computed once"
+    return Afforded("transformer", takes, as_is, why, {"freeze": FROZEN, "keep_states": True})
 
 
 def _minutes(seconds: float) -> str:
@@ -103,6 +115,13 @@ def run_seconds(pairs: int, epochs: int, of_pair: float) -> float:
         of_pair: Seconds to encode a query and its document once.
     """
     return _AROUND + pairs * of_pair * (3 * epochs + epochs + 2)
+
+
+def upper_seconds(pairs: int, documents: int, epochs: int, of_pair: float) -> float:
+    """As `run_seconds`, if the outputs of the lower layers are kept: all texts pass through these once."""
+    upper = 1 - FROZEN / _LAYERS
+    once = max(pairs, documents) * of_pair * (1 - upper)
+    return _AROUND + once + pairs * of_pair * upper * (3 * epochs + epochs + 2)
 
 
 def time_documents(data: Format) -> TimedDocuments | None:

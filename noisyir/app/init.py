@@ -53,7 +53,7 @@ methods: [{methods}]
 model: {{backbone: {backbone}}}
 # model: {{backbone: transformer, weights: intfloat/e5-small-v2, query_prefix: "query: ", passage_prefix: "passage: "}}
 
-# Left out, and therefore chosen by rule ({chosen}):
+{kept}# Left out, and therefore chosen by rule ({chosen}):
 # train: {{{train}}}
 # A page next to the result with the pairs that are likely to be wrong:
 # audit: {{}}
@@ -105,6 +105,7 @@ def experiment_file(
         assumed=_ASSUMED.format(assume=advice.assume) if advice.assume else "",
         why_model=models.why,
         as_is=json.dumps(models.as_is).replace('"', ""),
+        kept=f"train: {json.dumps(dict(models.train))}\n".replace('"', "") if models.train else "",
         why_as_is=models.why_as_is,
         backbone=exp.model.backbone,
         data="\n  ".join([*(f"{name}: {_yaml(value)}" for name, value in places.items()), *_columns(exp)]),

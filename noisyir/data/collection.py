@@ -1,5 +1,6 @@
 """A data set as four tables, from and to which formats are converted."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -59,15 +60,15 @@ class Collection:
             raise DataError("data.damaged_import", folder=folder, error=error) from error
         return cls(**{name: table.select(SCHEMAS[name].names) for name, table in tables.items()})
 
-    def refuse_ids(self, kind: str, *, spaces: bool) -> None:
-        """Refuse ids that a line of a format would change: with blanks other than single spaces, or any if `spaces`.
+    def refuse_ids(self, kind: str, unfit: str = r"[\t\r\n\0]") -> None:
+        """Refuse ids that a line of a format would cut or change, by a pattern: tabs and line ends unless given.
 
         Raises:
             DataError: If there is such an id.
         """
         for table, column in ((self.documents, "doc_id"), (self.queries, "query_id")):
             for name in table[column].to_pylist():
-                if "\0" in name or (name.split() != [name] if spaces else " ".join(name.split()) != name):
+                if re.search(unfit, name):
                     raise DataError("data.id_ends_here", id=name, kind=kind)
 
     @property

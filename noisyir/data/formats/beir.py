@@ -32,7 +32,7 @@ class Beir(Format):
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
         """A folder; unjudged pairs become relevance 1, negatives 0; weights and scores are dropped."""
-        collection.refuse_ids("beir", spaces=False)
+        collection.refuse_ids("beir")
         (target / "qrels").mkdir(parents=True, exist_ok=True)
         write_rows(target / "corpus.jsonl", map(dict, _documents(collection)))
         write_rows(target / "queries.jsonl", map(dict, _queries(collection)))

@@ -49,7 +49,7 @@ class DprData(Format):
 
         Tabs and line ends become spaces; of test only the answers are kept.
         """
-        collection.refuse_ids("dpr", spaces=False)
+        collection.refuse_ids("dpr", r"^\s|\s$|\s\s|[^\S ]|\0")
         target.mkdir(parents=True, exist_ok=True)
         documents = (collection.documents[name].to_pylist() for name in ("doc_id", "text", "title"))
         with open_to_write(target / _COLLECTION[0]) as out:

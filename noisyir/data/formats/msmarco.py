@@ -33,7 +33,7 @@ class Msmarco(Format):
 
         Tabs and line ends become spaces, titles precede texts; sources, weights and scores are dropped.
         """
-        collection.refuse_ids("msmarco", spaces=True)
+        collection.refuse_ids("msmarco", r"[\s\0]")
         target.mkdir(parents=True, exist_ok=True)
         documents = (collection.documents[name].to_pylist() for name in ("doc_id", "title", "text"))
         with open_to_write(target / "collection.tsv") as out:

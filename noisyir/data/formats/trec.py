@@ -55,7 +55,7 @@ class Trec(Format):
 
         Tabs and line ends become spaces, unjudged pairs relevance 1; splits and weights are dropped.
         """
-        collection.refuse_ids("trec", spaces=True)
+        collection.refuse_ids("trec", r"[\s\0]")
         target.mkdir(parents=True, exist_ok=True)
         _write(
             target / "corpus.tsv",

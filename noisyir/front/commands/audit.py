@@ -151,10 +151,12 @@ def _audit(
     began = time.monotonic()
     found = _audited(exp, opened, runtime, verbose=output.verbose)
     took = time.monotonic() - began if sys.stdout.isatty() else None  # piped output must be reproducible
-    if applying:
-        applying.check_size(found)
-    names = found.write(folder)  # before anything is printed, which may fail
-    output.say(found.summary(output.error, took, examples=not options.judge), **found.for_machines())
+    try:
+        if applying:
+            applying.check_size(found)
+        names = found.write(folder)  # before anything is printed, which may fail
+    finally:
+        output.say(found.summary(output.error, took, examples=not options.judge), **found.for_machines())
     files = "\n".join(f"{name:<15} {folder / name}" for name in names)
     output.say(f"\n{files}", files=[str(folder / name) for name in names])
     if not found.sampled and not options.judge:

@@ -182,7 +182,7 @@ def test_all_steps_run_and_the_ranker_denoises_and_pairs(run):
     assert made and {query for query, _ in made} <= new  # not of twin, and not of dev and test
     assert not any(doc.startswith("other") for _, doc in made)
     right = {(query, f"{kind}{query[1:]}") for query in new for kind in ("right", "hidden")}
-    assert len(made & right) > len(made) / 2
+    assert len(made & right) >= len(made) / 2
     assert sum(row["split"] == "train" for row in pairs) == len(TRAIN) + len(made)
     assert notes["train_dpr@rocketqa@2"]["training_pairs"] == len(TRAIN) + len(made)
     asked = {query for query, _ in denoised[1]}

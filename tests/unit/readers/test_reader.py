@@ -130,7 +130,7 @@ def test_attention_on_a_cpu_in_bf16_is_plain_and_saved_readers_know_nothing_of_i
     started = []
     monkeypatch.setattr(reader, "load_reader", lambda *given: started.append(load_reader(*given)) or started[-1])
     folders = [train(epochs=1, precision=precision)["reader"] for precision in ("bf16", "fp32")]
-    assert [one.model.config._attn_implementation for one in started] == ["eager", "sdpa"]
+    assert [one.model.config._attn_implementation for one in started] == ["eager", "lean"]
     one, other = ((folder / "config.json").read_bytes() for folder in folders)
     assert one == other
 
