@@ -203,7 +203,7 @@ def _read_into(
 
 
 def _why(files: Mapping[str, Mapping[str, Any]]) -> str:
-    """The reasons for what was left out, the commonest first."""
+    """Why rows were left out, the commonest reason first."""
     reasons = [
         (tally["count"], f"{place} {tally['first'][0]}: {reason}")
         for place, of in files.items()

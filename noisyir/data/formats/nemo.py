@@ -1,6 +1,7 @@
 """NeMo Automodel's retrieval data: JSON with the ids of a corpus, or lines with the texts in them."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -37,7 +38,7 @@ class Nemo(FormatOfRows):
         """The file's rows, and the corpus of ids."""
         rows = shapes.open_rows("nemo", self.path, (_POSITIVES,))
         corpus = self.corpus or _corpus_of(rows)
-        shape = _with_texts if corpus is None else _with_ids
+        shape = partial(_example, held="text" if corpus is None else "id")
         opened = None if corpus is None else shapes.corpus_of("nemo", corpus)
         return ShapedRows(rows.path.stem, rows, _COLUMNS, shape, opened)
 
@@ -58,14 +59,6 @@ def _corpus_of(rows: RowFile) -> str | None:
         case [str(path)]:
             return str(rows.path.parent / path)
     raise DataError("data.several_corpora", path=rows.path, corpora=named)
-
-
-def _with_texts(row: Mapping[str, Any], where: str) -> Example:
-    return _example(row, where, "text")
-
-
-def _with_ids(row: Mapping[str, Any], where: str) -> Example:
-    return _example(row, where, "id")
 
 
 def _example(row: Mapping[str, Any], where: str, held: Literal["text", "id"]) -> Example:

@@ -64,7 +64,7 @@ def _chats(row: Mapping[str, Any], name: str, where: str) -> list[Sequence[Mappi
 
 
 def _passage(chat: Sequence[Mapping[str, Any]], where: str) -> Passage:
-    """The last message; the query is the question of an earlier one."""
+    """The last message; earlier ones repeat the query."""
     return Passage("", shapes.text(chat[-1], "content", where) if chat else "")
 
 

@@ -282,3 +282,12 @@ def test_an_import_that_keeps_no_pair_fails_with_the_commonest_reason_first(tmp_
         import_data(str(tmp_path / "p.jsonl"), tmp_path / "out")
     assert str(caught.value).index("2 x") < str(caught.value).index("1 x")
     assert not (tmp_path / "out").exists()
+
+
+def test_an_export_without_a_pair_writes_nothing(tmp_path: Path):
+    rows = [{"query": "who sat?", "document": "A cat.", "weight": 0.1}]
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    store = Store(str(tmp_path / "store"), home=tmp_path / "home")
+    with refuses(DataError, "app.no_pair_to_write"):
+        export_pairs(store, str(tmp_path / "p.jsonl"), "tevatron", str(tmp_path / "e.jsonl"))
+    assert not (tmp_path / "e.jsonl").exists()
