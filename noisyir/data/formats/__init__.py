@@ -113,11 +113,11 @@ class Format(Variant, RecordParams):
         raise NotImplementedError
 
     def summary(self) -> Summary:
-        """The number of training pairs, with both held-out splits; data without files here counts as large."""
-        if not self._is_there:
-            return Summary(COUNTED, frozenset(HELD_OUT))
-        settings = self.model_dump_json(exclude={*RecordParams.model_fields} - {"min_relevance"})
-        pairs = remembered(self._files(), f"training pairs of {settings}", self._training_pairs)
+        """The number of training pairs, with both held-out splits; data that cannot be read here counts as large."""
+        pairs, settings = COUNTED, self.model_dump_json(exclude={*RecordParams.model_fields} - {"min_relevance"})
+        with suppress(NoisyirError):
+            if self._is_there:
+                pairs = remembered(self._files(), f"training pairs of {settings}", self._training_pairs)
         return Summary(pairs, frozenset(HELD_OUT))
 
     def _training_pairs(self) -> int:

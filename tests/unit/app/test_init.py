@@ -2,6 +2,7 @@
 
 import csv
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -9,10 +10,14 @@ import yaml
 from noisyir.app import affordable, init
 from noisyir.app.affordable import TimedDocuments, run_seconds, time_documents, upper_seconds
 from noisyir.app.init import experiment_file
-from noisyir.base.errors import ConfigError
+from noisyir.app.own_data import too_small
+from noisyir.base.errors import ConfigError, DataError
 from noisyir.engine.store import Store
+from noisyir.front.cli import main
 from noisyir.methods import experiments
 from noisyir.methods.plans.left_out import TRIED_FROM, trials_pay
+from tests.refusals import refuses
+from tests.tiny import write_beir
 
 
 def pairs_file(folder: Path, count: int) -> Path:
@@ -106,3 +111,21 @@ def test_columns_that_were_named_are_written_and_read_again(tmp_path):
     given = ["data.columns={query: a, document: b}"]
     experiment_file(str(file), target, Store(tmp_path / "store", home=tmp_path), overrides=given)
     assert dict(experiments.load(str(target)).data.open().columns) == {"query": "a", "document": "b"}
+
+
+def test_a_small_folder_is_trained_as_it_is_large_and_one_without_training_pairs_is_refused(tmp_path, capsys):
+    """The refusal advises an audit of the judgements, which works."""
+    data = write_beir(tmp_path / "small", documents=20, train=8, held_out=3)
+    assert main(["init", str(data), "--dry-run"]) == 0
+    assert "30,000" not in capsys.readouterr().out
+    (data / "qrels/train.tsv").unlink()
+    store = Store(tmp_path / "store", home=tmp_path)
+    with refuses(DataError, "app.no_training_pairs", typed=str(data)):
+        experiment_file(str(data), tmp_path / "small.yaml", store)
+
+
+@pytest.mark.parametrize(("documents", "share"), [(1, "100%"), (20, "50%"), (50, None), (5_000, None)])
+def test_a_collection_in_which_chance_finds_much_is_called_too_small(documents, share):
+    built = SimpleNamespace(meta=SimpleNamespace(artifacts={"corpus": SimpleNamespace(rows=documents)}))
+    said = too_small(SimpleNamespace(results={"ingest": built}))
+    assert said is None if share is None else f"any order has {share} of the right ones" in said

@@ -174,3 +174,48 @@ def test_rows_of_sentence_transformers_have_as_many_negatives_each(mine, tmp_pat
     assert f"{60 - len(rows)} queries with fewer than" in told
     assert mine("mine.filters={max_positive_cosine: -1}", "--to", str(tmp_path / "none.jsonl")) == 1
     assert "no negative is left" in capsys.readouterr().err and not (tmp_path / "none.jsonl").exists()
+
+
+@pytest.fixture
+def mine_file(tmp_path, monkeypatch, capsys):
+    """`mine_file(pairs, *more)`: rc, the screen, and the written rows."""
+    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path / "home"))
+    _, words = (setting.partition("=")[2] for setting in tiny_data(tmp_path / "tiny"))
+
+    def run(pairs, *more):
+        path, to = tmp_path / "pairs.jsonl", tmp_path / "mined.jsonl"
+        path.write_text("".join(json.dumps({"query": q, "document": d}) + "\n" for q, d in pairs), encoding="utf-8")
+        code = main(["mine", str(path), "mine.filters={}", "--model", words, "--to", str(to), *more])
+        rows = [json.loads(line) for line in to.read_text().splitlines()] if to.exists() else []
+        return code, "".join(capsys.readouterr()), rows
+
+    return run
+
+
+def test_a_query_that_is_a_document_is_not_its_own_negative(mine_file):
+    """Duplicate questions: each pair is there both ways round."""
+    asked = [(f"what is word{n}", f"word{n} means what") for n in range(4)]
+    _, _, rows = mine_file([*asked, *((answer, query) for query, answer in asked)], "--per-query", "6")
+    assert len(rows) == 8
+    for row in rows:
+        others = [text for name, text in row.items() if name.startswith("negative")]
+        assert len({*others}) == 6 and not {row["anchor"], row["positive"]} & {*others}
+
+
+def test_one_document_for_all_queries_leaves_nothing_to_mine_and_more_documents_help(mine_file, tmp_path):
+    pairs = [(f"what is word{n}", "see the manual") for n in range(3)]
+    code, said, _ = mine_file(pairs)
+    assert code == 1 and "nothing to mine: of 1 documents" in said and "--corpus POOL.jsonl" in said
+    pool = tmp_path / "POOL.jsonl"
+    pool.write_text('{"text": "word1 is here"}\n{"text": "see the manual"}\n{"text": "word2 is there"}\n')
+    code, said, rows = mine_file(pairs, "--corpus", str(pool), "--per-query", "40")
+    assert code == 0 and "40 wanted, 2 to be had: --per-query 2\n" in said
+    assert [{row["negative_1"], row["negative_2"]} for row in rows] == [{"word1 is here", "word2 is there"}] * 3
+
+
+def test_more_negatives_than_there_are_leave_no_query_out(mine_file):
+    """Two queries of one text share their documents, and can have one negative fewer."""
+    pairs = [*((f"what is word{n}", f"word{n} is it") for n in range(8)), ("what is word0", "word9 is it")]
+    code, said, rows = mine_file(pairs, "--per-query", "40")
+    assert code == 0 and "40 wanted, 8 to be had: --per-query 8, or 7, as here" in said
+    assert len(rows) == 9 and {sum(name.startswith("negative") for name in row) for row in rows} == {7}

@@ -290,7 +290,7 @@ def test_bytes_that_are_not_utf8_are_found_in_parquet_too(ingest, tmp_path):
     [
         ([*NAMED, {"qid": 9, "text": "who?", "doc_id": 4}, {"qid": 9, "text": "who?", "doc_id": 5}], CORPUS, {},
          r"pairs.jsonl line 3: unknown document '4'; 2 of the documents .* not in the corpus"),
-        (ROWS, CORPUS, {}, r"no column for doc_id .*question, answer, topic; map one with data.columns='{doc_id"),
+        (ROWS, [{"name": "x"}], {}, r"corpus.jsonl has no column for document .text, document.*it has name$"),
         (NAMED, CORPUS, {"columns": {"document": "text"}}, r"maps document, but with data.corpus the texts come from "),
         (NAMED, [{"name": "1", "text": "x"}], {}, r"corpus.jsonl has no column for doc_id .*it has name, text$"),
         (NAMED, [*CORPUS, CORPUS[0]], {}, r"corpus.jsonl line 4: document id '1' occurs again, first at 1"),
@@ -301,6 +301,14 @@ def test_a_fault_with_a_corpus_file_is_one_line_with_its_place(ingest, rows, cor
     with pytest.raises(DataError, match=message) as caught:
         ingest(rows, corpus=corpus, **settings)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("ids", [False, True])
+def test_a_file_of_texts_adds_to_the_documents_of_pairs_that_have_their_own(ingest, ids):
+    pool = [*CORPUS, {"_id": "4", "text": "A dog ran."}] if ids else [{"text": row["text"]} for row in CORPUS]
+    read = ingest(ROWS, corpus=pool)["corpus"]["text"].to_pylist()
+    assert read[:3] == [row["answer"] for row in ROWS[:3]] and "Nobody asks for this." in read[3:]
+    assert read.count("A dog ran.") == (3 if ids else 1)
 
 
 def test_the_digest_follows_the_content_of_both_files_and_not_their_place(tmp_path):

@@ -18,6 +18,14 @@ def test_what_pairs_of_the_text_name_is_left_out(positions):
     assert positions.most_known == 2
 
 
+def test_a_text_that_is_a_document_itself_is_known_and_named_by_no_pair():
+    known = Ragged.grouped(np.array([0, 0, 1, 1]), np.array([0, 3, 1, 2]), 2)  # document 2 is text 1 itself
+    positions = Positions(np.array([0, 0, 1]), np.array([0, 3, 1]), known, np.zeros(5, np.int64))
+    rows = np.array([[0, 2, 4], [1, 2, 4]])
+    assert positions.unnamed(np.array([0, 1]), rows, positions.itself).tolist() == [[0, 2, 4], [1, -1, 4]]
+    assert positions.unnamed(np.array([0, 1]), rows).tolist() == [[-1, 2, 4], [-1, -1, 4]]
+
+
 def test_documents_of_a_source_are_drawn_once_each_and_only_from_it(positions):
     drawn = positions.of_source(np.array([1, 3, 4, -1]), 200, np.random.default_rng(0))
     assert [sorted(set(row) - {-1}) for row in drawn.tolist()] == [[0, 1, 2], [3], [], []]

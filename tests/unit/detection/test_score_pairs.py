@@ -90,6 +90,19 @@ def test_the_start_model_is_not_loaded_for_a_detector_that_does_not_ask_for_it(s
 
 
 @pytest.mark.parametrize("detector", [*DENSE, "bm25_margin", "ensemble"])
+def test_a_query_that_is_a_document_itself_is_nothing_that_detectors_would_pair(score, detector):
+    """As in duplicate questions: the ensemble gives it no rank either."""
+    tables = pair_tables()
+    itself = table(CORPUS, [(f"itself{n}", COUNT + n, "", f"w{n}") for n in range(COUNT)])
+    tables["corpus"] = pa.concat_tables([tables["corpus"], itself])
+    rows = score(tables, kind=detector)["competitors"].to_pylist()
+    for number, row in enumerate(rows):
+        assert row["competitors"] and f"itself{number}" not in row["competitors"]
+        if detector == "ensemble" and not WRONG[number]:
+            assert row["rank"] == 1
+
+
+@pytest.mark.parametrize("detector", [*DENSE, "bm25_margin", "ensemble"])
 def test_detectors_that_search_say_what_they_would_pair_instead(score, detector):
     out = score(pair_tables(), kind=detector)
     rows = out["competitors"].to_pylist()

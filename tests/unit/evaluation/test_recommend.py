@@ -3,12 +3,14 @@
 import pyarrow as pa
 import pytest
 
-from noisyir.data.artifacts import QRELS, QUERIES
+from noisyir.data.artifacts import CORPUS, QRELS, QUERIES
 from noisyir.evaluation.settings import RecommendParams, ScoreParams
 from noisyir.evaluation.stages.compare import RECOMMEND
 from noisyir.evaluation.stages.score import SCORE
 from noisyir.retrieval.artifacts import DENSE_RUN
-from noisyir.retrieval.settings import HybridParams
+from noisyir.retrieval.measures import searched_for_dev
+from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, HybridParams
+from noisyir.retrieval.stages.bm25 import BM25, BM25_INDEX
 from noisyir.retrieval.stages.fuse import FUSE
 
 QUERIES_OF = {split: [f"{split}{number}" for number in range(30)] for split in ("dev", "test")}
@@ -51,3 +53,27 @@ def test_dev_decides_only_where_every_system_searched_for_it(run_stage_on, caplo
         assert {*standings["split"].to_pylist()} == {"test"}
         assert "dpr did not search for the dev queries" in caplog.text and "encode.splits" in caplog.text
         assert fused["fusion"].select(["weight", "queries"]).to_pylist() == [{"weight": 0.5, "queries": 0}]
+
+
+def test_a_search_that_found_nothing_keeps_dev_and_is_worth_nothing(run_stage_on, caplog):
+    """As BM25 with queries of another script."""
+    runs = {"bm25": DENSE_RUN.schema.empty_table(), "dpr": run(("dev", "test"), 8)}
+    scoring = ScoreParams(splits=("test",), measures=("nDCG@10",))
+    metrics = {name: run_stage_on(SCORE, scoring, {**GIVEN, "run": found})["metrics"] for name, found in runs.items()}
+    standings = run_stage_on(RECOMMEND, RecommendParams(), {**GIVEN, "metrics": metrics, "runs": runs})["standings"]
+    rows = [row for row in standings.to_pylist() if row["split"] == "dev"]
+    assert {row["value"] for row in rows if row["system"] == "bm25"} == {0.0}
+    assert sum(row["value"] for row in rows if row["system"] == "dpr") == 24.0
+    fused = run_stage_on(FUSE, HybridParams(), {**GIVEN, "lexical": runs["bm25"], "dense": runs["dpr"]})
+    assert fused["fusion"]["queries"].to_pylist() == [30] and "did not search" not in caplog.text
+
+
+@pytest.mark.parametrize(("splits", "searched"), [(("dev", "test"), True), (("test",), False)])
+def test_a_search_tells_by_its_settings_whether_it_looked_for_dev(run_stage_on, store, splits, searched):
+    corpus = table(CORPUS.schema, [{"doc_id": "a", "doc_row": 0, "title": "", "text": "test1"}])
+    index = run_stage_on(BM25_INDEX, Bm25IndexParams(engine="bm25s"), {"corpus": corpus})["lexical_index"]
+    tables = {"lexical_index": index, "queries": GIVEN["queries"]}
+    found = run_stage_on(BM25, Bm25Params(splits=splits), tables)["bm25_run"]
+    [meta] = [meta for meta in store.builds.all() if meta.stage == "bm25"]
+    assert found["query_id"].to_pylist() == ["test1"]  # dev queries have no hit either way
+    assert searched_for_dev(found, meta.ref("bm25_run"), store, QUERIES_OF["dev"]) == searched

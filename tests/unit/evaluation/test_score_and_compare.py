@@ -45,6 +45,17 @@ def test_score_writes_every_judged_query_and_the_mean(run_stage_on):
     }
 
 
+def test_a_hit_that_is_the_query_itself_counts_in_no_measure_and_is_counted(run_stage_on, store):
+    """Unless people call it relevant."""
+    queries = QUERIES.set_column(1, "text", pa.array(["rome", "Rome", "?", "?"]))
+    run = pa.concat_tables([RUN, RUN.slice(0, 1).set_column(0, "query_id", pa.array(["q2"]))])
+    out = run_stage_on(SCORE, ScoreParams(measures=("RR@10",)), {**TABLES, "queries": queries, "run": run})
+    values = {row["query_id"]: row["value"] for row in out["metrics"].to_pylist()}
+    assert values == {"q1": 1.0, "q2": 1.0, None: 1.0}
+    [meta] = [meta for meta in store.builds.all() if meta.stage == "score"]
+    assert meta.notes["own_hits"] == 1 and meta.result.endswith("without 1 hits that are the query itself")
+
+
 def test_score_keeps_the_trec_form_beside_the_values(run_stage_on):
     folder: Path = run_stage_on(SCORE, ScoreParams(), TABLES)["trec"]
     assert [line.split()[2] for line in (folder / "test.run").read_text().splitlines()] == ["b", "a", "a"]

@@ -138,6 +138,20 @@ def test_documents_that_hold_an_answer_are_kept_where_that_is_wanted(candidates)
     assert note["removed"] == {"positive": 2 * QUERIES, "same_text": 0, "held_out": 1}
 
 
+def test_a_query_that_is_a_document_itself_is_no_candidate_of_its_own(candidates):
+    """By its text, though its title is another; by its id, though its text is another; a number tells nothing."""
+    tables = data(texts={7: "Question 5 "})
+    new = {"d9": "x4", "q4": "x4", "d11": "8", "q8": "8"}
+    for name in ("run", "corpus", "pairs", "queries", "query_vectors"):
+        for column in {"query_id", "doc_id"} & {*tables[name].column_names}:
+            ids = pa.array([new.get(one, one) for one in tables[name][column].to_pylist()], pa.string())
+            tables[name] = tables[name].set_column(tables[name].column_names.index(column), column, ids)
+    found, note = candidates(tables)
+    assert note["removed"]["own"] == 2
+    assert "d7" not in documents_of(found, "q5") and "x4" not in documents_of(found, "x4")
+    assert "d7" in documents_of(found, "q2") and "x4" in documents_of(found, "q2") and "8" in documents_of(found, "8")
+
+
 def test_an_empty_text_is_told_apart_by_its_title(candidates):
     found, _ = candidates(data(texts={4: "", 5: "", 21: "title 4"}), rank_to=DOCS)
     assert documents_of(found, "q4") == set(DOC_IDS.to_pylist()) - {"d4", "d5", "d21"}
