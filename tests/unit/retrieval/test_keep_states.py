@@ -165,7 +165,7 @@ def test_all_methods_and_trials_share_one_build_and_their_models_are_encoded_fro
     (keeping,) = (step for step in shared.steps if step.stage.name == "keep_states")
     readers = [step for step in shared.steps if "states" in step.inputs]
     assert {step.inputs["states"].step for step in readers} == {keeping.name}
-    assert len(readers) == sum(step.stage.name.startswith("train_") for step in shared.steps) + 4 + 1
+    assert len(readers) == sum(step.stage.name.startswith("train_") for step in shared.steps) + 5 + 1  # and the start
     by_name = {step.name: step for step in shared.steps}
     assert "states" in by_name["encode@npc"].inputs and "states" in by_name["choose_model"].inputs
 
