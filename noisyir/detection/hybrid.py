@@ -266,7 +266,7 @@ def _others(positions: Positions, value: Value, block: FeatureBlock, sought: Sea
     others, theirs = _best(positions.unnamed(text, candidates), fits, sought.keep)
     return PairFits(
         own=mine.astype(np.float32),
-        rank=np.where((looked_at == own[:, None]).any(axis=1), ahead, 0),
+        rank=np.where((looked_at == own[:, None]).any(axis=1), np.maximum(ahead, 1), 0),
         others=others,
         fits=theirs,
         nulls={},
