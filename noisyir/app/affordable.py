@@ -4,6 +4,7 @@ import json
 import math
 import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -126,25 +127,32 @@ def upper_seconds(pairs: int, documents: int, epochs: int, of_pair: float) -> fl
 
 def time_documents(data: Format) -> TimedDocuments | None:
     """Time the packaged transformer, by its quickest backend, on some of the first documents; None if there is none."""
+    if not (texts := _first_texts(data)):
+        return None
+    some = texts[:: math.ceil(len(texts) / _TIMED)]
+    model, quick, device = _encoders()
+    forward = _seconds(model, some)
+    encoding = forward if quick is model else _seconds(quick, some)
+    return TimedDocuments(encoding, forward, device, _count(data, texts))
+
+
+@cache
+def _encoders() -> "tuple[Encoder, Encoder, str]":
+    """Return the packaged transformer by torch and by the quickest backend, and its device."""
+    import torch
+
     from noisyir.models.bi_encoder import choose_device, initial_bi_encoder
+    from noisyir.models.openvino_encoder import OpenVinoEncoder
     from noisyir.models.settings import InitModelParams
     from noisyir.models.weights import locate_weights
 
-    if not (texts := _first_texts(data)):
-        return None
-    some, device = texts[:: math.ceil(len(texts) / _TIMED)], choose_device("auto")
-    params = InitModelParams(backbone="transformer")
+    device, params = choose_device("auto"), InitModelParams(backbone="transformer")
     model = initial_bi_encoder(locate_weights(params.weights, "model.weights"), params).to(device).eval()
     name = "GPU" if device.startswith("cuda") else "CPU"
     backend, precision = quickest(name)
-    encoding = forward = _seconds(model, some)
-    if backend == "openvino":
-        import torch
-
-        from noisyir.models.openvino_encoder import OpenVinoEncoder
-
-        encoding = _seconds(OpenVinoEncoder(model, precision=precision, threads=torch.get_num_threads()), some)
-    return TimedDocuments(encoding, forward, name, _count(data, texts))
+    if backend == "torch":
+        return model, model, name
+    return model, OpenVinoEncoder(model, precision=precision, threads=torch.get_num_threads()), name
 
 
 def _seconds(encoder: "Encoder", texts: list[str]) -> float:
