@@ -61,6 +61,7 @@ def same_torch_each_time() -> None:
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
         torch.default_generator.manual_seed(0)
+        torch.set_flush_denormal(False)
 
 
 @pytest.fixture

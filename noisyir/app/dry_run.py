@@ -198,7 +198,7 @@ def _size_of_states(step: Step, steps: Mapping[str, Step], metas: Mapping[str, M
         table = step.inputs[name]
         if not isinstance(table, Output) or (meta := metas.get(table.step)) is None:
             kilobytes = [f"{tokens * each / 1e3:.0f} KB" for tokens in longest.values()]
-            return f"at most {kilobytes[0]} a document and {kilobytes[1]} a query; more once the data is read"
+            return f"at most {kilobytes[0]} a document and {kilobytes[1]} a query; exactly after ingest"
         first = next(store.builds.batches(meta.ref(table.artifact), ("text",), _SAMPLE, 0))["text"].to_pylist()
         tokens = [min(most, _FRAMED + len(text) / _CHARACTERS) for text in first]
         size += each * (meta.artifacts[table.artifact].rows or 0) * sum(tokens) / max(len(tokens), 1)

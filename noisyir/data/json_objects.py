@@ -19,6 +19,8 @@ def is_one_object(path: Path, first: bytes) -> bool:
     line, _, rest = first.decode("utf-8-sig", "replace").strip().partition("\n")
     try:
         json.loads(line)
+    except RecursionError:
+        return False
     except json.JSONDecodeError as error:
         if rest and (error.pos < len(line.rstrip()) or error.msg.startswith("Unterminated")):
             return False  # a damaged line

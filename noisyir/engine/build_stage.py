@@ -2,6 +2,7 @@
 
 import ctypes
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -71,13 +72,15 @@ def run_stage(
             observer.failed(step, error)
             raise
         finally:
-            _give_memory_back()
+            _leave_the_process_as_it_was()
         observer.finished(step, meta, cached=False)
         return Result(meta, cached=False)
 
 
-def _give_memory_back() -> None:
-    """Return freed memory that Arrow and glibc hold: the run's next stages need it more."""
+def _leave_the_process_as_it_was() -> None:
+    """Return freed memory that Arrow and glibc hold, and let small numbers count again (`tune_for_training`)."""
+    if torch := sys.modules.get("torch"):
+        torch.set_flush_denormal(False)
     pa.default_memory_pool().release_unused()
     if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
         trim(0)

@@ -86,7 +86,7 @@ def test_data_by_its_path_is_written_as_it_is_and_weights_only_where_they_are_he
     assert [row["query"] for row in rows] == [json.loads(line)["query"] for line in path.read_text().splitlines()]
     weighted = found.apply(tmp_path).pairs
     light = sum(json.loads(line).get("weight", 1) < 0.5 for line in weighted.read_text().splitlines())
-    text, _ = export_pairs(store, str(weighted), "flagembedding", str(tmp_path / "some.jsonl"))
+    text, _ = export_pairs(store, str(weighted), "tevatron", str(tmp_path / "some.jsonl"))
     assert light and f"{40 - light} pairs" in text and f"{light} of less than half a weight left out" in text
 
 
