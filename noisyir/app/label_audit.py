@@ -218,7 +218,7 @@ class Audited:
             for name in names:
                 shutil.copyfile(made / name, folder / name)
             with (folder / _TABLE).open("wb") as file:
-                pq.write_table(self.table.replace_schema_metadata({_DATA: data_name(self.exp)}), file)
+                pq.write_table(self.table.replace_schema_metadata({_DATA: _data_name(self.exp)}), file)
         except OSError as error:
             raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
         return [name for name in files_of(self.exp) if name in names | {_TABLE}]
@@ -337,7 +337,7 @@ def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
             pass
     except OSError as error:
         raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
-    if (other := _data_of(folder)) not in (None, data_name(exp)):
+    if (other := _data_of(folder)) not in (None, _data_name(exp)):
         raise ConfigError("app.folder_of_other_data", folder=folder, other=other)
     written = [(folder / name).resolve() for name in files_of(exp)]
     for given in exp.audit.judgement_files if exp.audit else ():
@@ -353,7 +353,7 @@ def _suspects(counts: dict[str, Any]) -> str:
     return f"candidates    {counts['judged']:,} for negatives judged, {counts['against']:,} not kept by a judge{drawn}"
 
 
-def data_name(exp: Experiment) -> str:
+def _data_name(exp: Experiment) -> str:
     """The name of the audited file or folder, without its place; of other data its kind."""
     places = (getattr(exp.data, name) for name in exp.data.locations())
     return next((Path(place).name for place in places if place), exp.data.kind)

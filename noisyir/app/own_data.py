@@ -20,21 +20,21 @@ from noisyir.methods.plans.settings import AsIsParams
 from noisyir.models.weights import MINILM
 from noisyir.registry.evaluation import read_recommendation, recipe
 
-FEW = 5_000  # pairs: minutes of encoding on a CPU
+MOST_AS_IS = 5_000  # pairs: minutes of encoding on a CPU
 _FIRST, _FEW = 10, 50  # ranks that measures look at, and documents: chance puts a fifth of 50 there
 
 
 def experiment_for(path: str, *, corpus: str | None = None, overrides: Sequence[str] = ()) -> Experiment:
     """Return the experiment that trains on a pairs file or data set folder, with missing settings filled in.
 
-    The packaged transformer is compared as it is, unless `as_is` is set or there are more than FEW pairs to encode.
+    The packaged transformer is compared as it is, unless `as_is` is set or there are more than MOST_AS_IS pairs.
 
     Raises:
         ConfigError: If the path is neither, or a setting does not exist.
     """
     given: dict[str, Any] = settings_of_data(path, overrides=overrides) | ({"corpus": corpus} if corpus else {})
     exp = filled_in(experiments.from_settings({"name": named_after(path), "data": given}, overrides))
-    if "as_is" in exp.model_fields_set or exp.task.trained or located(exp.data).summary().pairs > FEW:
+    if "as_is" in exp.model_fields_set or exp.task.trained or located(exp.data).summary().pairs > MOST_AS_IS:
         return exp
     return exp.model_copy(update={"as_is": {MINILM: AsIsParams()}})
 
