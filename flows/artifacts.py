@@ -1,12 +1,18 @@
 """What a flow run leaves on its page in Prefect: its stages, how the model did, and where the rest is."""
 
+from typing import cast
+
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.events import emit_event
+from prefect.states import Completed
 
+from noisyir.app.own_data import recommended
 from noisyir.app.runs import Outcome
 from noisyir.base.pages.cells import markdown_table
 from noisyir.engine.store import Store
+from noisyir.evaluation.pages.advice import in_short
 from noisyir.evaluation.pages.summary import summary_rows
+from noisyir.methods.plans.experiment import Experiment
 
 REGISTERED = "noisyir.version.registered"
 
@@ -17,6 +23,18 @@ def tell_of_versions(outcome: Outcome) -> None:
         model, _, version = made.rpartition(" v")
         resource = {"prefect.resource.id": f"noisyir.model.{model}", "noisyir.model": model, "noisyir.version": version}
         emit_event(REGISTERED, resource)
+
+
+def completed(outcome: Outcome, said: str | None = None) -> Outcome:
+    """The end of a flow that returns the outcome: the run's message says what was reused, and what came of it."""
+    message = "; ".join(filter(None, (f"{outcome.executed} built, {outcome.cached} cached", said)))
+    return cast("Outcome", Completed(message=message, data=outcome))
+
+
+def best_of(outcome: Outcome, store: Store, exp: Experiment) -> str | None:
+    """The best system and its value, where the run compares systems."""
+    best = recommended(outcome, store, exp)
+    return in_short(best) if best else None
 
 
 def show(outcome: Outcome, store: Store) -> None:

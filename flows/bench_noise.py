@@ -3,7 +3,7 @@
 from prefect import flow
 from prefect.runtime import flow_run
 
-from flows.artifacts import show
+from flows.artifacts import completed, show
 from flows.experiment import stages_as_tasks, watched, watchers, writable_store
 from noisyir.app import runs
 from noisyir.app.runs import Execution, Outcome
@@ -62,7 +62,7 @@ def bench_noise(
             Execution(store=artifacts, runtime=machine, tracker=tracker, run_step=run_step, elsewhere=pools.elsewhere),
         )
     show(outcome, artifacts)
-    return outcome
+    return completed(outcome)
 
 
 def run_suite(suite: Suite, choice: Choice, execution: Execution) -> Outcome:

@@ -6,6 +6,7 @@ from prefect import flow
 from prefect.artifacts import create_link_artifact, create_table_artifact
 from prefect.runtime import flow_run
 
+from flows.artifacts import completed
 from flows.experiment import stages_as_tasks, writable_store
 from noisyir.app.audit_data import experiment_to_audit
 from noisyir.app.label_audit import Audited, refuse_to_overwrite, run_audit
@@ -72,7 +73,7 @@ def denoise(
         key="audit-page", link=page.as_uri(), link_text=f"{exp.name}: the audit", description=str(page)
     )
     _tell(found, folder, found.apply(folder, drop=drop) if apply else None)
-    return found.outcome
+    return completed(found.outcome, found.noise_in_words)
 
 
 def _tell(found: Audited, folder: Path, applied: Applied | None) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from prefect.exceptions import TerminationSignal
 from prefect.runtime import flow_run
 
-from flows.artifacts import show, tell_of_versions
+from flows.artifacts import best_of, completed, show, tell_of_versions
 from flows.embedded import embedded
 from noisyir.app import runs
 from noisyir.app.runs import Execution, Outcome, ProgressFile
@@ -93,7 +93,7 @@ def stages_as_tasks(
         ) as here,
         log_context(run=parent or str(flow_run.id), mlflow=partial(tracker.run_id, begin=False)),
     ):
-        dispatch = Dispatch(pools, store, runtime, tracker, here)
+        dispatch = Dispatch(pools, store, runtime, tracker, here, here.run_task)
         try:
             yield dispatch
         except TerminationSignal:
@@ -130,7 +130,9 @@ def run_in_flow(
     show(outcome, artifacts)
     if tracker.run_id(begin=False):  # else the facts are an earlier run's
         tell_of_versions(outcome)
-    return outcome
+    else:
+        tracker.repeat(artifacts, outcome.kept, outcome.facts.get("mlflow_run"), outcome.cached)
+    return completed(outcome, best_of(outcome, artifacts, exp))
 
 
 def run_watched(flow: Callable[..., Outcome], exp: Experiment, choice: Choice, execution: Execution) -> Outcome:

@@ -3,6 +3,7 @@
 from prefect import flow
 from prefect.artifacts import create_table_artifact
 
+from flows.artifacts import completed
 from flows.experiment import stages_as_tasks, writable_store
 from noisyir.app.refresh import refresh_corpus as refresh
 from noisyir.app.runs import Execution, Outcome
@@ -50,4 +51,4 @@ def refresh_corpus(
         table=[{"what": what, "found": line} for what, line in done.lines().items()],
         description=f"{model}: {done.outcome.executed} stages run, {done.outcome.cached} cached",
     )
-    return done.outcome
+    return completed(done.outcome)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
-from typing import Literal, TypeVar
+from functools import cache, partial
+from typing import Literal, Protocol, TypeVar
 from uuid import UUID, uuid4
 
 import httpx
@@ -28,6 +28,7 @@ from noisyir.base.errors import ConfigError, NoisyirError, StoreError
 from noisyir.base.settings import Params
 from noisyir.engine.build_stage import Result, recorded
 from noisyir.engine.locks import current_run
+from noisyir.engine.meta import Meta
 from noisyir.engine.plan import Ahead, RunStep, ahead, filled, resolved
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Inputs, Output, PlannedInputs, Step
@@ -35,6 +36,7 @@ from noisyir.engine.store import Store
 from noisyir.registry.tracker import Tracker
 from noisyir.training.launch import SerializedStep
 from tasks.pages import flow_run_page
+from tasks.stage_task import Call
 
 FLOW = "dispatched_step"
 ATTEMPTS = 3
@@ -57,6 +59,13 @@ class Pools(Params):
     )
 
 
+class RunTask(Protocol):
+    """Runs a step's call as a task: `StageTasks.run_task`."""
+
+    def __call__(self, step: Step, call: Call, inputs: Inputs, refresh: bool, *, retries: int) -> Result:
+        """Run it."""
+
+
 @dataclass(frozen=True)
 class _Sent:
     at: datetime
@@ -68,7 +77,8 @@ class _Sent:
 class Dispatch:
     """How `noisyir.engine.plan.execute` calls a step where some pools' stages run elsewhere; `here` calls the others.
 
-    Cached steps are not sent anywhere.  With a step go those of its pool that the run does next, for a hop costs more
+    Each is a task of this run, in which the flow run of the pool nests.  Cached steps are not sent anywhere.  With a
+    step go those of its pool that the run does next, for a hop costs more
     than many a stage; each is an artifact of its own, and one that fails leaves those before it in the store.  A child
     that crashed, as one does that was killed or ran out of memory, is started again, `ATTEMPTS` times in all: stages go
     on from their checkpoints.  NoisyirError for what a child raises.
@@ -79,23 +89,27 @@ class Dispatch:
     runtime: Runtime
     tracker: Tracker
     here: RunStep
+    run_task: RunTask
     _sent: dict[str, _Sent] = field(default_factory=dict)  # by key, steps that went with an earlier one
     _made: dict[str, Result] = field(default_factory=dict)  # by name, what they made, which the run has not come to yet
     _at_work: set[UUID] = field(default_factory=set)  # children that are waited for
 
     def __call__(self, step: Step, inputs: Inputs, refresh: bool) -> Result:
         """Run the step where its pool says."""
-        if step.stage.pool not in self.pools.elsewhere:
+        in_store = not refresh and step.key not in self._sent and self._find(step, inputs)
+        if in_store or step.stage.pool not in self.pools.elsewhere:
             return self.here(step, inputs, refresh)
-        found = self.store.builds.find(step.stage.name, step.key, recorded(inputs))
+        return self.run_task(step, partial(self._elsewhere, step), inputs, refresh, retries=0)
+
+    def _elsewhere(self, step: Step, inputs: Inputs, refresh: bool) -> Result:
+        """Have the pool's worker run the step, unless it went with an earlier one."""
+        found = self._find(step, inputs)
         if sent := self._sent.pop(step.key, None):  # with an earlier step
             fresh = found is not None and datetime.fromisoformat(found.created) >= sent.at
             if found and (fresh or sent.state.is_completed()):
                 return Result(found, cached=not (fresh or refresh))
             if not sent.state.is_crashed():
                 raise NoisyirError(_failure(step, sent.child, sent.state))
-        elif found and not refresh:
-            return self.here(step, inputs, refresh)
         return self._send(step, inputs, refresh)
 
     def cancel_children(self) -> None:
@@ -123,7 +137,7 @@ class Dispatch:
             if not state.is_crashed():
                 break
             get_run_logger().warning("%s crashed, attempt %d of %d: %s", name, attempt, ATTEMPTS, state.message)
-        found = self.store.builds.find(step.stage.name, step.key, recorded(inputs))
+        found = self._find(step, inputs)
         fresh = found is not None and datetime.fromisoformat(found.created) >= began
         if not state.is_completed() and (len(together) == 1 or not fresh):
             raise NoisyirError(_failure(step, child, state))
@@ -142,20 +156,26 @@ class Dispatch:
         """Remember what steps made that went together, for those that go next."""
         for one in together:
             inputs = resolved(one.inputs, self._made)
-            if meta := self.store.builds.find(one.step.stage.name, one.step.key, recorded(inputs)):
+            if meta := self._find(one.step, inputs):
                 self._made[one.step.name] = Result(meta, cached=True)
 
+    def _find(self, step: Step, inputs: Inputs) -> Meta | None:
+        return self.store.builds.find(step.stage.name, step.key, recorded(inputs))
+
     def _together(self, first: Ahead) -> list[Ahead]:
-        """The step and those of its pool that a run does next and that need nothing but what is made, or each other.
+        """The step and those of its pool that a run does next and that need what is made, in the store, or each other.
 
         Where several steps run side by side, only those that need one of them: others may have a worker to themselves.
         """
-        together, names = [first], {first.step.name}
+        together, names, there = [first], {first.step.name}, dict(self._made)
         for later in ahead.get()() if self.pools.together else ():
             if later.step.name in self._made:
                 continue
-            inputs = filled(later.inputs, self._made)
+            inputs = filled(later.inputs, there)
             needed = {output.step for output in _outputs_in(inputs)}
+            if not needed and not later.refresh and (meta := self._find(later.step, resolved(inputs, {}))):
+                there[later.step.name] = Result(meta, cached=True)
+                continue
             behind = {output.step for output in later.step.outputs_needed()} & names
             if later.step.stage.pool == first.step.stage.pool and needed <= names and (behind or self._one_at_a_time):
                 together.append(later._replace(inputs=inputs))

@@ -178,7 +178,7 @@ def execute(
             for step in _ready(waiting, selected, done)[: at_once - len(at_work)]:
                 waiting.remove(step)
                 inputs, refresh = resolve(step, plan, store, done), step.name in refreshed
-                ahead.set(partial(_ahead, tuple(waiting), dict(done), refreshed))
+                ahead.set(partial(_ahead, plan, store, tuple(waiting), selected, refreshed, dict(done)))
                 if at_once > 1:
                     at_work[_in_a_thread(step, partial(run_step, step, inputs, refresh), then)] = step.name
                     continue
@@ -199,7 +199,13 @@ def failed_step(error: BaseException) -> str | None:
     return notes[0] if notes else None
 
 
-def _ahead(waiting: Sequence[Step], done: Mapping[str, Result], refreshed: set[str]) -> list[Ahead]:
+def _ahead(
+    plan: Plan, store: Store, waiting: Sequence[Step], selected: set[str], refreshed: set[str], done: dict[str, Result]
+) -> list[Ahead]:
+    """Return the waiting steps; what they need and this run does not make is filled in from the store."""
+    for name in {output.step for step in waiting for output in step.outputs_needed()} - selected - done.keys():
+        with suppress(StoreError):
+            done[name] = Result(_cached(plan.step(name), plan, store, done), cached=True)
     return [Ahead(step, filled(step.inputs, done), step.name in refreshed) for step in waiting]
 
 

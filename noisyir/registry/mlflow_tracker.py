@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from noisyir.base.errors import ConfigError
 from noisyir.engine.known_stages import known_stages
 from noisyir.engine.meta import Meta, Ref
+from noisyir.engine.outside_errors import one_line
 from noisyir.engine.stage import Stage, Step
 from noisyir.engine.store import Store
 from noisyir.methods.plans.experiment import Experiment
@@ -92,7 +93,7 @@ class MlflowTracker(StageRuns):
 
     @unless_lost
     def _conclude(self, store: Store, results: Mapping[str, Ref]) -> dict[str, str]:
-        from noisyir.registry.card import metric_name, run_note, write_card
+        from noisyir.registry.card import run_note, write_card
         from noisyir.registry.evaluation import read_evaluation
         from noisyir.registry.kinds import kinds
         from noisyir.registry.registry import champion_of
@@ -106,9 +107,7 @@ class MlflowTracker(StageRuns):
             for kind in kinds()
             if kind.kept in results
         }  # fmt: skip
-        for row in evaluation.rows:
-            self._add(parent, f"{row['system']}.{metric_name(row)}", row["mean"])
-        self._send()
+        self._measure(evaluation)
         first = next(iter(cards.values()), None)
         self._set_tags(parent, {"mlflow.note.content": first.text if first else run_note(self.experiment, evaluation)})
         if own := evaluation.own(self.experiment.kept):
@@ -120,6 +119,25 @@ class MlflowTracker(StageRuns):
             facts["mlflow_page"] = page
         self._client.set_terminated(parent, "FINISHED")
         return facts
+
+    def repeat(self, store: Store, results: Mapping[str, Ref], earlier: str | None, cached: int) -> None:
+        """Keep a row of a run that built nothing; without MLflow there is none, for nothing is lost with it."""
+        from noisyir.registry.evaluation import read_evaluation
+
+        try:
+            self._measure(read_evaluation(store, results.get("comparison")))
+            self._set_tags(self.parent, {"cached_steps": str(cached)} | ({"repeats": earlier} if earlier else {}))
+            self._client.update_run(self.parent, name=f"{self.experiment.name} · 0 built, {cached} cached")
+            self._client.set_terminated(self.parent, "FINISHED")
+        except Exception as error:  # as in `unless_lost`
+            log.warning("this run has no row in MLflow: %s", one_line(error))
+
+    def _measure(self, evaluation: "Evaluation") -> None:
+        from noisyir.registry.card import metric_name
+
+        for row in evaluation.rows:
+            self._add(self.parent, f"{row['system']}.{metric_name(row)}", row["mean"])
+        self._send()
 
     def _keep_files(self, store: Store, results: Mapping[str, Ref], evaluation: "Evaluation") -> None:
         """Log the report, and every system's values per query, so that models compare without the store."""

@@ -35,3 +35,6 @@ class Tracker(Observer):
     def finish(self, store: Store, results: Mapping[str, Ref]) -> dict[str, str]:
         """End the run: keep measures and report, register models; returns facts for the user by name."""
         return {}
+
+    def repeat(self, store: Store, results: Mapping[str, Ref], earlier: str | None, cached: int) -> None:
+        """Keep a row of a run that built nothing, with the measures and the id of the `earlier` run."""

@@ -108,7 +108,7 @@ class SerializedStep(Params):
             raise ConfigError(
                 "training.other_key", name=self.name, key=key[:12], sent=self.key[:12], two_versions=_TWO_VERSIONS
             )
-        return Step(self.name, stage, params, self.seed, {}, key), inputs
+        return Step(self.name, stage, params, self.seed, listed, key), inputs
 
 
 class Call(Params):

@@ -10,6 +10,7 @@ from noisyir.engine.known_stages import stage_named
 from noisyir.engine.plan import failed_step
 from noisyir.engine.store import Store
 from noisyir.registry.backend import connect
+from tests.flows.graph import arrows, nodes_of
 from tests.flows.test_bench_command import SUITE
 from tests.flows.workers import deploy, worker
 from tests.tiny import SETTINGS, tiny_data
@@ -39,6 +40,13 @@ def run(home: Path, *more: str, **parameters):
     return train_retriever("demo", overrides=settings(home, *more), store=store, pools=pools, **parameters)
 
 
+def parent_of(child):
+    from prefect import get_client
+
+    with get_client(sync_client=True) as client:
+        return client.read_task_run(child.parent_task_run_id).flow_run_id
+
+
 def stage_runs(pool: str) -> list:
     from prefect import get_client
     from prefect.client.schemas.filters import WorkPoolFilter, WorkPoolFilterName
@@ -58,6 +66,13 @@ def test_the_pools_worker_builds_and_the_parent_reads_the_store(home: Path, tmp_
         (child,) = stage_runs("gpu")
         assert (child.name, child.state_name, child.tags) == ("train_dpr@dpr", "Completed", ["gpu"])
         assert child.parent_task_run_id is not None  # so that it is cancelled with its parent
+
+        nodes = nodes_of(parent_of(child), len(outcome.results))
+        boxes = {node["label"]: node for node in nodes if node["kind"] == "task-run"}
+        assert sorted(boxes) == sorted(outcome.results) and len(nodes) == len(boxes) + 1
+        assert {("corrupt", "train_dpr@dpr"), ("init_model", "train_dpr@dpr")} <= arrows(nodes)
+        (inside,) = [node for node in nodes if node["kind"] == "flow-run"]
+        assert inside["encapsulating"] == [{"id": boxes["train_dpr@dpr"]["id"]}]
 
         again = run(home, to="train_dpr")
         assert again.executed == 0 and len(stage_runs("gpu")) == 1

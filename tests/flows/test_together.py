@@ -46,9 +46,23 @@ def test_what_went_along_is_there_for_those_that_go_next(tmp_path: Path, monkeyp
     overrides = *SETTINGS, "methods=[dpr]", "train.epochs=1", *tiny_data(tmp_path / "beir")
     plan = train_retriever(experiments.load("demo", overrides))
     store, runtime = Store(tmp_path / "store", home=tmp_path), Runtime(device="cpu", threads=1)
-    dispatch = InThisProcess(Pools(elsewhere=("cpu", "gpu")), store, runtime, Tracker(), here)
-    results = execute(plan, Choice(to="search"), store, dispatch)
+
+    def run_task(step: Step, call, inputs: Inputs, refresh: bool, *, retries: int) -> Result:
+        return call(inputs, refresh)
+
+    def run(choice: Choice) -> dict[str, Result]:
+        sent.clear()
+        dispatch = InThisProcess(Pools(elsewhere=("cpu", "gpu")), store, runtime, Tracker(), here, run_task)
+        return execute(plan, choice, store, dispatch)
+
+    results = run(Choice(to="search"))
     kinds = [{name.partition("@")[0] for name in names} for names in sent]
     assert kinds[1:] == [{"encode", "index", "train_dpr"}, {"search"}]  # behind what is made of the data
     names = [name for some in sent for name in some]
     assert len(names) == len(set(names)) and set(names) <= results.keys()
+
+    again = run(Choice(only="encode", refresh=("encode",)))
+    assert sent == [list(again)] and len(again) == 2  # models and documents are of the run before
+
+    run(Choice(to="search", refresh=("encode",)))
+    assert [{name.partition("@")[0] for name in names} for names in sent] == [{"encode", "index"}]

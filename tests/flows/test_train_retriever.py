@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from noisyir.methods.plans.experiment import Experiment
 from noisyir.methods.plans.retrievers import train_retriever as plan_of
 from noisyir.registry.backend import connect
 from noisyir.registry.tracker import Tracker
+from tests.flows.graph import arrows, arrows_of_plan, nodes_of
 from tests.flows.recorded import read_flow_run, task_runs
 from tests.tiny import SETTINGS, tiny_data
 
@@ -99,6 +101,14 @@ def test_every_step_is_a_completed_task_run_of_its_name(first, exp: Experiment):
     assert outcome.executed == len(steps) and set(outcome.kept) >= {"model", "comparison", "report"}
 
 
+def test_the_page_has_the_plans_edges_and_no_box_twice(first, exp: Experiment):
+    steps = plan_of(exp).steps
+    nodes = nodes_of(first[1].flow_run, len(steps))
+    assert sorted(node["label"] for node in nodes) == sorted(step.name for step in steps)
+    found, every = arrows(nodes), sum(len({output.step for output in step.outputs_needed()}) for step in steps)
+    assert found == arrows_of_plan(steps) and len(steps) < len(found) < every
+
+
 def test_the_flow_run_shows_what_was_asked_for(first):
     run = read_flow_run(first[1].flow_run)
     assert (run.name, run.state_name) == ("demo: dpr, npc, seed 42", "Completed")
@@ -129,6 +139,14 @@ def test_a_second_run_executes_nothing_under_either_engine(first, exp: Experimen
     again, tracker = flow_run(exp, artifacts)
     assert (again.executed, again.kept) == (0, first[0].kept)
     assert {event for event, _ in tracker.events} == {"cached"}
+    run, built = read_flow_run(tracker.flow_run), read_flow_run(first[1].flow_run)
+    assert {(task.state_name, task.state_type.value) for task in task_runs(tracker.flow_run, again.cached)} == {
+        ("Cached", "COMPLETED")
+    }
+    assert re.fullmatch(rf"0 built, {again.cached} cached; best: .+ [01]\.\d+", run.state.message)
+    assert built.state.message == run.state.message.replace(
+        f"0 built, {again.cached} cached", f"{again.cached} built, 0 cached"
+    )
     local = runs.run_experiment(exp, Choice(), Execution(store=artifacts))
     assert local.executed == 0
 
@@ -200,8 +218,16 @@ def test_a_deployment_runs_by_name_and_tracks_by_itself(
     monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
     outcome = train_retriever("demo", overrides=overrides, store=artifacts.url, to="corrupt")
     assert (outcome.executed, list(outcome.results)) == (0, ["ingest", "corrupt"])
-    tracked = connect(tmp_path).client.get_run(outcome.facts["mlflow_run"])
+    client = connect(tmp_path).client
+    tracked = client.get_run(outcome.facts["mlflow_run"])
     assert read_flow_run(UUID(tracked.data.tags["flow_run"])).name == "demo: dpr, npc, seed 42"
+
+    again = train_retriever("demo", overrides=overrides, store=artifacts.url, to="corrupt")
+    rows = client.search_runs([tracked.info.experiment_id])
+    (row,) = [one for one in rows if one.info.run_id != tracked.info.run_id]
+    assert (row.info.run_name, row.info.status) == ("demo · 0 built, 2 cached", "FINISHED")
+    assert row.data.tags["repeats"] == tracked.info.run_id == again.facts["mlflow_run"]
+    assert read_flow_run(UUID(row.data.tags["flow_run"])).state.message == "0 built, 2 cached"
 
 
 def test_a_server_that_is_not_there_is_one_clear_line(exp: Experiment, artifacts: Store):
