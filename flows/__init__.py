@@ -1,21 +1,29 @@
-"""Prefect flows.  They call noisyir's pipelines and never restate the graph.
+"""Prefect flows: `from noisyir.flows import train_retriever`.  They call pipelines and never restate the graph.
 
-Prefect reads its home and its telemetry switches while it is imported, so they are set here, before a flow
-imports it.
+Each can be called, served and deployed, and be part of other flows; `stage` gives single stages for flows of one's own.
 """
 
-import os
-from pathlib import Path
+import noisyir.tasks  # noqa: F401 - switches telemetry off before prefect is imported
 
-from noisyir.engine.runtime import default_home
+# isort: split
+from noisyir.flows.bench_noise import bench_noise
+from noisyir.flows.chained import stage
+from noisyir.flows.denoise import denoise
+from noisyir.flows.fetch import fetch
+from noisyir.flows.promote import promote
+from noisyir.flows.refresh_corpus import refresh_corpus
+from noisyir.flows.single_stage import single_stage
+from noisyir.flows.train_reader import train_reader
+from noisyir.flows.train_retriever import train_retriever
 
-for _name, _value in {
-    "PREFECT_HOME": str(default_home() / "prefect"),
-    "DO_NOT_TRACK": "1",
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY": "false",
-    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
-}.items():
-    os.environ.setdefault(_name, _value)
-
-Path(os.environ["PREFECT_HOME"]).mkdir(parents=True, exist_ok=True)  # prefect makes the last folder only
+__all__ = [
+    "bench_noise",
+    "denoise",
+    "fetch",
+    "promote",
+    "refresh_corpus",
+    "single_stage",
+    "stage",
+    "train_reader",
+    "train_retriever",
+]

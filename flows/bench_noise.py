@@ -3,18 +3,18 @@
 from prefect import flow
 from prefect.runtime import flow_run
 
-from flows.artifacts import completed, show
-from flows.experiment import stages_as_tasks, watched, watchers, writable_store
 from noisyir.app import runs
 from noisyir.app.runs import Execution, Outcome
 from noisyir.engine.plan import Choice
 from noisyir.engine.remote.parallel import at_once
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Observer
+from noisyir.flows.artifacts import completed, show
+from noisyir.flows.experiment import stages_as_tasks, watched, watchers, writable_store
 from noisyir.methods import experiments
 from noisyir.methods.plans.suite import Suite
 from noisyir.registry.tracker import Tracker
-from tasks.dispatch import Pools
+from noisyir.tasks.dispatch import Pools
 
 
 def _run_name() -> str:

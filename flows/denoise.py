@@ -6,16 +6,16 @@ from prefect import flow
 from prefect.artifacts import create_link_artifact, create_table_artifact
 from prefect.runtime import flow_run
 
-from flows.artifacts import completed
-from flows.experiment import stages_as_tasks, writable_store
 from noisyir.app.audit_data import experiment_to_audit
 from noisyir.app.label_audit import Audited, refuse_to_overwrite, run_audit
 from noisyir.app.label_cleaning import how_to_measure, refuse_too_much, refuse_unjudged
 from noisyir.app.runs import Execution, Outcome
 from noisyir.audits.apply import Applied
 from noisyir.engine.runtime import Runtime, default_home
+from noisyir.flows.artifacts import completed
+from noisyir.flows.experiment import stages_as_tasks, writable_store
 from noisyir.registry import open_tracker
-from tasks.dispatch import Pools
+from noisyir.tasks.dispatch import Pools
 
 
 @flow(name="denoise", flow_run_name="denoise {data}", persist_result=False)

@@ -2,10 +2,10 @@
 
 from prefect import flow
 
-from flows.experiment import stages_as_tasks, writable_store
 from noisyir.engine.build_stage import Result
 from noisyir.engine.known_stages import stage_named
 from noisyir.engine.runtime import Runtime
+from noisyir.flows.experiment import stages_as_tasks, writable_store
 from noisyir.registry import join_tracker
 from noisyir.training.launch import SerializedStep
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from prefect.exceptions import TerminationSignal
 from prefect.runtime import flow_run
 
-from flows.artifacts import best_of, completed, show, tell_of_versions
-from flows.embedded import embedded
 from noisyir.app import runs
 from noisyir.app.runs import Execution, Outcome, ProgressFile
 from noisyir.base.errors import ConfigError, NoisyirError
@@ -19,14 +17,16 @@ from noisyir.engine.plan import Choice, RunStep
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Observer
 from noisyir.engine.store import Store, open_store
+from noisyir.flows.artifacts import best_of, completed, show, tell_of_versions
+from noisyir.flows.embedded import embedded
 from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.registry import open_tracker
 from noisyir.registry.tracker import Tracker
-from tasks.dispatch import Dispatch, Pools
-from tasks.log_context import log_context
-from tasks.pages import flow_run_page
-from tasks.stage_task import through_tasks
+from noisyir.tasks.dispatch import Dispatch, Pools
+from noisyir.tasks.log_context import log_context
+from noisyir.tasks.pages import flow_run_page
+from noisyir.tasks.stage_task import through_tasks
 
 # What a caller in the same process brings along, and no parameter could carry: parameters are JSON.
 _watchers: ContextVar[tuple[Tracker, Observer] | None] = ContextVar("watchers", default=None)

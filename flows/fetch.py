@@ -4,10 +4,10 @@ from prefect import flow
 from prefect.artifacts import create_table_artifact
 from prefect.logging import get_run_logger
 
-from flows.experiment import writable_store
 from noisyir.app.fetching import fetch as bring
 from noisyir.app.fetching import source_of
 from noisyir.engine.hub import Kind
+from noisyir.flows.experiment import writable_store
 
 
 @flow(name="fetch", flow_run_name="fetch {name_or_url}", persist_result=False)

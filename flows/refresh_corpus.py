@@ -3,14 +3,14 @@
 from prefect import flow
 from prefect.artifacts import create_table_artifact
 
-from flows.artifacts import completed
-from flows.experiment import stages_as_tasks, writable_store
 from noisyir.app.refresh import refresh_corpus as refresh
 from noisyir.app.runs import Execution, Outcome
 from noisyir.engine.runtime import Runtime
+from noisyir.flows.artifacts import completed
+from noisyir.flows.experiment import stages_as_tasks, writable_store
 from noisyir.methods import experiments
 from noisyir.registry.tracker import Tracker
-from tasks.dispatch import Pools
+from noisyir.tasks.dispatch import Pools
 
 
 @flow(name="refresh_corpus", flow_run_name="refresh {model}", persist_result=False)

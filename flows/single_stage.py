@@ -3,12 +3,12 @@
 from prefect import flow
 from prefect.runtime import flow_run
 
-from flows.experiment import load, run_in_flow
 from noisyir.app.runs import Outcome
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
+from noisyir.flows.experiment import load, run_in_flow
 from noisyir.methods.plans.experiment import Experiment
-from tasks.dispatch import Pools
+from noisyir.tasks.dispatch import Pools
 
 
 def _run_name() -> str:

@@ -4,12 +4,12 @@ from functools import partial
 
 from prefect import flow
 
-from flows.experiment import load, run_in_flow, run_name, run_watched
 from noisyir.app.runs import Outcome
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
+from noisyir.flows.experiment import load, run_in_flow, run_name, run_watched
 from noisyir.methods.plans.experiment import Experiment
-from tasks.dispatch import Pools
+from noisyir.tasks.dispatch import Pools
 
 
 @flow(name="train_reader", flow_run_name=run_name, persist_result=False)

@@ -19,7 +19,7 @@ from uuid import UUID
 
 import yaml
 
-import flows  # noqa: F401 - switches telemetry off before prefect is imported
+import noisyir.tasks  # noqa: F401 - switches telemetry off before prefect is imported
 
 # isort: split
 from prefect.automations import AutomationCore

@@ -25,11 +25,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import flows  # noqa: F401 - switches telemetry off before prefect is imported
+import noisyir.tasks  # noqa: F401 - switches telemetry off before prefect is imported
 
 NEEDED = (
-    *("flows.dispatched_step", "flows.train_retriever", "flows.train_reader", "flows.denoise", "flows.bench_noise"),
-    *("flows.refresh_corpus", "flows.promote", "flows.fetch", "flows.single_stage", "prefect.flow_engine"),
+    *("noisyir.flows", "noisyir.flows.dispatched_step", "prefect.flow_engine"),
     *("torch", "mlflow", "tokenizers", "safetensors.torch", "pyarrow.dataset", "scipy.stats"),
     # which these import only as they work
     *("torch.fx.experimental.symbolic_shapes", "prefect.utilities.visualization"),

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import flows  # noqa: F401 - switches telemetry off before prefect is imported
+import noisyir.tasks  # noqa: F401 - switches telemetry off before prefect is imported
 
 # isort: split
 from prefect.cli import app

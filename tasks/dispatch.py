@@ -34,9 +34,9 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Inputs, Output, PlannedInputs, Step
 from noisyir.engine.store import Store
 from noisyir.registry.tracker import Tracker
+from noisyir.tasks.pages import flow_run_page
+from noisyir.tasks.stage_task import Call
 from noisyir.training.launch import SerializedStep
-from tasks.pages import flow_run_page
-from tasks.stage_task import Call
 
 FLOW = "dispatched_step"
 ATTEMPTS = 3

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, TypeVar, cast
 
 from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
@@ -15,13 +15,14 @@ from noisyir.engine.build_stage import Result
 from noisyir.engine.observe import ObserverGroup
 from noisyir.engine.remote.parallel import RunsStage, stage_runner
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Inputs, Observer, Step
+from noisyir.engine.stage import Inputs, Observer, Stage, Step
 from noisyir.engine.store import Store
-from tasks.log_context import log_context
-from tasks.observer import PrefectObserver
+from noisyir.tasks.log_context import log_context
+from noisyir.tasks.observer import PrefectObserver
 
 RETRY_AFTER_SECONDS, RETRY_JITTER = 5.0, 1.0  # jitter: many tasks that met one fault at one time come back apart
 
+T = TypeVar("T")
 Call = Callable[[Inputs, bool], Result]
 
 
@@ -76,22 +77,31 @@ def as_task(step: Step, call: Call, retries: int) -> Task[[Inputs, bool], Result
 
     def named(inputs: Inputs, refresh: bool) -> Result:
         result = call(inputs, refresh)
-        return cast("Result", Completed(name="Cached", data=result)) if result.cached else result
+        return ended(result, cached=result.cached)
 
-    return task(
-        name=step.name,
-        task_run_name=step.name,
-        description=f"stage {step.stage.name} v{step.stage.version}, key {step.key}",
-        tags=[step.stage.pool],
-        retries=retries,
-        retry_delay_seconds=RETRY_AFTER_SECONDS,
-        retry_jitter_factor=RETRY_JITTER,
-        retry_condition_fn=_worth_retrying,
-        cache_policy=NO_CACHE,
-        persist_result=False,
-    )(named)
+    description = f"stage {step.stage.name} v{step.stage.version}, key {step.key}"
+    options = task_options(step.stage) | {"retries": retries}
+    return task(name=step.name, task_run_name=step.name, description=description, **options)(named)
 
 
-def _worth_retrying(_task: Task[..., Result], _run: TaskRun, state: "State[Result]") -> bool:
+def ended(value: T, *, cached: bool) -> T:
+    """What a stage's task returns: the value, which Prefect also takes out of a state."""
+    return cast("T", Completed(name="Cached", data=value)) if cached else value
+
+
+def task_options(stage: Stage) -> dict[str, Any]:
+    """How Prefect treats a task of the stage."""
+    return {
+        "tags": [stage.pool],
+        "retries": 1,
+        "retry_delay_seconds": RETRY_AFTER_SECONDS,
+        "retry_jitter_factor": RETRY_JITTER,
+        "retry_condition_fn": _worth_retrying,
+        "cache_policy": NO_CACHE,
+        "persist_result": False,
+    }
+
+
+def _worth_retrying(_task: Task[..., Any], _run: TaskRun, state: "State[Any]") -> bool:
     error = state.result(raise_on_failure=False)
     return not isinstance(error, NoisyirError)

@@ -13,7 +13,7 @@ def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NOISYIR_HOME", str(home))
         patch.setenv("PREFECT_HOME", str(home / "prefect"))
-        import_module("flows")  # sets what prefect reads when it is imported
+        import_module("noisyir.flows")  # sets what prefect reads when it is imported
         from prefect.settings import (
             PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
             PREFECT_LOGGING_TO_API_ENABLED,

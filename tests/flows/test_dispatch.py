@@ -32,8 +32,8 @@ def settings(home: Path, *more: str) -> tuple[str, ...]:
 
 
 def run(home: Path, *more: str, **parameters):
-    from flows.train_retriever import train_retriever
-    from tasks.dispatch import Pools
+    from noisyir.flows.train_retriever import train_retriever
+    from noisyir.tasks.dispatch import Pools
 
     pools = Pools(elsewhere=parameters.pop("elsewhere", ("gpu",)), patience_seconds=parameters.pop("patience", 240))
     store = str(home / "store")
@@ -115,9 +115,9 @@ def test_stages_of_a_pool_that_follow_each_other_go_together_and_one_that_fails_
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_stages_of_an_audit_and_of_a_bench_go_to_their_pool(home: Path, tmp_path: Path, monkeypatch):
-    from flows.bench_noise import bench_noise
-    from flows.denoise import denoise
-    from tasks.dispatch import Pools
+    from noisyir.flows.bench_noise import bench_noise
+    from noisyir.flows.denoise import denoise
+    from noisyir.tasks.dispatch import Pools
 
     monkeypatch.setenv("NOISYIR_HOME", str(home))
     deploy("gpu")
@@ -160,7 +160,7 @@ def test_a_missing_deployment_is_said(home: Path):
 
 
 def test_a_person_runs_one_stage_again(home: Path, tmp_path: Path, monkeypatch):
-    from flows.single_stage import single_stage
+    from noisyir.flows.single_stage import single_stage
 
     monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
     store = Store(tmp_path / "store", home=tmp_path)

@@ -57,7 +57,7 @@ def side_by_side(plan, store, observer, runtime):
     from prefect import flow
     from prefect.runtime import flow_run
 
-    from tasks.stage_task import through_tasks
+    from noisyir.tasks.stage_task import through_tasks
 
     runs: list[UUID] = []
 
@@ -104,7 +104,7 @@ def beir(tmp_path_factory):
 
 @pytest.mark.parametrize("through_prefect", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_shards_encoded_on_a_cluster_are_those_encoded_here(through_prefect, beir, tmp_path):
-    from flows.train_retriever import run_experiment
+    from noisyir.flows.train_retriever import run_experiment
 
     exp = experiments.load(
         "demo", [*SETTINGS, f"data.path={beir}", f"model.weights={beir / 'words'}", "encode.shard_rows=7"]
@@ -129,7 +129,7 @@ def test_shards_encoded_on_a_cluster_are_those_encoded_here(through_prefect, bei
 
 @pytest.mark.slow
 def test_a_bench_on_a_cluster_is_that_of_this_machine(beir, tmp_path, monkeypatch):
-    from flows.bench_noise import bench_noise, run_suite
+    from noisyir.flows.bench_noise import bench_noise, run_suite
 
     path = tmp_path / "tiny.yaml"
     path.write_text(SUITE.format(path=beir))

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("prefect_api")
 def test_a_refusal_completes_and_says_why_and_a_version_that_is_not_there_fails(tmp_path, monkeypatch):
     from prefect import get_client
 
-    from flows.promote import promote
+    from noisyir.flows.promote import promote
 
     monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
     with pytest.raises(StoreError, match="no registered model models:/noisyir-reader@challenger"):

@@ -54,7 +54,7 @@ def told(artifact) -> dict[str, str]:
 
 
 def test_new_documents_are_searched_after_the_flow(home: Path, capsys):
-    from flows.refresh_corpus import refresh_corpus
+    from noisyir.flows.refresh_corpus import refresh_corpus
 
     new = write_jsonl(home / "new.jsonl", [{"_id": "n1", "title": "sailing", "text": "harbour harbour anchor"}])
     outcome = refresh_corpus("demo", documents=str(new))
@@ -86,7 +86,7 @@ def test_new_documents_are_searched_after_the_flow(home: Path, capsys):
 
 
 def test_bad_documents_fail_the_flow_with_one_clear_line(home: Path, capsys):
-    from flows.refresh_corpus import refresh_corpus
+    from noisyir.flows.refresh_corpus import refresh_corpus
 
     bad = write_jsonl(home / "bad.jsonl", [{"_id": "n2", "text": ""}])
     with pytest.raises(DataError, match=r"bad.jsonl line 1: document 'n2' has no text"):
@@ -129,7 +129,7 @@ def judged_sample(home: Path, pairs: Path) -> Path:
 
 
 def test_the_flow_refuses_to_apply_what_nobody_judged(home: Path, pairs: Path):
-    from flows.denoise import denoise
+    from noisyir.flows.denoise import denoise
 
     with pytest.raises(ConfigError, match="no random sample was judged"):
         denoise(str(pairs), apply=True, out=str(home / "refused"))
@@ -137,7 +137,7 @@ def test_the_flow_refuses_to_apply_what_nobody_judged(home: Path, pairs: Path):
 
 
 def test_pairs_are_audited_and_cleaned_as_by_the_command(home: Path, pairs: Path, capsys):
-    from flows.denoise import denoise
+    from noisyir.flows.denoise import denoise
 
     sample = judged_sample(home, pairs)
     outcome = denoise(str(pairs), judgements=(str(sample),), apply=True)

@@ -345,9 +345,9 @@ def test_a_version_that_is_registered_is_put_before_the_gate_once_that_is_switch
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter
 
-    from flows.artifacts import tell_of_versions
     from infra import bootstrap
     from noisyir.app.runs import Outcome
+    from noisyir.flows.artifacts import tell_of_versions
 
     @flow(name="decides")
     def decides(model: str, version: str) -> None: ...

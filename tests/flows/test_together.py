@@ -21,7 +21,7 @@ from tests.tiny import SETTINGS, tiny_data
 def test_what_went_along_is_there_for_those_that_go_next(tmp_path: Path, monkeypatch):
     from prefect.states import Completed
 
-    from tasks.dispatch import Dispatch, Pools
+    from noisyir.tasks.dispatch import Dispatch, Pools
 
     sent: list[list[str]] = []
 
@@ -42,7 +42,7 @@ def test_what_went_along_is_there_for_those_that_go_next(tmp_path: Path, monkeyp
     def here(step: Step, inputs: Inputs, refresh: bool) -> Result:
         return run_stage(step, inputs, store=store, runtime=runtime, refresh=refresh)
 
-    monkeypatch.setattr("tasks.dispatch.get_run_logger", lambda: logging.getLogger("noisyir"))
+    monkeypatch.setattr("noisyir.tasks.dispatch.get_run_logger", lambda: logging.getLogger("noisyir"))
     overrides = *SETTINGS, "methods=[dpr]", "train.epochs=1", *tiny_data(tmp_path / "beir")
     plan = train_retriever(experiments.load("demo", overrides))
     store, runtime = Store(tmp_path / "store", home=tmp_path), Runtime(device="cpu", threads=1)

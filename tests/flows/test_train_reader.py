@@ -20,14 +20,14 @@ def exp(tmp_path):
 
 
 def test_a_readers_stages_run_as_tasks(exp, store):
-    from flows.train_reader import run_experiment
+    from noisyir.flows.train_reader import run_experiment
 
     outcome = run_experiment(exp, Choice(to="spans@bm25"), Execution(store=store))
     assert list(outcome.results) == ["ingest", "bm25_index", "bm25", "spans@bm25"]
 
 
 def test_a_flow_refuses_what_another_one_trains(exp, store):
-    from flows.train_retriever import run_experiment
+    from noisyir.flows.train_retriever import run_experiment
 
     with pytest.raises(ConfigError, match="tiny trains a reader: run the flow train_reader, not train_retriever"):
         run_experiment(exp, Choice(), Execution(store=store))

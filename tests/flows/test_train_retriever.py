@@ -76,7 +76,7 @@ def exp(home: Path) -> Experiment:
 
 
 def flow_run(exp: Experiment, store: Store, choice: Choice | None = None) -> tuple[Outcome, Watched]:
-    from flows.train_retriever import run_experiment
+    from noisyir.flows.train_retriever import run_experiment
 
     tracker = Watched()
     outcome = run_experiment(
@@ -168,7 +168,7 @@ def test_part_of_the_pipeline_can_be_chosen(first, exp: Experiment, artifacts: S
 def test_a_users_error_arrives_as_it_is_and_is_not_retried(first, exp: Experiment, artifacts: Store, tmp_path: Path):
     empty = Store(tmp_path / "store", home=tmp_path)
     unsourced = exp.model_copy(update={"noise": Group(rate=0.5)})
-    from flows.train_retriever import run_experiment
+    from noisyir.flows.train_retriever import run_experiment
 
     tracker = Watched()
     message = r"(?s)^noise.kind=group needs pairs with a source.*\nin step corrupt\ntraceback in [^\n]*\.log$"
@@ -185,7 +185,7 @@ def test_a_users_error_arrives_as_it_is_and_is_not_retried(first, exp: Experimen
 def test_another_error_is_tried_once_more(store: Store, monkeypatch: pytest.MonkeyPatch):
     from prefect import flow
 
-    from tasks import stage_task
+    from noisyir.tasks import stage_task
 
     monkeypatch.setattr(stage_task, "RETRY_AFTER_SECONDS", 0)
     tries = []
@@ -212,7 +212,7 @@ def test_another_error_is_tried_once_more(store: Store, monkeypatch: pytest.Monk
 def test_a_deployment_runs_by_name_and_tracks_by_itself(
     first, exp: Experiment, artifacts: Store, tmp_path, monkeypatch
 ):
-    from flows.train_retriever import train_retriever
+    from noisyir.flows.train_retriever import train_retriever
 
     overrides = (*SETTINGS, f"data.path={exp.data.path}", f"model.weights={exp.model.weights}")
     monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))

@@ -17,7 +17,7 @@ def deploy(pool: str) -> None:
     from prefect.client.schemas.actions import WorkPoolCreate
     from prefect.exceptions import ObjectAlreadyExists
 
-    from flows.dispatched_step import dispatched_step
+    from noisyir.flows.dispatched_step import dispatched_step
 
     with get_client(sync_client=True) as client:
         try:
@@ -29,7 +29,7 @@ def deploy(pool: str) -> None:
             client.create_flow(dispatched_step),
             pool,
             work_pool_name=pool,
-            entrypoint="flows.dispatched_step.dispatched_step",
+            entrypoint="noisyir.flows.dispatched_step.dispatched_step",
             pull_steps=pull,
         )
 

@@ -109,7 +109,7 @@ def with_columns(overrides: list[str] | None, query: str | None, document: str |
 def prefect_engine(flow: str) -> Any:
     """Import a flow's module by name, because the library does not depend on the orchestrator."""
     try:
-        return import_module(f"flows.{flow}")
+        return import_module(f"noisyir.flows.{flow}")
     except ModuleNotFoundError as error:
         raise ConfigError(
             "front.prefect_missing", error=error.name, install_hint=install_hint("orchestrate")
