@@ -7,6 +7,7 @@ from noisyir.flows import stage
 
 @flow
 def bm25_of_my_pairs(path: str) -> list[str]:
+    """Where the measures of BM25 lie in the store."""
     data = stage("ingest")({"kind": "pairs", "path": path, "hold_out": {"test": 0.2, "dev": 0.2}})
     index = stage("bm25_index")({"engine": "bm25s"}, corpus=data["corpus"])
     found = stage("bm25")(lexical_index=index["lexical_index"], queries=data["queries"])

@@ -1,20 +1,39 @@
 """What a flow run leaves on its page in Prefect: its stages, how the model did, and where the rest is."""
 
-from typing import cast
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, cast
 
-from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+import pyarrow as pa
+from prefect.artifacts import (
+    create_image_artifact,
+    create_link_artifact,
+    create_markdown_artifact,
+    create_table_artifact,
+)
 from prefect.events import emit_event
-from prefect.states import Completed
+from prefect.logging import get_run_logger
+from prefect.states import Completed, Failed
 
 from noisyir.app.own_data import recommended
 from noisyir.app.runs import Outcome
+from noisyir.audits.texts import opening
+from noisyir.base.errors import NoisyirError
 from noisyir.base.pages.cells import markdown_table
+from noisyir.engine.outside_errors import one_line
+from noisyir.engine.plan import failed_step
 from noisyir.engine.store import Store
 from noisyir.evaluation.pages.advice import in_short
 from noisyir.evaluation.pages.summary import summary_rows
 from noisyir.methods.plans.experiment import Experiment
 
+P = ParamSpec("P")
 REGISTERED = "noisyir.version.registered"
+_CHART = re.compile(r'<svg( class="chart[^>]*>)(.*?</svg>)', re.DOTALL)
+_SUSPECTS = 3  # pairs that a person reads at a glance
+_AGAIN = "; what was built is kept, so run it again; if it comes back, the log of its task has the traceback"
 
 
 def tell_of_versions(outcome: Outcome) -> None:
@@ -29,6 +48,22 @@ def completed(outcome: Outcome, said: str | None = None) -> Outcome:
     """The end of a flow that returns the outcome: the run's message says what was reused, and what came of it."""
     message = "; ".join(filter(None, (f"{outcome.executed} built, {outcome.cached} cached", said)))
     return cast("Outcome", Completed(message=message, data=outcome))
+
+
+def fails_in_words(run: Callable[P, Outcome]) -> Callable[P, Outcome]:
+    """End a flow in a message that names the stage, what is wrong and the cure; who calls it gets the error."""
+
+    @wraps(run)
+    def ending(*args: P.args, **kwargs: P.kwargs) -> Outcome:
+        try:
+            return run(*args, **kwargs)
+        except Exception as error:
+            ours = isinstance(error, NoisyirError)  # which says its cure itself
+            said = f"{failed_step(error) or 'before any stage'}: {one_line(error)}{'' if ours else _AGAIN}"
+            get_run_logger().error(said, exc_info=None if ours else error)
+            return cast("Outcome", Failed(message=said, data=error))
+
+    return ending
 
 
 def best_of(outcome: Outcome, store: Store, exp: Experiment) -> str | None:
@@ -56,8 +91,28 @@ def show(outcome: Outcome, store: Store) -> None:
     if comparison := outcome.kept.get("comparison"):
         table = summary_rows(store.builds.table(comparison))
         create_markdown_artifact(key="evaluation", markdown=f"{markdown_table(table, left=1)}\n{_facts(outcome)}")
+    if report := outcome.kept.get("report"):
+        html = (store.builds.folder(report) / "report.html").read_text(encoding="utf-8")
+        if chart := first_chart(html):
+            create_image_artifact(chart, key="chart", description=f"{outcome.experiment}: the report's first chart")
     if page := outcome.facts.get("mlflow_page"):
         create_link_artifact(key="mlflow", link=page, link_text="the run in MLflow, with its report")
+
+
+def first_chart(page: str) -> str | None:
+    """The first chart of one of noisyir's pages as a picture that stands alone, as a URL; None without any."""
+    style, chart = re.search(r"<style>(.*?)</style>", page, re.DOTALL), _CHART.search(page)
+    if style is None or chart is None:
+        return None
+    alone = f'<svg xmlns="http://www.w3.org/2000/svg"{chart[1]}<style><![CDATA[{style[1]}]]></style>{chart[2]}'
+    return f"data:image/svg+xml;base64,{b64encode(alone.encode()).decode()}"
+
+
+def show_suspects(audit: pa.Table, experiment: str) -> None:
+    """Show the pairs of an audit that are most suspect, and why."""
+    worst = audit.slice(0, _SUSPECTS).select(["query", "document", "verdict", "reason"]).to_pylist()
+    table = [{name: opening(value or "not known") for name, value in row.items()} for row in worst]
+    create_table_artifact(key="suspects", table=table, description=f"{experiment}: the most suspect pairs")
 
 
 def _facts(outcome: Outcome) -> str:

@@ -12,7 +12,7 @@ from noisyir.app.label_cleaning import how_to_measure, refuse_too_much, refuse_u
 from noisyir.app.runs import Execution, Outcome
 from noisyir.audits.apply import Applied
 from noisyir.engine.runtime import Runtime, default_home
-from noisyir.flows.artifacts import completed
+from noisyir.flows.artifacts import completed, show_suspects
 from noisyir.flows.experiment import stages_as_tasks, writable_store
 from noisyir.registry import open_tracker
 from noisyir.tasks.dispatch import Pools
@@ -72,6 +72,7 @@ def denoise(
     create_link_artifact(
         key="audit-page", link=page.as_uri(), link_text=f"{exp.name}: the audit", description=str(page)
     )
+    show_suspects(found.table, exp.name)
     _tell(found, folder, found.apply(folder, drop=drop) if apply else None)
     return completed(found.outcome, found.noise_in_words)
 

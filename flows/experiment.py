@@ -17,7 +17,7 @@ from noisyir.engine.plan import Choice, RunStep
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Observer
 from noisyir.engine.store import Store, open_store
-from noisyir.flows.artifacts import best_of, completed, show, tell_of_versions
+from noisyir.flows.artifacts import best_of, completed, fails_in_words, show, tell_of_versions
 from noisyir.flows.embedded import embedded
 from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment
@@ -101,6 +101,7 @@ def stages_as_tasks(
             raise
 
 
+@fails_in_words
 def run_in_flow(
     exp: Experiment,
     choice: Choice,

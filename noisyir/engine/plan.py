@@ -49,7 +49,7 @@ class Plan:
         params: Params,
         label: str = "",
         /,
-        **inputs: str | Ref | Output | Mapping[str, Output] | None,
+        **inputs: str | Ref | Output | Mapping[str, Ref] | Mapping[str, Output] | None,
     ) -> Outputs:
         """Add a call of `stage` and return its outputs by artifact name.
 

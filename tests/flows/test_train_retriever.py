@@ -6,8 +6,10 @@ import re
 import sqlite3
 import subprocess
 import sys
+from base64 import b64decode
 from pathlib import Path
 from uuid import UUID
+from xml.etree import ElementTree
 
 import pytest
 
@@ -125,7 +127,10 @@ def test_each_new_build_is_a_table_among_the_artifacts(first, exp: Experiment):
         chosen = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[tracker.flow_run]))
         found = {artifact.key: artifact.data for artifact in client.read_artifacts(artifact_filter=chosen)}
     stages = {step.name.replace("@", "-").replace("_", "-") for step in plan_of(exp).steps}
-    assert set(found) == stages | {"stages", "evaluation"}
+    assert {key for key in found if not key.endswith("-progress")} == stages | {"stages", "evaluation", "chart"}
+    picture = b64decode(found["chart"].partition("base64,")[2]).decode()
+    assert ElementTree.fromstring(picture).tag == "{http://www.w3.org/2000/svg}svg"
+    assert "interval accent" in picture and "--ink" in picture
     (model,) = [row for row in json.loads(found["train-npc-npc"]) if row["artifact"] == "model"]
     assert model["digest"] == outcome.kept["model"].digest
 
@@ -174,7 +179,8 @@ def test_a_users_error_arrives_as_it_is_and_is_not_retried(first, exp: Experimen
     message = r"(?s)^noise.kind=group needs pairs with a source.*\nin step corrupt\ntraceback in [^\n]*\.log$"
     with pytest.raises(DataError, match=message):
         run_experiment(unsourced, Choice(to="corrupt"), Execution(store=empty, tracker=tracker))
-    assert read_flow_run(tracker.flow_run).state_name == "Failed"
+    ended = read_flow_run(tracker.flow_run).state
+    assert ended.name == "Failed" and ended.message.startswith("corrupt: noise.kind=group needs pairs with a source")
     assert [(run.name, run.state_name, run.run_count) for run in task_runs(tracker.flow_run, 2)] == [
         ("ingest", "Completed", 1),
         ("corrupt", "Failed", 1),
@@ -218,16 +224,23 @@ def test_a_deployment_runs_by_name_and_tracks_by_itself(
     monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
     outcome = train_retriever("demo", overrides=overrides, store=artifacts.url, to="corrupt")
     assert (outcome.executed, list(outcome.results)) == (0, ["ingest", "corrupt"])
-    client = connect(tmp_path).client
-    tracked = client.get_run(outcome.facts["mlflow_run"])
+    tracked = connect(tmp_path).client.get_run(outcome.facts["mlflow_run"])
     assert read_flow_run(UUID(tracked.data.tags["flow_run"])).name == "demo: dpr, npc, seed 42"
 
-    again = train_retriever("demo", overrides=overrides, store=artifacts.url, to="corrupt")
-    rows = client.search_runs([tracked.info.experiment_id])
-    (row,) = [one for one in rows if one.info.run_id != tracked.info.run_id]
-    assert (row.info.run_name, row.info.status) == ("demo · 0 built, 2 cached", "FINISHED")
-    assert row.data.tags["repeats"] == tracked.info.run_id == again.facts["mlflow_run"]
-    assert read_flow_run(UUID(row.data.tags["flow_run"])).state.message == "0 built, 2 cached"
+
+def test_a_run_that_built_nothing_has_a_row_in_mlflow(first, exp: Experiment, artifacts: Store, tmp_path, monkeypatch):
+    from noisyir.flows.train_retriever import train_retriever
+
+    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
+    overrides = (*SETTINGS, f"data.path={exp.data.path}", f"model.weights={exp.model.weights}", "register_if=better")
+    registered, again = (train_retriever("demo", overrides=overrides, store=artifacts.url) for _ in range(2))
+    assert (registered.executed, again.executed, again.facts) == (0, 0, registered.facts)
+    client = connect(tmp_path).client
+    rows = client.search_runs([client.get_experiment_by_name("noisyir-demo").experiment_id])
+    (row,) = [one for one in rows if one.info.run_id != registered.facts["mlflow_run"]]
+    assert (row.info.run_name, row.info.status) == (f"demo · 0 built, {again.cached} cached", "FINISHED")
+    assert row.data.tags["repeats"] == registered.facts["mlflow_run"] and row.data.metrics
+    assert read_flow_run(UUID(row.data.tags["flow_run"])).state.message.startswith(f"0 built, {again.cached} cached; ")
 
 
 def test_a_server_that_is_not_there_is_one_clear_line(exp: Experiment, artifacts: Store):
