@@ -16,7 +16,7 @@ def test_what_was_switched_on_stays_on_and_what_is_gone_comes_back(monkeypatch):
     from infra import bootstrap
 
     monkeypatch.setenv("PREFECT_API_URL", PREFECT_API_URL.value())
-    monkeypatch.setenv("NOISYIR_ROOT", str(bootstrap.FOLDER.parent))
+    monkeypatch.delenv("NOISYIR_ROOT", raising=False)
     own = DeploymentScheduleCreate(schedule=IntervalSchedule(interval=timedelta(hours=7)), active=True)
     with get_client(sync_client=True) as client:
 
@@ -29,6 +29,8 @@ def test_what_was_switched_on_stays_on_and_what_is_gone_comes_back(monkeypatch):
         assert bootstrap.deploy(client) == 0
         nightly, schedules = present("train_retriever/nightly")
         weekly, of_weekly = present("bench_noise/weekly")
+        (step,) = client.read_deployment(nightly).pull_steps
+        assert step["prefect.deployments.steps.set_working_directory"]["directory"] == str(bootstrap.FOLDER.parent)
         assert not schedules["nightly"].active and schedules["nightly"].schedule.cron == "0 2 * * *"
         client.update_deployment_schedule(nightly, schedules["nightly"].id, active=True)
         client.create_deployment_schedules(nightly, [own])
@@ -39,3 +41,9 @@ def test_what_was_switched_on_stays_on_and_what_is_gone_comes_back(monkeypatch):
         assert len(schedules) == 2 and schedules["nightly"].active
         assert schedules[None].active and schedules[None].schedule.interval == timedelta(hours=7)
         assert not present("bench_noise/weekly")[1]["weekly"].active
+
+
+def test_at_the_root_prefect_finds_what_is_declared():
+    from infra import bootstrap
+
+    assert (bootstrap.FOLDER.parent / "prefect.yaml").resolve() == bootstrap.FOLDER / "prefect.yaml"

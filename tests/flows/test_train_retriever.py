@@ -232,9 +232,9 @@ def test_a_run_that_built_nothing_has_a_row_in_mlflow(first, exp: Experiment, ar
     from noisyir.flows.train_retriever import train_retriever
 
     monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
-    overrides = (*SETTINGS, f"data.path={exp.data.path}", f"model.weights={exp.model.weights}", "register_if=better")
+    overrides = (*SETTINGS, f"data.path={exp.data.path}", f"model.weights={exp.model.weights}")
     registered, again = (train_retriever("demo", overrides=overrides, store=artifacts.url) for _ in range(2))
-    assert (registered.executed, again.executed, again.facts) == (0, 0, registered.facts)
+    assert registered.facts["registered"] and (again.executed, again.facts) == (0, registered.facts)
     client = connect(tmp_path).client
     rows = client.search_runs([client.get_experiment_by_name("noisyir-demo").experiment_id])
     (row,) = [one for one in rows if one.info.run_id != registered.facts["mlflow_run"]]
