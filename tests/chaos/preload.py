@@ -1,7 +1,7 @@
 """What the server of processes imports, once, so that each of its children begins within milliseconds."""
 
 from importlib import import_module
-from pkgutil import walk_packages
+from pkgutil import iter_modules, walk_packages
 
 import noisyir
 
@@ -12,8 +12,11 @@ _INSIDE_FUNCTIONS = (
     "transformers.models.bert.modeling_bert",
 )  # fmt: skip
 
-for _module in walk_packages(noisyir.__path__, "noisyir."):
-    if not _module.name.rpartition(".")[2].startswith(("pyfunc_", "mlflow_")):
-        import_module(_module.name)
+_WITHOUT_PREFECT = [room for room in iter_modules(noisyir.__path__) if room.name not in ("flows", "tasks")]
+for _room in _WITHOUT_PREFECT:
+    _inside = getattr(import_module(f"noisyir.{_room.name}"), "__path__", ())
+    for _module in walk_packages(_inside, f"noisyir.{_room.name}."):
+        if not _module.name.rpartition(".")[2].startswith(("pyfunc_", "mlflow_")):
+            import_module(_module.name)
 for _name in _INSIDE_FUNCTIONS:
     import_module(_name)
