@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 from urllib.parse import urlparse
 
@@ -146,6 +147,9 @@ def test_pairs_are_audited_and_cleaned_as_by_the_command(home: Path, pairs: Path
     assert (run.name, run.state_name) == (f"denoise {pairs}", "Completed")
     assert tasks == set(outcome.results) and {"detect", "audit"} <= set(tasks)
     assert "mlflow_run" in outcome.facts and "registered" not in outcome.facts
+    suspects = json.loads(artifacts["suspects"].data)
+    assert len(suspects) == 3 and all(set(one) == {"query", "document", "verdict", "reason"} for one in suspects)
+    assert re.fullmatch(rf"{outcome.executed} built, \d+ cached; .+ by judgements", run.state.message)
     found = told(artifacts["denoised"])
     page = Path(urlparse(artifacts["audit-page"].data.partition("(")[2].rstrip(")")).path)
     assert page.parent == Path(found["files"]) == home / "audits" / "mine" / str(run.id)
