@@ -51,7 +51,7 @@ def test_every_step_that_noisyir_plans_arrives_as_it_was_sent(of, name):
     for step in planned(of, name).steps:
         inputs = resolved(step)
         there, found = travelled(SerializedStep.of(step, inputs)).open(stage_named)
-        assert there == replace(step, inputs={})
+        assert there == replace(step, inputs=inputs)
         assert found == inputs
         labels = {name: list(value) for name, value in inputs.items() if isinstance(value, dict)}
         assert {name: list(found[name]) for name in labels} == labels  # the order of labels has a meaning
