@@ -1,0 +1,62 @@
+"""Ranking measures of pooled documents of which some are judged and the rest have a chance to be relevant.
+
+A document of a pool has a belief: 1 or 0 if a person judged it, else a chance.  Once all are judged, a measure here is
+the usual one with the pool's relevant documents as all there are; a query without any counts 0.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from noisyir.base.errors import ConfigError
+
+Array = np.ndarray
+Belief = Float[Array, "*query document"]
+Heads = Int[Array, "*query system rank"]
+_KINDS = ("nDCG", "RR", "R", "P")
+
+
+class PooledMeasure(NamedTuple):
+    """A measure of the first `depth` ranks."""
+
+    kind: str
+    depth: int
+
+    @classmethod
+    def parse(cls, name: str) -> "PooledMeasure":
+        """Read a name such as `nDCG@10`.
+
+        Raises:
+            ConfigError: If the measure of a pool cannot be corrected.
+        """
+        kind, _, depth = name.partition("@")
+        if kind not in _KINDS or not depth.isdecimal() or int(depth) < 1:
+            raise ConfigError("evaluation.not_corrected", measure=name, known=", ".join(f"{one}@k" for one in _KINDS))
+        return cls(kind, int(depth))
+
+    def values(self, belief: Belief, heads: Heads) -> Float[Array, "*query system"]:
+        """Each system's value, documents taken as independent.
+
+        With beliefs y in rank order, d_r = 1 / log2(r + 1), and R the sum of y over the pool:
+        P: sum y_r / k.  RR: sum y_r / r prod_(i < r) (1 - y_i).  R: sum y_r / (1 + R - y_r).
+        nDCG: sum y_r d_r / I(1 + R - y_r), where I(n) is the sum of the first min(n, k) d, linear between whole n.
+        P and RR are expectations; in R and nDCG the rest of R is replaced by its mean.
+        """
+        heads = heads[..., : self.depth]
+        found = np.take_along_axis(belief[..., None, :], np.maximum(heads, 0), axis=-1)
+        found = np.where(heads >= 0, found, 0.0)
+        ranks = np.arange(1, heads.shape[-1] + 1)
+        if self.kind == "P":
+            return np.asarray(found.sum(axis=-1) / self.depth)
+        if self.kind == "RR":
+            missed = np.cumprod(1 - found, axis=-1) / np.where(found < 1, 1 - found, 1.0)
+            missed[..., 1:] = np.cumprod(1 - found, axis=-1)[..., :-1]
+            missed[..., 0] = 1.0
+            return np.asarray((found * missed / ranks).sum(axis=-1))
+        relevant = 1 + belief.sum(axis=-1)[..., None, None] - found
+        if self.kind == "R":
+            return np.asarray((found / relevant).sum(axis=-1))
+        discounts = 1 / np.log2(1 + np.arange(1, self.depth + 1))
+        ideal = np.interp(relevant, np.arange(self.depth + 1), np.concatenate([[0.0], np.cumsum(discounts)]))
+        return np.asarray((found * discounts[: len(ranks)] / ideal).sum(axis=-1))
