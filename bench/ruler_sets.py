@@ -70,7 +70,8 @@ def _made(name: str, data: Path) -> RulerSet:
     place = {doc_id: number for number, doc_id in enumerate(doc_ids)}
     candidates = {query: sorted({place[d] for run in runs.values() for d in run[query]}) for query in query_ids if runs}
     tops: dict[str, list[list[int]]] = {
-        system: [[place[doc_id] for doc_id in run[query][:DEPTH]] for query in query_ids] for system, run in runs.items()
+        system: [[place[doc_id] for doc_id in run[query][:DEPTH]] for query in query_ids]
+        for system, run in runs.items()
     }
     own = {"dl19": (), "dl21": ("minilm", "both")}.get(name, tuple(scores))
     for system in own:
@@ -141,9 +142,9 @@ def _trigrams(asked: Sequence[str], written: Sequence[str]) -> Array:
 
 def by_vectors(asked: Sequence[str], written: Sequence[str], backbone: str) -> Array:
     """Cosines by the packaged MiniLM, whole or its words alone."""
-    from noisyir.models.weights import locate_weights
     from noisyir.models.bi_encoder import initial_bi_encoder
     from noisyir.models.settings import InitModelParams
+    from noisyir.models.weights import locate_weights
     from noisyir.retrieval.encode import embed_all
 
     params = InitModelParams.model_validate({"backbone": backbone, "passage_max_len": 128})
@@ -200,7 +201,9 @@ def _nl2bash(data: Path) -> Texts:
     queries = _some({description: description for description, _ in right})
     pairs = {pair: is_right for pair, is_right in right.items() if pair[0] in queries}
     documents = dict.fromkeys(command for _, command in right)
-    return Texts(queries, {text: text for text in documents}, {p for p, is_right in pairs.items() if is_right}, set(pairs))
+    return Texts(
+        queries, {text: text for text in documents}, {p for p, is_right in pairs.items() if is_right}, set(pairs)
+    )
 
 
 def _some(queries: Mapping[str, str]) -> dict[str, str]:

@@ -20,15 +20,16 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from noisyir.detection.calibration.logistic import Prior, most_likely_weights
-from noisyir.evaluation.pooled import Belief, Heads, PooledMeasure
+from noisyir.evaluation.pooled import Heads, PooledMeasure
 from noisyir.evaluation.significance import Difference, mean_by_t
 
 Array = np.ndarray
 Table = Float[Array, "query document"]
 _LEAST = 1e-3  # a chance is at least so far from 0 and 1
 _FLOOR, _TO_MEAN = 0.1, 0.5  # the least size by the mean one; how far a chance is taken to the mean for sizes
-_FOLDS = 5
-_PRIOR = Prior(np.array([0.0, 1.0, 0.0, 2.0]), np.array([0.1, 1.0, 0.5, 0.5]))  # of level, judge, ranks and label
+_FOLDS, _FALL, _KNOWN = 5, 1.5, 1e12
+_LABELS = 0.8
+_PRIOR = Prior(np.array([0.0, 1.0, 0.0, 0.0]), np.array([0.1, 1.0, 0.5, 0.1]))  # of level, judge, ranks and label
 _OF_QUERY = 1.0  # variance of a query's own level, in log odds
 _POWER = 2.8  # errors between two systems that are told apart at 5 % in 80 % of cases
 
@@ -50,10 +51,15 @@ class Pools:
     heads: Heads
 
     def features(self) -> Float[Array, "query document feature"]:
-        """Of each document: 1, the judge's log odds, the share of systems that have it less the mean, and the label."""
+        """Of each document: 1, the judge's log odds, the share of systems that have it less the mean, and the label.
+
+        Until people say otherwise, what is labelled has mean log odds as if _LABELS of the labels were right.
+        """
         found = (self.heads[..., None] == np.arange(self.pooled.shape[1])).any(axis=2).mean(axis=1)
-        shared = found - found[self.pooled].mean()
-        return np.stack([np.ones_like(self.chance), _log_odds(self.chance), shared, self.labelled], axis=2)
+        shared, odds = found - found[self.pooled].mean(), _log_odds(self.chance)
+        if self.labelled.any():
+            odds = np.where(self.labelled, odds - odds[self.labelled].mean() + math.log(_LABELS / (1 - _LABELS)), odds)
+        return np.stack([np.ones_like(odds), odds, shared, self.labelled], axis=2)
 
     def believed(self, weights: Float[Array, " feature"] = _PRIOR.mean) -> Table:
         """Chances by these weights of the features, 0 for padding."""
@@ -70,37 +76,56 @@ class Drawing:
     size: Table
     priority: Table
 
+    def end(self, answered: Bool[Array, "query document"]) -> float:
+        """The least priority without an answer."""
+        return float(np.min(self.priority, where=~answered, initial=math.inf))
+
+    def planned(self, end: float) -> Table:
+        """The chance of each document to be judged up to this priority; 1 for padding."""
+        return np.where(self.size > 0, np.minimum(1.0, self.size * min(end, _KNOWN)), 1.0)
+
     def chances(self, answered: Bool[Array, "query document"]) -> Table:
-        """The chance with which each document was judged, 0 for one past the first without an answer."""
-        end = np.min(self.priority, where=~answered, initial=math.inf)
-        if math.isinf(end):
-            return np.asarray(answered, np.float64)
-        return np.where(self.priority < end, np.minimum(1.0, end * self.size), 0.0)
+        """The chance with which each document was judged, 0 if it was not, or past the first without an answer."""
+        end = self.end(answered)
+        return np.where(self.priority < end, self.planned(end), 0.0)
 
     def first(self, count: int) -> Bool[Array, "query document"]:
         """Those to judge first."""
         least = np.sort(self.priority, axis=None)[: count + 1]
         return (self.priority < least[-1]) if len(least) > count else np.isfinite(self.priority)
 
-    def planned(self, count: int) -> Table:
-        """The chance of each document if so many are to be judged on average."""
+    def end_after(self, count: int) -> float:
+        """The priority up to which so many documents are judged on average."""
         low, high = 0.0, 1 / max(float(np.min(self.size, where=self.size > 0, initial=math.inf)), 1e-12)
         for _ in range(60):
             middle = (low + high) / 2
-            low, high = (middle, high) if np.minimum(1, middle * self.size).sum() < count else (low, middle)
-        return np.minimum(1.0, high * self.size)
+            low, high = (middle, high) if self.planned(middle)[self.size > 0].sum() < count else (low, middle)
+        return high
 
 
 class Corrected(NamedTuple):
-    """Every query's corrected value of every system, and of how many queries a document was judged."""
+    """Every query's corrected value of every system, the variance of means that was expected, and what was judged."""
 
     values: Float[Array, "query system"]
+    expected: Float[Array, "system system"]
     queries: int
     judgements: int
 
     def interval(self, weights: Float[Array, " system"], confidence: float = 0.95) -> Difference:
-        """Of this sum of systems: t by queries, with as many degrees of freedom as judged queries less one."""
-        return mean_by_t(self.values @ weights, max(self.queries - 1, 1), confidence)
+        """Of this sum of systems: t with as many degrees of freedom as judged queries less one.
+
+        The variance is that of the queries' values, and no less than was expected: a few verdicts that are all alike do
+        not make an interval short.
+        """
+        least = float(weights @ self.expected @ weights)
+        return mean_by_t(self.values @ weights, max(self.queries - 1, 1), confidence, least)
+
+
+def labels_judge(pooled: Bool[Array, "query document"], labelled: Bool[Array, "query document"], heads: Heads) -> Table:
+    """Chances without any judge: how often the labels given call relevant what so many systems found."""
+    blank = Pools(pooled, np.full(pooled.shape, 0.5), np.zeros_like(labelled), heads).features()[..., [0, 2]]
+    weights = most_likely_weights(blank[pooled], labelled[pooled], Prior(np.zeros(2), np.full(2, 0.1)))
+    return np.where(pooled, _chance(blank @ weights), 0.0)
 
 
 def slopes(pools: Pools, measure: PooledMeasure, belief: Table) -> Float[Array, "query document system"]:
@@ -113,19 +138,22 @@ def slopes(pools: Pools, measure: PooledMeasure, belief: Table) -> Float[Array, 
     return np.stack(found, axis=1)
 
 
-def sizes(pools: Pools, measure: PooledMeasure) -> Table:
+def sizes(pools: Pools, measure: PooledMeasure, known: Bool[Array, "query document"] | None = None) -> Table:
     """How much each document may change values of systems, and differences between systems; 0 for padding.
 
-    size^2 = p (1 - p) (mean g^2 + mean of (g_s - g_t)^2 over s, t), with slopes g and p half way to the mean chance.
+    size = (p (1 - p) (mean g^2 + mean of (g_s - g_t)^2 over s, t))^(3/4), with slopes g and p half way to the mean
+    chance.  The power 1/2 would be the best if verdicts on a query's documents told nothing of each other.
+    What is `known` before the drawing has a size so large that it always counts.
     """
     there, belief = pools.pooled, pools.believed()
     belief = np.where(there, (1 - _TO_MEAN) * belief + _TO_MEAN * belief[there].mean(), 0.0)
     slope, systems = slopes(pools, measure, belief), pools.heads.shape[1]
     change = (slope**2).mean(axis=2) + 2 * systems / max(systems - 1, 1) * slope.var(axis=2)
-    size = np.where(there, np.sqrt(belief * (1 - belief) * change), 0.0)
+    size = np.where(there, (belief * (1 - belief) * change) ** (_FALL / 2), 0.0)
     size = np.where(there, np.maximum(size, max(_FLOOR * size[there].mean(), 1e-9)), 0.0)
     order = np.argsort(np.argsort(-size, axis=1, kind="stable"), axis=1)
-    return np.asarray(size * (1 - 1e-6) ** order)  # no two are equal
+    size = size * (1 - 1e-6) ** order  # no two are equal
+    return size if known is None else np.where(known & there, _KNOWN, size)
 
 
 def draw(size: Table, seed: int) -> Drawing:
@@ -149,13 +177,17 @@ def calibrated(pools: Pools, judged: Table, right: Table, seed: int = 0) -> Tabl
     return np.where(pools.pooled, found, 0.0)
 
 
-def corrected(pools: Pools, measure: PooledMeasure, drawing: Drawing, right: Table, judged: Table, chance: Table) -> Corrected:
+def corrected(
+    pools: Pools, measure: PooledMeasure, drawing: Drawing, right: Table, judged: Table, chance: Table
+) -> Corrected:
     """The sum above for every query, by `calibrated` chances.
 
     After each judged document the query's other chances move by r / (1 + v) in log odds, with r the sum of verdict less
     chance so far and v that of the variances: a query's pool is easier or harder than others.
     """
     belief, values = chance.copy(), measure.values(chance, pools.heads)
+    slope = slopes(pools, measure, chance)
+    foreseen = expected_variance(chance, slope, drawing.planned(drawing.end(judged > 0)), values)
     order = np.argsort(-drawing.size, axis=1, kind="stable")
     before, odds = values.copy(), _log_odds(chance)
     rest, variance = np.zeros(len(chance)), np.zeros(len(chance))
@@ -177,32 +209,43 @@ def corrected(pools: Pools, measure: PooledMeasure, drawing: Drawing, right: Tab
         after = measure.values(belief[rows], pools.heads[rows])
         values[rows] += (after - before[rows]) / of_place[rows, None]
         before[rows] = after
-    return Corrected(values, int((judged > 0).any(axis=1).sum()), int((judged > 0).sum()))
+    return Corrected(values, foreseen, int((judged > 0).any(axis=1).sum()), int((judged > 0).sum()))
 
 
-def error_of(pools: Pools, measure: PooledMeasure, drawing: Drawing, weights: Float[Array, " system"], count: int) -> float:
-    """The standard error of a sum of systems that so many judgements are expected to leave, if the judge is right.
+def expected_variance(
+    belief: Table, slope: Float[Array, "query document system"], planned: Table, values: Float[Array, "query system"]
+) -> Float[Array, "system system"]:
+    """The covariance of the systems' corrected means if the beliefs are right: of queries, and of judgements.
 
-    error^2 = (var m_0 + mean of sum p (1 - p) g^2 / pi) / Q.
+    (cov m_0 + mean of sum over d of p (1 - p) g g' / pi) / Q, with slopes g.
     """
+    weight = belief * (1 - belief) / planned
+    within = np.einsum("qd,qds,qdt->st", weight, slope, slope) / len(belief)
+    return np.asarray((np.cov(values.T, ddof=0).reshape(within.shape) + within) / len(belief))
+
+
+class Outlook(NamedTuple):
+    """What it takes to tell two systems apart in 80 % of cases, if the judge is right; None: not by this means."""
+
+    judgements: int | None
+    queries: int | None
+
+
+def outlook(pools: Pools, measure: PooledMeasure, drawing: Drawing, weights: Float[Array, " system"]) -> Outlook:
+    """The least number of judgements that tells a sum of systems from 0; of queries if all pools are not enough."""
     belief = pools.believed()
-    change = belief * (1 - belief) * (slopes(pools, measure, belief) @ weights) ** 2
-    planned = np.where(pools.pooled, drawing.planned(count), 1.0)
-    between = float((measure.values(belief, pools.heads) @ weights).var())
-    return math.sqrt((between + float((change / planned).sum(axis=1).mean())) / len(belief))
+    slope, values = slopes(pools, measure, belief), measure.values(belief, pools.heads)
+    mean, most, least = abs(float((values @ weights).mean())), int(pools.pooled.sum()), 1
 
+    def reach(end: float) -> float:
+        return _POWER * math.sqrt(weights @ expected_variance(belief, slope, drawing.planned(end), values) @ weights)
 
-def judgements_needed(pools: Pools, measure: PooledMeasure, drawing: Drawing, weights: Float[Array, " system"]) -> int | None:
-    """The least number that tells a sum of systems from 0 in 80 % of cases; None if all pools are not enough."""
-    mean = abs(float((measure.values(pools.believed(), pools.heads) @ weights).mean()))
-    most, least = int(pools.pooled.sum()), 1
-    if _POWER * error_of(pools, measure, drawing, weights, most) > mean:
-        return None
+    if reach(math.inf) > mean:
+        return Outlook(None, math.ceil(len(belief) * (reach(math.inf) / mean) ** 2) if mean > 0 else None)
     while least < most:
         middle = (least + most) // 2
-        enough = _POWER * error_of(pools, measure, drawing, weights, middle) <= mean
-        least, most = (least, middle) if enough else (middle + 1, most)
-    return most
+        least, most = (least, middle) if reach(drawing.end_after(middle)) <= mean else (middle + 1, most)
+    return Outlook(most, None)
 
 
 def _log_odds(chance: Table) -> Table:

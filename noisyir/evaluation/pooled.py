@@ -50,8 +50,7 @@ class PooledMeasure(NamedTuple):
         if self.kind == "P":
             return np.asarray(found.sum(axis=-1) / self.depth)
         if self.kind == "RR":
-            missed = np.cumprod(1 - found, axis=-1) / np.where(found < 1, 1 - found, 1.0)
-            missed[..., 1:] = np.cumprod(1 - found, axis=-1)[..., :-1]
+            missed = np.roll(np.cumprod(1 - found, axis=-1), 1, axis=-1)
             missed[..., 0] = 1.0
             return np.asarray((found * missed / ranks).sum(axis=-1))
         relevant = 1 + belief.sum(axis=-1)[..., None, None] - found
