@@ -26,8 +26,9 @@ from noisyir.evaluation.significance import mean_by_t
 
 Array = np.ndarray
 JUDGES = ("real", "useless")
-HEADINGS = ["set", "judge", "measure", "judged", "queries met", "covered", "resampled", "plain covered", "width of values",
-            "width of differences", "called different", "in the right order"]  # fmt: skip
+HEADINGS = ["set", "judge", "measure", "judged", "queries met", "covered", "resampled", "plain covered",
+            "width of values", "width of differences", "called different", "in the right order"]  # fmt: skip
+NDCG = PooledMeasure("nDCG", 10)
 _OTHERS = ("RR@10", "R@10", "P@10")
 _OTHERS_AT, _RESAMPLED = 200, 100  # judgements for other measures; sessions with queries drawn again
 
@@ -50,8 +51,9 @@ class Bench:
         if judge == "useless":
             chance = np.where(given.pooled, np.random.default_rng(1).random(chance.shape), 0.0)
         self.pools = Pools(given.pooled, chance, given.given, given.heads)
-        self.right, self.measure = np.where(given.pooled, given.right, 0.0), PooledMeasure.parse(measure)
-        self.size = sizes(self.pools, PooledMeasure.parse("nDCG@10"))
+        kind, _, depth = measure.partition("@")
+        self.right, self.measure = np.where(given.pooled, given.right, 0.0), PooledMeasure(kind, int(depth))
+        self.size = sizes(self.pools, NDCG)
         self.true = self.measure.values(self.right, given.heads)
         systems = len(given.systems)
         pairs = [np.eye(systems)[b] - np.eye(systems)[a] for a, b in combinations(range(systems), 2)]
@@ -64,7 +66,7 @@ class Bench:
             rows = np.random.default_rng(seed + 10_000).choice(rows, len(rows))
         pools = Pools(*(table[rows] for table in vars(self.pools).values()))
         drawing, right = draw(self.size[rows], seed), self.right[rows]
-        judged = drawing.chances(drawing.first(count))
+        judged = drawing.chances(drawing.priority < drawing.end_after(count))
         chance = calibrated(pools, judged, right)
         found = corrected(pools, self.measure, drawing, right, judged, chance)
         return self._told([found.interval(weights) for weights in self.sums], found.queries)
@@ -116,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             cells = row_of(Bench(found, judge, measure), count, sessions)
             rows.append([name, judge, measure, str(count), *cells])
             print(" | ".join(rows[-1]), flush=True)
-    claim = ("Corrected values of five systems hold the fully judged value in 95 % intervals that are shorter than plain "
+    claim = ("95 % intervals of corrected values of five systems hold the fully judged values; widths are beside plain "
              "sampling's with as many judgements.")  # fmt: skip
     record("corrected_ruler", rows, left=3, claim=claim, seeds=list(range(given.sessions)))
 

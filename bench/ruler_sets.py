@@ -1,4 +1,4 @@
-"""Test sets of which people judged the pool: five systems, chances by a judge that never saw the truth, the labels given.
+"""Test sets of which people judged the pool: five systems, a judge that never saw the truth, and the labels given.
 
 Systems of a set rank what is there: the runs as they were published, or BM25, trigrams, vectors of words, MiniLM, and
 BM25 and MiniLM together.  The judge is logistic regression of the labels given, sparse or wrong as they are, on scores
@@ -27,7 +27,7 @@ SETS = ("dl19", "dl21", "staqc", "nl2bash")
 
 
 class RulerSet(NamedTuple):
-    """Pools with what everyone says of them; `heads` holds pool places of each system's first documents, -1 for none."""
+    """Pools with what everyone says of them; `heads` are places of each system's first documents, -1 for none."""
 
     systems: Array
     heads: Array

@@ -1,8 +1,9 @@
-"""`noisyir compare --corrected`: values of systems by labels, by a judge, and corrected by people's judgements."""
+"""`noisyir compare --corrected`: systems by the labels, by a judge, and corrected by people's judgements of pools."""
 
 import getpass
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -10,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from noisyir.app.comparing import texts_of_systems
-from noisyir.app.pooling import Pooled, draw_into, drawn_in, given_chances, pooled
+from noisyir.app.comparing import shown_texts
+from noisyir.app.pooling import DEPTH, DRAWN_BY, Drawn, Pooled, draw_into, drawn_in, given_chances, pooled
 from noisyir.audits.files import write_csv, write_jsonl
-from noisyir.audits.judgements import Judgements, given_judgements, has_verdicts
+from noisyir.audits.judgements import HumanJudgement, Judgements, given_judgements, has_verdicts
 from noisyir.audits.judging.journal import Journal
 from noisyir.audits.judging.learning import Knowledge
 from noisyir.audits.judging.pairs_to_judge import PairsToJudge
@@ -23,215 +24,207 @@ from noisyir.base.errors import ConfigError
 from noisyir.base.pages.cells import number, signed
 from noisyir.engine.locks import held_if_free
 from noisyir.engine.store import Store
-from noisyir.evaluation.corrected import Corrected, Drawing, Pools, calibrated, corrected, judgements_needed, queries_needed
+from noisyir.evaluation.corrected import Corrected, calibrated, corrected, outlook
 from noisyir.evaluation.pooled import PooledMeasure
-from noisyir.evaluation.significance import Difference
 from noisyir.retrieval.trec import write_qrels
 
 Array = np.ndarray
-SHEET, ANSWERS, MENDED, LOG = "sample.csv", "judgements.jsonl", "mended.qrels", "mended_log.jsonl"
-_MEASURES, _FIRST, _ROUND = ("nDCG@10", "RR@10", "R@10", "P@10"), 100, 50
-_LESS_JUDGED = 0.8  # of another system's share of judged hits: worth a warning
-_VALUE = {"clean": 1.0, "wrong": 0.0, "unclear": np.nan}
+SHEET, ANSWERS, MENDED, LOG = "sample.csv", "judgements.jsonl", "mended.qrels", "mended.jsonl"
+_MEASURES = (DRAWN_BY, *(PooledMeasure(kind, DEPTH) for kind in ("RR", "R", "P")))
+_ROUND = 50  # judgements after which a session may end without loss
+_LESS_JUDGED = 0.8  # of another system's share of judged documents: worth a warning
 
 
 @dataclass(frozen=True)
 class Ruler:
-    """Two systems among all of their experiments, and what people said of the pools in a folder."""
+    """Systems with their pools, and what people said of them; the two that are compared stand last."""
 
     pool: Pooled
-    pools: Pools
-    drawing: Drawing
-    folder: Path
+    drawn: Drawn
     said: Judgements
-
-    @property
-    def names(self) -> list[str]:
-        """Of the systems, the two that are compared last."""
-        return list(self.pool.systems)
-
-    @property
-    def measures(self) -> list[PooledMeasure]:
-        """The first one decides what is drawn."""
-        return [PooledMeasure.parse(name) for name in _MEASURES]
 
     @cached_property
     def right(self) -> Array:
-        """What people say of each document: 1, 0, or NaN for unsure."""
-        return self.pool.table({pair: _VALUE[said.verdict] for pair, said in self.said.items()})
+        """1, 0 or NaN for unsure; -1 where nobody judged."""
+        return np.where(self.drawn.known == -1, self.pool.right(self.said), self.drawn.known)
 
     @cached_property
     def judged(self) -> Array:
         """The chance with which each document was judged, 0 if it does not count."""
-        return self.drawing.chances(self.pool.table({pair: 1.0 for pair in self.said}) == 1)
+        return self.drawn.drawing.chances(self.right != -1)
 
-    def by_labels(self, measure: PooledMeasure) -> Array:
-        """Each system's value by the labels given."""
-        rows = self.pool.labels.items()
-        grades = self.pool.table({(query, doc): float(g >= 1) for query, found in rows for doc, g in found.items()})
-        return np.asarray(measure.values(np.nan_to_num(grades), self.pools.heads).mean(axis=0))
-
-    def by_judge(self, measure: PooledMeasure) -> Array:
-        """Each system's value by the judge alone, who is taught by what people said."""
-        return np.asarray(measure.values(self._chance, self.pools.heads).mean(axis=0))
+    @cached_property
+    def chance(self) -> Array:
+        """The judge's chances, after a lesson by what people said."""
+        return calibrated(self.drawn.pools, self.judged, self.right)
 
     def corrected(self, measure: PooledMeasure) -> Corrected:
         """Every query's corrected values."""
-        return corrected(self.pools, measure, self.drawing, self.right, self.judged, self._chance)
+        return corrected(self.drawn.pools, measure, self.drawn.drawing, self.right, self.judged, self.chance)
+
+    def by_labels(self, measure: PooledMeasure) -> Array:
+        """Each system's value by the labels given."""
+        return np.asarray(measure.values(np.nan_to_num(self.pool.labelled), self.pool.heads).mean(axis=0))
 
     @cached_property
-    def _chance(self) -> Array:
-        return calibrated(self.pools, self.judged, self.right)
-
-    def is_judged(self, depth: int) -> Array:
+    def share_judged(self) -> Array:
         """The share of each system's first documents that a label or a person judged: Judged@k."""
-        pairs = {(query, doc): 1.0 for query, found in self.pool.labels.items() for doc in found}
-        known = self.pool.table(pairs | {pair: 1.0 for pair in self.said}) == 1
-        heads = self.pools.heads[..., :depth]
+        labels = self.pool.table({(query, doc): 1.0 for query, docs in self.pool.labels.items() for doc in docs})
+        known, heads = (labels == 1) | (self.right != -1), self.pool.heads
         found = np.take_along_axis(known[:, None, :], np.maximum(heads, 0), axis=2) & (heads >= 0)
         return np.asarray(found.sum(axis=(0, 2)) / np.maximum((heads >= 0).sum(axis=(0, 2)), 1))
 
-    def between(self, first: int, second: int) -> Array:
-        """The weights of the difference second less first."""
-        systems = np.eye(len(self.names))
-        return np.asarray(systems[second] - systems[first])
-
     def rows(self) -> list[list[str]]:
         """A row for each measure and system, headings first."""
-        rows = [["measure", "system", "by labels", "by the judge", "corrected", "95 % interval", "judged"]]
-        for measure in self.measures:
-            labels, judge, judged = self.by_labels(measure), self.by_judge(measure), self.is_judged(measure.depth)
-            found = self.corrected(measure)
-            for place, name in enumerate(self.names):
-                value = found.interval(np.eye(len(self.names))[place])
-                told = [number(value.mean), _ends(value)] if found.queries > 1 else ["", ""]
-                rows.append([str(measure), name, number(labels[place]), number(judge[place]), *told, f"{judged[place]:.0%}"])
+        rows = [["measure", "system", "by labels", "by judge", "corrected", "95 % interval", f"Judged@{DEPTH}"]]
+        systems = np.eye(len(self.pool.systems))
+        for measure in _MEASURES:
+            labels, found = self.by_labels(measure), self.corrected(measure)
+            judge = measure.values(self.chance, self.pool.heads).mean(axis=0)
+            for place, name in enumerate(self.pool.systems):
+                test, share = found.interval(systems[place]), f"{self.share_judged[place]:.0%}"
+                told = [number(test.mean), f"[{number(test.low)}, {number(test.high)}]"]
+                by = [number(labels[place]), number(judge[place])]
+                rows.append([str(measure), name, *by, *(told if found.queries > 1 else ["", ""]), share])
         return rows
 
     def told(self) -> Iterator[str]:
         """The result in sentences."""
-        measure, last = self.measures[0], len(self.names) - 1
-        found, labels = self.corrected(measure), self.by_labels(measure)
-        weights, names = self.between(last - 1, last), self.names
+        names, found, labels = [*self.pool.systems], self.corrected(DRAWN_BY), self.by_labels(DRAWN_BY)
+        systems = np.eye(len(names))
         if found.queries > 1:
-            between = found.interval(weights)
-            yield (f"{names[-1]} less {names[-2]}, {measure}: {signed(between.mean)} {_ends(between)} corrected by "
-                   f"{found.judgements:,} judgements on {found.queries:,} of {len(self.pools.pooled):,} queries; "
-                   f"{signed(float(labels @ weights))} by the labels.")  # fmt: skip
-            yield from self._order(found, labels)
-        else:
-            yield from self._needed(measure, weights)
-        yield from self._less_judged(measure.depth)
-
-    def _order(self, found: Corrected, labels: Array) -> Iterator[str]:
-        changed = []
-        for one, other in combinations(range(len(self.names)), 2):
-            test = found.interval(self.between(one, other))
-            if (test.low > 0 or test.high < 0) and (labels[other] - labels[one]) * test.mean <= 0:
+            test = found.interval(systems[-1] - systems[-2])
+            yield (f"{names[-1]} less {names[-2]}, {DRAWN_BY}: {signed(labels[-1] - labels[-2])} by the labels, "
+                   f"{signed(test.mean)} [{signed(test.low)}, {signed(test.high)}] corrected by {found.judgements:,} "
+                   f"judgements on {found.queries:,} of {len(self.right):,} queries.")  # fmt: skip
+            turned = []
+            for one, other in combinations(range(len(names)), 2):
+                test = found.interval(systems[other] - systems[one])
                 better, worse = (other, one) if test.mean > 0 else (one, other)
-                changed.append(f"{self.names[better]} above {self.names[worse]} ({_ends(test)})")
-        yield f"The order changes: {'; '.join(changed)}." if changed else "No order that the labels give is shown wrong."
-
-    def _needed(self, measure: PooledMeasure, weights: Array) -> Iterator[str]:
-        needed, pooled = judgements_needed(self.pools, measure, self.drawing, weights), int(self.pools.pooled.sum())
-        both = f"{self.names[-1]} from {self.names[-2]}"
-        if needed is not None:
-            yield f"About {needed:,} judgements of the {pooled:,} pooled documents tell {both}, if the judge is right."
-        elif more := queries_needed(self.pools, measure, weights):
-            yield (f"Judging all {pooled:,} pooled documents does not tell {both}, if the judge is right: that takes "
-                   f"about {more:,} test queries.")  # fmt: skip
+                if test.low * test.high > 0 and (labels[other] - labels[one]) * test.mean <= 0:
+                    turned.append(f"{names[better]} is above {names[worse]}")
+            yield f"The order changes: {', '.join(turned)}." if turned else "No order of systems is shown to change."
         else:
-            yield f"The judge sees no difference between {both.replace(' from ', ' and ')}: no number can be foretold."
+            yield self._outlook(systems[-1] - systems[-2], f"{names[-1]} from {names[-2]}")
+        share = self.share_judged
+        least, most = int(share.argmin()), int(share.argmax())
+        if share[least] < _LESS_JUDGED * share[most]:
+            yield (f"Warning: {share[least]:.0%} of {names[least]}'s documents are judged, and {share[most]:.0%} of "
+                   f"{names[most]}'s: the labels are unfair to the first.")  # fmt: skip
 
-    def _less_judged(self, depth: int) -> Iterator[str]:
-        judged = self.is_judged(depth)
-        least, most = int(judged.argmin()), int(judged.argmax())
-        if judged[least] < _LESS_JUDGED * judged[most]:
-            yield (f"Warning: {judged[least]:.0%} of the first {depth} documents of {self.names[least]} are judged, and "
-                   f"{judged[most]:.0%} of {self.names[most]}: by the labels the first is at a disadvantage.")  # fmt: skip
+    def _outlook(self, weights: Array, both: str) -> str:
+        found, pooled = outlook(self.drawn.pools, DRAWN_BY, self.drawn.drawing, weights), len(self.pool.pairs)
+        if found.judgements:
+            return f"About {found.judgements:,} judgements of {pooled:,} documents tell {both}, if the judge is right."
+        more = f"that takes about {found.queries:,} test queries" if found.queries else "it sees no difference"
+        return f"All {pooled:,} documents judged do not tell {both}, if the judge is right: {more}."
 
-    def write_mended(self) -> str:
+    def write_mended(self, folder: Path) -> str:
         """Write the labels as people mended them, and a log of what changed; the data's own file stays."""
-        mended = {query: dict(found) for query, found in self.pool.labels.items()}
+        mended = {query: dict(docs) for query, docs in self.pool.labels.items()}
         log = []
         for (query, doc), said in self.said.items():
-            was, now = self.pool.labels.get(query, {}).get(doc), {"clean": 1, "wrong": 0}.get(said.verdict)
+            was, now = mended.get(query, {}).get(doc), {"clean": 1, "wrong": 0}.get(said.verdict)
             if query in mended and now is not None and (was is None or (was >= 1) != (now == 1)):
                 mended[query][doc] = now
                 log.append({"query_id": query, "doc_id": doc, "was": was, "is": now})
-        write_qrels(mended, self.folder / MENDED)
-        write_jsonl(log, self.folder / LOG)
-        return f"{len(log):,} labels mended: {self.folder / MENDED}, log {self.folder / LOG}"
+        write_qrels(mended, folder / MENDED)
+        write_jsonl(log, folder / LOG)
+        return f"mended      {folder / MENDED}: {len(log):,} labels new or changed, each in {folder / LOG}"
 
-
-def _ends(value: Difference) -> str:
-    return f"[{signed(value.low)}, {signed(value.high)}]" if value.low < 0 else f"[{number(value.low)}, {number(value.high)}]"
+    def open_rows(self) -> list[int]:
+        """Pairs without an answer, by rounds in the order drawn: each by query, its documents in random order."""
+        priority = self.drawn.drawing.priority[self.drawn.pools.pooled]
+        nobody = (self.right == -1)[self.drawn.pools.pooled]
+        rows = [row for row in np.argsort(priority, kind="stable").tolist() if nobody[row]]
+        mixed = np.random.default_rng(0).permutation(len(priority))
+        rounds = (rows[start : start + _ROUND] for start in range(0, len(rows), _ROUND))
+        return [row for part in rounds for row in sorted(part, key=lambda row: (self.pool.pairs[row][0], mixed[row]))]
 
 
 @dataclass(frozen=True)
 class CorrectedOptions:
-    """Where the drawing is kept, and what is known before it.
+    """Where the drawing and the answers are kept.
 
     Attributes:
-        judgements: Files of verdicts, as an audit of the split takes them, that are known before the drawing.
+        judgements: Files of verdicts that are known before the drawing, as from an audit of the split.
         chances: File of a judge's chances.
-        count: Documents on a sheet.
     """
 
     folder: Path
-    split: str = "test"
     judgements: Sequence[str] = ()
     chances: str | None = None
-    count: int = _FIRST
+    split: str = "test"
 
 
-def ruler(store: Store, first: str, second: str, options: CorrectedOptions) -> Ruler:
-    """Pool the systems, draw what is to be judged unless the folder has a drawing, and read what people said.
+def ruler(store: Store, names: Sequence[str], options: CorrectedOptions) -> Ruler:
+    """Pool the systems, draw unless the folder keeps a drawing, and read what people said.
 
     Raises:
-        DataError: If the folder's drawing is of other pools.
+        ConfigError: If the folder keeps a drawing, and what it was drawn by is given again.
+        DataError: If its drawing is of other pools.
     """
-    measure = PooledMeasure.parse(_MEASURES[0])
-    pool = pooled(store, (first, second), options.split, measure.depth)
+    pool, folder = pooled(store, names, options.split), options.folder
     known = given_judgements(options.judgements) if options.judgements else {}
-    found = drawn_in(options.folder, pool, measure)
-    if found is None:
-        chances = given_chances(options.chances) if options.chances else {}
-        found = draw_into(options.folder, pool, measure, chances, known, seed=0)
-    elif options.chances:
-        raise ConfigError("app.drawn_already", folder=options.folder)
-    files = [str(path) for path in (options.folder / SHEET, options.folder / ANSWERS) if path.exists() and has_verdicts(path)]
-    of_folder = given_judgements(files) if files else {}
-    there = set(pool.pairs)
-    said = {pair: verdict for pair, verdict in {**known, **of_folder}.items() if pair in there}
-    return Ruler(pool, *found, options.folder, said)
+    if (drawn := drawn_in(folder, pool)) is None:
+        drawn = draw_into(folder, pool, given_chances(options.chances) if options.chances else {}, known)
+    elif options.chances or known:
+        raise ConfigError("app.drawn_already", folder=folder)
+    files = [folder / name for name in (SHEET, ANSWERS)]
+    answered = [str(path) for path in files if path.exists() and has_verdicts(path)]
+    said: dict[tuple[str, str], HumanJudgement] = {**known, **(given_judgements(answered) if answered else {})}
+    return Ruler(pool, drawn, said)
 
 
-def write_sheet(store: Store, ruler: Ruler, count: int) -> Path | None:
-    """Write the documents to judge first, by query and in random order; None if the sheet there has verdicts."""
-    path = ruler.folder / SHEET
+def write_sheet(store: Store, found: Ruler, folder: Path, count: int) -> Path | None:
+    """Write the documents to judge next; None if the sheet there has verdicts."""
+    path = folder / SHEET
     if path.exists() and has_verdicts(path):
         return None
-    chosen = [ruler.pool.pairs[row] for row in _in_rounds(ruler)[:count]]
-    asked, texts = texts_of_systems(store, next(iter(ruler.pool.systems.values())), [doc for _, doc in chosen])
-    columns = {
-        "query_id": [query for query, _ in chosen],
-        "doc_id": [doc for _, doc in chosen],
-        "query": [asked[query] for query, _ in chosen],
-        "document": [texts.get(doc, "") for _, doc in chosen],
-        "verdict": [""] * len(chosen),
-    }
-    write_csv([pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})], path)
+    asked = _to_judge(store, found, found.open_rows()[:count])
+    write_csv([asked.append_column("verdict", pa.repeat("", asked.num_rows))], path)
     return path
 
 
-def _in_rounds(ruler: Ruler) -> list[int]:
-    """Rows of the pairs without an answer: in rounds by priority, each by query, a query's documents in random order."""
-    priority = ruler.drawing.priority[ruler.pools.pooled]
-    open_rows = [row for row in np.argsort(priority, kind="stable").tolist() if ruler.pool.pairs[row] not in ruler.said]
-    mixed = np.random.default_rng(0).permutation(len(priority))
-    found: list[int] = []
-    for start in range(0, len(open_rows), _ROUND):
-        part = open_rows[start : start + _ROUND]
-        found += sorted(part, key=lambda row: (ruler.pool.pairs[row][0], mixed[row]))
-    return found
+def _to_judge(store: Store, found: Ruler, rows: Sequence[int]) -> pa.Table:
+    """Query, document and their texts of these pairs."""
+    pairs = [found.pool.pairs[row] for row in rows]
+    side = next(iter(found.pool.systems.values()))
+    asked, texts = shown_texts(store, side, [doc for _, doc in pairs])
+    columns = zip(*((query, doc, asked[query], texts.get(doc, "")) for query, doc in pairs), strict=True)
+    names = ("query_id", "doc_id", "query", "document")
+    return pa.table({name: pa.array(values, pa.string()) for name, values in zip(names, columns, strict=True)})
+
+
+@dataclass(frozen=True)
+class _Learner:
+    """Says what the answers so far come to."""
+
+    found: Ruler
+    pairs: PairsToJudge
+
+    def learn(self, judged: Mapping[int, HumanJudgement]) -> Knowledge:
+        """As `OrderLearner`."""
+        said = {self.pairs.ids[row]: one for row, one in judged.items()}
+        return Knowledge(advice=" ".join(replace(self.found, said={**self.found.said, **said}).told()))
+
+
+def judge_on_page(store: Store, found: Ruler, folder: Path) -> None:
+    """Serve the page of judging for the pools, by rounds, until it is finished or interrupted.
+
+    Raises:
+        ConfigError: If another session is writing to the file.
+    """
+    every = _to_judge(store, found, range(len(found.pool.pairs)))
+    every = every.append_column("score", pa.repeat(0.0, every.num_rows))
+    pairs, order = PairsToJudge(every, {}, lambda wanted: {}), found.open_rows()
+    size = found.drawn.drawing.size[found.drawn.pools.pooled]
+    with held_if_free(folder / ANSWERS) as free:
+        if not free:
+            raise ConfigError("app.session_open", path=folder / ANSWERS)
+        learner, journal = _Learner(found, pairs), Journal(folder / ANSWERS)
+        drawn = RandomOrder(np.array(order, np.int64), 1 / size[order])
+        session = JudgingSession(pairs, journal, getpass.getuser(), learner, order=drawn)
+        session.start()
+        serve_page(session, folder, lambda: session.known.advice, lambda text: print(text, file=sys.stderr))
+        session.finish()

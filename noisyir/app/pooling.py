@@ -1,6 +1,5 @@
-"""The pools of two experiments' test queries, as people judge them: first documents of all systems, and the labels."""
+"""The pools of two experiments' queries, the first documents of all their systems, and what is drawn of them."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,8 +7,6 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from noisyir.app.comparing import Contestant, contestant
 from noisyir.app.lookup import finished_comparison
@@ -23,20 +20,14 @@ from noisyir.methods import experiments
 from noisyir.registry.evaluation import eval_digest, read_evaluation
 
 Array = np.ndarray
-DRAWING = "drawing.parquet"
-_ABOUT, _SETTING = b"noisyir.drawing", "--chances"
-_CHANCES = {"chance": False, "p_clean": False, "p_wrong": True}  # columns, and whether they say the opposite
+DEPTH, DRAWING = 10, "drawing.npz"
+DRAWN_BY = PooledMeasure("nDCG", DEPTH)
+_RELEVANT = {"clean": 1.0, "wrong": 0.0, "unclear": np.nan}
 
 
 @dataclass(frozen=True)
 class Pooled:
-    """Pools of the systems of experiments, in the order of the queries' ids.
-
-    Attributes:
-        systems: Each with the side that was scored.
-        tops: Each system's documents by query, best first.
-        labels: The labels given, by query and document.
-    """
+    """Each system's first documents by query, best first, and the labels given."""
 
     systems: Mapping[str, Contestant]
     tops: Mapping[str, Mapping[str, Sequence[str]]]
@@ -45,9 +36,8 @@ class Pooled:
     @cached_property
     def documents(self) -> dict[str, list[str]]:
         """Each query's pool: what a system found, and what is labelled relevant."""
-        labelled = {query: {doc for doc, grade in found.items() if grade >= 1} for query, found in self.labels.items()}
-        found = {q: {doc for top in self.tops.values() for doc in top.get(q, ())} for q in self.labels}
-        return {query: sorted(found[query] | labelled[query]) for query in sorted(self.labels)}
+        found = {query: {doc for doc, grade in docs.items() if grade >= 1} for query, docs in self.labels.items()}
+        return {q: sorted(found[q].union(*(top.get(q, ()) for top in self.tops.values()))) for q in sorted(found)}
 
     @cached_property
     def pairs(self) -> list[Pair]:
@@ -61,60 +51,59 @@ class Pooled:
             table[row, : len(pool)] = [value.get((query, doc), otherwise) for doc in pool]
         return table
 
-    def heads(self, depth: int) -> Array:
-        """The place in the pool of each system's documents."""
-        heads = np.full((len(self.documents), len(self.tops), depth), -1)
+    def right(self, said: Judgements) -> Array:
+        """What people say of each document: 1, 0 or NaN for unsure; -1 where nobody did."""
+        return self.table({pair: _RELEVANT[one.verdict] for pair, one in said.items()}, -1.0)
+
+    @cached_property
+    def labelled(self) -> Array:
+        """What the labels call relevant, 1 or 0; NaN for padding."""
+        return self.table({(q, d): float(g >= 1) for q, docs in self.labels.items() for d, g in docs.items()})
+
+    @cached_property
+    def heads(self) -> Array:
+        """The place in the pool of each system's documents, -1 where it has no more."""
+        heads = np.full((len(self.documents), len(self.tops), DEPTH), -1)
         for row, (query, pool) in enumerate(self.documents.items()):
-            place = {doc: number for number, doc in enumerate(pool)}
             for system, top in enumerate(self.tops.values()):
-                ids = top.get(query, ())[:depth]
-                heads[row, system, : len(ids)] = [place[doc] for doc in ids]
+                ids = top.get(query, ())
+                heads[row, system, : len(ids)] = [pool.index(doc) for doc in ids]
         return heads
 
-    def as_pools(self, measure: PooledMeasure, chances: Mapping[Pair, float]) -> Pools:
-        """Pools with these chances; a pair without one gets the chance that labels and ranks give it."""
-        labelled = self.table({(q, d): float(g >= 1) for q, found in self.labels.items() for d, g in found.items()})
-        given, heads, there = self.table(chances, np.nan), self.heads(measure.depth), ~np.isnan(labelled)
-        guessed = labels_judge(there, labelled == 1, heads)
-        chance = np.where(there, np.where(np.isnan(given), guessed, given), 0.0)
-        return Pools(there, chance, (labelled == 1) & np.isnan(given), heads)
 
-
-def pooled(store: Store, names: Sequence[str], split: str, depth: int) -> Pooled:
-    """The pools of all systems of these experiments.
+def pooled(store: Store, names: Sequence[str], split: str) -> Pooled:
+    """The pools of all systems of these experiments, the named systems last.
 
     Raises:
         DataError: If two systems were not scored by the same judgements, or the split was not scored.
     """
-    systems = dict(_systems(store, names))
+    systems = {one.name: one for one in _systems(store, names)}
     metas = {name: store.builds.meta(next(iter(side.scored.values()))) for name, side in systems.items()}
-    first, *others = metas
-    for other in others:
-        if eval_digest(metas[other]) != eval_digest(metas[first]):
-            raise DataError("app.other_scoring", first=first, second=other)
+    digests = {name: eval_digest(meta) for name, meta in metas.items()}
+    first = next(iter(systems))
+    if other := next((name for name in systems if digests[name] != digests[first]), None):
+        raise DataError("app.other_scoring", first=first, second=other)
     folders = {name: store.builds.folder(meta.ref("trec")) for name, meta in metas.items()}
     if not (folders[first] / f"{split}.qrels").exists():
         raise DataError("app.split_not_scored", split=split, system=first)
     labels: dict[str, dict[str, int]] = {}
     for query, _, doc, grade in _lines(folders[first] / f"{split}.qrels"):
         labels.setdefault(query, {})[doc] = int(grade)
-    tops: dict[str, dict[str, list[str]]] = {name: {} for name in systems}
+    tops: dict[str, dict[str, list[str]]] = {name: {query: [] for query in labels} for name in systems}
     for name, folder in folders.items():
-        for query, _, doc, *_ in _lines(folder / f"{split}.run"):
-            if query in labels and len(top := tops[name].setdefault(query, [])) < depth:
-                top.append(doc)
+        for query, _, doc, rank, *_ in _lines(folder / f"{split}.run"):
+            if query in labels and int(rank) <= DEPTH:
+                tops[name][query].append(doc)
     return Pooled(systems, tops, labels)
 
 
-def _systems(store: Store, names: Sequence[str]) -> Iterator[tuple[str, Contestant]]:
-    """All systems of the experiments, those that are named last."""
+def _systems(store: Store, names: Sequence[str]) -> Iterator[Contestant]:
     asked = [contestant(store, name) for name in names]
     for experiment in dict.fromkeys(name.partition(":")[0] for name in names):
         for system in read_evaluation(store, finished_comparison(store, experiment).results["comparison"]).scored:
             if f"{experiments.name_of(experiment)}:{system}" not in [one.name for one in asked]:
-                found = contestant(store, f"{experiment}:{system}")
-                yield found.name, found
-    yield from ((one.name, one) for one in asked)
+                yield contestant(store, f"{experiment}:{system}")
+    yield from asked
 
 
 def _lines(path: Path) -> Iterator[list[str]]:
@@ -124,63 +113,62 @@ def _lines(path: Path) -> Iterator[list[str]]:
 
 
 def given_chances(path: str) -> dict[Pair, float]:
-    """A judge's chances to be relevant: query_id, doc_id and chance or p_clean, or p_wrong for one less it.
+    """A judge's chances that documents are relevant: query_id, doc_id and chance, or p_clean of an audit.
 
     Raises:
         DataError: If a column is missing or a value is no chance.
     """
-    file = RowFile.open(path, _SETTING)
-    column = next((name for name in _CHANCES if name in file.columns), None)
-    if column is None or not {"query_id", "doc_id"} <= set(file.columns):
+    file, found = RowFile.open(path, "--chances"), dict[Pair, float]()
+    column = "chance" if "chance" in file.columns else "p_clean"
+    if not {"query_id", "doc_id", column} <= {*file.columns}:
         raise DataError("app.chances_lack_columns", file=path, columns=", ".join(file.columns))
-    found: dict[Pair, float] = {}
     for number, row in file.rows(["query_id", "doc_id", column]):
-        if row[column] is None:
+        if row[column] in (None, ""):
             continue
         try:
             chance = float(row[column])
         except (TypeError, ValueError):
             chance = -1.0
         if not 0 <= chance <= 1:
-            raise DataError("app.bad_chance", place=f"{file.place} {number}", value=row[column])
-        found[str(row["query_id"]), str(row["doc_id"])] = 1 - chance if _CHANCES[column] else chance
+            raise DataError("app.bad_chance", place=f"{file.place} {number}", column=column, value=row[column])
+        found[str(row["query_id"]), str(row["doc_id"])] = chance
     return found
 
 
-def drawn_in(folder: Path, pool: Pooled, measure: PooledMeasure) -> tuple[Pools, Drawing] | None:
+@dataclass(frozen=True)
+class Drawn:
+    """A drawing that is kept in a folder; `known` is what was judged before it, as in `Pooled.right`."""
+
+    pools: Pools
+    drawing: Drawing
+    known: Array
+
+
+def drawn_in(folder: Path, pool: Pooled) -> Drawn | None:
     """The drawing that a folder keeps; None if it keeps none.
 
     Raises:
         DataError: If it is of other systems, or their hits are others now.
     """
-    path = folder / DRAWING
-    if not path.exists():
+    if not (folder / DRAWING).exists():
         return None
-    table = pq.read_table(path)
-    about = json.loads((table.schema.metadata or {}).get(_ABOUT, b"{}"))
-    pairs = list(zip(table["query_id"].to_pylist(), table["doc_id"].to_pylist(), strict=True))
-    if about.get("systems") != list(pool.systems) or about.get("measure") != str(measure) or pairs != pool.pairs:
-        raise DataError("app.other_pools", folder=folder, systems=", ".join(about.get("systems", ())))
-    chance, label, size, priority = (
-        pool.table(dict(zip(pairs, table[name].to_pylist(), strict=True)))
-        for name in ("chance", "labelled", "size", "priority")
-    )
-    there = ~np.isnan(size)
-    pools = Pools(there, np.where(there, chance, 0.0), label == 1, pool.heads(measure.depth))
-    return pools, Drawing(np.where(there, size, 0.0), np.where(there, priority, np.inf))
+    with np.load(folder / DRAWING) as found:
+        tables = dict(found)
+    pairs = list(map(tuple, tables["pairs"].tolist()))
+    if tables["systems"].tolist() != [*pool.systems] or pairs != pool.pairs or (tables["heads"] != pool.heads).any():
+        raise DataError("app.other_pools", folder=folder, systems=", ".join(tables["systems"]))
+    pools = Pools(*(tables[name] for name in ("pooled", "chance", "labelled", "heads")))
+    return Drawn(pools, Drawing(tables["size"], tables["priority"]), tables["known"])
 
 
-def draw_into(
-    folder: Path, pool: Pooled, measure: PooledMeasure, chances: Mapping[Pair, float], known: Judgements, seed: int
-) -> tuple[Pools, Drawing]:
-    """Draw, and keep the drawing; what is known already is not drawn."""
-    pools = pool.as_pools(measure, chances)
-    drawing = draw(sizes(pools, measure, pool.table({pair: 1.0 for pair in known}) == 1), seed)
-    columns = {"chance": pools.chance, "labelled": pools.labelled.astype(float)}
-    columns |= {"size": drawing.size, "priority": drawing.priority}
-    ids = {"query_id": [query for query, _ in pool.pairs], "doc_id": [doc for _, doc in pool.pairs]}
-    table = pa.table(ids | {name: values[pools.pooled] for name, values in columns.items()})
-    about = {"systems": list(pool.systems), "measure": str(measure)}
+def draw_into(folder: Path, pool: Pooled, chances: Mapping[Pair, float], known: Judgements, seed: int = 0) -> Drawn:
+    """Draw and keep the drawing; a pair without a chance gets the chance that labels and ranks give it."""
+    given, there, labelled = pool.table(chances, np.nan), ~np.isnan(pool.labelled), pool.labelled == 1
+    guessed = labels_judge(there, labelled, pool.heads)
+    chance = np.where(there, np.where(np.isnan(given), guessed, given), 0.0)
+    pools, right = Pools(there, chance, labelled & np.isnan(given), pool.heads), pool.right(known)
+    drawing = draw(sizes(pools, DRAWN_BY, right != -1), seed)
     folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table.replace_schema_metadata({_ABOUT: json.dumps(about)}), folder / DRAWING)
-    return pools, drawing
+    tables = {"systems": np.array([*pool.systems]), "pairs": np.array(pool.pairs), "known": right}
+    np.savez_compressed(folder / DRAWING, allow_pickle=False, **tables, **vars(pools), **vars(drawing))
+    return Drawn(pools, drawing, right)

@@ -89,18 +89,10 @@ class Drawing:
         end = self.end(answered)
         return np.where(self.priority < end, self.planned(end), 0.0)
 
-    def first(self, count: int) -> Bool[Array, "query document"]:
-        """Those to judge first."""
-        least = np.sort(self.priority, axis=None)[: count + 1]
-        return (self.priority < least[-1]) if len(least) > count else np.isfinite(self.priority)
-
     def end_after(self, count: int) -> float:
-        """The priority up to which so many documents are judged on average."""
-        low, high = 0.0, 1 / max(float(np.min(self.size, where=self.size > 0, initial=math.inf)), 1e-12)
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.planned(middle)[self.size > 0].sum() < count else (low, middle)
-        return high
+        """The priority up to which the first so many are judged."""
+        least = np.sort(self.priority, axis=None)
+        return float(least[count]) if count < len(least) else math.inf
 
 
 class Corrected(NamedTuple):

@@ -4,36 +4,25 @@ A document of a pool has a belief: 1 or 0 if a person judged it, else a chance. 
 the usual one with the pool's relevant documents as all there are; a query without any counts 0.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from noisyir.base.errors import ConfigError
-
 Array = np.ndarray
 Belief = Float[Array, "*query document"]
 Heads = Int[Array, "*query system rank"]
-_KINDS = ("nDCG", "RR", "R", "P")
 
 
 class PooledMeasure(NamedTuple):
     """A measure of the first `depth` ranks."""
 
-    kind: str
+    kind: Literal["nDCG", "RR", "R", "P"]
     depth: int
 
-    @classmethod
-    def parse(cls, name: str) -> "PooledMeasure":
-        """Read a name such as `nDCG@10`.
-
-        Raises:
-            ConfigError: If the measure of a pool cannot be corrected.
-        """
-        kind, _, depth = name.partition("@")
-        if kind not in _KINDS or not depth.isdecimal() or int(depth) < 1:
-            raise ConfigError("evaluation.not_corrected", measure=name, known=", ".join(f"{one}@k" for one in _KINDS))
-        return cls(kind, int(depth))
+    def __str__(self) -> str:
+        """As ir-measures writes it."""
+        return f"{self.kind}@{self.depth}"
 
     def values(self, belief: Belief, heads: Heads) -> Float[Array, "*query system"]:
         """Each system's value, documents taken as independent.

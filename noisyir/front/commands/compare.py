@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from noisyir.front.commands import Json, StoreUrl, argument, experiment_names, open_store, option, print_json
+from noisyir.front.commands import Json, StoreUrl, argument, experiment_names, flag, open_store, option, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
 
+    from noisyir.engine.store import Store
     from noisyir.evaluation.pages.duel import Shift
 
 _SYSTEM = "an experiment that has run, its file, or EXPERIMENT:SYSTEM, such as demo:bm25"
@@ -22,6 +23,13 @@ def run(
     second: Annotated[str, argument("B", "the system that it is compared with, as A", experiment_names)],
     count: Annotated[int, option("N", "queries shown that gain most, and that lose most", "-n")] = 5,
     html: Annotated[str | None, option("FILE", "write a page, too")] = None,
+    corrected: Annotated[str | None, option("DIR", "correct labels by judgements of pools, kept in DIR")] = None,
+    judge: Annotated[bool, flag("--judge", "with --corrected: judge the pools on a local page")] = False,
+    sample: Annotated[int, option("N", "with --corrected: documents on the sheet to fill")] = 100,
+    judgements: Annotated[
+        list[str] | None, option("FILE", "with --corrected: verdicts known before (repeatable)")
+    ] = None,
+    chances: Annotated[str | None, option("FILE", "with --corrected: a judge's chances, or audit.csv")] = None,
     as_json: Json = False,
     store: StoreUrl = None,
 ) -> int:
@@ -37,8 +45,14 @@ def run(
     from noisyir.app.console import print_rows, stdout_console
     from noisyir.base.errors import ConfigError, StoreError
 
-    if count < 0:
+    if count < 0 or sample < 0:
         raise ConfigError("front.negative_count")
+    if corrected:
+        return _corrected(
+            open_store(store), (first, second), corrected, judge, sample, judgements or (), chances, as_json
+        )
+    if judge or judgements or chances:
+        raise ConfigError("front.without_corrected")
     if html and Path(html).exists() and Path(html).suffix not in (".html", ".htm"):
         raise ConfigError("front.html_is_no_page", html=html)
     found = duel(open_store(store), first, second, count=count)
@@ -56,6 +70,37 @@ def run(
     _print_shifts(console, "lose most", found.losses)
     if html:
         console.print(f"\npage        {html}", markup=False)
+    return 0
+
+
+def _corrected(
+    store: Store,
+    names: tuple[str, str],
+    folder: str,
+    judge: bool,
+    sample: int,
+    judgements: Sequence[str],
+    chances: str | None,
+    as_json: bool,
+) -> int:
+    """Print values by labels and corrected ones, and write the sheet to fill, or serve the page."""
+    from noisyir.app.console import print_rows, stdout_console
+    from noisyir.app.correcting import CorrectedOptions, judge_on_page, ruler, write_sheet
+
+    options = CorrectedOptions(Path(folder), judgements, chances)
+    found = ruler(store, names, options)
+    if judge:
+        judge_on_page(store, found, options.folder)
+        found = ruler(store, names, CorrectedOptions(Path(folder)))
+    told = [*found.told(), *([found.write_mended(options.folder)] if found.said else [])]
+    if not judge and (sheet := write_sheet(store, found, options.folder, sample)):
+        told.append(f"to judge    {sheet}: fill the column verdict (right, wrong, unsure), then the same command again")
+    rows = found.rows()
+    if as_json:
+        return print_json({"rows": [dict(zip(rows[0], row, strict=True)) for row in rows[1:]], "told": told})
+    console = stdout_console()
+    print_rows(console, rows, left=2)
+    console.print("\n" + "\n".join(told), markup=False)
     return 0
 
 
