@@ -1,7 +1,6 @@
 """`noisyir compare --corrected`: systems by the labels, by a judge, and corrected by people's judgements of pools."""
 
 import getpass
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from noisyir.app.comparing import shown_texts
+from noisyir.app.console import stdout_console
 from noisyir.app.pooling import DEPTH, DRAWN_BY, Drawn, Pooled, draw_into, drawn_in, given_chances, pooled
 from noisyir.audits.files import write_csv, write_jsonl
 from noisyir.audits.judgements import HumanJudgement, Judgements, given_judgements, has_verdicts
@@ -142,38 +142,27 @@ class Ruler:
         return [row for part in rounds for row in sorted(part, key=lambda row: (self.pool.pairs[row][0], mixed[row]))]
 
 
-@dataclass(frozen=True)
-class CorrectedOptions:
-    """Where the drawing and the answers are kept.
+def ruler(
+    store: Store, names: Sequence[str], folder: Path, judgements: Sequence[str] = (), chances: str | None = None
+) -> Ruler:
+    """Pool the systems, draw unless the folder keeps a drawing, and read what people said.
 
-    Attributes:
+    Args:
         judgements: Files of verdicts that are known before the drawing, as from an audit of the split.
         chances: File of a judge's chances.
-    """
-
-    folder: Path
-    judgements: Sequence[str] = ()
-    chances: str | None = None
-    split: str = "test"
-
-
-def ruler(store: Store, names: Sequence[str], options: CorrectedOptions) -> Ruler:
-    """Pool the systems, draw unless the folder keeps a drawing, and read what people said.
 
     Raises:
         ConfigError: If the folder keeps a drawing, and what it was drawn by is given again.
         DataError: If its drawing is of other pools.
     """
-    pool, folder = pooled(store, names, options.split), options.folder
-    known = given_judgements(options.judgements) if options.judgements else {}
+    pool, known = pooled(store, names, "test"), given_judgements(judgements) if judgements else {}
     if (drawn := drawn_in(folder, pool)) is None:
-        drawn = draw_into(folder, pool, given_chances(options.chances) if options.chances else {}, known)
-    elif options.chances or known:
+        drawn = draw_into(folder, pool, given_chances(chances) if chances else {}, known)
+    elif chances or known:
         raise ConfigError("app.drawn_already", folder=folder)
     files = [folder / name for name in (SHEET, ANSWERS)]
     answered = [str(path) for path in files if path.exists() and has_verdicts(path)]
-    said: dict[tuple[str, str], HumanJudgement] = {**known, **(given_judgements(answered) if answered else {})}
-    return Ruler(pool, drawn, said)
+    return Ruler(pool, drawn, {**known, **(given_judgements(answered) if answered else {})})
 
 
 def write_sheet(store: Store, found: Ruler, folder: Path, count: int) -> Path | None:
@@ -226,5 +215,5 @@ def judge_on_page(store: Store, found: Ruler, folder: Path) -> None:
         drawn = RandomOrder(np.array(order, np.int64), 1 / size[order])
         session = JudgingSession(pairs, journal, getpass.getuser(), learner, order=drawn)
         session.start()
-        serve_page(session, folder, lambda: session.known.advice, lambda text: print(text, file=sys.stderr))
+        serve_page(session, folder, lambda: session.known.advice, stdout_console().print)
         session.finish()

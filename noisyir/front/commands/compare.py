@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from noisyir.front.commands import Json, StoreUrl, argument, experiment_names, flag, open_store, option, print_json
 
@@ -43,24 +43,18 @@ def run(
 
     from noisyir.app.comparing import duel
     from noisyir.app.console import print_rows, stdout_console
-    from noisyir.base.errors import ConfigError, StoreError
+    from noisyir.base.errors import ConfigError
 
     if count < 0 or sample < 0:
         raise ConfigError("front.negative_count")
-    if corrected:
-        return _corrected(
-            open_store(store), (first, second), corrected, judge, sample, judgements or (), chances, as_json
-        )
-    if judge or judgements or chances:
-        raise ConfigError("front.without_corrected")
+    pools = _Pools(corrected, judge, sample, judgements or (), chances)
+    if pools.asked:
+        return _corrected(open_store(store), (first, second), pools, as_json=as_json)
     if html and Path(html).exists() and Path(html).suffix not in (".html", ".htm"):
         raise ConfigError("front.html_is_no_page", html=html)
     found = duel(open_store(store), first, second, count=count)
     if html:
-        try:
-            Path(html).write_text(found.page(), encoding="utf-8")
-        except OSError as error:
-            raise StoreError("front.cannot_write", target=html, error=error) from error
+        _write_page(html, found.page())
     if as_json:
         return print_json({**asdict(found), "conclusion": found.conclusion})
     console = stdout_console()
@@ -73,27 +67,47 @@ def run(
     return 0
 
 
-def _corrected(
-    store: Store,
-    names: tuple[str, str],
-    folder: str,
-    judge: bool,
-    sample: int,
-    judgements: Sequence[str],
-    chances: str | None,
-    as_json: bool,
-) -> int:
+def _write_page(html: str, page: str) -> None:
+    from noisyir.base.errors import StoreError
+
+    try:
+        Path(html).write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise StoreError("front.cannot_write", target=html, error=error) from error
+
+
+class _Pools(NamedTuple):
+    """The options of --corrected."""
+
+    folder: str | None
+    judge: bool
+    sample: int
+    judgements: Sequence[str]
+    chances: str | None
+
+    @property
+    def asked(self) -> bool:
+        """Whether any is given."""
+        return bool(self.folder or self.judge or self.judgements or self.chances)
+
+
+def _corrected(store: Store, names: tuple[str, str], given: _Pools, *, as_json: bool) -> int:
     """Print values by labels and corrected ones, and write the sheet to fill, or serve the page."""
     from noisyir.app.console import print_rows, stdout_console
-    from noisyir.app.correcting import CorrectedOptions, judge_on_page, ruler, write_sheet
+    from noisyir.app.correcting import judge_on_page, ruler, write_sheet
+    from noisyir.base.errors import ConfigError
 
-    options = CorrectedOptions(Path(folder), judgements, chances)
-    found = ruler(store, names, options)
-    if judge:
-        judge_on_page(store, found, options.folder)
-        found = ruler(store, names, CorrectedOptions(Path(folder)))
-    told = [*found.told(), *([found.write_mended(options.folder)] if found.said else [])]
-    if not judge and (sheet := write_sheet(store, found, options.folder, sample)):
+    if not given.folder:
+        raise ConfigError("front.without_corrected")
+    if as_json and given.judge:
+        raise ConfigError("front.json_and_judging")
+    folder = Path(given.folder)
+    found = ruler(store, names, folder, given.judgements, given.chances)
+    if given.judge:
+        judge_on_page(store, found, folder)
+        found = ruler(store, names, folder)
+    told = [*found.told(), *([found.write_mended(folder)] if found.said else [])]
+    if not given.judge and (sheet := write_sheet(store, found, folder, given.sample)):
         told.append(f"to judge    {sheet}: fill the column verdict (right, wrong, unsure), then the same command again")
     rows = found.rows()
     if as_json:
