@@ -120,7 +120,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(" | ".join(rows[-1]), flush=True)
     claim = ("95 % intervals of corrected values of five systems hold the fully judged values; widths are beside plain "
              "sampling's with as many judgements.")  # fmt: skip
-    record("corrected_ruler", rows, left=3, claim=claim, seeds=list(range(given.sessions)))
+    record("corrected_ruler", rows, left=3, claim=claim, seeds=given.sessions)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from noisyir.audits.judging.journal import Journal
 from noisyir.audits.judging.learning import Knowledge
 from noisyir.audits.judging.pairs_to_judge import PairsToJudge
 from noisyir.audits.judging.server import serve_page
-from noisyir.audits.judging.session import JudgingSession, RandomOrder
+from noisyir.audits.judging.session import BATCH, JudgingSession, RandomOrder
 from noisyir.base.errors import ConfigError
 from noisyir.base.pages.cells import number, signed
 from noisyir.engine.locks import held_if_free
@@ -31,13 +31,13 @@ from noisyir.retrieval.trec import write_qrels
 Array = np.ndarray
 SHEET, ANSWERS, MENDED, LOG = "sample.csv", "judgements.jsonl", "mended.qrels", "mended.jsonl"
 _MEASURES = (DRAWN_BY, *(PooledMeasure(kind, DEPTH) for kind in ("RR", "R", "P")))
-_ROUND = 50  # judgements after which a session may end without loss
+_ROUND = BATCH  # judgements after which a session may end without loss
 _LESS_JUDGED = 0.8  # of another system's share of judged documents: worth a warning
 
 
 @dataclass(frozen=True)
 class Ruler:
-    """Systems with their pools, and what people said of them; the two that are compared stand last."""
+    """Systems with their pools, and what people said of them."""
 
     pool: Pooled
     drawn: Drawn
@@ -91,11 +91,12 @@ class Ruler:
     def told(self) -> Iterator[str]:
         """The result in sentences."""
         names, found, labels = [*self.pool.systems], self.corrected(DRAWN_BY), self.by_labels(DRAWN_BY)
-        systems = np.eye(len(names))
+        systems, (first, second) = np.eye(len(names)), map(names.index, self.pool.named)
         if found.queries > 1:
-            test = found.interval(systems[-1] - systems[-2])
-            yield (f"{names[-1]} less {names[-2]}, {DRAWN_BY}: {signed(labels[-1] - labels[-2])} by the labels, "
-                   f"{signed(test.mean)} [{signed(test.low)}, {signed(test.high)}] corrected by {found.judgements:,} "
+            test = found.interval(systems[second] - systems[first])
+            by_labels = signed(labels[second] - labels[first])
+            yield (f"{names[second]} less {names[first]}, {DRAWN_BY}: {by_labels} by the labels, {signed(test.mean)} "
+                   f"[{signed(test.low)}, {signed(test.high)}] corrected by {found.judgements:,} "
                    f"judgements on {found.queries:,} of {len(self.right):,} queries.")  # fmt: skip
             turned = []
             for one, other in combinations(range(len(names)), 2):
@@ -105,7 +106,7 @@ class Ruler:
                     turned.append(f"{names[better]} is above {names[worse]}")
             yield f"The order changes: {', '.join(turned)}." if turned else "No order of systems is shown to change."
         else:
-            yield self._outlook(systems[-1] - systems[-2], f"{names[-1]} from {names[-2]}")
+            yield self._outlook(systems[second] - systems[first], f"{names[second]} from {names[first]}")
         share = self.share_judged
         least, most = int(share.argmin()), int(share.argmax())
         if share[least] < _LESS_JUDGED * share[most]:
@@ -132,14 +133,14 @@ class Ruler:
         write_jsonl(log, folder / LOG)
         return f"mended      {folder / MENDED}: {len(log):,} labels new or changed, each in {folder / LOG}"
 
-    def open_rows(self) -> list[int]:
-        """Pairs without an answer, by rounds in the order drawn: each by query, its documents in random order."""
+    def open_rows(self, at_once: int = _ROUND) -> list[int]:
+        """Pairs without an answer, so many at once in the order drawn: by query, its documents in random order."""
         priority = self.drawn.drawing.priority[self.drawn.pools.pooled]
         nobody = (self.right == -1)[self.drawn.pools.pooled]
         rows = [row for row in np.argsort(priority, kind="stable").tolist() if nobody[row]]
         mixed = np.random.default_rng(0).permutation(len(priority))
-        rounds = (rows[start : start + _ROUND] for start in range(0, len(rows), _ROUND))
-        return [row for part in rounds for row in sorted(part, key=lambda row: (self.pool.pairs[row][0], mixed[row]))]
+        parts = (rows[start : start + at_once] for start in range(0, len(rows), max(at_once, 1)))
+        return [row for part in parts for row in sorted(part, key=lambda row: (self.pool.pairs[row][0], mixed[row]))]
 
 
 def ruler(
@@ -170,7 +171,7 @@ def write_sheet(store: Store, found: Ruler, folder: Path, count: int) -> Path | 
     path = folder / SHEET
     if path.exists() and has_verdicts(path):
         return None
-    asked = _to_judge(store, found, found.open_rows()[:count])
+    asked = _to_judge(store, found, found.open_rows(count)[:count])
     write_csv([asked.append_column("verdict", pa.repeat("", asked.num_rows))], path)
     return path
 

@@ -16,7 +16,6 @@ from noisyir.data.row_files import RowFile
 from noisyir.engine.store import Store
 from noisyir.evaluation.corrected import Drawing, Pools, draw, labels_judge, sizes
 from noisyir.evaluation.pooled import PooledMeasure
-from noisyir.methods import experiments
 from noisyir.registry.evaluation import eval_digest, read_evaluation
 
 Array = np.ndarray
@@ -27,8 +26,9 @@ _RELEVANT = {"clean": 1.0, "wrong": 0.0, "unclear": np.nan}
 
 @dataclass(frozen=True)
 class Pooled:
-    """Each system's first documents by query, best first, and the labels given."""
+    """Each system's first documents by query, best first, and the labels given; `named` are the two to compare."""
 
+    named: Sequence[str]
     systems: Mapping[str, Contestant]
     tops: Mapping[str, Mapping[str, Sequence[str]]]
     labels: Mapping[str, Mapping[str, int]]
@@ -72,12 +72,13 @@ class Pooled:
 
 
 def pooled(store: Store, names: Sequence[str], split: str) -> Pooled:
-    """The pools of all systems of these experiments, the named systems last.
+    """The pools of all systems of these experiments.
 
     Raises:
         DataError: If two systems were not scored by the same judgements, or the split was not scored.
     """
-    systems = {one.name: one for one in _systems(store, names)}
+    asked = [contestant(store, name) for name in names]
+    systems = {one.name: one for one in sorted([*asked, *_others(store, names)], key=lambda one: one.name)}
     metas = {name: store.builds.meta(next(iter(side.scored.values()))) for name, side in systems.items()}
     digests = {name: eval_digest(meta) for name, meta in metas.items()}
     first = next(iter(systems))
@@ -94,16 +95,13 @@ def pooled(store: Store, names: Sequence[str], split: str) -> Pooled:
         for query, _, doc, rank, *_ in _lines(folder / f"{split}.run"):
             if query in labels and int(rank) <= DEPTH:
                 tops[name][query].append(doc)
-    return Pooled(systems, tops, labels)
+    return Pooled([one.name for one in asked], systems, tops, labels)
 
 
-def _systems(store: Store, names: Sequence[str]) -> Iterator[Contestant]:
-    asked = [contestant(store, name) for name in names]
+def _others(store: Store, names: Sequence[str]) -> Iterator[Contestant]:
     for experiment in dict.fromkeys(name.partition(":")[0] for name in names):
         for system in read_evaluation(store, finished_comparison(store, experiment).results["comparison"]).scored:
-            if f"{experiments.name_of(experiment)}:{system}" not in [one.name for one in asked]:
-                yield contestant(store, f"{experiment}:{system}")
-    yield from asked
+            yield contestant(store, f"{experiment}:{system}")
 
 
 def _lines(path: Path) -> Iterator[list[str]]:
