@@ -45,7 +45,7 @@ class Ruler:
 
     @cached_property
     def right(self) -> Array:
-        """1, 0 or NaN for unsure; -1 where nobody judged."""
+        """1, 0 or NaN for unsure; -1 without a verdict."""
         return np.where(self.drawn.known == -1, self.pool.right(self.said), self.drawn.known)
 
     @cached_property
@@ -134,7 +134,7 @@ class Ruler:
         return f"mended      {folder / MENDED}: {len(log):,} labels new or changed, each in {folder / LOG}"
 
     def open_rows(self, at_once: int = _ROUND) -> list[int]:
-        """Pairs without an answer, so many at once in the order drawn: by query, its documents in random order."""
+        """Pairs without an answer, in the order drawn by rounds: by query, its documents in random order."""
         priority = self.drawn.drawing.priority[self.drawn.pools.pooled]
         nobody = (self.right == -1)[self.drawn.pools.pooled]
         rows = [row for row in np.argsort(priority, kind="stable").tolist() if nobody[row]]
@@ -153,7 +153,7 @@ def ruler(
         chances: File of a judge's chances.
 
     Raises:
-        ConfigError: If the folder keeps a drawing, and what it was drawn by is given again.
+        ConfigError: If the folder keeps a drawing, and verdicts or chances for a new one are given.
         DataError: If its drawing is of other pools.
     """
     pool, known = pooled(store, names, "test"), given_judgements(judgements) if judgements else {}
@@ -188,7 +188,7 @@ def _to_judge(store: Store, found: Ruler, rows: Sequence[int]) -> pa.Table:
 
 @dataclass(frozen=True)
 class _Learner:
-    """Says what the answers so far come to."""
+    """Computes the result of the answers so far."""
 
     found: Ruler
     pairs: PairsToJudge

@@ -1,4 +1,4 @@
-"""The pools of two experiments' queries, the first documents of all their systems, and what is drawn of them."""
+"""Pools of two experiments' queries, with the first documents of all their systems, and a drawing from them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Pooled:
 
     @cached_property
     def documents(self) -> dict[str, list[str]]:
-        """Each query's pool: what a system found, and what is labelled relevant."""
+        """Each query's pool: documents that a system found or a label calls relevant."""
         found = {query: {doc for doc, grade in docs.items() if grade >= 1} for query, docs in self.labels.items()}
         return {q: sorted(found[q].union(*(top.get(q, ()) for top in self.tops.values()))) for q in sorted(found)}
 
@@ -52,17 +52,17 @@ class Pooled:
         return table
 
     def right(self, said: Judgements) -> Array:
-        """What people say of each document: 1, 0 or NaN for unsure; -1 where nobody did."""
+        """People's verdict on each document: 1, 0 or NaN for unsure; -1 without a verdict."""
         return self.table({pair: _RELEVANT[one.verdict] for pair, one in said.items()}, -1.0)
 
     @cached_property
     def labelled(self) -> Array:
-        """What the labels call relevant, 1 or 0; NaN for padding."""
+        """Whether a label calls each document relevant, 1 or 0; NaN for padding."""
         return self.table({(q, d): float(g >= 1) for q, docs in self.labels.items() for d, g in docs.items()})
 
     @cached_property
     def heads(self) -> Array:
-        """The place in the pool of each system's documents, -1 where it has no more."""
+        """The place in the pool of each system's documents, -1 past the last."""
         heads = np.full((len(self.documents), len(self.tops), DEPTH), -1)
         for row, (query, pool) in enumerate(self.documents.items()):
             for system, top in enumerate(self.tops.values()):
@@ -135,7 +135,7 @@ def given_chances(path: str) -> dict[Pair, float]:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A drawing that is kept in a folder; `known` is what was judged before it, as in `Pooled.right`."""
+    """A drawing that is kept in a folder; `known` are the verdicts from before it, as in `Pooled.right`."""
 
     pools: Pools
     drawing: Drawing

@@ -31,7 +31,7 @@ _FOLDS, _FALL, _KNOWN = 5, 1.5, 1e12
 _LABELS = 0.8
 _PRIOR = Prior(np.array([0.0, 1.0, 0.0, 0.0]), np.array([0.1, 1.0, 0.5, 0.1]))  # of level, judge, ranks and label
 _OF_QUERY = 1.0  # variance of a query's own level, in log odds
-_POWER = 2.8  # errors between two systems that are told apart at 5 % in 80 % of cases
+_POWER = 2.8  # standard errors between two systems that 80 % of tests at 5 % call different
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Pools:
     """The pools of test queries, padded to the largest one.
 
     Attributes:
-        pooled: What is a document, not padding.
+        pooled: Whether a place has a document.
         chance: The judge's chance of each to be relevant.
-        labelled: What the labels given call relevant.
-        heads: The place in the pool of each system's documents by rank, -1 where it has no more.
+        labelled: Whether a label calls the document relevant.
+        heads: The place in the pool of each system's documents by rank, -1 past the last.
     """
 
     pooled: Bool[Array, "query document"]
@@ -53,7 +53,7 @@ class Pools:
     def features(self) -> Float[Array, "query document feature"]:
         """Of each document: 1, the judge's log odds, the share of systems that have it less the mean, and the label.
 
-        Until people say otherwise, what is labelled has mean log odds as if _LABELS of the labels were right.
+        Before any verdict, labelled documents have mean log odds as if _LABELS of the labels were right.
         """
         found = (self.heads[..., None] == np.arange(self.pooled.shape[1])).any(axis=2).mean(axis=1)
         shared, odds = found - found[self.pooled].mean(), _log_odds(self.chance)
@@ -61,14 +61,14 @@ class Pools:
             odds = np.where(self.labelled, odds - odds[self.labelled].mean() + math.log(_LABELS / (1 - _LABELS)), odds)
         return np.stack([np.ones_like(odds), odds, shared, self.labelled], axis=2)
 
-    def believed(self, weights: Float[Array, " feature"] = _PRIOR.mean) -> Table:
-        """Chances by these weights of the features, 0 for padding."""
-        return np.where(self.pooled, _chance(self.features() @ weights), 0.0)
+    def believed(self) -> Table:
+        """Chances before any verdict, 0 for padding."""
+        return np.where(self.pooled, _chance(self.features() @ _PRIOR.mean), 0.0)
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """How documents are drawn: those of least priority, a query's uniform number by the document's size.
+    """How documents are drawn: by rising priority, a query's uniform number divided by the document's size.
 
     Where every document of a priority below c is judged, and no other, each was judged with chance min(1, c size).
     """
@@ -90,13 +90,13 @@ class Drawing:
         return np.where(self.priority < end, self.planned(end), 0.0)
 
     def end_after(self, count: int) -> float:
-        """The priority up to which the first so many are judged."""
+        """The priority at which the first `count` documents are judged."""
         least = np.sort(self.priority, axis=None)
         return float(least[count]) if count < len(least) else math.inf
 
 
 class Corrected(NamedTuple):
-    """Every query's corrected value of every system, the variance of means that was expected, and what was judged."""
+    """Every query's corrected value of every system, the expected variance of means, and the number of judgements."""
 
     values: Float[Array, "query system"]
     expected: Float[Array, "system system"]
@@ -106,15 +106,14 @@ class Corrected(NamedTuple):
     def interval(self, weights: Float[Array, " system"], confidence: float = 0.95) -> Difference:
         """Of this sum of systems: t with as many degrees of freedom as judged queries less one.
 
-        The variance is that of the queries' values, and no less than was expected: a few verdicts that are all alike do
-        not make an interval short.
+        The variance is from the queries' values, and no less than expected: equal verdicts make no short interval.
         """
         least = float(weights @ self.expected @ weights)
         return mean_by_t(self.values @ weights, max(self.queries - 1, 1), confidence, least)
 
 
 def labels_judge(pooled: Bool[Array, "query document"], labelled: Bool[Array, "query document"], heads: Heads) -> Table:
-    """Chances without any judge: how often the labels given call relevant what so many systems found."""
+    """Chances without any judge: how often labels call documents relevant that as many systems found."""
     blank = Pools(pooled, np.full(pooled.shape, 0.5), np.zeros_like(labelled), heads).features()[..., [0, 2]]
     weights = most_likely_weights(blank[pooled], labelled[pooled], Prior(np.zeros(2), np.full(2, 0.1)))
     return np.where(pooled, _chance(blank @ weights), 0.0)
@@ -134,8 +133,8 @@ def sizes(pools: Pools, measure: PooledMeasure, known: Bool[Array, "query docume
     """How much each document may change values of systems, and differences between systems; 0 for padding.
 
     size = (p (1 - p) (mean g^2 + mean of (g_s - g_t)^2 over s, t))^(3/4), with slopes g and p half way to the mean
-    chance.  The power 1/2 would be the best if verdicts on a query's documents told nothing of each other.
-    What is `known` before the drawing has a size so large that it always counts.
+    chance.  The power 1/2 would be the best if verdicts on a query's documents were independent.
+    Documents that are `known` before the drawing get a size by which they always count.
     """
     there, belief = pools.pooled, pools.believed()
     belief = np.where(there, (1 - _TO_MEAN) * belief + _TO_MEAN * belief[there].mean(), 0.0)
@@ -175,7 +174,7 @@ def corrected(
     """The sum above for every query, by `calibrated` chances.
 
     After each judged document the query's other chances move by r / (1 + v) in log odds, with r the sum of verdict less
-    chance so far and v that of the variances: a query's pool is easier or harder than others.
+    chance so far and v the sum of variances: a query's pool is easier or harder than others.
     """
     belief, values = chance.copy(), measure.values(chance, pools.heads)
     slope = slopes(pools, measure, chance)
@@ -217,7 +216,7 @@ def expected_variance(
 
 
 class Outlook(NamedTuple):
-    """What it takes to tell two systems apart in 80 % of cases, if the judge is right; None: not by this means."""
+    """Numbers that separate two systems in 80 % of cases, if the judge is right; None: not by this means."""
 
     judgements: int | None
     queries: int | None

@@ -1,4 +1,4 @@
-"""Ranking measures of pooled documents of which some are judged and the rest have a chance to be relevant.
+"""Ranking measures of pooled documents: some are judged, the others have a chance to be relevant.
 
 A document of a pool has a belief: 1 or 0 if a person judged it, else a chance.  Once all are judged, a measure here is
 the usual one with the pool's relevant documents as all there are; a query without any counts 0.

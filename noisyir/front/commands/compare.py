@@ -48,7 +48,7 @@ def run(
     if count < 0 or sample < 0:
         raise ConfigError("front.negative_count")
     pools = _Pools(corrected, judge, sample, judgements or (), chances)
-    if pools.asked:
+    if any([corrected, judge, judgements, chances]):
         return _corrected(open_store(store), (first, second), pools, as_json=as_json)
     if html and Path(html).exists() and Path(html).suffix not in (".html", ".htm"):
         raise ConfigError("front.html_is_no_page", html=html)
@@ -84,11 +84,6 @@ class _Pools(NamedTuple):
     sample: int
     judgements: Sequence[str]
     chances: str | None
-
-    @property
-    def asked(self) -> bool:
-        """Whether any is given."""
-        return bool(self.folder or self.judge or self.judgements or self.chances)
 
 
 def _corrected(store: Store, names: tuple[str, str], given: _Pools, *, as_json: bool) -> int:
