@@ -231,8 +231,10 @@ def outlook(pools: Pools, measure: PooledMeasure, drawing: Drawing, weights: Flo
     def reach(end: float) -> float:
         return _POWER * math.sqrt(weights @ expected_variance(belief, slope, drawing.planned(end), values) @ weights)
 
+    if not mean:
+        return Outlook(None, None)
     if reach(math.inf) > mean:
-        return Outlook(None, math.ceil(len(belief) * (reach(math.inf) / mean) ** 2) if mean > 0 else None)
+        return Outlook(None, math.ceil(len(belief) * (reach(math.inf) / mean) ** 2))
     while least < most:
         middle = (least + most) // 2
         least, most = (least, middle) if reach(drawing.end_after(middle)) <= mean else (middle + 1, most)
