@@ -124,11 +124,11 @@ class Ruler:
         """Write the labels as people mended them, and a log of what changed; the data's own file stays."""
         mended = {query: dict(docs) for query, docs in self.pool.labels.items()}
         log = []
-        for (query, doc), said in self.said.items():
-            was, now = mended.get(query, {}).get(doc), {"clean": 1, "wrong": 0}.get(said.verdict)
-            if query in mended and now is not None and (was is None or (was >= 1) != (now == 1)):
-                mended[query][doc] = now
-                log.append({"query_id": query, "doc_id": doc, "was": was, "is": now})
+        for (query, doc), now in zip(self.pool.pairs, self.right[self.drawn.pools.pooled].tolist(), strict=True):
+            was = mended[query].get(doc)
+            if now in (0, 1) and (was is None or (was >= 1) != (now == 1)):
+                mended[query][doc] = int(now)
+                log.append({"query_id": query, "doc_id": doc, "was": was, "is": int(now)})
         write_qrels(mended, folder / MENDED)
         write_jsonl(log, folder / LOG)
         return f"mended      {folder / MENDED}: {len(log):,} labels new or changed, each in {folder / LOG}"

@@ -87,6 +87,10 @@ def test_what_is_known_before_and_a_judge_are_given_once(noisyir, ran, tmp_path)
     with (tmp_path / "second" / "sample.csv").open(encoding="utf-8-sig", newline="") as file:
         asked = {(row["query_id"], row["doc_id"]) for row in csv.DictReader(file)}
     assert len(asked) == 12 and not asked & {(row["query_id"], row["doc_id"]) for row in rows}
+    filled(tmp_path / "second" / "sample.csv", lambda number: "right")
+    assert noisyir(*ran, tmp_path / "second")[0] == 0
+    log = [json.loads(line) for line in (tmp_path / "second" / "mended.jsonl").read_text().splitlines()]
+    assert {row["is"] for row in log if row["was"] is None} == {0, 1}  # verdicts from before, and of the sheet
     code, _, err = noisyir(*ran, tmp_path / "second", *given)
     assert code == 1 and "keeps a drawing already" in err
 
