@@ -185,7 +185,7 @@ def _shifts(
     shown = [change.doc_id for change in changes.all() if change.doc_id] + [
         d for h in heads.values() for d in h.values()
     ]
-    asked, texts = _texts(store, one, shown)
+    asked, texts = shown_texts(store, one, shown)
 
     def document(doc_id: str | None) -> RankedDocument | None:
         return None if doc_id is None else RankedDocument(doc_id, snippet(texts.get(doc_id, "")))
@@ -209,7 +209,7 @@ def _shifts(
     return [shift(change) for change in changes.wins], [shift(change) for change in changes.losses]
 
 
-def _texts(store: Store, side: Contestant, doc_ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+def shown_texts(store: Store, side: Contestant, doc_ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     """The texts of all queries, and of these documents, by their ids."""
     queries = store.builds.table(side.given("queries"))
     asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))

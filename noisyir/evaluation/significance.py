@@ -118,6 +118,16 @@ def _by_t(mean: float, variance: float, degrees: float, confidence: float) -> Di
     return Difference(mean, mean - reach, mean + reach, p_value)
 
 
+def mean_by_t(
+    values: Float[Array, " query"], degrees: float, confidence: float = 0.95, least: float = 0.0
+) -> Difference:
+    """The mean over queries with its interval, by t with these degrees of freedom; its variance is at least `least`."""
+    variance = max(float(values.var(ddof=1)) / len(values), least) if len(values) > 1 else math.inf
+    if not values.any() and not least:
+        return Difference(0.0, 0.0, 0.0, 1.0)
+    return _by_t(float(values.mean()), variance, degrees, confidence)
+
+
 def guarded_interval(
     differences: Float[Array, "query seed"], error_rate: float, groups: Groups | None = None
 ) -> Difference:

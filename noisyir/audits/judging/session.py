@@ -38,8 +38,16 @@ class Progress:
 class JudgingSession:
     """One judge's thread-safe session over a journal, which may hold other judges' answers, too."""
 
-    def __init__(self, pairs: PairsToJudge, journal: Journal, judge: str, learner: OrderLearner, seed: int = 0) -> None:
-        """Go on where the journal ends.
+    def __init__(
+        self,
+        pairs: PairsToJudge,
+        journal: Journal,
+        judge: str,
+        learner: OrderLearner,
+        seed: int = 0,
+        order: "RandomOrder | None" = None,
+    ) -> None:
+        """Go on where the journal ends; ask in this order, or in a random one.
 
         Raises:
             DataError: If the journal is about other pairs.
@@ -47,7 +55,7 @@ class JudgingSession:
         self.pairs, self.journal, self.judge, self.learner = pairs, journal, judge, learner
         self.known = Knowledge()
         self._lock, self._wanted, self._ended = RLock(), Event(), False
-        self._order = random_order(pairs.scores, np.random.default_rng(seed))
+        self._order = order or random_order(pairs.scores, np.random.default_rng(seed))
         self._weight: dict[int, float] = {}  # of the rows that were drawn
         self._drawn = 0  # how far the random order is used up
         self._queue: list[int] = []

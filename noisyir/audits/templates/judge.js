@@ -225,6 +225,7 @@ function rateFact(known) {
 }
 
 function drawKnown(known, agreement) {
+  if (known.advice && !known.sampled) return byId("facts").replaceChildren(fact("Systems", [known.advice])); // of pools
   const facts = [];
   const add = (...told) => facts.push(fact(...told));
   if (known.order) add("Wrong pairs above right ones", interval(known.order, percent), "50 % is chance.", known.advice);

@@ -1,0 +1,155 @@
+"""Two systems of a run, compared by labels that people correct: the sheet, the page, and what is written."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from noisyir.audits.judging.session import Progress
+from noisyir.base.errors import ConfigError, DataError
+from noisyir.engine.store import Store
+from tests.refusals import refuses
+from tests.tiny import SETTINGS, tiny_data
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    tiny_data(folder)
+    return folder
+
+
+@pytest.fixture
+def ran(noisyir, data):
+    """The command that compares, after the run; a second run finds everything in the store."""
+    given = [f"data.path={data}", f"model.weights={data / 'words'}", "methods=[dpr]", "noise=null", "hybrid=null"]
+    code, _, err = noisyir("run", "demo", *SETTINGS, *given, "detectors={b: bm25_margin}", "--no-track")
+    assert code == 0, err
+    return ("compare", "demo:bm25", "demo:dpr", "--corrected")
+
+
+def filled(sheet, verdict):
+    """The sheet's rows, each with a verdict, written back."""
+    with sheet.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for number, row in enumerate(rows):
+        row["verdict"] = verdict(number)
+    with sheet.open("w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, rows[0])
+        out.writeheader()
+        out.writerows(rows)
+    return rows
+
+
+def test_a_sheet_corrects_the_labels(noisyir, ran, tmp_path):
+    pools = tmp_path / "pools"
+    code, out, err = noisyir(*ran, pools, "--json", "--sample", 30)
+    assert code == 0, err
+    before = json.loads(out)
+    measured = json.loads(noisyir(*ran[:3], "--json")[1])["measures"]
+    labels = {(row["measure"], row["system"].split(":")[1]): row["by labels"] for row in before["rows"]}
+    for one in measured:
+        if one["measure"] == "nDCG@10" and one["split"] == "test":
+            assert [labels["nDCG@10", name] for name in ("bm25", "dpr")] == [
+                f"{one['first']:.3f}",
+                f"{one['second']:.3f}",
+            ]
+    assert all(row["corrected"] == "" for row in before["rows"]) and "judge is right" in before["told"][0]
+    rows = filled(pools / "sample.csv", lambda number: ("right", "wrong", "unsure")[number % 3])
+    assert len(rows) == 30 and all(row["query"] and row["document"] for row in rows)
+    code, out, err = noisyir(*ran, pools, "--json")
+    after = json.loads(out)
+    assert code == 0 and all("[" in row["95 % interval"] for row in after["rows"]), err
+    assert "corrected by 30 judgements" in after["told"][0]
+    assert (pools / "sample.csv").read_text(encoding="utf-8").count("unsure") == 10  # never written over
+    said = {(row["query_id"], row["doc_id"]): row["verdict"] for row in rows}
+    log = [json.loads(line) for line in (pools / "mended.jsonl").read_text().splitlines()]
+    assert log and all(said[row["query_id"], row["doc_id"]] == ("right" if row["is"] else "wrong") for row in log)
+    lines = [line.split() for line in (pools / "mended.qrels").read_text().splitlines()]
+    mended = {(query, doc): int(grade) for query, _, doc, grade in lines}
+    assert all(mended[row["query_id"], row["doc_id"]] == row["is"] for row in log)
+
+
+def test_what_is_known_before_and_a_judge_are_given_once(noisyir, ran, tmp_path):
+    noisyir(*ran, tmp_path / "first", "--sample", 12)
+    rows = filled(tmp_path / "first" / "sample.csv", lambda number: "wrong")
+    chances = tmp_path / "chances.jsonl"
+    chances.write_text("".join(json.dumps({**row, "chance": 0.3}) + "\n" for row in rows))
+    given = ("--judgements", tmp_path / "first" / "sample.csv", "--chances", chances)
+    code, out, err = noisyir(*ran, tmp_path / "second", *given, "--json", "--sample", 12)
+    assert code == 0 and "corrected by 12 judgements" in json.loads(out)["told"][0], err
+    with (tmp_path / "second" / "sample.csv").open(encoding="utf-8-sig", newline="") as file:
+        asked = {(row["query_id"], row["doc_id"]) for row in csv.DictReader(file)}
+    assert len(asked) == 12 and not asked & {(row["query_id"], row["doc_id"]) for row in rows}
+    filled(tmp_path / "second" / "sample.csv", lambda number: "right")
+    assert noisyir(*ran, tmp_path / "second")[0] == 0
+    log = [json.loads(line) for line in (tmp_path / "second" / "mended.jsonl").read_text().splitlines()]
+    assert {row["is"] for row in log if row["was"] is None} == {0, 1}  # verdicts from before, and of the sheet
+    code, _, err = noisyir(*ran, tmp_path / "second", *given)
+    assert code == 1 and "keeps a drawing already" in err
+
+
+def test_the_page_asks_for_what_is_drawn(ran, home, tmp_path, monkeypatch):
+    from noisyir.app import correcting
+
+    store, asked = Store(home / "store", home=home), []
+
+    def serve(session, folder, summary, announce):
+        for _ in range(50):
+            (shown,) = session.next_pairs()
+            asked.append((shown.query_id, shown.document.doc_id))
+            session.answer(Progress(asked[-1], "clean"))
+        session.finish()
+        assert "corrected by" in summary()
+
+    monkeypatch.setattr(correcting, "serve_page", serve)
+    pools = tmp_path / "pools"
+    found = correcting.ruler(store, ran[1:3], pools)
+    correcting.judge_on_page(store, found, pools)
+    assert [found.pool.pairs[row] for row in found.open_rows()[:50]] == asked
+    again = correcting.ruler(store, ran[1:3], pools)
+    assert set(again.said) == set(asked) and (again.judged > 0).sum() == 50
+    assert not {*asked} & {again.pool.pairs[row] for row in again.open_rows()}
+
+
+def test_a_drawing_of_other_systems_is_refused(ran, home, tmp_path):
+    from noisyir.app import correcting
+
+    store = Store(home / "store", home=home)
+    correcting.ruler(store, ran[1:3], tmp_path)
+    assert correcting.ruler(store, ("demo:zero_shot", "demo:bm25"), tmp_path).pool.named[0] == "demo:zero_shot"
+    tables = dict(np.load(tmp_path / "drawing.npz"))
+    np.savez(tmp_path / "drawing.npz", **tables | {"systems": tables["systems"][::-1]})
+    with refuses(DataError, "app.other_pools", systems="demo:zero_shot, demo:dpr, demo:bm25"):
+        correcting.ruler(store, ran[1:3], tmp_path)
+    with refuses(ConfigError, "app.drawn_already"):
+        np.savez(tmp_path / "drawing.npz", **tables)
+        chances = tmp_path / "chances.csv"
+        chances.write_text("query_id,doc_id,chance\nq1,d1,0.5\n")
+        correcting.ruler(store, ran[1:3], tmp_path, chances=str(chances))
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "values"),
+    [("query_id,doc_id\nq,d\n", "app.chances_lack_columns", {"columns": "query_id, doc_id"}),
+     ("query_id,doc_id,chance\nq,d,2\n", "app.bad_chance", {"column": "chance"}),
+     ("query_id,doc_id,p_clean\nq,d,much\n", "app.bad_chance", {"value": "much"})],
+)  # fmt: skip
+def test_chances_that_are_none_are_refused(text, code, values, tmp_path):
+    from noisyir.app.pooling import given_chances
+
+    path = tmp_path / "chances.csv"
+    path.write_text(text)
+    with refuses(DataError, code, **values):
+        given_chances(str(path))
+
+
+def test_options_of_the_ruler_need_its_folder(noisyir, ran):
+    code, _, err = noisyir(*ran[:3], "--judge")
+    assert code == 1 and "--corrected pools" in err
