@@ -1,16 +1,17 @@
 """Settings of hard negatives: candidates, their judges and filters, samplers, and pseudo-labels."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from noisyir.base.settings import Fraction, Params
+from noisyir.base.settings import Fraction, Params, ReadWhen
 from noisyir.mining.filters import Filters
 from noisyir.mining.judges import Judge
 from noisyir.mining.samplers import Sampler, Uniform
 
 EVERY = 1_000_000  # no query has as many
+_BY_THE_PLAN = ReadWhen("model", ())  # by no stage: what a model mines differs already
 
 
 class GivenRunParams(Params):
@@ -65,6 +66,14 @@ class MineParams(RetrievedParams):
     )
     sampler: Sampler = Field(
         Uniform(), description="the rule for the chances of being drawn (docs/reference/mining.md)"
+    )
+    model: Annotated[Literal["start", "round_1"], _BY_THE_PLAN] = Field(
+        "start",
+        description="who mines for methods that train once; round_1: what they train first, and then they train again "
+        "from the start (DPR's hard negatives)",
+    )
+    round_1: Annotated[dict[str, Any], _BY_THE_PLAN] = Field(
+        {"run": "bm25"}, description="what of `mine` differs in that first training; {per_query: 0}: in-batch alone"
     )
     filters: Filters = Field({}, description="candidates dropped before any sampler sees them, by kind")
     judges: tuple[str, ...] = Field(
