@@ -11,6 +11,7 @@ from noisyir.mining.judges import Judge
 from noisyir.mining.samplers import Sampler, Uniform
 
 EVERY = 1_000_000  # no query has as many
+Positive = Literal["best", "worst"]
 _BY_THE_PLAN = ReadWhen("model", ())  # by no stage: what a model mines differs already
 
 
@@ -21,12 +22,18 @@ class GivenRunParams(Params):
     rank_to: PositiveInt = Field(100, description="last rank of the other run")
 
 
+class PositiveVectorsParams(Params):
+    """Settings of the positives' vectors, by which candidates near a positive are found."""
+
+    positive: Positive = Field("best", description="of a query's several positives, the one that is searched with")
+
+
 class RetrievedParams(Params):
     """Settings of candidates: the retrieved documents that may be drawn at all."""
 
     rank_from: PositiveInt = Field(1, description="first rank of the run that may be drawn")
     rank_to: PositiveInt = Field(100, description="last rank of the run that may be drawn")
-    positive: Literal["best", "worst"] = Field(
+    positive: Positive = Field(
         "best", description="of a query's several positives, the one that negatives are compared with, by its score"
     )
     held_out: Literal["same_query", "any_query"] = Field(
@@ -59,10 +66,10 @@ class MineParams(RetrievedParams):
     }
 
     per_query: NonNegativeInt = Field(0, description="hard negatives drawn for one query; 0 mines none")
-    run: Literal["bm25", "dense", "random", "given", "given+bm25", "given+dense"] = Field(
+    run: Literal["bm25", "dense", "positive", "random", "given", "given+bm25", "given+dense"] = Field(
         "bm25",
-        description="the ranking; dense: by the model that mines; random: of the whole corpus; given: the data's own "
-        "negatives, all of them unless per_query is set",
+        description="the ranking; dense: by the model that mines; positive: by it and nearness to the positive alone; "
+        "random: of the whole corpus; given: the data's own negatives, all of them unless per_query is set",
     )
     sampler: Sampler = Field(
         Uniform(), description="the rule for the chances of being drawn (docs/reference/mining.md)"
@@ -100,6 +107,11 @@ class MineParams(RetrievedParams):
     def rankings(self) -> tuple[str, ...]:
         """The sources of candidates, in their order."""
         return tuple(self.run.split("+"))
+
+    @property
+    def by_model(self) -> bool:
+        """Whether a model ranks."""
+        return bool({"dense", "positive"} & {*self.rankings})
 
     @property
     def needs_scores(self) -> bool:

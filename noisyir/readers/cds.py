@@ -48,7 +48,7 @@ def contrast(
     weight: Float[Tensor, " instance"],
     temperature: float,
 ) -> Float[Tensor, " instance"]:
-    """Contrastive loss, in nats: -w log of the own vector's share against those that compete; 0 where none does.
+    """Contrastive loss, in nats: -w log of the own vector's share against its competitors; 0 without any.
 
     Over passages, with and without an answer, it is the paper's third ablation (section 5.4, without a formula).
     """

@@ -123,7 +123,7 @@ class Context:
             return None
         if exp.mine.model == "round_1":
             raise ConfigError("methods.no_first_round")
-        by_model = "dense" in exp.mine.rankings or exp.mine.needs_scores or "sieve" in exp.mine.judges
+        by_model = exp.mine.by_model or exp.mine.needs_scores or "sieve" in exp.mine.judges
         if by_model and model == self.start and compares_nothing_yet(exp.model):
             log.warning("the model that mines, %s, was never trained to compare texts, and its negatives are nearly "
                         "random; mine.run=bm25 without filters needs no model", exp.model.weights)  # fmt: skip

@@ -10,10 +10,11 @@ from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
 from noisyir.methods.plans.searching import encoded, pick, searched
 from noisyir.mining.judges import Judge
-from noisyir.mining.settings import EVERY, CandidatesParams, GivenRunParams, MineParams
+from noisyir.mining.settings import EVERY, CandidatesParams, GivenRunParams, MineParams, PositiveVectorsParams
 from noisyir.mining.stages.candidates import CANDIDATES
 from noisyir.mining.stages.given import RUN_OF_GIVEN
 from noisyir.mining.stages.hard_negatives import MINE
+from noisyir.mining.stages.positive_vectors import POSITIVE_VECTORS
 from noisyir.mining.stages.relevance_judges import RANKER_JUDGE
 from noisyir.mining.stages.teacher_lists import CHOOSE_LISTS, POOL_CANDIDATES
 from noisyir.mining.teachers import BiEncoderTeacher, FileTeacher, Teacher
@@ -95,10 +96,14 @@ def retrieved(
     training = exp.encode.model_copy(update={"splits": ("train",)})
     vectors: Outputs = {}
     run: Output | None
-    if "dense" in params.rankings:
+    if params.by_model:
         vectors = encoded(plan, training, data, model, own)
-        search = exp.search.model_copy(update={"top_k": params.rank_to})
-        run = searched(plan, exp, search, data, vectors, own)["dense_run"]
+        search, asked = exp.search.model_copy(update={"top_k": params.rank_to}), vectors
+        if params.run == "positive":
+            near = PositiveVectorsParams(positive=params.positive)
+            made = plan.add(POSITIVE_VECTORS, near, own, pairs=pairs, corpus=data["corpus"], **vectors)
+            asked = {**vectors, "query_vectors": made["positive_vectors"]}
+        run = searched(plan, exp, search, data, asked, own)["dense_run"]
     else:
         run = None if params.run == "given" else _model_free(plan, exp, data, label)
         if params.needs_scores:

@@ -89,6 +89,8 @@ ROWS = {
             ),
             ("tq_ar2_simans", "ar2.continued.mine", 100, SIMANS, ("ar2_continued", "AnswerMatch@20", 0.846)),
             ("msmarco_ar2_simans", "ar2.continued.mine", 200, SIMANS, ("ar2_continued", "RR@10", 0.409)),
+            ("nq_ar2_near_positive", "ar2.continued.mine", 200, "uniform", ("ar2_continued", "AnswerMatch@20", 0.855)),
+            ("msmarco_ar2_near_positive", "ar2.continued.mine", 400, "uniform", ("ar2_continued", "RR@10", 0.403)),
             ("nq_ar2_trisampler", "ar2.continued.mine", 200, "trisampler", ("ar2_continued", "AnswerMatch@20", 0.865)),
             ("tq_ar2_trisampler", "ar2.continued.mine", 200, "trisampler", ("ar2_continued", "AnswerMatch@20", 0.85)),
             ("msmarco_ar2_trisampler", "ar2.continued.mine", 400, "trisampler", ("ar2_continued", "RR@10", 0.414)),

@@ -118,7 +118,7 @@ def test_confidences_are_recorded_per_update_and_cds_alone_has_them(train):
 
 def test_the_third_ablation_trains_by_passages_in_place_of_both_losses(train):
     found = [
-        {row["metric"] for row in train(epochs=1, confidence="none", contrast=kind)["curves"].to_pylist()}
+        {row["name"] for row in train(epochs=1, confidence="none", contrast=kind)["curves"].to_pylist()}
         for kind in ("spans", "passages")
     ]
     assert found[1] - found[0] == {"contrast"} and found[0] - found[1] == {"debias", "denoise"}
