@@ -28,6 +28,12 @@ class PositiveVectorsParams(Params):
     positive: Positive = Field("best", description="of a query's several positives, the one that is searched with")
 
 
+class EvidenceParams(Params):
+    """Settings of evidence: documents that hold an answer and so become positives (DistDR)."""
+
+    per_query: PositiveInt = Field(1, description="documents a query, the best ranked that hold an answer")
+
+
 class RetrievedParams(Params):
     """Settings of candidates: the retrieved documents that may be drawn at all."""
 

@@ -26,7 +26,7 @@ from noisyir.methods.plans.method import Method, Preparations
 from noisyir.methods.plans.settings import Ar2Params, AsIsParams, RankerParams, RefreshParams, RocketqaParams
 from noisyir.methods.plans.task import RetrieverTask, Task
 from noisyir.mining.judges import Judge, Judges, SieveJudge
-from noisyir.mining.settings import MineParams
+from noisyir.mining.settings import EvidenceParams, MineParams
 from noisyir.mining.teachers import HybridTeacher, ListParams, PoolParams, Teacher
 from noisyir.models.settings import InitModelParams
 from noisyir.retrieval.settings import (
@@ -76,6 +76,7 @@ class Experiment(Params):
     pool: PoolParams = PoolParams()
     lists: ListParams = ListParams()
     refresh: RefreshParams = RefreshParams()
+    evidence: EvidenceParams = EvidenceParams()
     score_negatives: ScoreNegativesParams = ScoreNegativesParams()
     model: InitModelParams = InitModelParams()
     as_is: dict[str, AsIsParams] = Field(

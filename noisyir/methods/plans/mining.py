@@ -92,23 +92,8 @@ def retrieved(
     plan: Plan, exp: "Experiment", which: CandidatesParams, data: Outputs, model: Output, pairs: Output, label: str
 ) -> Output:
     """The training queries' candidates in the ranking that `mine.run` names; labelled queries get scores."""
-    params, own = exp.mine, f"{label}:train" if label else "train"
-    training = exp.encode.model_copy(update={"splits": ("train",)})
-    vectors: Outputs = {}
-    run: Output | None
-    if params.by_model:
-        vectors = encoded(plan, training, data, model, own)
-        search, asked = exp.search.model_copy(update={"top_k": params.rank_to}), vectors
-        if params.run == "positive":
-            near = PositiveVectorsParams(positive=params.positive)
-            made = plan.add(POSITIVE_VECTORS, near, own, pairs=pairs, corpus=data["corpus"], **vectors)
-            asked = {**vectors, "query_vectors": made["positive_vectors"]}
-        run = searched(plan, exp, search, data, asked, own)["dense_run"]
-    else:
-        run = None if params.run == "given" else _model_free(plan, exp, data, label)
-        if params.needs_scores:
-            vectors = encoded(plan, training, data, model, own)
-    if "given" in params.rankings:
+    run, vectors = training_run(plan, exp, data, model, pairs, label)
+    if "given" in exp.mine.rankings:
         behind = GivenRunParams(rank_from=which.rank_from, rank_to=which.rank_to)
         run = plan.add(RUN_OF_GIVEN, behind, label, **pick(data, "given_negatives", "queries"), run=run)["given_run"]
         which = which.model_copy(update={"rank_from": 1, "rank_to": EVERY})
@@ -126,6 +111,25 @@ def retrieved(
         doc_vectors=compared.get("doc_vectors"),
         query_vectors=compared.get("query_vectors"),
     )["candidates"]
+
+
+def training_run(
+    plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: Output, label: str
+) -> tuple[Output | None, Outputs]:
+    """The training queries' run by `mine.run`, None if that is the data's own; and vectors, if any are needed."""
+    params, own = exp.mine, f"{label}:train" if label else "train"
+    vectors: Outputs = {}
+    if params.by_model or params.needs_scores:
+        vectors = encoded(plan, exp.encode.model_copy(update={"splits": ("train",)}), data, model, own)
+    if not params.by_model:
+        return (None if params.run == "given" else _model_free(plan, exp, data, label)), vectors
+    asked = vectors
+    if params.run == "positive":
+        near = PositiveVectorsParams(positive=params.positive)
+        made = plan.add(POSITIVE_VECTORS, near, own, pairs=pairs, corpus=data["corpus"], **vectors)
+        asked = {**vectors, "query_vectors": made["positive_vectors"]}
+    search = exp.search.model_copy(update={"top_k": params.rank_to})
+    return searched(plan, exp, search, data, asked, own)["dense_run"], vectors
 
 
 def taught(plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: Outputs, label: str) -> Output:
