@@ -82,8 +82,8 @@ class MineParams(RetrievedParams):
     )
     model: Annotated[Literal["start", "round_1"], _BY_THE_PLAN] = Field(
         "start",
-        description="who mines for methods that train once; round_1: what they train first, and then they train again "
-        "from the start (DPR's hard negatives)",
+        description="who mines for methods that train once; round_1: their own model after a first training, before a "
+        "second one from the start (DPR's hard negatives)",
     )
     round_1: Annotated[dict[str, Any], _BY_THE_PLAN] = Field(
         {"run": "bm25"}, description="what of `mine` differs in that first training; {per_query: 0}: in-batch alone"
