@@ -322,7 +322,7 @@ def print_dry_run(exp: Experiment, states: Sequence[Forecast], found: Mapping[st
         table.add_row(*row, style={"cached": "green", "not chosen": "dim"}.get(row[-1], ""))
     console.print(table)
     console.print(f"\n{'time':<12}{total_line(states, found)}", markup=False)
-    for entry in exp.published:
+    for entry in exp.claims:
         what = f"{entry.system} {entry.split} {entry.measure} {entry.value:.3f}"
         console.print(f"{'published':<12}{what}: {entry.source}", markup=False)
 

@@ -36,7 +36,7 @@ def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: b
     _print_conclusion(console, best, outcome, store, exp)
     if doubt := doubt_of(outcome, store, exp):
         print_text(console, f"\nWARNING     {doubt}")
-    _print_tables(console, outcome, store, exp.published)
+    _print_tables(console, outcome, store, exp.claims)
     console.print()
     if held_out := ingest_facts(outcome).get("held_out"):
         print_text(console, f"{'held out':<11} {held_out}")

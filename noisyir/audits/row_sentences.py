@@ -337,6 +337,7 @@ SENTENCES: dict[str, Speak] = {
     "random_run": _ranking,
     "given_run": _said_elsewhere,
     "gold_run": _said_elsewhere,
+    "evidence_pairs": _said_elsewhere,
     "passages": _passages,
     "spans": _spans,
     "confusing": _confusing,

@@ -2,7 +2,7 @@
 
 from typing import Literal, get_args
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from noisyir.base.settings import Fraction, Params
 from noisyir.training.settings import TrainDprParams
@@ -68,9 +68,18 @@ class NpcParams(Params):
         "teacher_student", description="direction of the divergence; the second is the paper's notation read literally"
     )
     teacher_decay: Fraction = Field(0.99, description="of the moving average of weights, a step")
+    teacher_epochs: PositiveFloat | None = Field(
+        None, description="epochs that the average reaches back, in place of teacher_decay: 1 - 1 / (this * steps)"
+    )
     shuffles: PositiveInt = Field(1, description="orders of the pairs that a detection averages over")
     hard_negatives: NonNegativeInt = Field(0, description="mined negatives in the pair loss: an ablation")
     final: Literal["student", "teacher"] = Field("student", description="the model that is kept")
+
+    def decay(self, an_epoch: int) -> float:
+        """The teacher's decay a step, with so many steps an epoch."""
+        if self.teacher_epochs is None:
+            return self.teacher_decay
+        return max(0.0, 1.0 - 1.0 / (self.teacher_epochs * an_epoch))
 
 
 class NpcDetectParams(DetectParams):

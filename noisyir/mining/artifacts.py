@@ -1,9 +1,14 @@
 """Candidates for negatives, with the scores and verdicts of judges and teachers."""
 
-from noisyir.base.artifact import BOOL, F32, I32, PAIR, PAIR_KEY, RUN, STRING, Artifact
+from noisyir.base.artifact import BOOL, F32, FLOATS, I32, PAIR, PAIR_KEY, RUN, STRING, Artifact
+from noisyir.data.artifacts import PAIRS
 
 # The data's own negatives of training queries, in its order, and a ranking's documents behind them; `score` is 0
 GIVEN_RUN = Artifact("given_run", 1, RUN, PAIR_KEY)
+# The vector of each training query's positive, in place of its own.
+POSITIVE_VECTORS = Artifact("positive_vectors", 1, {"query_id": STRING, "vector": FLOATS}, ("query_id",))
+# Training queries and the documents that hold their answers; the pairs of held-out queries as they were.
+EVIDENCE_PAIRS = Artifact("evidence_pairs", 1, PAIRS.columns, PAIR_KEY, nullable=PAIRS.nullable)
 # Documents that may become a query's negatives. Scores are inner products of one model's vectors, null without
 # vectors: `score` of query and candidate, `positive_score` of query and `positive`, `positive_similarity` of
 # `positive` and candidate; the norms are those of query, positive and candidate.

@@ -1,16 +1,18 @@
 """Settings of hard negatives: candidates, their judges and filters, samplers, and pseudo-labels."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
-from noisyir.base.settings import Fraction, Params
+from noisyir.base.settings import Fraction, Params, ReadWhen
 from noisyir.mining.filters import Filters
 from noisyir.mining.judges import Judge
 from noisyir.mining.samplers import Sampler, Uniform
 
 EVERY = 1_000_000  # no query has as many
+Positive = Literal["best", "worst"]
+_BY_THE_PLAN = ReadWhen("model", ())  # by no stage: what a model mines differs already
 
 
 class GivenRunParams(Params):
@@ -20,12 +22,24 @@ class GivenRunParams(Params):
     rank_to: PositiveInt = Field(100, description="last rank of the other run")
 
 
+class PositiveVectorsParams(Params):
+    """Settings of the positives' vectors, by which candidates near a positive are found."""
+
+    positive: Positive = Field("best", description="of a query's several positives, the one that is searched with")
+
+
+class EvidenceParams(Params):
+    """Settings of evidence: documents that hold an answer and so become positives (DistDR)."""
+
+    per_query: PositiveInt = Field(1, description="documents a query, the best ranked that hold an answer")
+
+
 class RetrievedParams(Params):
     """Settings of candidates: the retrieved documents that may be drawn at all."""
 
     rank_from: PositiveInt = Field(1, description="first rank of the run that may be drawn")
     rank_to: PositiveInt = Field(100, description="last rank of the run that may be drawn")
-    positive: Literal["best", "worst"] = Field(
+    positive: Positive = Field(
         "best", description="of a query's several positives, the one that negatives are compared with, by its score"
     )
     held_out: Literal["same_query", "any_query"] = Field(
@@ -58,13 +72,21 @@ class MineParams(RetrievedParams):
     }
 
     per_query: NonNegativeInt = Field(0, description="hard negatives drawn for one query; 0 mines none")
-    run: Literal["bm25", "dense", "random", "given", "given+bm25", "given+dense"] = Field(
+    run: Literal["bm25", "dense", "positive", "random", "given", "given+bm25", "given+dense"] = Field(
         "bm25",
-        description="the ranking; dense: by the model that mines; random: of the whole corpus; given: the data's own "
-        "negatives, all of them unless per_query is set",
+        description="the ranking; dense: by the model that mines; positive: by it and nearness to the positive alone; "
+        "random: of the whole corpus; given: the data's own negatives, all of them unless per_query is set",
     )
     sampler: Sampler = Field(
         Uniform(), description="the rule for the chances of being drawn (docs/reference/mining.md)"
+    )
+    model: Annotated[Literal["start", "round_1"], _BY_THE_PLAN] = Field(
+        "start",
+        description="who mines for methods that train once; round_1: their own model after a first training, before a "
+        "second one from the start (DPR's hard negatives)",
+    )
+    round_1: Annotated[dict[str, Any], _BY_THE_PLAN] = Field(
+        {"run": "bm25"}, description="what of `mine` differs in that first training; {per_query: 0}: in-batch alone"
     )
     filters: Filters = Field({}, description="candidates dropped before any sampler sees them, by kind")
     judges: tuple[str, ...] = Field(
@@ -91,6 +113,11 @@ class MineParams(RetrievedParams):
     def rankings(self) -> tuple[str, ...]:
         """The sources of candidates, in their order."""
         return tuple(self.run.split("+"))
+
+    @property
+    def by_model(self) -> bool:
+        """Whether a model ranks."""
+        return bool({"dense", "positive"} & {*self.rankings})
 
     @property
     def needs_scores(self) -> bool:

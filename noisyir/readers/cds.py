@@ -37,11 +37,26 @@ def debias(
     Returns:
         The loss by instance; exactly 0 for instances without counterfactual ones.
     """
-    questions, answers = _unit(questions), _unit(answers)
-    own = (questions * answers).sum(dim=1, keepdim=True) / temperature
-    others = (questions @ answers.T / temperature).masked_fill(~counterfactual, float("-inf"))
-    loss = torch.cat([own, others], dim=1).logsumexp(dim=1) - own[:, 0]
-    return confidence.detach() * torch.where(counterfactual.any(dim=1), loss, 0.0)
+    return contrast(questions, answers, answers, counterfactual, confidence, temperature)
+
+
+def contrast(
+    questions: Float[Tensor, "instance dim"],
+    own: Float[Tensor, "instance dim"],
+    others: Float[Tensor, "other dim"],
+    competes: Bool[Tensor, "instance other"],
+    weight: Float[Tensor, " instance"],
+    temperature: float,
+) -> Float[Tensor, " instance"]:
+    """Contrastive loss, in nats: -w log of the own vector's share against its competitors; 0 without any.
+
+    Over passages, with and without an answer, it is the paper's third ablation (section 5.4, without a formula).
+    """
+    questions, own = _unit(questions), _unit(own)
+    mine = (questions * own).sum(dim=1, keepdim=True) / temperature
+    against = (questions @ _unit(others).T / temperature).masked_fill(~competes, float("-inf"))
+    loss = torch.cat([mine, against], dim=1).logsumexp(dim=1) - mine[:, 0]
+    return weight.detach() * torch.where(competes.any(dim=1), loss, 0.0)
 
 
 def denoise(

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from noisyir.models.at_once import keep_fewer_activations
 from noisyir.readers.cds import (
+    contrast,
     counterfactual,
     cross_entropy,
     debias,
@@ -131,6 +132,7 @@ class ReaderLearner(Learner[Rows]):
         self.is_cds = params.objective == "cds"
         self._judging = judging(reader)
         self.contrasts = self.is_cds and (params.alpha > 0 or params.beta > 0)
+        self.by_passages = self.is_cds and params.contrast == "passages"
         self.confidences = Confidences(params.confidence, params.confidence_decay, instances.score, instances.question)
         each = np.ones(len(instances))
         match params.objective:
@@ -156,7 +158,8 @@ class ReaderLearner(Learner[Rows]):
         At most `questions_at_once` questions pass through the model, and accumulate gradients, at a time.
         """
         params, rng = self.params, self.rng("reader_draw", self.done)
-        share = params.confusing_share if self.is_cds and params.beta > 0 else 0.0
+        reads_confusing = self.is_cds and (params.beta > 0 or self.by_passages)
+        share = params.confusing_share if reads_confusing else 0.0
         drawn = [self.instances.draw(int(question), params.instances, share, rng) for question in batch]
         hard = self.rng("hard_em", self.done).random() < min(self.done / params.hard_em_steps, _MOST_HARD)
         at_once, total, matched = params.questions_at_once or len(drawn), dict[str, float](), 0
@@ -193,6 +196,9 @@ class ReaderLearner(Learner[Rows]):
         loss = cross_entropy(part.log_start, part.log_end, weight).sum()
         if not self.contrasts:
             return {"reader_loss": loss}
+        if self.by_passages:
+            plain = self._passages(part, weight).sum()
+            return {"reader_loss": self.params.alpha * plain + loss, "cross_entropy": loss, "contrast": plain}
         apart, clean = self._debias(part, weight).sum(), self._denoise(part, weight).sum()
         total = self.params.alpha * apart + self.params.beta * clean + loss
         return {"reader_loss": total, "cross_entropy": loss, "debias": apart, "denoise": clean}
@@ -211,6 +217,14 @@ class ReaderLearner(Learner[Rows]):
         ends = np.cumsum([len(one.instances) for one in part.drawn])[:-1]
         competitors = part.blocks([counterfactual(chances) for chances in np.split(chance, ends)])
         return debias(reads.question[window], reads.answer, competitors, weight, self.params.temperature)
+
+    def _passages(self, part: WindowPart, weight: Float[Tensor, " instance"]) -> Float[Tensor, " instance"]:
+        """Each passage with the answer against all confusing ones of its question, which hold none."""
+        window = torch.from_numpy(part.spans.window).to(weight.device)
+        confusing = part.reads.passage[sum(len(one.windows) for one in part.drawn) :]
+        competes = part.blocks([np.ones_like(one.attracts) for one in part.drawn])
+        questions, own = part.reads.question[window], part.reads.passage[window]
+        return contrast(questions, own, confusing, competes, weight, self.params.temperature)
 
     def _denoise(self, part: WindowPart, weight: Float[Tensor, " instance"]) -> Float[Tensor, " instance"]:
         has_context = (part.reads.context != 0).any(dim=1)  # no context if the answer fills the passage

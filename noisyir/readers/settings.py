@@ -67,6 +67,11 @@ class TrainReaderParams(DescentParams):
     confidence: Confidence = Field(
         "positive_average", description="cds: the evidence of Eq. 10 to 14; none: equal shares"
     )
+    contrast: Literal["spans", "passages"] = Field(
+        "spans",
+        description="cds: the debias and denoise losses; or in place of both passages with an answer and "
+        "without, by alpha",
+    )
     alpha: NonNegativeFloat = Field(1.0, description="cds: weight of the debias loss; 0: none")
     beta: NonNegativeFloat = Field(1.0, description="cds: weight of the denoise loss; 0: none")
     confidence_decay: Fraction = Field(0.8, description="cds: of the moving average of confidences (lambda)")

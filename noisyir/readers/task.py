@@ -127,6 +127,13 @@ class CdsNoConfidence(ReaderMethod):
     changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "confidence": "none"}
 
 
+class CdsPlainContrast(ReaderMethod):
+    """The paper's third ablation of CDS: in place of its losses, passages with an answer against passages without."""
+
+    kind: Literal["cds_plain_contrast"] = "cds_plain_contrast"
+    changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "confidence": "none", "contrast": "passages"}
+
+
 class Supervised(ReaderMethod):
     """Cross-entropy on the passages that the data itself judges relevant."""
 

@@ -56,16 +56,15 @@ class BiEncoderLearner(Learner[Batch]):
         return super().finished or (patience is not None and self.whole_epochs - self._best_epoch >= patience)
 
     def descend(self, batch: Batch, seed: int) -> dict[str, float]:
-        """Compute the objective's gradient on the batch, regularised from `ccr.from_epoch` on."""
-        setting = self.params.ccr
-        applies = setting.beta > 0.0 and self.whole_epochs >= setting.from_epoch
+        """Compute the objective's gradient on the batch, regularised by this epoch's `ccr.beta`."""
+        beta = self.params.ccr.at(self.whole_epochs)
 
         def loss(queries: Float[Tensor, "query dim"], passages: Float[Tensor, "passage dim"]) -> Float[Tensor, ""]:
             values = []
             for some, others in zip(*(self._cut(vectors) for vectors in (queries, passages)), strict=True):
                 scores = self.params.scale * some @ others.T
                 value = self.objective.loss(batch, scores)
-                values.append(regularised(value, batch, scores, setting.beta) if applies else value)
+                values.append(regularised(value, batch, scores, beta) if beta else value)
             return torch.stack(values).mean() if len(values) > 1 else values[0]
 
         self.work = self._encoding(batch.queries, batch.passages)
@@ -155,15 +154,15 @@ def train(
 
 def check_regulariser(params: TrainDprParams, similarity: str) -> None:
     """Refuse, with a ConfigError, a regulariser that never applies or that leaves the loss without a lower bound."""
-    settings = params.ccr
+    settings, largest = params.ccr, max(map(params.ccr.at, range(params.epochs)))
     if settings.beta == 0.0:
         return
-    if settings.from_epoch >= params.epochs:
+    if largest == 0.0:
         raise ConfigError(
             "training.ccr_never_applies", from_epoch=settings.from_epoch, epochs=params.epochs, last=params.epochs - 1
         )
-    if similarity == "dot" and settings.beta > _LARGEST_BETA_OF_DOT and not settings.force:
-        raise ConfigError("training.ccr_unbounded", beta=settings.beta)
+    if similarity == "dot" and largest > _LARGEST_BETA_OF_DOT and not settings.force:
+        raise ConfigError("training.ccr_unbounded", beta=largest)
 
 
 def regularised(

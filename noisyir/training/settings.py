@@ -14,11 +14,28 @@ Flagged = Literal["keep", "drop", "soft"]
 class CcrParams(Params):
     """The contrastive confidence regulariser (Wang et al., AAAI 2024, Eq. 8): loss - beta * mean loss of the pool."""
 
-    beta: NonNegativeFloat = Field(
-        0.0, description="its weight: up to 1 for cosine, 1e-4 to 1e-3 for dot products; 0: no regulariser"
+    beta: NonNegativeFloat | Annotated[tuple[NonNegativeFloat, ...], Field(min_length=1)] = Field(
+        0.0,
+        description="its weight: up to 1 for cosine, 1e-4 to 1e-3 for dot products; 0: none; list: by epoch, its last "
+        "for all that follow",
     )
     from_epoch: NonNegativeInt = Field(0, description="the first epoch, from 0, in which it counts")
+    ramp: PositiveInt = Field(1, description="epochs over which a single beta rises to its value, in equal steps")
     force: bool = Field(False, description="allow beta above 0.01 with dot products, where the loss has no lower bound")
+
+    @model_validator(mode="after")
+    def _one_schedule(self) -> Self:
+        if isinstance(self.beta, tuple) and self.ramp > 1:
+            raise ValueError(f"beta is a list by epoch, and ramp={self.ramp} is another: leave ramp out")
+        return self
+
+    def at(self, epoch: int) -> float:
+        """Its weight in an epoch, from 0."""
+        if (since := epoch - self.from_epoch) < 0:
+            return 0.0
+        if isinstance(self.beta, tuple):
+            return self.beta[min(since, len(self.beta) - 1)]
+        return self.beta * min(1.0, (since + 1) / self.ramp)
 
 
 class TrainDprParams(Params):

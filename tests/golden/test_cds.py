@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noisyir.readers.cds import (
+    contrast,
     counterfactual,
     cross_entropy,
     debias,
@@ -219,3 +220,18 @@ def test_confidences_of_a_question_always_add_up_to_1(data):
         np.testing.assert_allclose(np.bincount(question, weights=w), 1.0, rtol=1e-9)
         assert (w >= 0).all()
     np.testing.assert_allclose(shares(w, question), w, rtol=1e-9)
+
+
+def test_the_third_ablation_sets_passages_with_an_answer_against_passages_without():
+    competes = [[True, True], [False, True], [False, False]]
+    given = tensors(QUESTIONS, ANSWERS, CONFUSING)
+    found = contrast(*given, torch.tensor(competes), torch.tensor(W), T)
+    own = [exp(cos(q, a) / T) for q, a in zip(QUESTIONS, ANSWERS, strict=True)]
+    against = [
+        sum(exp(cos(q, c) / T) for c, on in zip(CONFUSING, row, strict=True) if on)
+        for q, row in zip(QUESTIONS, competes, strict=True)
+    ]
+    by_hand = [w * -log(o / (o + a)) for w, o, a in zip(W, own, against, strict=True)]
+    assert found.tolist() == pytest.approx(by_hand, abs=1e-6) and by_hand[2] == 0.0
+    found.sum().backward()
+    assert all(one.grad.isfinite().all() for one in given)

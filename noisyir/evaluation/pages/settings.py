@@ -1,8 +1,8 @@
 """Settings of the pages that show results."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt
+from pydantic import BeforeValidator, Field, NonNegativeFloat, NonNegativeInt
 
 from noisyir.base.settings import Fraction, Params, Split
 
@@ -15,6 +15,24 @@ class PublishedParams(Params):
     measure: str = Field(description="as score names it: AnswerMatch@20 is the papers' R@20 of open questions")
     value: float = Field(description="in the measure's own unit: 0.86 for 86.0 %")
     source: str = Field(description="where it stands, and what differs")
+    noise_rate: Fraction | None = Field(None, description="noise.rate that it was measured at; null: any")
+
+
+def _one_each(rows: Any) -> Any:
+    """Rows of one measure each, from rows that may have `values` by measure."""
+    if not isinstance(rows, list | tuple):
+        return rows
+    found: list[Any] = []
+    for row in rows:
+        values = row.get("values") if isinstance(row, dict) else None
+        rest = {name: row[name] for name in row if name != "values"} if isinstance(values, dict) else row
+        each = values.items() if isinstance(values, dict) else ()
+        found += [{**rest, "measure": measure, "value": value} for measure, value in each] or [row]
+    return found
+
+
+Published = Annotated[tuple[PublishedParams, ...], BeforeValidator(_one_each)]
+"""Papers' numbers; a row may have `values: {MEASURE: VALUE, ...}` for several."""
 
 
 class ReportParams(Params):

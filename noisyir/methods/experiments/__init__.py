@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from noisyir.base.errors import ConfigError, did_you_mean
 from noisyir.base.faults import faults
-from noisyir.base.settings import Params, as_group
+from noisyir.base.settings import Params, as_group, merged
 from noisyir.data.containers import stem
 from noisyir.data.limits import SETTINGS, said_of
 from noisyir.engine.outside_errors import one_line
@@ -127,7 +127,17 @@ def _read(name_or_path: str, folder: str = "") -> dict[str, Any]:
     settings = parse_yaml(text, name_or_path)
     if not isinstance(settings, dict):
         raise ConfigError("methods.not_settings", name_or_path=name_or_path, found=type(settings).__name__)
-    return {"name": path.stem, **_placed(settings, path.parent)}
+    return _based({"name": path.stem, **_placed(settings, path.parent)}, name_or_path, folder)
+
+
+def _based(settings: dict[str, Any], source: str, folder: str) -> dict[str, Any]:
+    """The settings over the shipped ones that `like` names."""
+    if (base := settings.pop("like", None)) is None:
+        return settings
+    if base not in (known := names(folder)):
+        hint = did_you_mean(str(base), known) or f"; there are {', '.join(known)}"
+        raise ConfigError("methods.like_nothing", source=source, base=base, hint=hint)
+    return merged(_read(base, folder), settings)
 
 
 def _placed(settings: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -32,6 +32,7 @@ log = logging.getLogger("noisyir")
 
 _WEIGHT = "weight"
 _PADDING = "\N{REPLACEMENT CHARACTER}"  # fills up the negatives of a pair; it never counts
+_ANY_EPOCHS = 10_000  # the trainer has its own number
 _LABEL = "label"  # the Trainer passes this column on as numbers, not as text
 
 
@@ -94,7 +95,7 @@ class NoisyPairLoss(nn.Module):
         super().__init__()
         texts, weights = _pairs_of(*_columns_of(pairs))
         self.model, self.params = model, _params(settings, scale, beta)
-        check_regulariser(self.params.model_copy(update={"epochs": self.params.ccr.from_epoch + 1}), similarity)
+        check_regulariser(self.params.model_copy(update={"epochs": _ANY_EPOCHS}), similarity)
         self.pairs = type(pairs).from_dict({**texts, _LABEL: list(range(len(weights)))})
         queries, self._training, self._passages = _numbered(list(texts.values()))
         self._is_padding = np.array([[text == _PADDING for text in column] for column in list(texts.values())[1:]]).T
@@ -121,8 +122,8 @@ class NoisyPairLoss(nn.Module):
         if isinstance(self.objective, _CorrectionInTrainer):
             self.objective.features = features
         loss = self.objective.loss(batch, scores)
-        if self.params.ccr.beta > 0 and self._epoch >= self.params.ccr.from_epoch:
-            loss = regularised(loss, batch, scores, self.params.ccr.beta)
+        if beta := self.params.ccr.at(self._epoch):
+            loss = regularised(loss, batch, scores, beta)
         if self.model.training:
             self._losses.append(float(loss.detach()))
         return loss

@@ -164,6 +164,7 @@ class NoisyPairCorrection(Objective):
     ) -> None:
         self.encoder, self.pairs, self.params, self.rng = encoder, pairs, params, rng
         self.plain = Contrastive(weights)
+        self._decay = params.npc.decay(math.ceil(len(pairs) / params.batch_size))
         self.average: MovingAverage | None = None
         self.history: list[Detected] = []
         self._losses: list[float] = []
@@ -195,7 +196,7 @@ class NoisyPairCorrection(Objective):
 
     def correct(self) -> Self:
         """Copy the teacher: from now on losses are corrected."""
-        self.average, self._losses = average_of(self.encoder, self.params.npc.teacher_decay), []
+        self.average, self._losses = average_of(self.encoder, self._decay), []
         return self
 
     def _is_warm(self, epoch: int) -> bool:
@@ -296,7 +297,7 @@ class NoisyPairCorrection(Objective):
         ]
         if "teacher" in tensors:
             self._is_clean, self._trust = tensors["flags"]["is_clean"], tensors["flags"]["trust"]
-            self.average = average_of(self.encoder, self.params.npc.teacher_decay)
+            self.average = average_of(self.encoder, self._decay)
             self.average.load(tensors)
 
 

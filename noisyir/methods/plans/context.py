@@ -1,6 +1,7 @@
 """What a method adds its steps to: the plan, the data, the noisy pairs and the start model."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -74,7 +75,7 @@ class Context:
         if weights is not None:
             given["weights"] = weights
         if "negatives" not in inputs:
-            inputs["negatives"] = self.mined(self.start)
+            inputs["negatives"] = self._mined_for(stage, params, label, inputs)
         if (wanted := getattr(params, "hard_negatives", 0)) and "negatives" in stage.reads and not inputs["negatives"]:
             raise ConfigError("training.nothing_mined", setting="train.hard_negatives", count=wanted)
         held = {} if self.trial is None else {"trial": self.trial}
@@ -83,6 +84,19 @@ class Context:
         if "noise_flags" in trained:
             self.judged[label] = trained
         return trained
+
+    def _mined_for(
+        self, stage: Stage, params: Params, label: str, inputs: Mapping[str, Output | None]
+    ) -> Output | None:
+        """Negatives of the start model, or of the model of a first training by the same stage (`mine.model`)."""
+        first = self.exp.mining_first()
+        negatives = self.mined(self.start, exp=first)
+        if first is self.exp:
+            return negatives
+        if negatives is None:
+            params = params.model_copy(update={"hard_negatives": 0, "pool": "batch"})
+        model = self.train(stage, params, f"{label}@1", **{**inputs, "negatives": negatives})["model"]
+        return self.mined(model, f"{label}@2", exp=self.exp.mining({"model": "start"}))
 
     def kept_states(self, params: Params) -> Output | None:
         """The outputs of the start model's frozen layers, if they are kept; continued trainings share them."""
@@ -107,7 +121,9 @@ class Context:
         exp, pairs = exp or self.exp, pairs or self.noisy["noisy_pairs"]
         if exp.mine.per_query == 0:
             return None
-        by_model = "dense" in exp.mine.rankings or exp.mine.needs_scores or "sieve" in exp.mine.judges
+        if exp.mine.model == "round_1":
+            raise ConfigError("methods.no_first_round")
+        by_model = exp.mine.by_model or exp.mine.needs_scores or "sieve" in exp.mine.judges
         if by_model and model == self.start and compares_nothing_yet(exp.model):
             log.warning("the model that mines, %s, was never trained to compare texts, and its negatives are nearly "
                         "random; mine.run=bm25 without filters needs no model", exp.model.weights)  # fmt: skip
@@ -136,7 +152,7 @@ class Context:
             model=self.start,
             pairs=pairs or self.noisy["noisy_pairs"],
             lexical_index=index,
-            negatives=self.mined(self.start) if detector.negatives_needed else None,
+            negatives=self.mined(self.start, exp=self.exp.mining_first()) if detector.negatives_needed else None,
             queries=self.data["queries"],
             corpus=self.data["corpus"],
         )

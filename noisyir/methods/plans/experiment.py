@@ -20,13 +20,13 @@ from noisyir.data.settings import ChunkParams
 from noisyir.detection.detectors import Detector
 from noisyir.detection.detectors.ensemble import Ensemble
 from noisyir.detection.settings import DetectParams, NpcDetectParams, NpcParams, RepairParams, TrainNpcParams
-from noisyir.evaluation.pages.settings import PublishedParams, ReportParams
+from noisyir.evaluation.pages.settings import Published, PublishedParams, ReportParams
 from noisyir.evaluation.settings import CompareParams, ScoreNegativesParams, ScoreParams
 from noisyir.methods.plans.method import Method, Preparations
 from noisyir.methods.plans.settings import Ar2Params, AsIsParams, RankerParams, RefreshParams, RocketqaParams
 from noisyir.methods.plans.task import RetrieverTask, Task
 from noisyir.mining.judges import Judge, Judges, SieveJudge
-from noisyir.mining.settings import MineParams
+from noisyir.mining.settings import EvidenceParams, MineParams
 from noisyir.mining.teachers import HybridTeacher, ListParams, PoolParams, Teacher
 from noisyir.models.settings import InitModelParams
 from noisyir.retrieval.settings import (
@@ -65,7 +65,7 @@ class Experiment(Params):
     data: Format = Pydocs()
     prepare: Preparations = Field({}, description="steps of other packages on the data, by kind; null: leave one out")
     chunk: ChunkParams = ChunkParams()
-    published: tuple[PublishedParams, ...] = Field((), description="papers' numbers, shown with the measured ones")
+    published: Published = Field((), description="papers' numbers, shown with the measured ones")
     hide: Hiding = Positives()
     noise: Corruption = AnyDocument()
     bm25_index: Bm25IndexParams = Bm25IndexParams()
@@ -76,6 +76,7 @@ class Experiment(Params):
     pool: PoolParams = PoolParams()
     lists: ListParams = ListParams()
     refresh: RefreshParams = RefreshParams()
+    evidence: EvidenceParams = EvidenceParams()
     score_negatives: ScoreNegativesParams = ScoreNegativesParams()
     model: InitModelParams = InitModelParams()
     as_is: dict[str, AsIsParams] = Field(
@@ -175,6 +176,15 @@ class Experiment(Params):
         mine = MineParams(**merged(self.mine.model_dump(exclude_unset=True), changes))
         return self.model_copy(update={"mine": mine})
 
+    def mining_first(self) -> Self:
+        """The experiment with `mine` as in the first of two trainings (`mine.model`); itself if there is one alone."""
+        return self if self.mine.model == "start" else self.mining({**self.mine.round_1, "model": "start"})
+
+    @property
+    def claims(self) -> tuple[PublishedParams, ...]:
+        """The papers' numbers at this rate of noise."""
+        return tuple(row for row in self.published if row.noise_rate in (None, self.noise.rate))
+
     @property
     def kept(self) -> str:
         """The method that is on trial."""
@@ -264,6 +274,7 @@ class Experiment(Params):
         made: dict[str, Callable[[], Params]] = {
             f"ar2.mine.{number}": partial(self.mining_in, number) for number in self.ar2.mine
         }
+        made["mine.round_1"] = self.mining_first
         made["ar2.continued.mine"] = partial(self.mining, self.ar2.continued.mine)
         made["ar2.continued.train"] = self.adversarial_further
         for name, make in made.items():

@@ -10,10 +10,11 @@ from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
 from noisyir.methods.plans.searching import encoded, pick, searched
 from noisyir.mining.judges import Judge
-from noisyir.mining.settings import EVERY, CandidatesParams, GivenRunParams, MineParams
+from noisyir.mining.settings import EVERY, CandidatesParams, GivenRunParams, MineParams, PositiveVectorsParams
 from noisyir.mining.stages.candidates import CANDIDATES
 from noisyir.mining.stages.given import RUN_OF_GIVEN
 from noisyir.mining.stages.hard_negatives import MINE
+from noisyir.mining.stages.positive_vectors import POSITIVE_VECTORS
 from noisyir.mining.stages.relevance_judges import RANKER_JUDGE
 from noisyir.mining.stages.teacher_lists import CHOOSE_LISTS, POOL_CANDIDATES
 from noisyir.mining.teachers import BiEncoderTeacher, FileTeacher, Teacher
@@ -91,19 +92,8 @@ def retrieved(
     plan: Plan, exp: "Experiment", which: CandidatesParams, data: Outputs, model: Output, pairs: Output, label: str
 ) -> Output:
     """The training queries' candidates in the ranking that `mine.run` names; labelled queries get scores."""
-    params, own = exp.mine, f"{label}:train" if label else "train"
-    training = exp.encode.model_copy(update={"splits": ("train",)})
-    vectors: Outputs = {}
-    run: Output | None
-    if "dense" in params.rankings:
-        vectors = encoded(plan, training, data, model, own)
-        search = exp.search.model_copy(update={"top_k": params.rank_to})
-        run = searched(plan, exp, search, data, vectors, own)["dense_run"]
-    else:
-        run = None if params.run == "given" else _model_free(plan, exp, data, label)
-        if params.needs_scores:
-            vectors = encoded(plan, training, data, model, own)
-    if "given" in params.rankings:
+    run, vectors = training_run(plan, exp, data, model, pairs, label)
+    if "given" in exp.mine.rankings:
         behind = GivenRunParams(rank_from=which.rank_from, rank_to=which.rank_to)
         run = plan.add(RUN_OF_GIVEN, behind, label, **pick(data, "given_negatives", "queries"), run=run)["given_run"]
         which = which.model_copy(update={"rank_from": 1, "rank_to": EVERY})
@@ -121,6 +111,25 @@ def retrieved(
         doc_vectors=compared.get("doc_vectors"),
         query_vectors=compared.get("query_vectors"),
     )["candidates"]
+
+
+def training_run(
+    plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: Output, label: str
+) -> tuple[Output | None, Outputs]:
+    """The training queries' run by `mine.run`, None if that is the data's own; and vectors, if any are needed."""
+    params, own = exp.mine, f"{label}:train" if label else "train"
+    vectors: Outputs = {}
+    if params.by_model or params.needs_scores:
+        vectors = encoded(plan, exp.encode.model_copy(update={"splits": ("train",)}), data, model, own)
+    if not params.by_model:
+        return (None if params.run == "given" else _model_free(plan, exp, data, label)), vectors
+    asked = vectors
+    if params.run == "positive":
+        near = PositiveVectorsParams(positive=params.positive)
+        made = plan.add(POSITIVE_VECTORS, near, own, pairs=pairs, corpus=data["corpus"], **vectors)
+        asked = {**vectors, "query_vectors": made["positive_vectors"]}
+    search = exp.search.model_copy(update={"top_k": params.rank_to})
+    return searched(plan, exp, search, data, asked, own)["dense_run"], vectors
 
 
 def taught(plan: Plan, exp: "Experiment", data: Outputs, model: Output, pairs: Outputs, label: str) -> Output:

@@ -121,7 +121,7 @@ def report_of(
 ) -> Output:
     """The page; `extras` are its optional inputs."""
     settings = exp.model_dump(mode="json", exclude_defaults=True)
-    filled = {"title": exp.report.title or exp.name, "settings": settings, "published": exp.published}
+    filled = {"title": exp.report.title or exp.name, "settings": settings, "published": exp.claims}
     params = exp.report.model_copy(update=filled)
     tables = pick(of_documents(data), "corpus", "queries", "pairs", "qrels", "excluded")
     return plan.add(REPORT, params, comparison=comparison, metrics=metrics, runs=runs, **extras, **tables)["report"]

@@ -14,17 +14,18 @@ from noisyir.data.own_documents import own_documents
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import aligned, semi_join
 from noisyir.mining import artifacts
-from noisyir.mining.settings import CandidatesParams
+from noisyir.mining.settings import CandidatesParams, Positive
 from noisyir.retrieval.artifacts import BM25_RUN, DOC_VECTORS, QUERY_VECTORS
 
 if TYPE_CHECKING:
+    from noisyir.mining.candidates import Scores
     from noisyir.retrieval.texts import Vectors
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 VECTORS_AT_ONCE = 16384
-_PRODUCTS_AT_ONCE = 256  # their vectors fit into the cache
+PRODUCTS_AT_ONCE = 256  # their vectors fit into the cache
 _PAIR = ["query_id", "doc_id"]
 
 
@@ -206,22 +207,26 @@ def _compared(job: Job[CandidatesParams], kept: pa.Table, documents: NamedDocume
     if queries.shape[1] != passages.shape[1]:
         raise DataError("mining.query_vectors_dimensions_doc", shape=queries.shape[1], shape_2=passages.shape[1])
     of_pair, of_query = positions(pairs["doc_id"], named), positions(pairs["query_id"], asked)
-    pair_score = dot_rows(queries, of_query, passages, of_pair, _PRODUCTS_AT_ONCE)
-    best_first = np.lexsort((pair_score if job.params.positive == "worst" else -pair_score, of_query))
-    first = np.unique(of_query[best_first], return_index=True)[1]
-    chosen = best_first[first]  # one pair per query, in the order of `asked`
+    pair_score = dot_rows(queries, of_query, passages, of_pair, PRODUCTS_AT_ONCE)
+    chosen = compared_pairs(of_query, pair_score, job.params.positive)
     query, document = positions(kept["query_id"], asked), positions(kept["doc_id"], named)
     positive = of_pair[chosen][query]
     query_norms, norms = (np.linalg.norm(vectors, axis=1) for vectors in (queries, passages))
     return {
         "positive": named.take(pa.array(positive)),
-        "score": pa.array(dot_rows(queries, query, passages, document, _PRODUCTS_AT_ONCE)),
+        "score": pa.array(dot_rows(queries, query, passages, document, PRODUCTS_AT_ONCE)),
         "positive_score": pa.array(pair_score[chosen][query]),
-        "positive_similarity": pa.array(dot_rows(passages, positive, passages, document, _PRODUCTS_AT_ONCE)),
+        "positive_similarity": pa.array(dot_rows(passages, positive, passages, document, PRODUCTS_AT_ONCE)),
         "query_norm": pa.array(query_norms[query]),
         "positive_norm": pa.array(norms[positive]),
         "norm": pa.array(norms[document]),
     }
+
+
+def compared_pairs(query: Rows, score: "Scores", positive: Positive) -> Rows:
+    """Positions of one pair per query, in the order of the query numbers: the best, or the worst, by score."""
+    best_first = np.lexsort((score if positive == "worst" else -score, query))
+    return best_first[np.unique(query[best_first], return_index=True)[1]]
 
 
 def picked_vectors(batches: Iterable[pa.RecordBatch], name: str, wanted: pa.Array) -> "Vectors":

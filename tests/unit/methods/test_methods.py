@@ -35,7 +35,12 @@ EXPECTED = {
     "distill": ("train_distill", {"noisy_pairs", "teacher_scores"}, TAUGHT, {"contrastive": 0.0, "hard_negatives": 15}),
     "distill_contrast": ("train_distill", {"noisy_pairs", "teacher_scores"}, TAUGHT, {"contrastive": 0.1}),
 }
-NEED_MINED = {"ar2", "ar2_continued", "rocketqa"}  # tests/unit/pipelines/test_ar2_method.py, test_rocketqa_method.py
+NEED_MINED = {
+    "ar2",
+    "ar2_continued",
+    "rocketqa",
+    "dist_dr",
+}  # test_ar2_method.py, test_rocketqa_method.py, test_paper_rows.py
 PLAIN = [name for name in Method.variants() if name not in NEED_MINED | {"auto"}]  # tests/unit/pipelines/test_auto.py
 TEXTS = {"queries", "corpus", "qrels", "model"}  # what every trainer reads besides
 

@@ -45,6 +45,18 @@ def mine(experiment, store):
     return run
 
 
+def test_candidates_near_the_positive_are_ranked_by_it_alone(mine):
+    tables, _ = mine(*MINED, "mine.run=positive", "mine.sampler=topk", "mine.filters.max_score=2")
+    candidates = tables["candidates"].to_pylist()
+    by_query = {
+        row["query_id"]: [one for one in candidates if one["query_id"] == row["query_id"]] for row in candidates
+    }
+    assert len(by_query) > 5
+    for rows in by_query.values():
+        near = [row["positive_similarity"] for row in sorted(rows, key=lambda row: row["rank"])]
+        assert near == sorted(near, reverse=True) and max(near) > min(near)
+
+
 def test_dense_negatives_are_drawn_from_the_untrained_models_ranking(mine):
     tables, notes = mine(*DENSE)
     candidates, negatives, pairs = (tables[name] for name in ("candidates", "negatives", "noisy_pairs"))

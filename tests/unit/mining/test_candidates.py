@@ -7,8 +7,9 @@ import pytest
 
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import PAIRS
-from noisyir.mining.settings import CandidatesParams
+from noisyir.mining.settings import CandidatesParams, PositiveVectorsParams
 from noisyir.mining.stages.candidates import CANDIDATES
+from noisyir.mining.stages.positive_vectors import POSITIVE_VECTORS
 from noisyir.retrieval.artifacts import DENSE_RUN
 from tests.world import pairs_world, table
 
@@ -213,3 +214,17 @@ def test_vectors_must_be_there_for_all_that_is_compared(run_stage_on):
 def test_ranks_in_the_wrong_order_are_refused():
     with pytest.raises(ValueError, match="rank_from=30 lies behind rank_to=20"):
         CandidatesParams(rank_from=30, rank_to=20)
+
+
+@pytest.mark.parametrize("positive", ["best", "worst"])
+def test_a_query_searches_with_the_vector_of_its_positive(run_stage_on, positive):
+    given = data()
+    params = PositiveVectorsParams(positive=positive)
+    reads = {name: given[name] for name in ("pairs", "corpus", "doc_vectors", "query_vectors")}
+    found = run_stage_on(POSITIVE_VECTORS, params, reads)["positive_vectors"].to_pylist()
+    assert {row["query_id"] for row in found} == {f"q{n}" for n in range(QUERIES)}, "of training queries alone"
+    for row in found:
+        number = int(row["query_id"][1:])
+        scores = {doc: float(QUERY_VECTORS[number] @ DOC_VECTORS[doc]) for doc in (number, number + 1)}
+        chosen = (max if positive == "best" else min)(scores, key=scores.get)
+        np.testing.assert_array_equal(np.array(row["vector"], np.float32), DOC_VECTORS[chosen])

@@ -116,6 +116,14 @@ def test_confidences_are_recorded_per_update_and_cds_alone_has_them(train):
         assert plain["confidences"].num_rows == 0 and plain["curves"].num_rows > 0
 
 
+def test_the_third_ablation_trains_by_passages_in_place_of_both_losses(train):
+    found = [
+        {row["name"] for row in train(epochs=1, confidence="none", contrast=kind)["curves"].to_pylist()}
+        for kind in ("spans", "passages")
+    ]
+    assert found[1] - found[0] == {"contrast"} and found[0] - found[1] == {"debias", "denoise"}
+
+
 def test_ds_top_trains_on_spans_near_words_of_the_question(train):
     assert train(epochs=1, objective="ds_top")["curves"].num_rows > 0
     strange = pa.table({**dict(zip(QUERIES.columns, TABLES["queries"].columns, strict=True)),

@@ -386,3 +386,18 @@ def test_a_run_that_was_cut_off_ends_in_the_same_bits(bert, tmp_path, backbone, 
     assert history_bits(objective_again) == history_bits(objective)
     assert bits(objective_again.teacher) == bits(objective.teacher)
     assert not objective_again.teacher.training
+
+
+def test_a_teacher_that_reaches_back_by_epochs_decays_by_the_steps_of_one(bert, tmp_path):
+    """Three steps an epoch: 1 - 1 / (10/3 * 3) is the decay 0.9."""
+    found = []
+    for name, npc in (
+        ("by_step", {"teacher_decay": 0.9}),
+        ("by_epoch", {"teacher_epochs": 10 / 3, "teacher_decay": 0}),
+    ):
+        (tmp_path / name).mkdir()
+        _, objective, _ = trained(bert, tmp_path / name, settings(npc=npc))
+        found.append([weight.detach() for weight in objective.teacher.parameters()])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-7)
+    assert settings(npc={"teacher_epochs": 0.1}).npc.decay(3) == 0.0  # less than a step: no average

@@ -4,13 +4,16 @@ import numpy as np
 import pytest
 import torch
 
+from noisyir.base.errors import ConfigError
 from noisyir.detection.settings import TrainNpcParams
 from noisyir.methods.npc.objective import NoisyPairCorrection
+from noisyir.training import bi_encoder
 from noisyir.training.batches import assemble
-from noisyir.training.bi_encoder import BiEncoderLearner, train
+from noisyir.training.bi_encoder import BiEncoderLearner, check_regulariser, regularised, train
 from noisyir.training.learner import Contrastive, on_device
 from noisyir.training.losses.dpr import ccr, masked_log_probs
 from noisyir.training.settings import CcrParams, TrainDprParams
+from tests.refusals import refuses
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import SIZE, toy_pairs, training_context
 
@@ -80,6 +83,35 @@ def test_it_counts_from_its_first_epoch_on(bert, tmp_path, method):
     plain, later = losses(CcrParams()), losses(CcrParams(beta=BETA, from_epoch=2))
     assert later[:6] == plain[:6]  # three steps an epoch
     assert later[6] < plain[6]
+
+
+@pytest.mark.parametrize(
+    ("settings", "by_epoch"),
+    [
+        ({"beta": 0.4, "from_epoch": 1}, [0.0, 0.4, 0.4, 0.4]),
+        ({"beta": 0.4, "from_epoch": 1, "ramp": 2}, [0.0, 0.2, 0.4, 0.4]),
+        ({"beta": [0.0, 0.1, 0.3]}, [0.0, 0.1, 0.3, 0.3]),
+        ({"beta": [0.1, 0.3], "from_epoch": 2}, [0.0, 0.0, 0.1, 0.3]),
+    ],
+)
+def test_its_weight_follows_the_epochs(bert, tmp_path, monkeypatch, settings, by_epoch):
+    used = []
+
+    def spy(loss, batch, scores, beta):
+        used.append(beta)
+        return regularised(loss, batch, scores, beta)
+
+    monkeypatch.setattr(bi_encoder, "regularised", spy)
+    run(bert, tmp_path, "dpr", CcrParams(**settings))
+    assert used == pytest.approx([beta for beta in by_epoch if beta for _ in range(3)])  # three steps an epoch
+
+
+def test_a_weight_that_is_0_in_all_epochs_or_once_too_large_for_dot_products_is_refused():
+    params = TrainDprParams(epochs=2, ccr={"beta": [0.0, 0.0, 0.5]})
+    with refuses(ConfigError, "training.ccr_never_applies", epochs=2):
+        check_regulariser(params, "cosine")
+    with refuses(ConfigError, "training.ccr_unbounded", beta=0.5):
+        check_regulariser(params.model_copy(update={"epochs": 3}), "dot")
 
 
 @pytest.mark.parametrize("method", METHODS)
