@@ -7,8 +7,10 @@ from noisyir.app.runs import Outcome
 from noisyir.base.pages.cells import markdown_table
 from noisyir.engine.store import Store
 from noisyir.evaluation.pages.summary import summary_rows
+from noisyir.registry.promote import Decision
 
 REGISTERED = "noisyir.version.registered"
+DECIDED = {"promoted": "noisyir.model.promoted", "refused": "noisyir.version.refused"}
 
 
 def tell_of_versions(outcome: Outcome) -> None:
@@ -17,6 +19,15 @@ def tell_of_versions(outcome: Outcome) -> None:
         model, _, version = made.rpartition(" v")
         resource = {"prefect.resource.id": f"noisyir.model.{model}", "noisyir.model": model, "noisyir.version": version}
         emit_event(REGISTERED, resource)
+
+
+def tell_of_decision(decision: Decision) -> None:
+    """An artifact with the gate's decision, and an event: noisyir.model.promoted or noisyir.version.refused."""
+    create_markdown_artifact(decision.summary, key=decision.model, description=decision.summary)
+    if event := DECIDED.get(decision.verdict):
+        about = {"noisyir.model": decision.model, "noisyir.version": decision.version}
+        about |= {"noisyir.summary": decision.summary, "prefect.resource.id": f"noisyir.model.{decision.model}"}
+        emit_event(event, about)
 
 
 def show(outcome: Outcome, store: Store) -> None:
