@@ -29,7 +29,7 @@ def standing(home: Path) -> list[dict[str, Any]]:
 
 
 def _aliases(backend: Backend, name: str) -> list[tuple[str, Version]]:
-    """Aliases with their versions: `champion`, `challenger`, then those of experiments with other versions."""
+    """Aliases with their versions: `champion`, `challenger`, then experiments' own for other versions."""
     try:
         models = backend.client.search_registered_models(f"name = '{name}'")
         known = {alias: str(number) for model in models for alias, number in model.aliases.items()}
