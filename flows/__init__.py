@@ -10,6 +10,7 @@ from noisyir.flows.bench_noise import bench_noise
 from noisyir.flows.chained import stage
 from noisyir.flows.denoise import denoise
 from noisyir.flows.fetch import fetch
+from noisyir.flows.nightly import nightly
 from noisyir.flows.promote import promote
 from noisyir.flows.refresh_corpus import refresh_corpus
 from noisyir.flows.single_stage import single_stage
@@ -20,6 +21,7 @@ __all__ = [
     "bench_noise",
     "denoise",
     "fetch",
+    "nightly",
     "promote",
     "refresh_corpus",
     "single_stage",

@@ -28,12 +28,14 @@ from noisyir.engine.store import Store
 from noisyir.evaluation.pages.advice import in_short
 from noisyir.evaluation.pages.summary import summary_rows
 from noisyir.methods.plans.experiment import Experiment
+from noisyir.registry.promote import Decision
 
 P = ParamSpec("P")
 REGISTERED = "noisyir.version.registered"
 _CHART = re.compile(r'<svg( class="chart[^>]*>)(.*?</svg>)', re.DOTALL)
 _SUSPECTS = 3  # pairs that a person reads at a glance
 _AGAIN = "; what was built is kept, so run it again; if it comes back, the log of its task has the traceback"
+DECIDED = {"promoted": "noisyir.model.promoted", "refused": "noisyir.version.refused"}
 
 
 def tell_of_versions(outcome: Outcome) -> None:
@@ -70,6 +72,15 @@ def best_of(outcome: Outcome, store: Store, exp: Experiment) -> str | None:
     """The best system and its value, where the run compares systems."""
     best = recommended(outcome, store, exp)
     return in_short(best) if best else None
+
+
+def tell_of_decision(decision: Decision) -> None:
+    """An artifact with the gate's decision, and an event: noisyir.model.promoted or noisyir.version.refused."""
+    create_markdown_artifact(decision.summary, key=decision.model, description=decision.summary)
+    if event := DECIDED.get(decision.verdict):
+        about = {"noisyir.model": decision.model, "noisyir.version": decision.version}
+        about |= {"noisyir.summary": decision.summary, "prefect.resource.id": f"noisyir.model.{decision.model}"}
+        emit_event(event, about)
 
 
 def show(outcome: Outcome, store: Store) -> None:

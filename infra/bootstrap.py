@@ -1,6 +1,7 @@
 """What noisyir needs of a Prefect server: pools, limits, automations and deployments.  Run it as often as you like.
 
 usage: PREFECT_API_URL=... NOISYIR_ROOT=... python -m infra.bootstrap [--type process|kubernetes] [--gpus 2]
+                                                                     [--reset-templates]
 
 NOISYIR_ROOT is the folder of a checkout on the workers.  NOISYIR_ZOMBIE_SECONDS is how long a flow run may stay silent
 before it counts as crashed.  The webhook that is told of failed runs comes from the variable NOISYIR_WEBHOOK, never
@@ -34,6 +35,7 @@ from pydantic import SecretStr
 FOLDER = Path(__file__).resolve().parent
 WANTED = Template((FOLDER / "bootstrap.yaml").read_text())
 POOLS, QUEUE, SCHEDULES = (yaml.safe_load(WANTED.template)[name] for name in ("pools", "queue", "schedules"))
+TYPES = ("process", "kubernetes")  # of pools whose job templates are ours
 BEATS = 4  # heartbeats that must be missing in a row
 LEAST_BEATS = 3  # with fewer, a run that is merely busy counts as crashed
 WEBHOOK = "noisyir-failures"
@@ -43,26 +45,29 @@ START_SECONDS = 300  # from a worker's taking a run to its first sign of life
 def main() -> int:
     """Make what is not there, change what differs, and say so."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--type", choices=("process", "kubernetes"), help="of pools; of new ones process")
+    parser.add_argument("--type", choices=TYPES, help="of pools; of new ones process")
     parser.add_argument("--gpus", type=int, choices=range(1, 10_000), metavar="N", help="flow runs of `gpu` at a time")
+    parser.add_argument("--reset-templates", action="store_true", help="give pools that are there our job templates")
     args = parser.parse_args()
     if not PREFECT_API_URL.value():
         raise SystemExit("PREFECT_API_URL is not set: source .noisyir/servers/env, or name your server")
     with get_client(sync_client=True) as client:
-        prepare(client, args.type, args.gpus)
+        prepare(client, args.type, args.gpus, reset=args.reset_templates)
         return deploy(client)
 
 
-def prepare(client: SyncPrefectClient, kind: str | None = None, gpus: int | None = None) -> None:
+def prepare(
+    client: SyncPrefectClient, kind: str | None = None, gpus: int | None = None, *, reset: bool = False
+) -> None:
     """Make pools of this kind, with a limit of `gpu`, and what crashes and tells of flow runs."""
     window = _window(PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value() or 0, os.environ.get("NOISYIR_ZOMBIE_SECONDS"))
-    kinds = {ensure_pool(client, pool, kind, gpus if pool == "gpu" else None) for pool in POOLS}
+    kinds = {ensure_pool(client, pool, kind, gpus if pool == "gpu" else None, reset=reset) for pool in POOLS}
     automations = [automation("silent", SECONDS=window)]
     if kinds == {"process"}:  # a Kubernetes job may wait for a node, and its worker watches it
         automations.append(automation("stuck", SECONDS=START_SECONDS))
     if url := os.environ.get("NOISYIR_WEBHOOK"):
         webhook = ensure_webhook(client, url)
-        automations += [automation(name, WEBHOOK=webhook) for name in ("failures", "late")]
+        automations += [automation(name, WEBHOOK=webhook) for name in ("failures", "late", "refusals")]
     for wanted in automations:
         ensure_automation(client, wanted)
 
@@ -77,8 +82,13 @@ def _window(heartbeat: int, given: str | None) -> int:
     return seconds
 
 
-def ensure_pool(client: SyncPrefectClient, name: str, kind: str | None, limit: int | None) -> str:
-    """Make the pool, or give the one that is there this limit, if any, and its template and queue; its kind."""
+def ensure_pool(
+    client: SyncPrefectClient, name: str, kind: str | None, limit: int | None, *, reset: bool = False
+) -> str:
+    """Make the pool, or give the one that is there this limit, if any, and its queue; its kind.
+
+    A job template that is there stays as people made it; `reset` writes ours, if the pool is of a type that we have.
+    """
     try:
         pool = client.read_work_pool(name)
     except ObjectNotFound:
@@ -88,7 +98,7 @@ def ensure_pool(client: SyncPrefectClient, name: str, kind: str | None, limit: i
         print(f"pool {name}: made")
     if kind not in (None, pool.type):
         raise SystemExit(f"pool {name} is of type {pool.type}: --type {pool.type}, or delete the pool first")
-    template = base_template(name, pool.type)
+    template = base_template(name, pool.type) if reset and pool.type in TYPES else pool.base_job_template
     wanted = WorkPoolUpdate(base_job_template=template, concurrency_limit=limit or pool.concurrency_limit)
     if (pool.base_job_template, pool.concurrency_limit) != (template, wanted.concurrency_limit):
         client.update_work_pool(name, wanted)

@@ -16,7 +16,7 @@ from noisyir.evaluation.recommendation import Recommendation, recommendation
 from noisyir.methods.plans.experiment import Experiment
 
 PER_QUERY = "evaluation/per_query.parquet"  # among the files of an MLflow run
-_COLUMNS = ("measure", "split", "query_id", "group", "value")
+VALUES = ("measure", "split", "query_id", "group", "value")
 _MEASURED = ("run", "readings")  # inputs of a scoring that are the system's own
 _NO_PART = {"name", "description", "seed", "expected", "published", "audit", "compare", "report"}  # of a recipe
 _NO_PART |= {"register_if", "hybrid", "as_is"}
@@ -73,6 +73,11 @@ def _steps_between(store: Store, scored: Ref, model: Ref) -> int | None:
     return None
 
 
+def is_scoring(meta: Meta) -> bool:
+    """Whether the build holds the measures of a system."""
+    return "metrics" in meta.artifacts and not set(_MEASURED).isdisjoint(meta.inputs)
+
+
 def eval_digest(scored: Meta) -> str:
     """A digest of judgements, queries and scoring."""
     judged_by = {name: value for name, value in input_digests(scored.inputs).items() if name not in _MEASURED}
@@ -83,7 +88,7 @@ def per_query(store: Store, evaluation: Evaluation) -> pa.Table:
     """Every system's values per query."""
     tables = []
     for system, scored in evaluation.scored.items():
-        table = store.builds.table(scored, _COLUMNS)
+        table = store.builds.table(scored, VALUES)
         table = table.filter(pc.is_valid(table["query_id"]))
         tables.append(table.add_column(0, "system", pa.repeat(system, table.num_rows)))
     return pa.concat_tables(tables)

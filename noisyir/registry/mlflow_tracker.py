@@ -4,7 +4,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,13 +100,12 @@ class MlflowTracker(StageRuns):
 
         parent, evaluation = self.parent, read_evaluation(store, results.get("comparison"))
         stages = {**known_stages(), **self._seen}
+        exp, of = self.experiment, partial(champion_of, self._backend, experiment=self.experiment.name)
         cards = {
-            kind: write_card(
-                self.experiment, store, results, evaluation, kind, champion_of(self._backend, kind.name), stages
-            )
+            kind: write_card(exp, store, results, evaluation, kind, of(kind.name), stages)
             for kind in kinds()
             if kind.kept in results
-        }  # fmt: skip
+        }
         self._measure(evaluation)
         first = next(iter(cards.values()), None)
         self._set_tags(parent, {"mlflow.note.content": first.text if first else run_note(self.experiment, evaluation)})

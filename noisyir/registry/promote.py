@@ -6,7 +6,7 @@ import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
@@ -24,7 +24,7 @@ from noisyir.registry.backend import Backend, connect, exclusive
 from noisyir.registry.card import Version
 from noisyir.registry.evaluation import PER_QUERY
 from noisyir.registry.kinds import Kind, kind_of
-from noisyir.registry.registry import CHALLENGER, CHAMPION, champion_of, find_version
+from noisyir.registry.registry import CHALLENGER, CHAMPION, alias_of, champion_of, find_version
 
 _BEFORE = "promoted_over"  # a champion's tag with the number of the champion before it
 _ROLLED_BACK = "promotion_rolled_back_at"  # a rolled-back version's tag, until it is promoted again
@@ -77,18 +77,37 @@ class Decision:
         return "; ".join([*parts, *self.reasons])
 
 
+@dataclass(frozen=True)
+class Rescored:
+    """A champion's weights, measured on the challenger's data: values per query by seed of its recipe."""
+
+    champion: str
+    eval_digest: str
+    values: Mapping[str, pa.Table]
+
+
 def promote(
     name: str,
     version: str | None,
     params: PromoteParams,
     *,
     store: Store,
+    experiment: str | None = None,
+    rescored: Rescored | None = None,
     flow_run: str | None = None,
     forced: bool = False,
 ) -> Decision:
-    """Decide whether a version, by default the challenger, becomes champion, and do it; the store keeps the log.
+    """Decide whether a version becomes its experiment's champion, and do it; the store keeps the log.
 
-    `forced` promotes a model that is no better than BM25 or than the untrained model, too.
+    Args:
+        name: The kind of model.
+        version: The version; None: the challenger of `experiment`, or the newest version of all.
+        params: The thresholds.
+        store: The store of the log.
+        experiment: An experiment's name, if there is no `version`.
+        rescored: The champion's measures on the challenger's data, if others measured it.
+        flow_run: The Prefect flow run that asks.
+        forced: Also promote a model that is no better than BM25 or than the untrained model.
 
     Raises:
         StoreError: If there is no such version.
@@ -96,9 +115,7 @@ def promote(
     """
     kind = kind_of(name)
     with _registry(store) as backend:
-        found = find_version(backend, f"models:/{kind.name}" + (f"/{version}" if version else f"@{CHALLENGER}"))
-        challenger = Version(str(found.version), found.tags)
-        champion = champion_of(backend, kind.name)
+        challenger, champion = _contenders(backend, kind, version, experiment)
         line = _line(kind, challenger, champion, flow_run)
         if champion and champion.version == challenger.version:
             return Decision(
@@ -110,22 +127,46 @@ def promote(
             after = champion.version if champion else None
             decision = Decision(verdict="refused", reasons=(reason,), champion_after=after, **line)
         else:
+            log = decisions(store, kind.name)
             decision = _judged(
-                backend, kind, challenger, champion, params, line, log=decisions(store, kind.name), forced=forced
+                backend, kind, challenger, champion, params, line, log=log, rescored=rescored, forced=forced
             )
         _carry_out(backend, store, decision)
     return decision
 
 
-def roll_back(name: str, *, store: Store, flow_run: str | None = None) -> Decision:
-    """Make the previous champion champion again.
+def to_rescore(
+    name: str, version: str | None, experiment: str | None, *, store: Store
+) -> tuple[Version, Version, list[Version]] | None:
+    """The challenger, the champion and the seeds of its recipe; None if the same data measured both."""
+    kind = kind_of(name)
+    with _registry(store) as backend:
+        challenger, champion = _contenders(backend, kind, version, experiment)
+        theirs = champion.tags.get("eval_digest") if champion else None
+        if champion is None or not theirs or theirs == challenger.tags.get("eval_digest", theirs):
+            return None
+        newest = {one.tags.get("seed"): one for one in [*_alike(backend, kind, champion), champion]}
+        return challenger, champion, list(newest.values())
+
+
+def _contenders(
+    backend: Backend, kind: Kind, version: str | None, experiment: str | None
+) -> tuple[Version, Version | None]:
+    """The challenger, and the champion of its experiment, if there is one."""
+    which = f"/{version}" if version else f"@{alias_of(CHALLENGER, experiment)}"
+    found = find_version(backend, f"models:/{kind.name}{which}")
+    return Version(str(found.version), found.tags), champion_of(backend, kind.name, found.tags.get("experiment"))
+
+
+def roll_back(name: str, *, store: Store, experiment: str | None = None, flow_run: str | None = None) -> Decision:
+    """Make the previous champion champion again: of an experiment, or the one without a name.
 
     Raises:
         StoreError: If there is no champion, or no champion before it.
     """
     kind = kind_of(name)
     with _registry(store) as backend:
-        champion = champion_of(backend, kind.name)
+        champion = champion_of(backend, kind.name, experiment)
         if champion is None:
             raise StoreError("registry.no_champion", kind=kind.name)
         if (earlier := champion.tags.get(_BEFORE)) is None:
@@ -186,6 +227,7 @@ def _judged(
     line: Mapping[str, Any],
     *,
     log: Sequence[Mapping[str, Any]],
+    rescored: Rescored | None,
     forced: bool,
 ) -> Decision:
     """The gate's ruling on a version."""
@@ -193,13 +235,17 @@ def _judged(
     by = Yardstick(chosen_measure(known, params.measure, kind.measure) if known else params.measure or "", params.split)
     own = measured(backend, kind, challenger, by)
     other = measured(backend, kind, champion, by) if champion else None
+    again: tuple[str, ...] = ()
+    if other and rescored and (rescored.champion, rescored.eval_digest) == (other.version, own.eval_digest):
+        other = _on_other_data(other, rescored, by)
+        again = (f"the champion v{other.version} was measured again, on the challenger's data",)
     comparison = comparison_id(own, other, by) if other else None
     yard = f"{own.eval_digest}/{by.split}"
     look = look_of(comparison, yard, log) if comparison else 1
     ruling = rule(own, other, params, look=look, forced=forced)
     return Decision(
         verdict="promoted" if ruling.promoted else "refused",
-        reasons=ruling.reasons,
+        reasons=(*ruling.reasons, *again),
         champion_after=challenger.version if ruling.promoted else line["champion_before"],
         measure=by.measure or None,
         split=by.split,
@@ -228,7 +274,11 @@ def _carry_out(backend: Backend, store: Store, decision: Decision) -> None:
         else:
             backend.client.set_model_version_tag(decision.model, decision.version, name, value)
     if decision.champion_after not in (None, decision.champion_before):
-        backend.client.set_registered_model_alias(decision.model, CHAMPION, decision.champion_after)
+        own = backend.client.get_model_version(decision.model, decision.version).tags.get("experiment")
+        plain = champion_of(backend, decision.model, None)
+        mine = plain is None or plain.tags.get("experiment") == own  # else another experiment's
+        for alias in (alias_of(CHAMPION, own), *((CHAMPION,) if mine else ())):
+            backend.client.set_registered_model_alias(decision.model, alias, decision.champion_after)
 
 
 def _facts(*versions: Version) -> dict[str, dict[str, str]]:
@@ -254,7 +304,7 @@ def measured(backend: Backend, kind: Kind, version: Version, by: Yardstick) -> V
     """The version with the values of all seeds of its recipe, each seed's newest version."""
     values: dict[str, Mapping[str, float]] = {}
     groups: dict[str, str] = {}
-    for tags in [*_alike(backend, kind, version), dict(version.tags)]:
+    for tags in [one.tags for one in (*_alike(backend, kind, version), version)]:
         rows = _chosen(_of_system(_per_query(backend, tags), tags.get("system")), by)
         if rows.num_rows:
             values[tags.get("seed", "unknown")] = dict(_columns(rows, "query_id", "value"))
@@ -262,6 +312,13 @@ def measured(backend: Backend, kind: Kind, version: Version, by: Yardstick) -> V
     about = (version.tags.get("experiment", ""), version.tags.get("eval_digest"), version.tags.get("recipe"))
     floors = _floors(_chosen(_per_query(backend, version.tags), by), kind)
     return VersionMetrics(version.version, *about, values, groups, floors)
+
+
+def _on_other_data(one: VersionMetrics, rescored: Rescored, by: Yardstick) -> VersionMetrics:
+    """The version with the values of its weights on other data."""
+    rows = {seed: _chosen(table, by) for seed, table in rescored.values.items()}
+    values = {seed: dict(_columns(table, "query_id", "value")) for seed, table in rows.items() if table.num_rows}
+    return replace(one, eval_digest=rescored.eval_digest, values=values)
 
 
 def comparison_id(challenger: VersionMetrics, champion: VersionMetrics, by: Yardstick) -> str:
@@ -277,13 +334,13 @@ def look_of(comparison: str, yard: str | None, log: Sequence[Mapping[str, Any]])
     return int(made.get(comparison) or 1 + max((look for look in made.values() if look), default=0))
 
 
-def _alike(backend: Backend, kind: Kind, version: Version) -> list[Mapping[str, str]]:
-    """The tags of versions with this recipe and evaluation, oldest first; none if tags are missing."""
+def _alike(backend: Backend, kind: Kind, version: Version) -> list[Version]:
+    """The versions with this recipe and evaluation, oldest first; none if tags are missing."""
     if not {"recipe", "eval_digest", "seed"} <= set(version.tags):
         return []
     wanted = " and ".join(f"tags.{tag} = '{version.tags[tag]}'" for tag in ("recipe", "eval_digest"))
     found = backend.client.search_model_versions(f"name = '{kind.name}' and {wanted}")
-    return [dict(one.tags) for one in sorted(found, key=lambda one: int(one.version))]
+    return [Version(str(one.version), one.tags) for one in sorted(found, key=lambda one: int(one.version))]
 
 
 def _per_query(backend: Backend, tags: Mapping[str, str]) -> pa.Table:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import tempfile
 import time
 from collections.abc import Mapping
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 CHALLENGER, CHAMPION = "challenger", "champion"
 _ABOUT = """{about}
 
-`champion` passed the gate of `noisyir promote`; `challenger` is the newest. Each version's page is a card: data, noise,
-measures, use, limits. The meaning of its tags, and the way to a champion, is on the page docs/operate/registry.md."""
+`champion-NAME` passed the gate of `noisyir promote` for the experiment NAME, and `challenger-NAME` is its newest;
+`champion` is the champion of one experiment, `challenger` the newest of all. Each version's page is a card: data,
+noise, measures, use, limits. Tags and the way to a champion are on the page docs/operate/registry.md."""
 _MOST_VERSIONS = 10_000
 _OF_PROMOTION = "promot"  # begins the tags that registering leaves alone
 
@@ -57,13 +59,21 @@ def register(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card,
         number = str(same_bytes[0].version) if same_bytes else _upload(backend, kind, model, folder, card, origin)
         if card.own or not same_bytes:
             _describe(backend, kind, number, card, origin)
-        client.set_registered_model_alias(kind.name, CHALLENGER, number)
+        for alias in (CHALLENGER, alias_of(CHALLENGER, card.tags["experiment"])):
+            client.set_registered_model_alias(kind.name, alias, number)
     return number
 
 
-def champion_of(backend: Backend, name: str) -> Version | None:
-    """The champion, if there is one."""
-    return aliased(backend, name, CHAMPION)
+def alias_of(role: str, experiment: str | None) -> str:
+    """The alias of an experiment's champion or challenger, such as `champion-pairs`; None: the one without a name."""
+    return f"{role}-{re.sub(r'[^A-Za-z0-9_-]', '_', experiment)}" if experiment else role
+
+
+def champion_of(backend: Backend, name: str, experiment: str | None) -> Version | None:
+    """The experiment's champion, if there is one; None: the one without a name."""
+    own, plain = (aliased(backend, name, alias_of(CHAMPION, given)) for given in (experiment, None))
+    mine = plain if plain and experiment in (None, plain.tags.get("experiment")) else None
+    return mine or own
 
 
 def aliased(backend: Backend, name: str, alias: str) -> Version | None:

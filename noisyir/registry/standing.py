@@ -1,6 +1,5 @@
 """Champions and challengers of the registry, with their measures."""
 
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ def standing(home: Path) -> list[dict[str, Any]]:
         ConfigError: If the registry is damaged or does not answer.
     """
     backend, found = connect(home), []
-    for kind, alias in product(kinds(), (CHAMPION, CHALLENGER)):
-        if version := _version(backend, kind.name, alias):
+    for kind in kinds():
+        for alias, version in _aliases(backend, kind.name):
             tags = version.tags
             measure = kind.measure.replace("@", "_")
             measures = {name: float(value) for name, value in tags.items() if name.startswith(measure)}
@@ -29,9 +28,17 @@ def standing(home: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _version(backend: Backend, name: str, alias: str) -> Version | None:
+def _aliases(backend: Backend, name: str) -> list[tuple[str, Version]]:
+    """Aliases with their versions: `champion`, `challenger`, then experiments' own for other versions."""
     try:
-        return aliased(backend, name, alias)
+        models = backend.client.search_registered_models(f"name = '{name}'")
+        known = {alias: str(number) for model in models for alias, number in model.aliases.items()}
+        plain = [alias for alias in (CHAMPION, CHALLENGER) if alias in known]
+        own = [
+            (role, alias) for alias in sorted(known) for role in (CHAMPION, CHALLENGER) if alias.startswith(f"{role}-")
+        ]
+        others = [alias for role, alias in own if known[alias] != known.get(role)]
+        return [(alias, found) for alias in (*plain, *others) if (found := aliased(backend, name, alias))]
     except Exception as error:
         if not is_from_outside(error):
             raise

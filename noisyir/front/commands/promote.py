@@ -28,18 +28,23 @@ def run(
     min_gain: Annotated[float | None, option("X", "the gain must be above X (default 0.01)")] = None,
     min_seeds: Annotated[int | None, option("N", "seeds that both must be measured with (default 3)")] = None,
     force: Annotated[bool, flag("--force", "also a model that is no better than BM25 or the untrained one")] = False,
+    experiment: Annotated[str | None, option("NAME", "the challenger and champion of this experiment")] = None,
     go_back: Annotated[bool, flag("--roll-back", "make the champion before this one champion again")] = False,
     log: Annotated[bool, flag("--log", "show all decisions, newest first, and decide nothing")] = False,
     as_json: Json = False,
     store: StoreUrl = None,
 ) -> int:
-    """Make a registered model the champion, if it is better by more than chance.
+    """Make a registered model its experiment's champion, if it is better by more than chance.
 
-    Exit code 1 where it is refused, with the reasons on stderr.
+    A champion that other data measured is measured again on the challenger's, without training. Exit code 1 where
+    it is refused, with the reasons on stderr.
 
     example: noisyir promote noisyir-retriever --min-gain 0.005
     """
-    from noisyir.registry.promote import promote, roll_back
+    from noisyir.app.console import observer_for
+    from noisyir.app.rescoring import promote_on_data_of_today
+    from noisyir.app.runs import Execution
+    from noisyir.registry.promote import roll_back
 
     if go_back and log:
         raise typer.BadParameter("--roll-back and --log exclude each other")
@@ -47,10 +52,12 @@ def run(
     if log:
         return _print_log(opened, model, as_json=as_json)
     if go_back:
-        decision = roll_back(model, store=opened)
+        decision = roll_back(model, store=opened, experiment=experiment)
     else:
         params = _params(measure=measure, split=split, min_gain=min_gain, min_seeds=min_seeds)
-        decision = promote(model, version, params, store=opened, forced=force)
+        with observer_for(sys.stderr) as observer:
+            execution = Execution(store=opened, observer=observer)
+            decision = promote_on_data_of_today(model, version, params, execution, experiment=experiment, forced=force)
     if as_json:
         print_json(asdict(decision))
     elif decision.verdict != "refused":

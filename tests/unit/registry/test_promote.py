@@ -174,7 +174,8 @@ def test_what_became_champion_again_or_by_hand_is_stepped_back_from_as_mlflow_ha
     promote(NAME, second, PARAMS, store=store)
     elsewhere = Store(Path(store.root).parent / "another", home=store.home)  # its log knows nothing
     assert roll_back(NAME, store=elsewhere).champion_after == champion(backend) == by_hand
-    backend.client.delete_registered_model_alias(NAME, "champion")
+    for alias in ("champion", "champion-made"):
+        backend.client.delete_registered_model_alias(NAME, alias)
     promote(NAME, second, PARAMS, store=store)
     with pytest.raises(StoreError, match="MLflow knows no champion before it"):
         roll_back(NAME, store=store)
