@@ -53,7 +53,7 @@ def completed(outcome: Outcome, said: str | None = None) -> Outcome:
 
 
 def fails_in_words(run: Callable[P, Outcome]) -> Callable[P, Outcome]:
-    """End a flow in a message that names the stage, what is wrong and the cure; who calls it gets the error."""
+    """End a flow in a message that names the stage, the fault and the cure; a caller gets the error."""
 
     @wraps(run)
     def ending(*args: P.args, **kwargs: P.kwargs) -> Outcome:

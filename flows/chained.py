@@ -30,7 +30,7 @@ def stage(name: str) -> StageTask:
     """A stage as a task: `stage("encode")({"dtype": "float16"}, model=trained["model"], corpus=data["corpus"])`.
 
     The task takes the stage's settings and, by their names, its inputs: artifacts that other such tasks gave.  It gives
-    its own artifacts by name.  The key is the one that a pipeline would have, so each finds what the other has built.
+    its own artifacts by name.  The key is the one that a pipeline would have, so each finds the builds of the other.
     ConfigError for an unknown stage.
     """
     found = stage_named(name)
