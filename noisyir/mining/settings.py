@@ -12,7 +12,7 @@ from noisyir.mining.samplers import Sampler, Uniform
 
 EVERY = 1_000_000  # no query has as many
 Positive = Literal["best", "worst"]
-_BY_THE_PLAN = ReadWhen("model", ())  # by no stage: what a model mines differs already
+_BY_THE_PLAN = ReadWhen("model", ())  # by no stage: negatives of another model differ already
 
 
 class GivenRunParams(Params):
