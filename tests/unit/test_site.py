@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from noisyir.engine.known_stages import known_stages
 from noisyir.front import cli
 
 ROOT = Path(__file__).parents[2]
@@ -87,6 +88,26 @@ def test_commands_are_ones_that_noisyir_takes(page):
             name, *path = path
             group = group.commands[name]
         group.make_context(name, list(path))  # TyperException where an option or an argument is not there
+
+
+def test_readme_names_what_is_made_run_and_deployed_by_names_that_are_there():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    made = set(
+        re.findall(r"\bmake ([a-z-]+)(?=`|\s|$)", " ".join(re.findall(r"`make [a-z-]+`|^make .*$", readme, re.M)))
+    )
+    assert {"demo", "test", "up", "down"} <= made <= targets
+    declared = yaml.safe_load((ROOT / "infra/prefect.yaml").read_text())["deployments"]
+    deployments = {f"{one['entrypoint'].rpartition('.')[2]}/{one['name']}" for one in declared}
+    named = set(re.findall(r"\b(?:train_retriever|single_stage)/[\w-]+", readme))
+    assert {"train_retriever/on-demand", "single_stage/on-demand", "train_retriever/nightly"} == named <= deployments
+
+
+def test_the_picture_of_the_pipeline_has_the_pools_of_its_stages():
+    drawn = dict(re.findall(r'data-stage="(\w+)" data-pool="(\w+)"', (DOCS / "pictures/pipeline.svg").read_text()))
+    known = known_stages()
+    assert len(drawn) > 8
+    assert drawn == {name: known[name].pool for name in drawn}
 
 
 @pytest.mark.slow
