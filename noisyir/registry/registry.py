@@ -59,7 +59,7 @@ def register(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card,
         number = str(same_bytes[0].version) if same_bytes else _upload(backend, kind, model, folder, card, origin)
         if card.own or not same_bytes:
             _describe(backend, kind, number, card, origin)
-        for alias in (CHALLENGER, alias_of(CHALLENGER, card.tags["experiment"])):
+        for alias in (CHALLENGER, alias_of(CHALLENGER, card.tags.get("experiment"))):
             client.set_registered_model_alias(kind.name, alias, number)
     return number
 

@@ -28,5 +28,6 @@ def test_a_refusal_completes_and_says_why_and_a_version_that_is_not_there_fails(
     (line,) = decisions(Store(tmp_path / "store", home=tmp_path))
     assert line["flow_run"] == str(state.state_details.flow_run_id) and line["thresholds"]["min_gain"] == 0.1
     with get_client(sync_client=True) as client:
-        (page,) = [found for found in client.read_artifacts() if found.key == "noisyir-retriever"]
+        pages = [found for found in client.read_artifacts() if found.key == "noisyir-retriever"]
+    (page,) = [found for found in pages if found.flow_run_id == state.state_details.flow_run_id]
     assert page.data == state.message
