@@ -153,7 +153,7 @@ def test_a_model_as_it_is_that_wins_is_searched_exported_and_nothing_worse_is_re
     assert "transformer from minilm; used as it is, without training" in card.lower()
     assert SentenceTransformer(str(tmp_path / "model")).encode(["parse a date"]).shape == (1, 384)
     code, _, err = noisyir("export", "asis", "--to", tmp_path / "worse")
-    assert code == 1 and "minilm as it is" in err
+    assert code == 1 and "MiniLM as it is" in err
 
 
 def test_an_exported_folder_says_how_to_combine_with_bm25(noisyir, folder, monkeypatch, tmp_path):

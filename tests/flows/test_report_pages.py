@@ -24,7 +24,9 @@ def test_the_report_fits_and_opens_with_its_conclusion(page, store: Store):  # n
     check_looks(page, report_folder(store) / "report.html")
     found = page("[...document.querySelectorAll('.conclusion')].map(one => one.textContent)")
     assert found and page("document.querySelector('.conclusion').getBoundingClientRect().bottom + scrollY") < 400
-    assert page("document.querySelectorAll('#results > .scroll th').length") == 2, "the system and its main measure"
+    assert page("document.querySelectorAll('#results > .scroll th').length") == 3, (
+        "the system, the axis and the main measure"
+    )
 
 
 def test_the_bench_fits_and_opens_with_its_conclusion(page, tmp_path):  # noqa: F811

@@ -86,9 +86,9 @@ class Bars:
     wrong: Sequence[float]
 
 
-def interval_chart(estimates: Sequence[Estimate], *, width: int = 330) -> str:
+def interval_chart(estimates: Sequence[Estimate], *, width: int = 380) -> str:
     """One row an estimate: a dot at the mean, a line from low to high; the last row is accented."""
-    left, right, row = 124, 14, 26
+    left, right, row = 174, 14, 26
     height = row * len(estimates) + 24
     ticks = nice_ticks(min(0.0, *(e.low for e in estimates)), max(e.high for e in estimates), 4)
     x = Scale(ticks[0], ticks[-1], left, width - right)
@@ -99,7 +99,7 @@ def interval_chart(estimates: Sequence[Estimate], *, width: int = 330) -> str:
     for number, estimate in enumerate(estimates):
         y = row * number + 16
         tone = "accent" if number == len(estimates) - 1 else "plain"
-        parts.append(_text(left - 10, y + 4, shorten(estimate.name, 16), anchor="end", kind="label"))
+        parts.append(_text(left - 10, y + 4, shorten(estimate.name, 26), anchor="end", kind="label"))
         parts.append(_segment(f"interval {tone}", x(estimate.low), y, x(estimate.high), y))
         parts.append(_circle(f"dot {tone}", x(estimate.mean), y, 4))
     spoken = "; ".join(f"{e.name} {e.mean:.3f} ({e.low:.3f} to {e.high:.3f})" for e in estimates)

@@ -14,13 +14,15 @@ from noisyir.evaluation.recommendation import (
 )
 
 _WORDS = {LEXICAL: "BM25", START: "the untrained model", hybrid_of(START): "the untrained model with BM25"}
+_MINILM, _AS_WRITTEN = "minilm", "MiniLM"
 
 
 def named(system: str) -> str:
     """A system's name in prose."""
     model = model_as_is(system)
-    alone = model_of(system) if model is None else f"{model} as it is"
-    return _WORDS.get(system) or (alone if system == model_of(system) else f"{alone} with BM25")
+    alone = model_of(system) if model is None else f"{_AS_WRITTEN if model == _MINILM else model} as it is"
+    with_bm25 = f"{alone}{',' * (model is not None)} with BM25"
+    return _WORDS.get(system) or (alone if system == model_of(system) else with_bm25)
 
 
 def in_short(found: Recommendation) -> str:
@@ -46,6 +48,20 @@ def best_lines(found: Recommendation) -> list[str]:
         if other != best and (needs_no_training(other) or other == model_of(other))
         for gain, mean in [(found.gain(best, other), found.level(other).mean)]
     ]
+
+
+def reason(found: Recommendation) -> str:
+    """The reason for the recommended system, though another one may be above it on the test queries."""
+    best, end = found.best, "; no training is needed." if needs_no_training(found.best) else "."
+    if found.chosen_on == found.told_on:
+        return f"The same queries chose it and measured it, so expect a little less{end}"
+    said = f"{len(found.chosen_groups):,} {found.chosen_on} queries chose it, where it reached "
+    said += f"{found.chosen_mean(best):.3f}"
+    top = max(found.standings, key=lambda system: found.level(system).mean)
+    if top != best:
+        gain = found.gain(top, best)
+        said += f"; {named(top)} is {signed(gain.mean)} [{signed(gain.low)}, {signed(gain.high)}] on the test queries"
+    return said + end
 
 
 def against(found: Recommendation, system: str, experiment: str) -> str | None:

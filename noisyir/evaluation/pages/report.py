@@ -1,5 +1,6 @@
 """The report page: one self-contained HTML file, without scripts and requests, every text escaped."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from noisyir.base.durations import duration
 from noisyir.base.pages import charts
 from noisyir.base.pages.cells import Section, badge, p_value, signed, templates
 from noisyir.data.dataset_page import Corpus, exclusion_rows, lengths, snippet, split_rows, word_counts
-from noisyir.evaluation.pages.advice import against, best_lines, named
+from noisyir.evaluation.pages.advice import against, named, reason
 from noisyir.evaluation.pages.detection import detection_rows, flag_warnings
 from noisyir.evaluation.pages.history import Build, flow_graph
 from noisyir.evaluation.pages.mining import FalseNegatives
@@ -66,12 +67,15 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
     return pages.get_template("report.html").render(
         title=title,
         conclusion=conclusion(best, said),
+        reason=best and reason(best),
+        typed=best and shlex.quote(f"{params.settings.get('name', title)}:best"),
         systems=systems,
         headline=comparison[0],
         verdicts=said,
         gate=params,
         confidence=confidence,
-        splits=_result_tables(comparison, systems),
+        splits=_result_tables(comparison, systems, best),
+        named=named,
         tests=[row for row in comparison if row["baseline"] is not None],
         published=published_rows(results.comparison, params.published),
         curves={name: _curve_charts(table) for name, table in results.curves.items()},
@@ -82,7 +86,7 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
         further=results.further,
         subject=results.subject,
         changes=results.changes,
-        best=best and best_lines(best),
+        best=best,
         doubts=[doubt] if doubt else [],
         query_texts=_query_texts(dataset, results),
         **_dataset_card(dataset, builds),
@@ -121,7 +125,9 @@ def conclusion(best: Recommendation | None, verdicts: Sequence[Mapping[str, Any]
             "worse": f"{named(row['system'])} is worse than {other}, {few}",
             "equal": f"{two} are the same on every query",
         }.get(row["verdict"].removeprefix("suggests "), f"No difference was found between {two}")
-        sentences.append(f"{found[:1].upper()}{found[1:]} ({size} {ends}).")
+        if not found.startswith(row["system"]):  # a name that one types stays as it is
+            found = found[:1].upper() + found[1:]
+        sentences.append(f"{found} ({size} {ends}).")
     return sentences
 
 
@@ -129,23 +135,49 @@ def _ends(row: Mapping[str, Any]) -> tuple[float, float, float]:
     return row["difference_low"], row["difference_high"], row["p_holm"]
 
 
-def _result_tables(comparison: Sequence[Mapping[str, Any]], systems: Sequence[str]) -> list[dict[str, Any]]:
-    """A table for each split: measures, and rows of estimates with the best marked."""
+def _result_tables(
+    comparison: Sequence[Mapping[str, Any]], systems: Sequence[str], recommended: Recommendation | None
+) -> list[dict[str, Any]]:
+    """A table for each split: measures, rows of estimates with the best marked, and a figure of the first measure."""
     tables = []
     for split in dict.fromkeys(row["split"] for row in comparison):
         estimates: dict[str, dict[str, charts.Estimate]] = {}
         for row in comparison:
             if row["split"] == split:
                 of_measure = estimates.setdefault(row["measure"], {})
-                of_measure[row["system"]] = charts.Estimate(row["system"], row["mean"], row["low"], row["high"])
+                of_measure[row["system"]] = charts.Estimate(named(row["system"]), row["mean"], row["low"], row["high"])
         best = {measure: max(found.values(), key=lambda e: e.mean).mean for measure, found in estimates.items()}
         rows = [
             (system, [(found[system], found[system].mean == best[measure]) for measure, found in estimates.items()])
             for system in systems
         ]
         pictures = [(m, Markup(charts.interval_chart(list(found.values())))) for m, found in estimates.items()]
-        tables.append({"split": split, "measures": list(estimates), "rows": rows, "charts": pictures})
+        first = next(iter(estimates))
+        told = recommended if recommended and (recommended.measure, recommended.told_on) == (first, split) else None
+        figure = _figure(estimates[first], told)
+        tables.append({"split": split, "measures": list(estimates), "rows": rows, "charts": pictures, "figure": figure})
     return tables
+
+
+def _figure(estimates: Mapping[str, charts.Estimate], best: Recommendation | None) -> dict[str, Any]:
+    """Systems from the best test value down, on one axis in percent; gains of the recommended one, and dev values."""
+    ticks = charts.nice_ticks(
+        min(0.0, *(e.low for e in estimates.values())), max(e.high for e in estimates.values()), 4
+    )
+    x, rows = charts.Scale(ticks[0], ticks[-1], 1, 99), []
+    for system, one in sorted(estimates.items(), key=lambda item: -item[1].mean):
+        known = best if best and system in best.standings else None
+        gain = known.gain(known.best, system) if known and system != known.best else None
+        row = {
+            "system": system,
+            "value": one,
+            "low": x(one.low),
+            "mean": x(one.mean),
+            "high": x(one.high),
+            "gain": gain,
+        }
+        rows.append(row | {"dev": known and known.chosen_mean(system), "chosen": bool(known and system == known.best)})
+    return {"rows": rows, "ends": (ticks[0], ticks[-1])}
 
 
 def _curve_charts(curves: pa.Table) -> list[dict[str, Any]]:

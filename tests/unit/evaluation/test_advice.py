@@ -2,10 +2,12 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from noisyir.evaluation.artifacts import STANDINGS
-from noisyir.evaluation.pages.advice import against, best_lines, unusable
+from noisyir.evaluation.pages.advice import against, best_lines, reason, unusable
+from noisyir.evaluation.pages.report import _result_tables
 from noisyir.evaluation.recommendation import recommendation
 
 QUERIES = 60
@@ -60,7 +62,7 @@ def test_a_model_as_it_is_wins_by_its_mean_and_nothing_worse_is_used():
                  dpr=0.63, dpr_hybrid=0.65)  # fmt: skip
     assert best.best == "minilm_as_is_hybrid" and not best.is_usable("dpr")
     said = unusable(best, "dpr", "faq")
-    assert said and "minilm as it is with BM25" in said and "minilm as it is 0" not in said
+    assert said and "MiniLM as it is, with BM25" in said and "MiniLM as it is 0" not in said
     assert "noisyir search faq:minilm_as_is_hybrid" in said and against(best, "minilm_as_is", "faq") is None
     assert best_lines(best)[0].endswith("no training needed")
 
@@ -115,3 +117,28 @@ def test_one_query_proves_nothing():
     one = standings(bm25=0.1, zero_shot=0.1, dpr=0.9)
     one = one.filter(pa.compute.is_in(one["query_id"], pa.array(["test0", "dev0"])))
     assert not recommendation([one]).is_worth("dpr")
+
+
+def test_the_reason_names_dev_and_a_system_that_the_test_ranks_higher():
+    dev_prefers_dpr = standings(bm25=0.3, zero_shot=0.2, dpr=0.6, dpr_hybrid=0.59).filter(pc.field("split") == "dev")
+    test_prefers_hybrid = standings(bm25=0.3, zero_shot=0.2, dpr=0.6, dpr_hybrid=0.61).filter(
+        pc.field("split") == "test"
+    )
+    best = recommendation([pa.concat_tables([test_prefers_hybrid, dev_prefers_dpr])])
+    said = reason(best)
+    assert best.best == "dpr" and said.startswith("60 dev queries chose it, where it reached 0.600; dpr with BM25 is ")
+    assert "on the test queries" in said and "on the test queries" not in reason(
+        found(bm25=0.3, dpr=0.6, zero_shot=0.2)
+    )
+
+
+def test_the_report_marks_the_recommended_row_and_shows_what_dev_said():
+    comparison = [
+        {"system": name, "split": "test", "measure": "nDCG@10", "mean": mean, "low": mean - 0.1, "high": mean + 0.1}
+        for name, mean in (("bm25", 0.3), ("zero_shot", 0.2), ("dpr", 0.6))
+    ]
+    (table,) = _result_tables(comparison, ["bm25", "zero_shot", "dpr"], found(bm25=0.3, zero_shot=0.2, dpr=0.6))
+    first, second, _ = table["figure"]["rows"]
+    assert first["system"] == "dpr" and first["chosen"] and first["gain"] is None
+    assert first["dev"] == pytest.approx(0.6) and first["low"] < first["mean"] < first["high"] <= 99
+    assert second["system"] == "bm25" and not second["chosen"] and second["gain"].mean == pytest.approx(0.3, abs=0.02)
