@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from noisyir.audits.reasons import Evidence, reason
-from noisyir.audits.texts import PairTexts, full_text, shared_words
+from noisyir.audits.texts import PairTexts, full_text, names_nothing, shared_words
 from noisyir.engine.tables import aligned
 
 _FORMULA = "'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"  # the last four: full-width = + - @
@@ -117,7 +117,8 @@ def _evidence(row: dict[str, Any], document: str, texts: PairTexts, openings: Ma
     best = openings.get(row["better"][0], "") if row["better"] else None
     shared = shared_words(row["query"], document, texts.common)
     known = row["p_clean"] if row["rests_on"] == "judgements" else None  # under an assumption it is no evidence
-    return Evidence(better=best, shared=len(shared), p_clean=known, **{name: row[name] for name in _OF_PAIR})
+    of_pair, vague = {name: row[name] for name in _OF_PAIR}, names_nothing(row["query"], texts.common)
+    return Evidence(better=best, shared=len(shared), p_clean=known, vague=vague, **of_pair)
 
 
 def _kept(lists: pa.ListArray, owner: np.ndarray, keep: np.ndarray) -> pa.ListArray:

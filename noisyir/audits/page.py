@@ -23,7 +23,7 @@ from noisyir.audits.reasons import chance
 from noisyir.audits.score_chart import border, histogram
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.suspects_page import Suspects, brief, shown_columns, values_for_script
-from noisyir.audits.texts import PairTexts
+from noisyir.audits.texts import PairTexts, names_nothing
 from noisyir.base.pages.cells import templates
 from noisyir.detection.null import named_null
 from noisyir.detection.rates import ASSUMED, NOT_KNOWN, by_each_null, why_none_is_flagged
@@ -170,7 +170,9 @@ def page_data(params: AuditParams, audit: AuditPage, assumed: str = "") -> dict[
     rows["chance"] = [chance(value) for value in shown["p_clean"].to_pylist()]
     rows["query"] = pc.utf8_slice_codeunits(shown["query"], 0, params.text_chars).to_pylist()
     rows["document"] = [number[doc_id] for doc_id in shown["doc_id"].to_pylist()]
-    rows["replacement"] = [number.get(doc_id) for doc_id in shown["replacement"].to_pylist()]
+    vague = [names_nothing(query, audit.texts.common) for query in shown["query"].to_pylist()]
+    suggested = zip(shown["replacement"].to_pylist(), vague, strict=True)
+    rows["replacement"] = [None if unknown else number.get(doc_id) for doc_id, unknown in suggested]
     rows["better"] = [
         [[number[doc_id], near] for doc_id, near in zip(ids[: params.better], brief(similarities), strict=False)]
         for ids, similarities in zip(*(shown[name].to_pylist() for name in _BETTER), strict=True)

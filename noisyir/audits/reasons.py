@@ -20,6 +20,7 @@ class Evidence:
         similarity: Similarity of query and document; None if not searched.
         better: The first words of the best other document, empty if it is not shown; None if none fits better.
         shared: Number of words in both texts, common ones left out.
+        vague: Whether the query is a question that names nothing.
     """
 
     verdict: str | None
@@ -30,12 +31,15 @@ class Evidence:
     similarity: float | None
     better: str | None
     shared: int
+    vague: bool = False
 
 
 def reason(pair: Evidence) -> str:
     """The strongest evidence: a person's verdict, else rank and better documents, else shared words and place."""
     if pair.by_hand:
         return f"Judged {pair.verdict} by hand."
+    if pair.vague and pair.verdict != "clean":
+        return f"The question names nothing to know its document by; {_place(pair)}."
     if pair.better is not None and pair.similarity is not None:
         return _beside_better(pair, pair.better)
     if pair.rank == 1:

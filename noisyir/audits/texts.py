@@ -15,6 +15,8 @@ from noisyir.data.words import words
 
 _COMMON_SHARE = 0.1  # of documents or queries
 _TOO_FEW = 50  # texts, too few to tell common words
+_POINTING = frozenset("this that these those it its he she they him her them his their".split())
+_FEW = 4  # other words of a question that names nothing
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,15 @@ def texts_of(batches: Iterable[pa.RecordBatch], wanted: Iterable[str]) -> dict[s
 def shared_words(query: str, document: str, common: Set[str]) -> set[str]:
     """Words that both texts have, without the common ones."""
     return (set(words(query)) & set(words(document))) - common
+
+
+def names_nothing(query: str, common: Set[str]) -> bool:
+    """Whether a question points at something ("this theory") and has no name, no number and few other words."""
+    said = query.split()
+    named = any(word[:1].isupper() for word in said[1:]) or any(sign.isdigit() for sign in query)
+    asked = set(words(query))
+    points = bool(asked & _POINTING) and len(asked - common - _POINTING) <= _FEW
+    return query.rstrip().endswith("?") and not named and points
 
 
 def overlap(one: str, other: str) -> float:

@@ -186,7 +186,7 @@ def test_a_row_opens_to_show_the_evidence(page, audit_page):
     page("document.querySelector('tr.pair .open').click()")
     assert page("document.querySelector('tr.pair .open').getAttribute('aria-expanded')") == "true"
     text = page("document.querySelector('.detail').innerText")
-    assert "others fit better" in text and "suggested replacement" in text
+    assert "others fit better" in text and "may replace it" in text
     assert "others talk of nothing else" in text, "the better document's text"
     assert page("[...document.querySelectorAll('.detail .others mark')].length") > 0
     page("document.querySelector('tr.pair .open').click()")
@@ -280,7 +280,7 @@ def test_the_first_pairs_are_told_as_stories_with_buttons_and_links(page, audit_
     page("verdicts.clear(); pairs.render()")
     assert page("[...document.querySelectorAll('.story .why')].length") == 3
     first = page("document.querySelector('.story').innerText")
-    assert "you say" in first and "this fits better" in first and "others fit better" in first
+    assert "you say" in first and "the best other document" in first and "others fit better" in first
     page("document.querySelector('.story [data-judge=wrong]').focus()")
     page("document.activeElement.click()")
     assert page("[...verdicts.values()].map(said => said.verdict)") == ["wrong"]

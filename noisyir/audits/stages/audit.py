@@ -232,7 +232,7 @@ def _provenance(job: Job[AuditParams]) -> "VerdictProvenance":
 
 AUDIT = Stage(
     name="audit",
-    version=8,
+    version=9,
     params=AuditParams,
     reads={
         "corpus": CORPUS["doc_id", "title", "text"],

@@ -343,7 +343,7 @@ function detail(row) {
     element("p", { class: "measures" }, measures(row)),
     answers(row, element("a", { href: linkTo(row) }, "link to this pair"), sameQuery(row)),
     element("div", { class: "beside" }, queryCard(row, words(row.document)), card(row.document, own, queryWords)),
-    others.length ? element("h3", {}, row.better.length ? "Documents that fit the query better" : "Instead") : null,
+    others.length ? element("h3", {}, row.better.length ? "Documents that are more like the query" : "Instead") : null,
     element("div", { class: "others" }, ...others),
   ];
 }
@@ -363,7 +363,7 @@ function chooseQuery(id) {
   update();
 }
 
-const suggested = () => element("span", { class: "best" }, "suggested replacement");
+const suggested = () => element("span", { class: "best" }, "may replace it");
 
 function measures(row) {
   const known = [`More suspicious than ${percentOf(row.suspicion)} of the pairs`, `score ${row.score}`];
@@ -407,7 +407,7 @@ function story(row) {
   return element("article", { class: "story" },
     element("p", { class: "why" }, row.reason.split(" Best other:")[0]),
     element("div", { class: "three-beside" }, queryCard(row, words(row.document)), card(row.document, "you say", queryWords),
-      best === null ? null : card(best, "this fits better", queryWords, ...instead(row, best))),
+      best === null ? null : card(best, "the best other document", queryWords, ...instead(row, best))),
     answers(row, element("a", { href: linkTo(row) }, "link to this pair")));
 }
 
@@ -484,7 +484,7 @@ for (const button of document.querySelectorAll("[data-bulk]"))
   });
 byId("command")?.after(" ", copyable("command"));
 byId("bars-filter").hidden = false;
-for (const bar of document.querySelectorAll("rect.bin"))
+for (const bar of document.querySelectorAll("#scores rect.bin"))
   bar.addEventListener("click", () => {
     byId("from").value = bar.dataset.from;
     byId("to").value = bar.dataset.to;

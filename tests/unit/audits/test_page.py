@@ -102,7 +102,7 @@ def test_judgements_are_said_with_their_number_and_their_rate(page, tmp_path):
     assert low < rate < high and (low, high) != (32.0, 35.0)
     assert "% (95 % interval), by 22 judgements</span>" in plain
     assert "22 verdicts are people's. The other verdicts are the machine's" in plain
-    assert text.count('class="limit"') == page(tables).count('class="limit"') == 1
+    assert text.count('class="limit"') == page(tables).count('class="limit"') == 2
     assert "by 22 judgements" not in page(tables) and "no person has judged them" in page(tables)
     before, after = (json.loads(Outline(made).scripts[0]) for made in (page(tables), text))
     assert before["id"] == after["id"], "verdicts that the browser keeps are for the pairs, whatever their order"

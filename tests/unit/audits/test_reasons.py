@@ -40,6 +40,11 @@ CANDIDATE = {
             {"better": "An apple", "similarity": 0.1, "rank": None, "shared": 1, "verdict": None},
             "The document shares 1 important word with the query, but many others fit better. Best other: “An apple”",
         ),
+        (
+            {"vague": True, "better": "An apple", "similarity": 0.2, "rank": 9, "p_clean": None},
+            "The question names nothing to know its document by; 98 % of the pairs are less suspect.",
+        ),
+        ({"rank": 1, "verdict": "clean", "vague": True}, "The document is found first for its query."),
         ({"rank": 1, "verdict": "clean"}, "The document is found first for its query."),
         ({"rank": 1, "verdict": None, "p_clean": None}, "The document is found first for its query."),
         (

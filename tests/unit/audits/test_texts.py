@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from noisyir.audits.texts import overlap, read_texts, shared_words, words
+from noisyir.audits.texts import names_nothing, overlap, read_texts, shared_words, words
 
 
 def test_words_are_folded_runs_of_letters_marks_and_digits():
@@ -22,3 +22,18 @@ def test_words_of_more_than_a_tenth_of_the_texts_are_common_once_there_are_enoug
 
 def test_the_overlap_is_the_share_of_common_words():
     assert overlap("Red, red fish", "a RED bird") == 1 / 4 and overlap("...", "") == 0
+
+
+def test_a_question_that_points_and_names_nothing_is_vague():
+    common = {"who", "the"}
+    for vague in ("Who proposed this theory?", "When did he die? ", "Where is it?"):
+        assert names_nothing(vague, common), vague
+    for named in (
+        "Who proposed this theory of Einstein?",
+        "What happened to it in 1848?",
+        "Who proposed the theory?",
+        "Return whether this object is callable.",
+        "Which of these rivers crosses many large old harbour towns?",
+        "",
+    ):
+        assert not names_nothing(named, common), named
