@@ -22,6 +22,7 @@ _OF_ROOM = {"data": "data", "corruption": "data", "detection": "suspicion", "aud
             "evaluation": "report", "mining": "mining"}  # fmt: skip
 _OF_STAGE = {"bm25_index": "BM25", "bm25": "BM25", "fuse": _HYBRIDS, "audit": "report", "score_negatives": "mining",
              "score_loss_groups": "mining"}  # fmt: skip
+_QUIET_SECONDS = 60
 _MANY = 100  # steps: a plan of more, such as a bench's, has a bar for all of them
 
 
@@ -78,14 +79,18 @@ def questions_for(stream: TextIO) -> Iterator[Callable[[int, int, str], None]]:
 
 
 class Lines(Observer):
-    """Writes a line when a stage starts and when it ends."""
+    """Writes a line when a stage ends, and one a minute while it works."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
+        self._last = time.monotonic()
 
-    def started(self, step: Step) -> None:
-        """Print the step."""
-        self.console.print(f"  {step.name} ...")
+    def progress(self, step: Step, done: int, total: int | None, unit: str) -> None:
+        """Print the progress if nothing was printed for a minute."""
+        if time.monotonic() - self._last > _QUIET_SECONDS:
+            self._last = time.monotonic()
+            whole = "" if total is None else f" of {total:,}"
+            self.console.print(f"  {step.name:<20} {'at work':>8}  {done:,}{whole} {unit}", markup=False)
 
     def said(self, step: Step, text: str) -> None:
         """Print it below the stage."""
@@ -97,7 +102,8 @@ class Lines(Observer):
         counts = {name: meta.artifacts[name].rows for name in step.stage.outputs(step.params)}
         rows = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count is not None)
         took = "cached" if cached else f"{meta.seconds:.1f} s"
-        said = " ".join(filter(None, [rows, meta.result]))
+        said = "; ".join(filter(None, [rows, meta.result]))
+        self._last = time.monotonic()
         self.console.print(f"  {step.name:<20} {took:>8}  {said}", markup=False)
 
 

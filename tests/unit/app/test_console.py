@@ -6,7 +6,8 @@ from io import StringIO
 from rich.console import Console
 from rich.progress import Progress
 
-from noisyir.app.console import Phases, _HowFar, phase_of
+from noisyir.app import console
+from noisyir.app.console import Lines, Phases, _HowFar, phase_of
 from noisyir.base.settings import Params
 from noisyir.engine.meta import Contents, Meta
 from noisyir.engine.plan import Plan
@@ -78,3 +79,18 @@ def test_a_plan_of_many_steps_has_a_bar_for_all_of_them():
             phases.finished(step, _built(""), cached=number < 2)
         (whole,) = bars.tasks
         assert (whole.description, whole.completed, whole.total) == ("all", 3, 99)
+
+
+def test_a_file_gets_a_line_a_stage_when_it_ends_and_one_a_minute_before(monkeypatch):
+    clock, written = [0.0], StringIO()
+    monkeypatch.setattr(console.time, "monotonic", lambda: clock[0])
+    lines, (step, _) = Lines(Console(file=written, soft_wrap=True)), _steps(2).steps
+    lines.started(step)
+    for now in (1.0, 61.0, 62.0):
+        clock[0] = now
+        lines.progress(step, 1200, 4000, "pairs")
+    lines.finished(step, _built("nDCG@10 0.713"), cached=False)
+    assert written.getvalue().splitlines() == [
+        f"  {step.name:<20}  at work  1,200 of 4,000 pairs",
+        f"  {step.name:<20}    1.0 s  nDCG@10 0.713",
+    ]
