@@ -100,7 +100,7 @@ def test_readme_names_what_is_made_run_and_deployed_by_names_that_are_there():
     declared = yaml.safe_load((ROOT / "infra/prefect.yaml").read_text())["deployments"]
     deployments = {f"{one['entrypoint'].rpartition('.')[2]}/{one['name']}" for one in declared}
     named = set(re.findall(r"\b(?:train_retriever|single_stage)/[\w-]+", readme))
-    assert {"train_retriever/on-demand", "single_stage/on-demand", "train_retriever/nightly"} == named <= deployments
+    assert {"train_retriever/on-demand", "single_stage/on-demand"} == named <= deployments
 
 
 def test_the_picture_of_the_pipeline_has_the_pools_of_its_stages():

@@ -1,0 +1,102 @@
+"""The nightly of an experiment of one's own: a deployment of the flow `nightly` with a schedule."""
+
+from pathlib import Path
+
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
+from prefect.client.schemas.schedules import CronSchedule
+from prefect.deployments.runner import RunnerDeployment
+from prefect.exceptions import ObjectNotFound
+from prefect.schedules import Cron
+from prefect.settings import PREFECT_API_URL
+from prefect.types.entrypoint import EntrypointType
+from pydantic import ValidationError
+
+from noisyir import __version__
+from noisyir.base.errors import ConfigError
+from noisyir.engine.provenance import git_commit
+from noisyir.flows.nightly import nightly
+from noisyir.methods import experiments
+from noisyir.tasks.dispatch import Pools
+
+POOL, QUEUE, SLUG = "driver", "scheduled", "nightly"
+ELSEWHERE = ("cpu", "gpu")
+HOW = "give five fields, such as '0 2 * * *' for two o'clock each night"
+NO_SERVER = "no Prefect server is named: in a checkout make up starts one, and source .noisyir/servers/env names it"
+_COMMIT = 12  # digits shown
+
+
+def schedule(
+    experiment: str, cron: str, *, timezone: str | None, environment: str | None, overrides: tuple[str, ...]
+) -> str:
+    """Deploy the nightly of an experiment, and return the deployment's name; the same call again changes it.
+
+    Raises:
+        ConfigError: If the experiment, the schedule, the server or the pool is not there.
+    """
+    name = deployment_of(experiment, environment, overrides)
+    _refuse_bad(cron, timezone)
+    commit = git_commit()
+    tags = ["noisyir", "scheduled", *([environment] if environment else []), __version__]
+    place = str(Path(experiment).resolve()) if Path(experiment).is_file() else experiment
+    with get_client(sync_client=True) as client:
+        known = {pool.name for pool in client.read_work_pools()}
+        if POOL not in known:
+            raise ConfigError(
+                f"{PREFECT_API_URL.value()} has no pool {POOL}: python -m infra.bootstrap makes it, in a checkout"
+            )
+        deployment = nightly.to_deployment(
+            name,
+            schedule=Cron(cron, timezone=timezone, slug=SLUG),
+            parameters={
+                "experiment": place,
+                "overrides": overrides,
+                "pools": Pools(elsewhere=tuple(pool for pool in ELSEWHERE if pool in known)).model_dump(mode="json"),
+            },
+            tags=[*tags, f"sha:{commit[:_COMMIT]}"] if commit else tags,
+            version=__version__,
+            work_queue_name=QUEUE,
+            concurrency_limit=ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW),
+            entrypoint_type=EntrypointType.MODULE_PATH,
+        )
+        assert isinstance(deployment, RunnerDeployment)  # and no coroutine, because this is no async function
+        deployment.apply(work_pool_name=POOL)
+    return f"{nightly.name}/{name}"
+
+
+def unschedule(experiment: str, *, environment: str | None) -> str:
+    """Remove the deployment of an experiment's nightly, and return its name.
+
+    Raises:
+        ConfigError: If there is none.
+    """
+    name = f"{nightly.name}/{deployment_of(experiment, environment, ())}"
+    with get_client(sync_client=True) as client:
+        try:
+            client.delete_deployment(client.read_deployment_by_name(name).id)
+        except ObjectNotFound as error:
+            raise ConfigError(f"{name} is not scheduled: prefect deployment ls lists what is") from error
+    return name
+
+
+def deployment_of(experiment: str, environment: str | None, overrides: tuple[str, ...]) -> str:
+    """The name of an experiment's deployment: its own name, and the environment's.
+
+    Raises:
+        ConfigError: If there is no such experiment, or no server.
+    """
+    exp = experiments.load(experiment, overrides)
+    if exp.task.kind != "retriever":
+        raise ConfigError(
+            f"{exp.name} trains a {exp.task.kind}, and only retrievers have a nightly: put noisyir run into cron"
+        )
+    if not PREFECT_API_URL.value():
+        raise ConfigError(NO_SERVER)
+    return f"{exp.name}-{environment}" if environment else exp.name
+
+
+def _refuse_bad(cron: str, timezone: str | None) -> None:
+    try:
+        CronSchedule(cron=cron, timezone=timezone)
+    except ValidationError as error:
+        raise ConfigError(f"--cron {cron!r} in the zone {timezone or 'UTC'} is no schedule: {HOW}") from error

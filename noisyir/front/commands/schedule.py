@@ -1,0 +1,40 @@
+"""`noisyir schedule`: run an experiment by the clock, on the workers of a Prefect server."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated
+
+import typer
+
+from noisyir.front.commands import argument, flag, option, prefect_engine
+
+
+def run(
+    experiment: Annotated[str, argument("EXPERIMENT", "a .yaml file that the workers see, or a name")],
+    overrides: Annotated[list[str] | None, argument("KEY=VALUE", "settings to change")] = None,
+    cron: Annotated[str | None, option("CRON", "when: minute, hour, day, month, weekday (default 0 2 * * *)")] = None,
+    timezone: Annotated[str | None, option("ZONE", "of the time, such as Europe/Vienna (default UTC)")] = None,
+    environment: Annotated[str | None, option("NAME", "a further deployment, such as staging")] = None,
+    remove: Annotated[bool, flag("--remove", "remove the schedule and its deployment")] = False,
+) -> int:
+    """Train an experiment every night, and promote the model if it passes its gate.
+
+    It is a deployment of the flow `nightly` on the server that PREFECT_API_URL names. The same command changes it.
+
+    example: noisyir schedule pairs.yaml --cron '30 1 * * 1-5' --timezone Europe/Vienna
+    """
+    flows = prefect_engine("scheduling")
+    if remove:
+        print(f"removed     {flows.unschedule(experiment, environment=environment)}")
+        return 0
+    if environment is not None and not environment.isidentifier():
+        raise typer.BadParameter("--environment is a name of letters, digits and underscores")
+    when, changed = cron or "0 2 * * *", tuple(overrides or ())
+    name = flows.schedule(experiment, when, timezone=timezone, environment=environment, overrides=changed)
+    print(f"scheduled   {name}  {when} {timezone or 'UTC'}")
+    print(f"now         prefect deployment run {name}")
+    print(
+        f"stop        noisyir schedule {shlex.quote(experiment)}{f' --environment {environment}' * bool(environment)} --remove"
+    )
+    return 0

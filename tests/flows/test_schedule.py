@@ -1,0 +1,58 @@
+"""`noisyir schedule`: a deployment of the nightly, changed and removed by the same command, and no half of one."""
+
+import pytest
+
+from noisyir.base.errors import ConfigError
+from noisyir.front import cli
+
+
+def test_an_experiment_is_scheduled_changed_and_removed(prefect_api, tmp_path, capsys):
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.exceptions import ObjectNotFound
+
+    path = tmp_path / "pairs.yaml"
+    path.write_text("{name: my pairs, data: {kind: pydocs}, train: {epochs: 1}}\n")
+    with get_client(sync_client=True) as client:
+        if "driver" not in {pool.name for pool in client.read_work_pools()}:
+            assert cli.main(["schedule", str(path)]) == 1
+            assert "has no pool driver: python -m infra.bootstrap" in capsys.readouterr().err
+            client.create_work_pool(WorkPoolCreate(name="driver", type="process"))
+        for cron in ("0 2 * * *", "30 1 * * 1-5"):
+            assert cli.main(["schedule", str(path), "seed=7", "--cron", cron, "--timezone", "Europe/Vienna"]) == 0
+            found = client.read_deployment_by_name("nightly/my pairs")
+            (schedule,) = found.schedules
+            assert (schedule.schedule.cron, schedule.schedule.timezone) == (cron, "Europe/Vienna") and schedule.active
+        assert found.parameters["experiment"] == str(path) and found.parameters["overrides"] == ["seed=7"]
+        assert {"noisyir", "scheduled"} <= set(found.tags) and found.work_queue_name == "scheduled"
+        assert found.entrypoint == "noisyir.flows.nightly.nightly"
+        assert cli.main(["schedule", str(path), "--environment", "staging"]) == 0
+        typed = capsys.readouterr().out.splitlines()[-1].partition("noisyir ")[2]
+        assert client.read_deployment_by_name("nightly/my pairs-staging")
+        assert cli.main(typed.split()) == 0, "the printed command removes it"
+        with pytest.raises(ObjectNotFound):
+            client.read_deployment_by_name("nightly/my pairs-staging")
+        assert client.read_deployment_by_name("nightly/my pairs"), "another environment's stays"
+
+
+def test_a_bad_schedule_is_refused_before_anything_is_deployed(prefect_api):
+    from noisyir.flows.scheduling import schedule, unschedule
+
+    how = {"timezone": None, "environment": None, "overrides": ()}
+    with pytest.raises(ConfigError, match="'soon' in the zone UTC is no schedule"):
+        schedule("demo", "soon", **how)
+    with pytest.raises(ConfigError, match="in the zone Mars is no schedule"):
+        schedule("demo", "0 2 * * *", **{**how, "timezone": "Mars"})
+    with pytest.raises(ConfigError, match="only retrievers have a nightly"):
+        schedule("squad_cds_small", "0 2 * * *", **how)
+    with pytest.raises(ConfigError, match="nightly/nfcorpus is not scheduled"):
+        unschedule("nfcorpus", environment=None)
+
+
+def test_without_a_server_the_command_names_one(prefect_api):
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    from noisyir.flows.scheduling import deployment_of
+
+    with temporary_settings(restore_defaults={PREFECT_API_URL}), pytest.raises(ConfigError, match="make up"):
+        deployment_of("demo", None, ())
