@@ -27,7 +27,13 @@ _COMMIT = 12  # digits shown
 
 
 def schedule(
-    experiment: str, cron: str, *, timezone: str | None, environment: str | None, overrides: tuple[str, ...]
+    experiment: str,
+    cron: str,
+    *,
+    timezone: str | None,
+    environment: str | None,
+    overrides: tuple[str, ...],
+    min_seeds: int,
 ) -> str:
     """Deploy the nightly of an experiment, and return the deployment's name; the same call again changes it.
 
@@ -51,6 +57,7 @@ def schedule(
             parameters={
                 "experiment": place,
                 "overrides": overrides,
+                "gate": {"min_seeds": min_seeds},
                 "pools": Pools(elsewhere=tuple(pool for pool in ELSEWHERE if pool in known)).model_dump(mode="json"),
             },
             tags=[*tags, f"sha:{commit[:_COMMIT]}"] if commit else tags,

@@ -19,10 +19,16 @@ def test_an_experiment_is_scheduled_changed_and_removed(prefect_api, tmp_path, c
             assert "has no pool driver: python -m infra.bootstrap" in capsys.readouterr().err
             client.create_work_pool(WorkPoolCreate(name="driver", type="process"))
         for cron in ("0 2 * * *", "30 1 * * 1-5"):
-            assert cli.main(["schedule", str(path), "seed=7", "--cron", cron, "--timezone", "Europe/Vienna"]) == 0
+            assert (
+                cli.main(
+                    ["schedule", str(path), "seed=7", "--cron", cron, "--timezone", "Europe/Vienna", "--min-seeds", "1"]
+                )
+                == 0
+            )
             found = client.read_deployment_by_name("nightly/my pairs")
             (schedule,) = found.schedules
             assert (schedule.schedule.cron, schedule.schedule.timezone) == (cron, "Europe/Vienna") and schedule.active
+        assert found.parameters["gate"] == {"min_seeds": 1}
         assert found.parameters["experiment"] == str(path) and found.parameters["overrides"] == ["seed=7"]
         assert {"noisyir", "scheduled"} <= set(found.tags) and found.work_queue_name == "scheduled"
         assert found.entrypoint == "noisyir.flows.nightly.nightly"
@@ -38,7 +44,7 @@ def test_an_experiment_is_scheduled_changed_and_removed(prefect_api, tmp_path, c
 def test_a_bad_schedule_is_refused_before_anything_is_deployed(prefect_api):
     from noisyir.flows.scheduling import schedule, unschedule
 
-    how = {"timezone": None, "environment": None, "overrides": ()}
+    how = {"timezone": None, "environment": None, "overrides": (), "min_seeds": 3}
     with pytest.raises(ConfigError, match="'soon' in the zone UTC is no schedule"):
         schedule("demo", "soon", **how)
     with pytest.raises(ConfigError, match="in the zone Mars is no schedule"):

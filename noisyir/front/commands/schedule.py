@@ -16,6 +16,7 @@ def run(
     cron: Annotated[str | None, option("CRON", "when: minute, hour, day, month, weekday (default 0 2 * * *)")] = None,
     timezone: Annotated[str | None, option("ZONE", "of the time, such as Europe/Vienna (default UTC)")] = None,
     environment: Annotated[str | None, option("NAME", "a further deployment, such as staging")] = None,
+    min_seeds: Annotated[int, option("N", "seeds that are trained each night, which the gate tests (default 3)")] = 3,
     remove: Annotated[bool, flag("--remove", "remove the schedule and its deployment")] = False,
 ) -> int:
     """Train an experiment every night, and promote the model if it passes its gate.
@@ -31,10 +32,10 @@ def run(
     if environment is not None and not environment.isidentifier():
         raise typer.BadParameter("--environment is a name of letters, digits and underscores")
     when, changed = cron or "0 2 * * *", tuple(overrides or ())
-    name = flows.schedule(experiment, when, timezone=timezone, environment=environment, overrides=changed)
+    how = {"timezone": timezone, "environment": environment, "overrides": changed, "min_seeds": min_seeds}
+    name = flows.schedule(experiment, when, **how)
+    named = f" --environment {environment}" if environment else ""
     print(f"scheduled   {name}  {when} {timezone or 'UTC'}")
-    print(f"now         prefect deployment run {name}")
-    print(
-        f"stop        noisyir schedule {shlex.quote(experiment)}{f' --environment {environment}' * bool(environment)} --remove"
-    )
+    print(f"now         prefect deployment run {shlex.quote(name)}")
+    print(f"stop        noisyir schedule {shlex.quote(experiment)}{named} --remove")
     return 0
