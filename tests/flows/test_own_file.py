@@ -122,7 +122,7 @@ def test_a_model_that_is_no_better_than_none_is_refused_with_what_is_better(nois
     code, out, err = noisyir("run", "docs.yaml", *QUICK, *slow)
     assert code == 0 and "WARNING" in out and "dpr is not better than" in out and "the untrained model" in out, err
     report = Path(re.search(r"report +(\S+)", out)[1]).read_text()
-    assert report.index("BEST") < report.index('id="results"') and "dpr is not better than" in report
+    assert report.index('conclusion">Use ') < report.index('id="results"') and "dpr is not better than" in report
     for command in (["search", "slow", "parse a date"], ["export", "slow", "--to", "refused"]):
         code, _, err = noisyir(*command)
         assert code == 1 and "dpr is not better than" in err and not Path("refused").exists()

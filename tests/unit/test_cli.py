@@ -51,7 +51,7 @@ BENCHES, PROTOCOL, STORE = (
     for name, folder in (("bench", bench), ("protocol", protocol), ("store", store_verbs))
 )
 GROUPS = ("bench", "protocol", "store")
-WITHOUT_STORE = ("check", "import")  # they read and write files alone
+WITHOUT_STORE = ("check", "import", "schedule")  # files alone, or the workers' store
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in GROUPS] + BENCHES + PROTOCOL + STORE)
@@ -105,7 +105,7 @@ def completed(*words: str) -> list[str]:
 
 
 def test_shells_complete_verbs_experiments_suites_and_options():
-    assert completed("s") == ["search", "serve", "show", "status", "store"]
+    assert completed("s") == ["schedule", "search", "serve", "show", "status", "store"]
     assert completed("run", "") == completed("search", "") == experiments.names()
     assert completed("run", "demo", "--engine", "p") == ["prefect"]
     assert "squad_hidden" in completed("bench", "noise", "--suite", "squad")

@@ -31,9 +31,8 @@ def run(
         return 0
     if environment is not None and not environment.isidentifier():
         raise typer.BadParameter("--environment is a name of letters, digits and underscores")
-    when, changed = cron or "0 2 * * *", tuple(overrides or ())
-    how = {"timezone": timezone, "environment": environment, "overrides": changed, "min_seeds": min_seeds}
-    name = flows.schedule(experiment, when, **how)
+    when, how = cron or "0 2 * * *", {"timezone": timezone, "environment": environment, "min_seeds": min_seeds}
+    name = flows.schedule(experiment, when, overrides=tuple(overrides or ()), **how)
     named = f" --environment {environment}" if environment else ""
     print(f"scheduled   {name}  {when} {timezone or 'UTC'}")
     print(f"now         prefect deployment run {shlex.quote(name)}")
