@@ -10,6 +10,7 @@ logistic regression that tells the given pairs from shuffled ones by |q - d| and
 margin: sentence-transformers' bitext mining (Artetxe and Schwenk, ACL 2019): cosine over the mean of those to the 4
 nearest on either side; the least fifth is left out, for the cut of its example, at 1, leaves none of StaQC's pairs.
 semhash: `self_filter_outliers` on the columns query and document, at its default share of a tenth.
+as_is: no tool; the vectors rank the documents of the test queries, without training.
 All read the same vectors; none sees the truth.  --encoder static is quicker, minilm is what their pages would advise.
 """
 
@@ -25,16 +26,22 @@ import numpy as np
 from noisyir.app.protocol import write_weights
 
 Array = np.ndarray
-CUT, NEIGHBOURS, FOLDS = 0.2, 4, 5
+CUT, NEIGHBOURS, FOLDS, DEPTH = 0.2, 4, 5, 100
+AS_IS = "as_is"
 
 
 class Task(NamedTuple):
-    """The pairs of a condition and seed: ids, texts, and unit vectors of each pair's query and document."""
+    """The pairs of a condition and seed: ids, texts, and unit vectors of each pair's query and document.
+
+    tested and corpus: texts of the test queries and of all documents, by id.
+    """
 
     ids: Sequence[tuple[str, str]]
     texts: Sequence[tuple[str, str]]
     queries: Array
     documents: Array
+    tested: dict[str, str]
+    corpus: dict[str, str]
 
 
 def cosine_cut(task: Task, encode: Callable[[Sequence[str]], Array]) -> Array:
@@ -135,21 +142,39 @@ def read_task(folder: Path, encode: Callable[[Sequence[str]], Array]) -> Task:
         ids = [(query, document) for query, document, _ in list(csv.reader(lines, delimiter="\t"))[1:]]
     documents = {name: f"{row.get('title', '')} {row['text']}".strip() for name, row in rows["corpus"].items()}
     texts = [(rows["queries"][query]["text"], documents[document]) for query, document in ids]
-    return Task(ids, texts, encode([query for query, _ in texts]), encode([document for _, document in texts]))
+    trained = {query for query, _ in ids}
+    tested = {name: row["text"] for name, row in rows["queries"].items() if name not in trained}
+    vectors = encode([query for query, _ in texts]), encode([document for _, document in texts])
+    return Task(ids, texts, *vectors, tested, documents)
+
+
+def write_run(task: Task, encode: Callable[[Sequence[str]], Array], folder: Path) -> None:
+    """run.trec: the documents nearest to each test query."""
+    names = list(task.corpus)
+    scores = encode(list(task.tested.values())) @ encode(list(task.corpus.values())).T
+    lines = [
+        f"{query} Q0 {names[best]} {rank} {of_query[best]:.6f} as_is\n"
+        for query, of_query in zip(task.tested, scores, strict=True)
+        for rank, best in enumerate(np.argsort(-of_query)[:DEPTH], start=1)
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "run.trec").write_text("".join(lines), encoding="utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", type=Path, help="written by `noisyir protocol write`")
     parser.add_argument("target", type=Path, help="a folder a tool is written here")
-    parser.add_argument("--tools", nargs="+", choices=TOOLS, default=list(TOOLS))
+    parser.add_argument("--tools", nargs="+", choices=[*TOOLS, AS_IS], default=list(TOOLS))
     parser.add_argument("--encoder", choices=["minilm", "static"], default="minilm")
     asked = parser.parse_args()
     encode = Encoder(asked.encoder)
     folders = sorted(path.parent for path in asked.tasks.glob("**/corpus.jsonl"))
     for folder in folders:
         task, place = read_task(folder, encode), folder.relative_to(asked.tasks)
-        for name in asked.tools:
+        if AS_IS in asked.tools:
+            write_run(task, encode, asked.target / AS_IS / place)
+        for name in (tool for tool in asked.tools if tool in TOOLS):
             weights = TOOLS[name](task, encode)
             rows = [(*pair, float(weight)) for pair, weight in zip(task.ids, weights, strict=True)]
             write_weights(asked.target / name / place, rows)
