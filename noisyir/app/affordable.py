@@ -156,7 +156,7 @@ def _encoders() -> "tuple[Encoder, Encoder, str]":
 
 
 def _seconds(encoder: "Encoder", texts: list[str]) -> float:
-    """Return the least seconds a text of three rounds, after one that warms up."""
+    """Return the seconds per text of the fastest of three rounds, after a warm-up."""
     from noisyir.retrieval.encode import embed_all
 
     tokens, taken = encoder.tokenize(texts, "passage"), list[float]()

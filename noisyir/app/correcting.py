@@ -22,9 +22,11 @@ from noisyir.audits.judging.server import serve_page
 from noisyir.audits.judging.session import BATCH, JudgingSession, RandomOrder
 from noisyir.base.errors import ConfigError
 from noisyir.base.pages.cells import number, signed
+from noisyir.base.pages.charts import Estimate
 from noisyir.engine.locks import held_if_free
 from noisyir.engine.store import Store
 from noisyir.evaluation.corrected import Corrected, calibrated, corrected, outlook
+from noisyir.evaluation.pages.ruler import ruler_page
 from noisyir.evaluation.pooled import PooledMeasure
 from noisyir.retrieval.trec import write_qrels
 
@@ -88,6 +90,13 @@ class Ruler:
                 rows.append([str(measure), name, *by, *(told if found.queries > 1 else ["", ""]), share])
         return rows
 
+    def page(self) -> str:
+        """The page as HTML text."""
+        found, systems = self.corrected(DRAWN_BY), self.pool.systems
+        tests = map(found.interval, np.eye(len(systems))) if found.queries > 1 else ()
+        main = [Estimate(name, *test[:3]) for name, test in zip(systems, tests, strict=False)]
+        return ruler_page(" vs ".join(reversed(self.pool.named)), [*self.told()], self.rows(), main)
+
     def told(self) -> Iterator[str]:
         """The result in sentences."""
         names, found, labels = [*self.pool.systems], self.corrected(DRAWN_BY), self.by_labels(DRAWN_BY)
@@ -121,7 +130,7 @@ class Ruler:
         return f"All {pooled:,} documents judged do not tell {both}, if the judge is right: {more}."
 
     def write_mended(self, folder: Path) -> str:
-        """Write the labels as people mended them, and a log of what changed; the data's own file stays."""
+        """Write the labels as corrected by people, and a log of the changes; the data's own file stays."""
         mended = {query: dict(docs) for query, docs in self.pool.labels.items()}
         log = []
         for (query, doc), now in zip(self.pool.pairs, self.right[self.drawn.pools.pooled].tolist(), strict=True):

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from jaxtyping import Float, Int
 from jinja2 import Environment
 from markupsafe import Markup
 
@@ -26,6 +25,7 @@ from noisyir.audits.suspects_page import Suspects, brief, shown_columns, values_
 from noisyir.audits.texts import PairTexts, names_nothing
 from noisyir.base.pages.cells import templates
 from noisyir.detection.null import named_null
+from noisyir.detection.rate import wilson
 from noisyir.detection.rates import ASSUMED, NOT_KNOWN, by_each_null, why_none_is_flagged
 from noisyir.detection.settings import DetectParams, Null
 from noisyir.engine.tables import pair_ids
@@ -33,7 +33,6 @@ from noisyir.engine.tables import pair_ids
 _BETTER = ("better", "better_similarities")
 _ROWS_AT_ONCE = 65_536  # as Python objects
 _SOURCES = 12  # rows of the table of sources
-_Z = 1.96  # standard deviations of a 95 % interval
 
 
 @dataclass(frozen=True)
@@ -216,19 +215,12 @@ def worst_sources(pairs: pa.Table) -> list[dict[str, Any]]:
     counted = table.group_by("source", use_threads=False).aggregate([("wrong", "count"), ("wrong", "sum")])
     if counted.num_rows < 2:
         return []
-    size, flagged = counted["wrong_count"].to_numpy(), counted["wrong_sum"].to_numpy()
-    low = wilson_low(flagged, size)
-    rows = zip(counted["source"].to_pylist(), size.tolist(), flagged.tolist(), low.tolist(), strict=True)
-    found = [{"source": name, "pairs": n, "flagged": k, "share": k / n, "low": bound} for name, n, k, bound in rows]
+    rows = zip(*(counted[name].to_pylist() for name in ("source", "wrong_count", "wrong_sum")), strict=True)
+    found = [
+        {"source": name, "pairs": n, "flagged": k, "share": k / n, "low": wilson(k / n, n, 0.95)[0]}
+        for name, n, k in rows
+    ]
     return sorted(found, key=lambda row: (-row["low"], -row["flagged"], row["source"]))
-
-
-def wilson_low(flagged: Int[np.ndarray, " source"], pairs: Int[np.ndarray, " source"]) -> Float[np.ndarray, " source"]:
-    """Lower end of the 95 % interval of a share.  Source: Wilson, JASA 1927."""
-    share = flagged / pairs
-    centre = share + _Z**2 / (2 * pairs)
-    half = _Z * np.sqrt(share * (1 - share) / pairs + _Z**2 / (4 * pairs**2))
-    return np.asarray(np.maximum(0.0, (centre - half) / (1 + _Z**2 / pairs)))
 
 
 def json_for_html(value: Any) -> str:

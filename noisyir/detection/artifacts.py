@@ -1,11 +1,11 @@
-"""Artifacts of detectors and audits: scores, flags, rates and the rows shown to the owner."""
+"""Artifacts of detectors: scores, features, competitors and estimates of noise."""
 
 from noisyir.base.artifact import F32, F64, FLOATS, I32, PAIR, PAIR_KEY, STRING, STRINGS, Artifact
 
 # How suspect each training pair is. `score`: higher means more likely wrong, in the detector's own unit (pair_nll:
 # nats); `random_scores` etc.: the same detector's scores of the same query with documents drawn from a null
-# (noise.null.Null), NaN if the pair has no such document, null if the detector drew none; `epoch`: training epochs
-# of the scoring model; `best_other`: the document it would pair instead.
+# (detection.settings.Null), NaN if the pair has no such document, null if the detector drew none; `epoch`: training
+# epochs of the scoring model; `best_other`: the document it would pair instead.
 NULL_SCORES = ("random_scores", "near_scores", "lexical_scores", "source_scores")
 PAIR_SCORES = Artifact(
     "pair_scores",
@@ -27,7 +27,7 @@ COMPETITORS = Artifact(
     nullable=("rank",),  # null: below the search depth
 )
 # rate (share of wrong pairs under the best-fitting null), rate_low, rate_high (range over all nulls), and for each
-# null NULL.rate, .low, .high, .fit, .tail, .auroc (noise.rate.RateByNull); flagged, threshold, and the mixture's
+# null NULL.rate, .low, .high, .fit, .tail, .auroc (detection.rate.RateByNull); flagged, threshold, and the mixture's
 # clean_weight, clean_mean, clean_std, noisy_weight, noisy_mean, noisy_std, in the unit of `score`, if any.
 NOISE_ESTIMATE = Artifact("noise_estimate", 1, {"epoch": I32, "name": STRING, "value": F64}, ("epoch", "name"))
 # At most the share `bound` of the `kept` least suspect pairs is wrong, simultaneously with 90 % confidence, if wrong

@@ -4,7 +4,6 @@
 <root>/<stage>/<key>/<build>/_meta.json          written last: without it the build does not exist
 """
 
-import hashlib
 import logging
 import os
 import shutil
@@ -19,7 +18,7 @@ import pyarrow as pa
 
 from noisyir.base.errors import StoreError
 from noisyir.engine.integrity import Integrity
-from noisyir.engine.meta import META, Contents, Meta, Ref, canonical_json, contents_of, input_digests, sha256_file
+from noisyir.engine.meta import META, Contents, Meta, Ref, contents_of, input_digests, json_digest, sha256_file
 from noisyir.engine.records import stamp
 from noisyir.engine.remote.copies import CopiedPart, Copies
 from noisyir.engine.remote.leases import BARRED, LeaseLostError
@@ -165,13 +164,13 @@ class Builds:
         if self._root.is_local:
             self._checked(ref, inside)
             return Path(self._root.path) / self.meta(ref).ref(ref.artifact).path / inside
-        if (name := _digest(files)) not in self._in_use:
+        if (name := json_digest(files)) not in self._in_use:
             in_use = ExitStack()  # which goes with this object, and with it the hold on the copy
             self._in_use[name] = in_use, in_use.enter_context(self._copy(ref, files))
         return self._in_use[name][1] / inside
 
     def _copy(self, ref: Ref, files: Files) -> AbstractContextManager[Path]:
-        return self._copies.using(_digest(files), files, partial(self._fetch, ref))
+        return self._copies.using(json_digest(files), files, partial(self._fetch, ref))
 
     def _fetch(self, ref: Ref, name: str, to: Path) -> None:
         meta = self.meta(ref)
@@ -217,7 +216,7 @@ class Builds:
         outputs = fields.pop("artifacts")
         artifacts = {name: contents_of(staging / name, version, rows) for name, (version, rows) in outputs.items()}
         digests = {name: contents.digest for name, contents in artifacts.items()}
-        digest = hashlib.sha256(canonical_json(digests).encode()).hexdigest()
+        digest = json_digest(digests)
         same = next(self._made_from(fields["stage"], fields["key"], fields["inputs"]), None)
         if same is not None and {name: contents.digest for name, contents in same.artifacts.items()} == digests:
             self._heal(same, staging)
@@ -344,7 +343,3 @@ class Builds:
     def _last_written(self, folder: str) -> datetime:
         files = self._root.fs.find(folder)
         return max((self._root.fs.modified(path) for path in files), default=datetime.min.replace(tzinfo=UTC))
-
-
-def _digest(files: Files) -> str:
-    return hashlib.sha256(canonical_json(files).encode()).hexdigest()

@@ -1,11 +1,10 @@
 """The key of a build: a hash of all that decides its result, and of nothing else."""
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 from noisyir.base.settings import Params
-from noisyir.engine.meta import Ref, canonical_json
+from noisyir.engine.meta import Ref, json_digest
 from noisyir.engine.stage import Inputs, Output, PlannedInputs, Stage
 
 
@@ -18,7 +17,7 @@ def key_of(stage: Stage, params: Params, seed: int | None, inputs: PlannedInputs
         "seed": seed,
         "inputs": {name: _key_part(value) for name, value in inputs.items()},
     }
-    return hashlib.sha256(canonical_json(described).encode()).hexdigest()[:32]
+    return json_digest(described)[:32]
 
 
 def _key_part(value: str | Ref | Output | Mapping[str, Ref | Output] | Mapping[str, Ref]) -> Any:

@@ -26,7 +26,7 @@ WAIT = "NOISYIR_WAIT"  # in the environment, so that the processes that this one
 ASK_AGAIN = 0.2
 _FIRST_WORD, _NEXT_WORD = 5.0, 60.0  # seconds of waiting after which it is told who holds a lock
 current_run: ContextVar[str | None] = ContextVar("current_run", default=None)
-"""The id of the run that this code works for: who waits for one of its locks is told of it."""
+"""ID of the current run, shown to whoever waits for one of its locks."""
 
 
 @contextmanager

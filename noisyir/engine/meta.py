@@ -126,10 +126,15 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+def json_digest(value: Any) -> str:
+    """Return the SHA-256 of a value's canonical JSON, in hex."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
 def sealed(fields: Mapping[str, Any]) -> str:
     """Return a JSON text that contains its own digest."""
     as_read = json.loads(json.dumps(fields, allow_nan=False))  # in which every key is a text
-    return json.dumps({**as_read, _SEAL: _seal(as_read)}, indent=2, sort_keys=True)
+    return json.dumps({**as_read, _SEAL: json_digest(as_read)}, indent=2, sort_keys=True)
 
 
 def unsealed(text: str | bytes) -> Any:
@@ -139,13 +144,9 @@ def unsealed(text: str | bytes) -> Any:
         ValueError: If the text has changed since.
     """
     fields = json.loads(text)
-    if not isinstance(fields, dict) or fields.pop(_SEAL, None) != _seal(fields):
+    if not isinstance(fields, dict) or fields.pop(_SEAL, None) != json_digest(fields):
         raise ValueError("it has other bytes than were written")
     return fields
-
-
-def _seal(fields: Mapping[str, Any]) -> str:
-    return hashlib.sha256(canonical_json(fields).encode()).hexdigest()
 
 
 def input_digests(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,4 +175,4 @@ def contents_of(folder: Path, version: int, rows: int | None) -> Contents:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-    return Contents(version, hashlib.sha256(canonical_json(files).encode()).hexdigest(), rows, files)
+    return Contents(version, json_digest(files), rows, files)

@@ -146,7 +146,7 @@ class Ahead(NamedTuple):
 
 
 ahead: ContextVar[Callable[[], list[Ahead]]] = ContextVar("ahead", default=list)
-"""The steps that `execute` does after the one that it has just called, in order: for who would take several at once."""
+"""The next steps of `execute` in order, for callers that can run several at once."""
 RunStep = Callable[[Step, Inputs, bool], Result]
 
 

@@ -29,10 +29,10 @@ _RECORDED = (
 
 
 @cache
-def package_versions() -> dict[str, str]:
-    """Return versions of Python and of the installed packages that can change an artifact's bytes."""
+def package_versions(names: tuple[str, ...] = _RECORDED) -> dict[str, str]:
+    """Return versions of Python and of these packages as installed; by default all that can change an artifact."""
     found = {"python": platform.python_version()}
-    for name in _RECORDED:
+    for name in names:
         try:
             found[name] = version(name)
         except PackageNotFoundError:

@@ -1,6 +1,5 @@
 """Local folders next to a store: builds in progress, and their checkpoints."""
 
-import hashlib
 import logging
 import shutil
 from collections.abc import Collection, Mapping
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyir.engine.locks import held_if_free
-from noisyir.engine.meta import SHARD, canonical_json, input_digests
+from noisyir.engine.meta import SHARD, input_digests, json_digest
 from noisyir.engine.root import Root
 from noisyir.engine.store_locks import StoreLocks
 
@@ -31,7 +30,7 @@ class WorkFolders:
 
     def folder(self, stage: str, key: str, inputs: Mapping[str, Any]) -> Path:
         """Return a folder that outlives a killed build of the same key and inputs: shards and checkpoints."""
-        tag = hashlib.sha256(canonical_json(input_digests(inputs)).encode()).hexdigest()[:12]
+        tag = json_digest(input_digests(inputs))[:12]
         path = self.named(f"{stage}-{key}-{tag}")
         if not self._root.is_local:
             self._bring(path)

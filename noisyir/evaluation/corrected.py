@@ -223,7 +223,7 @@ class Outlook(NamedTuple):
 
 
 def outlook(pools: Pools, measure: PooledMeasure, drawing: Drawing, weights: Float[Array, " system"]) -> Outlook:
-    """The least number of judgements that tells a sum of systems from 0; of queries if all pools are not enough."""
+    """Number of judgements that tell a weighted sum of systems from 0, or of queries if judging all pools does not."""
     belief = pools.believed()
     slope, values = slopes(pools, measure, belief), measure.values(belief, pools.heads)
     mean, most, least = abs(float((values @ weights).mean())), int(pools.pooled.sum()), 1

@@ -1,1 +1,1 @@
-"""Hard negatives: candidates, samplers, filters, judges, the passage sieve and teachers; no training."""
+"""Hard negatives: candidates, samplers, filters, judges, the passage sieve and teachers; no final model."""

@@ -1,4 +1,4 @@
-"""."""
+"""A tower with its pooling and normalisation on padded ids, for runtimes other than torch."""
 
 from collections.abc import Mapping
 from pathlib import Path

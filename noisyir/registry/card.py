@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from noisyir import __version__
+from noisyir.base.pages.cells import markdown_table
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Stage
@@ -212,18 +213,21 @@ def measures_table(
     if not rows:
         return []
     measures = list(dict.fromkeys(row["measure"] for row in rows))
-    lines = ["| system | split | " + " | ".join(measures) + " |", "|---" * (len(measures) + 2) + "|"]
+    table = [["system", "split", *measures]]
     for name, split in dict.fromkeys((row["system"], row["split"]) for row in rows):
         found = {row["measure"]: row for row in evaluation.own(name) if row["split"] == split}
         label = f"**{name}** (this model)" if name == system else name
-        lines.append(f"| {label} | {split} | " + " | ".join(_cell(found.get(measure)) for measure in measures) + " |")
+        table.append([label, split, *(_cell(found.get(measure)) for measure in measures)])
     for split in dict.fromkeys(row["split"] for row in rows) if champion else ():
         assert champion is not None
         known = [_of_champion(champion, {"measure": measure, "split": split}) for measure in measures]
         label = f"champion, v{champion.version} ({champion.tags.get('system', champion.tags.get('experiment', ''))})"
-        lines.append(f"| {label} | {split} | " + " | ".join(map(_cell, known)) + " |")
+        table.append([label, split, *map(_cell, known)])
     queries = max(row["queries"] for row in rows)
-    return [*lines, "", f"In brackets: {confidence:.0%} intervals over {queries:,} queries, of this one seed."]
+    return [
+        markdown_table(table, left=2),
+        f"In brackets: {confidence:.0%} intervals over {queries:,} queries, of this one seed.",
+    ]
 
 
 def _of_champion(champion: Version, about: Row) -> Row | None:

@@ -1,6 +1,5 @@
 """A run's measurements of the models that it kept."""
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.base.settings import Params
-from noisyir.engine.meta import Meta, Ref, canonical_json, input_digests
+from noisyir.engine.meta import Meta, Ref, input_digests, json_digest
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
 from noisyir.evaluation.recommendation import Recommendation, recommendation
@@ -81,7 +80,7 @@ def is_scoring(meta: Meta) -> bool:
 def eval_digest(scored: Meta) -> str:
     """A digest of judgements, queries and scoring."""
     judged_by = {name: value for name, value in input_digests(scored.inputs).items() if name not in _MEASURED}
-    return _digest({"inputs": judged_by, "params": scored.params, "version": scored.version})
+    return json_digest({"inputs": judged_by, "params": scored.params, "version": scored.version})
 
 
 def per_query(store: Store, evaluation: Evaluation) -> pa.Table:
@@ -102,7 +101,7 @@ def recipe(exp: Experiment, store: Store, model: Ref) -> str:
     )
     settings = {name: value for name, value in _settings(exp).items() if name not in _NO_PART}
     unique = [source for number, source in enumerate(sources) if source not in sources[:number]]
-    return _digest({"settings": settings, "sources": unique})
+    return json_digest({"settings": settings, "sources": unique})
 
 
 def _settings(value: Any) -> Any:
@@ -113,7 +112,3 @@ def _settings(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): _settings(inner) for name, inner in value.items()}
     return [_settings(inner) for inner in value] if isinstance(value, tuple | list) else value
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()

@@ -1,7 +1,6 @@
 """Promotion of challengers and roll-back of champions; every decision is logged before it takes effect."""
 
 import getpass
-import hashlib
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.base.errors import NoisyirError, StoreError
-from noisyir.engine.meta import canonical_json
+from noisyir.engine.meta import json_digest
 from noisyir.engine.outside_errors import is_from_outside, one_line, without_password
 from noisyir.engine.store import Store
 from noisyir.evaluation.promotion import Numbers, VersionMetrics, chosen_measure, rule, shared_seeds
@@ -325,7 +324,7 @@ def comparison_id(challenger: VersionMetrics, champion: VersionMetrics, by: Yard
     """A digest of a comparison: recipes, their common seeds, and the yardstick."""
     recipes = challenger.recipe, champion.recipe
     content = [*recipes, challenger.eval_digest, by.measure, by.split, shared_seeds(challenger, champion)]
-    return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]
+    return json_digest(content)[:16]
 
 
 def look_of(comparison: str, yard: str | None, log: Sequence[Mapping[str, Any]]) -> int:

@@ -1,4 +1,4 @@
-"""Mined negatives, models, and how training went."""
+"""Artifacts of training: negatives, teachers' scores, flags and repaired pairs, and curves of the loss."""
 
 from noisyir.base.artifact import BOOL, F32, F64, I32, PAIR, PAIR_KEY, STRING, Artifact
 from noisyir.data.artifacts import PAIRS

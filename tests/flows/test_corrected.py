@@ -49,8 +49,9 @@ def filled(sheet, verdict):
 
 def test_a_sheet_corrects_the_labels(noisyir, ran, tmp_path):
     pools = tmp_path / "pools"
-    code, out, err = noisyir(*ran, pools, "--json", "--sample", 30)
-    assert code == 0, err
+    page = tmp_path / "ruler.html"
+    code, out, err = noisyir(*ran, pools, "--json", "--sample", 30, "--html", page)
+    assert code == 0 and "<svg" not in page.read_text(), err
     before = json.loads(out)
     measured = json.loads(noisyir(*ran[:3], "--json")[1])["measures"]
     labels = {(row["measure"], row["system"].split(":")[1]): row["by labels"] for row in before["rows"]}
@@ -63,8 +64,9 @@ def test_a_sheet_corrects_the_labels(noisyir, ran, tmp_path):
     assert all(row["corrected"] == "" for row in before["rows"]) and "judge is right" in before["told"][0]
     rows = filled(pools / "sample.csv", lambda number: ("right", "wrong", "unsure")[number % 3])
     assert len(rows) == 30 and all(row["query"] and row["document"] for row in rows)
-    code, out, err = noisyir(*ran, pools, "--json")
+    code, out, err = noisyir(*ran, pools, "--json", "--html", page)
     after = json.loads(out)
+    assert after["told"][0] in page.read_text() and "<svg" in page.read_text()
     assert code == 0 and all("[" in row["95 % interval"] for row in after["rows"]), err
     assert "corrected by 30 judgements" in after["told"][0]
     assert (pools / "sample.csv").read_text(encoding="utf-8").count("unsure") == 10  # never written over

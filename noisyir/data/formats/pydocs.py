@@ -3,7 +3,6 @@
 import ast
 import gc
 import inspect
-import platform
 import re
 import sysconfig
 import warnings
@@ -12,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -24,6 +22,7 @@ from noisyir.base.errors import DataError
 from noisyir.base.settings import Split
 from noisyir.data.formats import Format
 from noisyir.data.records import Document, Judgement, Query, Record
+from noisyir.engine.provenance import package_versions
 
 # Distributions that noisyir's own extras install, in the order of their documents, with the package to mine.
 # transformers is left out: most of its functions are copies between model files, that is, unlabelled positives.
@@ -101,7 +100,7 @@ class PythonDocs:
 
     def digest(self) -> str:
         """A hash of the versions of Python and its packages: the code itself is not read."""
-        found = "\n".join(f"{name}=={number}" for name, number in _versions().items())
+        found = "\n".join(f"{name}=={number}" for name, number in package_versions(tuple(PACKAGES)).items())
         return sha256(found.encode()).hexdigest()
 
     def documents(self) -> Iterator[Document]:
@@ -192,7 +191,7 @@ def _mined(
     doc_ids: dict[str, str], positives: dict[str, dict[str, None]], modules: int, unreadable: list[str]
 ) -> MinedDocstrings:
     shared = sum(len(found) > 1 for found in positives.values())
-    versions = _versions()
+    versions = package_versions(tuple(PACKAGES))
     facts = {
         "mined": versions,
         "packages_missing": [name for name in PACKAGES if name not in versions],
@@ -203,20 +202,10 @@ def _mined(
     return MinedDocstrings(doc_ids, {paragraph: list(found) for paragraph, found in positives.items()}, facts)
 
 
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
 def _modules() -> list[Module]:
     """The source files of the standard library and every package found, in a fixed order."""
     found = list(_modules_in(Path(sysconfig.get_path("stdlib")), ""))
-    for distribution in _versions():
+    for distribution in package_versions(tuple(PACKAGES)):
         spec = find_spec(PACKAGES[distribution]) if distribution in PACKAGES else None
         for folder in (spec and spec.submodule_search_locations) or ():
             found += _modules_in(Path(folder), f"{PACKAGES[distribution]}.")

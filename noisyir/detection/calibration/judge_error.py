@@ -1,14 +1,13 @@
 """Error rates of a non-human judge against human verdicts, and the true rate behind its verdicts."""
 
 import math
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from noisyir.detection.calibration.logistic import Prior, most_likely_weights
-from noisyir.detection.rate import half_width, powered_rate, wilson
+from noisyir.detection.rate import half_width, normal_quantile, powered_rate, wilson
 
 Array = np.ndarray
 
@@ -71,7 +70,7 @@ def rate_behind(said_wrong: float, asked: int, error: JudgeError, confidence: fl
     if error.sensitivity + error.specificity <= 1:
         raise ValueError("a judge that is no better than a coin tells no rate")
     rate = (said_wrong + error.specificity - 1) / (error.sensitivity + error.specificity - 1)
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    z = normal_quantile(confidence)
     size, wrong, clean = asked + z**2, error.wrong + 2, error.clean + 2
     said = (asked * said_wrong + z**2 / 2) / size
     sensitivity = (error.wrong * error.sensitivity + 1) / wrong

@@ -6,7 +6,6 @@ Before any judgement b is 1 and every w is 0, which is the label-free order; jud
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from noisyir.detection.features import rank_share
 from noisyir.detection.mixture import check_finite
+from noisyir.detection.rate import normal_quantile
 
 Array = np.ndarray
 
@@ -230,7 +230,9 @@ def _share_gained(plain: Float[Array, " judged"], taught: Float[Array, " judged"
     """
     gained, lost = plain - taught, float(plain.mean())
     error = _OF_ONE_SESSION * float(gained.std(ddof=1)) / math.sqrt(len(gained))
-    return Gain(float(gained.mean()) / lost, (float(gained.mean()) - _quantile(2 * GAIN_CONFIDENCE - 1) * error) / lost)
+    return Gain(
+        float(gained.mean()) / lost, (float(gained.mean()) - normal_quantile(2 * GAIN_CONFIDENCE - 1) * error) / lost
+    )
 
 
 class Prior(NamedTuple):
@@ -284,7 +286,7 @@ def auroc(
     shrunk = min(max(value, least), 1 - least)
     floor = shrunk * (1 - shrunk) / (wrong + right)  # a few pairs in perfect order do not prove an AUROC of 1
     error = math.sqrt(max(_variance(of_wrong) + _variance(of_right), floor)) / (shrunk * (1 - shrunk))
-    odds, half = math.log(shrunk / (1 - shrunk)), _quantile(confidence) * error
+    odds, half = math.log(shrunk / (1 - shrunk)), normal_quantile(confidence) * error
     return Interval(value, *(1 / (1 + math.exp(-(odds + side * half))) for side in (-1, 1)))
 
 
@@ -302,7 +304,3 @@ def _placements(suspicion: Array, is_wrong: Array) -> tuple[Float[Array, " wrong
 def _variance(placements: Array) -> float:
     """Variance of the mean of the placements; for a single one, the maximum possible."""
     return float(placements.var(ddof=1)) / len(placements) if len(placements) > 1 else 0.25
-
-
-def _quantile(confidence: float) -> float:
-    return NormalDist().inv_cdf(0.5 + confidence / 2)

@@ -7,6 +7,7 @@ with an example. `noisyir --help` and completion load all of these files, so slo
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -77,6 +78,12 @@ Json: TypeAlias = Annotated[bool, flag("--json", "print one JSON object on stdou
 Verbose: TypeAlias = Annotated[bool, typer.Option("-v", "--verbose", help="show stages, times and places, too")]
 Engine: TypeAlias = Annotated[Literal["local", "prefect"], option("local|prefect", "who calls the stages")]
 Refresh: TypeAlias = Annotated[list[str] | None, option("STAGE", "rebuild it (repeatable)")]
+
+
+def print_count(count: int) -> None:
+    """Show the records read so far, over the number before, if someone watches."""
+    if sys.stderr.isatty():
+        print(f"\r{count:,} records", end="\r", file=sys.stderr, flush=True)
 
 
 def print_json(value: object) -> int:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
-from noisyir.front.commands import NOT_PASSED, Json, argument, option, print_json
+from noisyir.front.commands import NOT_PASSED, Json, argument, option, print_count, print_json
 
 
 def run(
@@ -29,12 +28,8 @@ def run(
     names = [name.strip() for name in (fail_on or "").split(",")] if fail_on is not None else []
     refuse_unknown(names)
 
-    def progress(count: int) -> None:
-        if sys.stderr.isatty():
-            print(f"\r{count:,} records", end="\r", file=sys.stderr, flush=True)
-
     beside = {"corpus": corpus, "queries": queries, "run": run_file}
-    found = check_data(data, kind=format, columns=map, beside=beside, progress=progress)
+    found = check_data(data, kind=format, columns=map, beside=beside, progress=print_count)
     failed = list(dict.fromkeys(one.name for one in found.of(*names)))
     if as_json:
         print_json({**found.for_machines(), **({"failed": failed} if names else {})})

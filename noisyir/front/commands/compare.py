@@ -47,11 +47,11 @@ def run(
 
     if count < 0 or sample < 0:
         raise ConfigError("front.negative_count")
-    pools = _Pools(corrected, judge, sample, judgements or (), chances)
-    if any([corrected, judge, judgements, chances]):
-        return _corrected(open_store(store), (first, second), pools, as_json=as_json)
     if html and Path(html).exists() and Path(html).suffix not in (".html", ".htm"):
         raise ConfigError("front.html_is_no_page", html=html)
+    pools = _Pools(corrected, judge, sample, judgements or (), chances, html)
+    if any([corrected, judge, judgements, chances]):
+        return _corrected(open_store(store), (first, second), pools, as_json=as_json)
     found = duel(open_store(store), first, second, count=count)
     if html:
         _write_page(html, found.page())
@@ -84,6 +84,7 @@ class _Pools(NamedTuple):
     sample: int
     judgements: Sequence[str]
     chances: str | None
+    html: str | None
 
 
 def _corrected(store: Store, names: tuple[str, str], given: _Pools, *, as_json: bool) -> int:
@@ -104,6 +105,9 @@ def _corrected(store: Store, names: tuple[str, str], given: _Pools, *, as_json: 
     told = [*found.told(), *([found.write_mended(folder)] if found.said else [])]
     if not given.judge and (sheet := write_sheet(store, found, folder, given.sample)):
         told.append(f"to judge    {sheet}: fill the column verdict (right, wrong, unsure), then the same command again")
+    if given.html:
+        _write_page(given.html, found.page())
+        told.append(f"page        {given.html}")
     rows = found.rows()
     if as_json:
         return print_json({"rows": [dict(zip(rows[0], row, strict=True)) for row in rows[1:]], "told": told})

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from typing import Annotated
 
-from noisyir.front.commands import Json, argument, flag, option, print_json
+from noisyir.front.commands import Json, argument, flag, option, print_count, print_json
 
 
 def formats() -> list[str]:
@@ -43,11 +42,7 @@ def run(
     folder = Path(out or f"{named_after(source.rstrip('/'))}-tables")
     beside = {"corpus": corpus, "queries": queries, "run": run_file}
 
-    def progress(count: int) -> None:
-        if sys.stderr.isatty():
-            print(f"\r{count:,} records", end="\r", file=sys.stderr, flush=True)
-
-    imported = import_data(source, folder, kind=format, columns=map, beside=beside, strict=strict, progress=progress)
+    imported = import_data(source, folder, kind=format, columns=map, beside=beside, strict=strict, progress=print_count)
     if as_json:
         return print_json({"folder": str(folder), **imported.report})
     print(imported.summary)

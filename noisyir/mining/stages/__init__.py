@@ -1,1 +1,1 @@
-"""Stages that find, judge and draw negatives; no training."""
+"""Stages that find, judge and draw negatives; no final model."""

@@ -6,11 +6,10 @@ import json
 import re
 from html.parser import HTMLParser
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.audits.page import json_for_html, wilson_low, worst_sources
+from noisyir.audits.page import json_for_html, worst_sources
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.stages.audit import AUDIT
 from tests.unit.stages.audit_world import audit_tables, judged_as
@@ -142,13 +141,3 @@ def test_small_sources_do_not_lead_by_chance():
     found = worst_sources(pa.table(dict(zip(("source", "verdict"), zip(*rows, strict=True), strict=True))))
     assert [row["source"] for row in found] == ["large", "middle", "one bad", "clean"]
     assert found[0]["share"] == 0.6 and found[0]["pairs"] == 100 and found[-1]["low"] == 0
-
-
-def test_the_least_share_is_wilsons():
-    from scipy.stats import binomtest
-
-    flagged, pairs = np.array([0, 1, 7, 60]), np.array([5, 1, 10, 100])
-    expected = [
-        binomtest(int(k), int(n)).proportion_ci(0.95, "wilson").low for k, n in zip(flagged, pairs, strict=True)
-    ]
-    np.testing.assert_allclose(wilson_low(flagged, pairs), expected, atol=1e-4)
