@@ -137,7 +137,7 @@ def test_every_table_has_one_writer_and_stages_are_unique():
 @pytest.mark.parametrize(
     ("truth", "scoring", "names_it"),
     [
-        ("noise_truth", {"score", "score_detection"}, "(?i)noise_truth"),
+        ("noise_truth", {"score", "score_detection", "loss_section"}, "(?i)noise_truth"),
         ("hidden", {"score_negatives", "score_loss_groups"}, r"\bHIDDEN\b|['\"]hidden['\"]"),  # not: hidden states
     ],
 )
