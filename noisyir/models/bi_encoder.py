@@ -200,15 +200,21 @@ def initial_bi_encoder(folder: Path, params: InitModelParams) -> BiEncoder:
     """
     static = params.backbone == "static"
     with opening(folder):
-        described = read_layout(folder).shape
+        layout = read_layout(folder)
+        described = layout.shape
+        if params.shared and not described.shared:
+            raise DataError("models.too_few_towers", folder=folder)
         unset = [n for n in ("pooling", "query_prefix", "passage_prefix") if getattr(params, n) is None]
         params = params.model_copy(update={name: getattr(described, name) for name in unset})
-        tower = _static_tower(folder, params) if static else _transformer_tower(folder, params)
-        _refuse_broken(tower, folder)
+        initial = _static_tower if static else _transformer_tower
+        towers = {path: initial(folder, path, params) for path in dict.fromkeys(layout.towers.values())}
+        for tower in towers.values():
+            _refuse_broken(tower, folder)
+    query, passage = (towers[layout.towers[side]] for side in ("query", "passage"))
     shape = Shape(**{**params.model_dump(include={field.name for field in fields(Shape)}), **_unpooled(static)})
     if static and params.shared:  # sentence-transformers truncates all texts of one StaticEmbedding alike
         shape = replace(shape, query_max_len=shape.passage_max_len)
-    return BiEncoder(tower if params.shared else copy.deepcopy(tower), tower, shape)
+    return BiEncoder(query if params.shared or query is not passage else copy.deepcopy(query), passage, shape)
 
 
 def _unpooled(static: bool) -> dict[str, str]:
@@ -221,18 +227,15 @@ def _refuse_broken(tower: Tower, folder: Path) -> None:
     refuse_broken(folder, tower, len(words), tower.tokenizer_json)
 
 
-def _static_tower(folder: Path, params: InitModelParams) -> StaticTower:
+def _static_tower(folder: Path, source: Path, params: InitModelParams) -> StaticTower:
     layout = read_layout(folder)
-    source = layout.towers["passage"]
     if layout.shape.backbone == "static":
         return load_static(source)
     return StaticTower(read_word_embeddings(source), read_tokenizer(source)["tokenizer.json"])
 
 
-def _transformer_tower(folder: Path, params: InitModelParams) -> TransformerTower:
-    layout = read_layout(folder)
-    source = layout.towers["passage"]
-    if layout.shape.backbone == "static":
+def _transformer_tower(folder: Path, source: Path, params: InitModelParams) -> TransformerTower:
+    if read_layout(folder).shape.backbone == "static":
         raise DataError("models.static_not_transformer", folder=folder)
     if not params.pooling:
         raise DataError("models.no_pooling", model=folder)

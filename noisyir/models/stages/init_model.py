@@ -55,7 +55,7 @@ def digest_of_encoder(params: HeadedParams, kind: str) -> str:
 
 INIT_MODEL = Stage(
     name="init_model",
-    version=2,
+    version=3,
     params=InitModelParams,
     reads={},
     writes={"model": MODEL},
