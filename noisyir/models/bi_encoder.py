@@ -240,15 +240,18 @@ def _transformer_tower(folder: Path, source: Path, params: InitModelParams) -> T
     if not params.pooling:
         raise DataError("models.no_pooling", model=folder)
     encoder = read_encoder(source)
-    longest = max(params.query_max_len, params.passage_max_len)
-    if longest > (limit := getattr(encoder.config, "max_position_embeddings", longest)):
-        raise DataError(
-            "models.reads_too_little", folder=folder, limit=limit, setting="model.*_max_len", wanted=longest
-        )
+    refuse_too_long(folder, encoder, "model.*_max_len", params.query_max_len, params.passage_max_len)
     if params.layers is not None:
         _cut_layers(encoder, params.layers, folder)
     set_dropout(encoder, params.dropout, folder)
     return TransformerTower(encoder, params.pooling, read_tokenizer(source))
+
+
+def refuse_too_long(folder: Path, encoder: Any, setting: str, *lengths: int) -> None:
+    """Refuse, with a DataError, lengths beyond the encoder's positions."""
+    limit = getattr(encoder.config, "max_position_embeddings", longest := max(lengths))
+    if longest > limit:
+        raise DataError("models.reads_too_little", folder=folder, limit=limit, setting=setting, wanted=longest)
 
 
 def _cut_layers(encoder: Any, layers: int, folder: Path) -> None:

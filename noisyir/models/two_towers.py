@@ -7,7 +7,7 @@ from typing import Any
 
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.engine.outside_errors import one_line
-from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.bi_encoder import BiEncoder, refuse_too_long
 from noisyir.models.layout import Shape
 from noisyir.models.soundness import ANEW, opening
 from noisyir.models.text_tokenizer import Side
@@ -46,7 +46,9 @@ def join_towers(
     if folder.exists():
         raise ConfigError("models.folder_exists", folder=folder)
     shape = Shape("transformer", False, "cls", "dot", "", "", query_max_len, passage_max_len)
-    BiEncoder(*(_tower(files, side, source) for side in _PREFIXES), shape).eval().save(folder)
+    query, passage = (_tower(files, side, source) for side in _PREFIXES)
+    refuse_too_long(source, passage.encoder, "*_max_len", query_max_len, passage_max_len)
+    BiEncoder(query, passage, shape).eval().save(folder)
     return folder
 
 
@@ -62,8 +64,11 @@ def _tower(files: Sequence[str | Path], side: Side, source: Path) -> Any:
         Path(work, "config.json").write_bytes((source / "config.json").read_bytes())
         for name, text in read_tokenizer(source).items():
             Path(work, name).write_text(text, encoding="utf-8")
-        with opening(Path(work)):
-            return load_transformer(Path(work), "cls")
+        try:
+            with opening(Path(work)):
+                return load_transformer(Path(work), "cls")
+        except DataError as error:  # its folder is here and gone
+            raise DataError(error.code, **{**error.values, "folder": ", ".join(map(str, files))}) from error
 
 
 def _weights(files: Sequence[str | Path], prefixes: Sequence[str]) -> Iterator[tuple[str, Any]]:

@@ -32,14 +32,15 @@ def saved(path, prefixes, towers):
 def test_both_towers_stand_in_one_folder(bert, towers, tmp_path, prefixes):
     from sentence_transformers import SentenceTransformer
 
-    folder = join_towers([saved(tmp_path / "both.safetensors", prefixes, towers)], str(bert), tmp_path / "joined")
+    both = saved(tmp_path / "both.safetensors", prefixes, towers)
+    folder = join_towers([both], str(bert), tmp_path / "joined", passage_max_len=48)
     model, plain = load_bi_encoder(folder), tiny_encoder(bert, backbone="transformer", pooling="cls", similarity="dot")
     tokens = plain.tokenize(["w1 w2 w3"], "passage")
     torch.testing.assert_close(model.embed(tokens, "passage"), plain.embed(tokens, "passage"))
     assert not torch.allclose(model.embed(tokens, "query"), model.embed(tokens, "passage"))
     theirs = SentenceTransformer(str(folder), device="cpu").encode_query(["w1 w2 w3"], convert_to_tensor=True)
     torch.testing.assert_close(theirs, model.embed(tokens, "query"))
-    assert (model.shape.query_max_len, model.shape.passage_max_len) == (32, 128)
+    assert (model.shape.query_max_len, model.shape.passage_max_len) == (32, 48)
 
 
 def test_training_starts_from_both_towers(bert, towers, tmp_path):
@@ -61,16 +62,18 @@ def test_towers_in_two_files_are_read_and_a_missing_one_is_named(bert, towers, t
         save_file({prefix + name: weight.clone() for name, weight in tower.items()}, file)
     with refuses(DataError, "models.no_such_tower", prefixes="ctx_model. or ctx_encoder.bert_model."):
         join_towers(files[:1], str(bert), tmp_path / "joined")
-    join_towers(files, str(bert), tmp_path / "joined")
-    with refuses(ConfigError, "models.folder_exists", folder=tmp_path / "joined"):
+    with refuses(DataError, "models.reads_too_little", limit=64, wanted=128):
+        join_towers(files, str(bert), tmp_path / "joined")
+    join_towers(files, str(bert), tmp_path / "joined", passage_max_len=64)
+    with refuses(ConfigError, "models.folder_exists", folder=str(tmp_path / "joined")):
         join_towers(files, str(bert), tmp_path / "joined")
 
 
 def test_a_tower_that_lacks_weights_or_a_file_that_is_a_pickle_is_refused(bert, towers, tmp_path):
     few = [dict(list(tower.items())[:-1]) for tower in towers]
-    with refuses(DataError, "models.missing_weights"):
+    with refuses(DataError, "models.missing_weights", folder=str(tmp_path / "few.safetensors")):
         join_towers([saved(tmp_path / "few.safetensors", AR2, few)], str(bert), tmp_path / "joined")
     torch.save(towers[0], tmp_path / "towers.pkl")
-    with refuses(DataError, "models.unreadable", folder=tmp_path / "towers.pkl"):
+    with refuses(DataError, "models.unreadable", folder=str(tmp_path / "towers.pkl")):
         join_towers([tmp_path / "towers.pkl"], str(bert), tmp_path / "joined")
     assert not (tmp_path / "joined").exists()
