@@ -19,7 +19,7 @@ from noisyir.models.layout import Layout, Shape, read_layout, write_layout
 from noisyir.models.settings import InitModelParams, LoraParams
 from noisyir.models.soundness import opening, refuse_broken
 from noisyir.models.static_tower import StaticTower, load_static
-from noisyir.models.text_tokenizer import Side, TextTokenizer, Tokens
+from noisyir.models.text_tokenizer import SIDES, Side, TextTokenizer, Tokens
 from noisyir.models.trainable import add_adapters, freeze, layers_of
 from noisyir.models.transformer_tower import (
     TransformerTower,
@@ -201,20 +201,17 @@ def initial_bi_encoder(folder: Path, params: InitModelParams) -> BiEncoder:
     static = params.backbone == "static"
     with opening(folder):
         layout = read_layout(folder)
-        described = layout.shape
-        if params.shared and not described.shared:
-            raise DataError("models.too_few_towers", folder=folder)
         unset = [n for n in ("pooling", "query_prefix", "passage_prefix") if getattr(params, n) is None]
-        params = params.model_copy(update={name: getattr(described, name) for name in unset})
+        params = params.model_copy(update={name: getattr(layout.shape, name) for name in unset})
         initial = _static_tower if static else _transformer_tower
         towers = {path: initial(folder, path, params) for path in dict.fromkeys(layout.towers.values())}
         for tower in towers.values():
             _refuse_broken(tower, folder)
-    query, passage = (towers[layout.towers[side]] for side in ("query", "passage"))
+    query, passage = (towers[layout.towers[side]] for side in SIDES)
     shape = Shape(**{**params.model_dump(include={field.name for field in fields(Shape)}), **_unpooled(static)})
     if static and params.shared:  # sentence-transformers truncates all texts of one StaticEmbedding alike
         shape = replace(shape, query_max_len=shape.passage_max_len)
-    return BiEncoder(query if params.shared or query is not passage else copy.deepcopy(query), passage, shape)
+    return BiEncoder(passage if params.shared else copy.deepcopy(query), passage, shape)
 
 
 def _unpooled(static: bool) -> dict[str, str]:

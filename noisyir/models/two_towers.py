@@ -14,7 +14,7 @@ from noisyir.models.text_tokenizer import Side
 from noisyir.models.transformer_tower import load_transformer, read_tokenizer
 from noisyir.models.weights import locate_weights
 
-# what a tower's weights are called before their own names: by the checkpoints, and by Hugging Face's DPR classes
+# prefixes of a tower's weights in the checkpoints, and in Hugging Face's DPR classes
 _PREFIXES: Mapping[Side, tuple[str, ...]] = {
     "query": ("question_model.", "question_encoder.bert_model."),
     "passage": ("ctx_model.", "ctx_encoder.bert_model."),

@@ -114,7 +114,7 @@ def test_every_table_has_one_writer_and_stages_are_unique():
         "reader": {"init_reader", "train_reader"},
         "readings": {"read", "ensemble"},
         "metrics": {"score", "score_reading"},
-        "sections": {"label_section", "bench_section"},
+        "sections": {"label_section", "bench_section", "loss_section"},
         "verdicts": {"sieve", "cross_judge", "ranker_judge", "judge_negatives"},
         "candidates": {"candidates", "judge_negatives"},  # found, or given by the data
         # with the negatives that the data gives, or of a held-out split: for detectors alone

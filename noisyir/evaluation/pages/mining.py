@@ -75,7 +75,7 @@ def of_bench(
 def _by_rounds(
     curves: Mapping[str, Sequence[tuple[float, float]]],
 ) -> Iterator[tuple[str, str, list[tuple[float, float]]]]:
-    """Name, remark and points of each method's sieves; those of several rounds, METHOD@NUMBER, in a row."""
+    """Name, remark and points of each method's sieves; several rounds, METHOD@NUMBER, follow each other."""
     rounds: dict[str, list[Sequence[tuple[float, float]]]] = {}
     for label, points in curves.items():
         if points:

@@ -29,7 +29,7 @@ def loss_figures(
 ) -> list[Figure]:
     """A histogram for each of at most `most` detections, with the mixture that they fitted.
 
-    The wrong pairs by `truth` have another tone, or the flagged ones where none was put in.
+    The wrong pairs by `truth` have another tone, or the flagged ones without added noise.
 
     Source: Zhang et al. (NPC), Findings of EMNLP 2023, Figure 4.
     """

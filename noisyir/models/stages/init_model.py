@@ -55,7 +55,7 @@ def digest_of_encoder(params: HeadedParams, kind: str) -> str:
 
 INIT_MODEL = Stage(
     name="init_model",
-    version=3,
+    version=2,
     params=InitModelParams,
     reads={},
     writes={"model": MODEL},

@@ -6,7 +6,9 @@ from safetensors.torch import load_file, save_file
 
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.models.bi_encoder import load_bi_encoder
+from noisyir.models.settings import InitModelParams
 from noisyir.models.two_towers import join_towers
+from noisyir.models.weights import weights_digest
 from tests.refusals import refuses
 from tests.tiny_models import tiny_encoder
 
@@ -52,8 +54,9 @@ def test_training_starts_from_both_towers(bert, towers, tmp_path):
     for side in ("query", "passage"):
         tokens = start.tokenize(["w4 w5"], side)
         torch.testing.assert_close(start.embed(tokens, side), model.embed(tokens, side))
-    with refuses(DataError, "models.too_few_towers"):
-        tiny_encoder(folder, **given)
+    assert weights_digest(InitModelParams(weights=str(folder), shared=False, **given)).endswith("both towers")
+    with refuses(DataError, "models.too_few_towers", folder=str(folder)):
+        weights_digest(InitModelParams(weights=str(folder), **given))
 
 
 def test_towers_in_two_files_are_read_and_a_missing_one_is_named(bert, towers, tmp_path):
