@@ -185,7 +185,7 @@ def test_a_sampler_without_a_scale_stays_as_it_is(experiment):
 
 def test_a_run_scores_the_losses_of_every_methods_negatives_over_the_same_candidates(experiment):
     plan = train_retriever(experiment("methods=[dpr,ance]", *DENSE, "refresh.hard_negatives=1", "loss_groups={}"))
-    steps = {step.label: step for step in plan.named("score_loss_groups")}
+    steps = {step.name.partition("@")[2]: step for step in plan.named("score_loss_groups")}
     assert set(steps) == {"dpr", "ance"} and set(plan.named("report")[0].inputs["losses"]) == {"dpr", "ance"}
     assert len({step.inputs["candidates"] for step in steps.values()}) == 1
     assert len({step.inputs["model"] for step in steps.values()}) == 2
