@@ -129,7 +129,7 @@ def markdown(params: NoiseTableParams, bench: Bench) -> str:
     if bench.detection:
         parts += ["## Detection\n", markdown_table(bench_rows(bench.detection), left=3)]
     for section in bench.further:
-        parts += [f"## {section.heading}\n", section.markdown]
+        parts += [f"## {section.heading}\n", section.markdown] if section.markdown else []
     if tables_of_mining := mining_markdown(bench.false_negatives):
         parts += ["## False negatives\n", tables_of_mining]
     return "\n".join(parts)
