@@ -6,6 +6,7 @@ from typing import Literal, Self
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from noisyir.base.settings import Fraction, Params, Split
+from noisyir.detection.settings import NpcDetectParams
 
 OWN = "own"
 """The kind of noise of a set into which none is put."""
@@ -98,6 +99,15 @@ class ScoreLossGroupsParams(Params):
     queries: PositiveInt = Field(2000, description="training queries looked at, drawn at random, at most")
     in_batch: NonNegativeInt = Field(64, description="passages of other queries in each query's pool, at most")
     scale: PositiveFloat = Field(20.0, description="multiplies similarities before the softmax, as in training")
+
+
+class LossSectionParams(Params):
+    """Pictures of the losses that pairs were flagged by."""
+
+    detection: dict[str, NpcDetectParams] = Field(
+        {}, description="settings of each method's detections; the pipeline says"
+    )
+    shown: PositiveInt = Field(4, description="detections of a method that are drawn, at most")
 
 
 class ScoreDetectionParams(Params):

@@ -60,7 +60,7 @@ def _gains(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":
 
     from noisyir.models.bi_encoder import load_bi_encoder
     from noisyir.training.stages.inputs import held_out, held_relevance, searched_documents
-    from noisyir.training.validation import dev_ranks, discounted_gains
+    from noisyir.training.validation import dev_ranks, discounted_gains, reciprocal
 
     torch.set_num_threads(job.runtime.cpu_threads)
     found, models, documents = {}, job.refs("trials"), None
@@ -75,7 +75,7 @@ def _gains(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":
                 documents = searched_documents(job, encoder, pa.concat_tables(asked.values())["doc_id"])
             held = held or held_out(job, encoder, relevance, documents)
             assert held is not None
-            found[label] = discounted_gains(dev_ranks(encoder, held).cpu().numpy())
+            found[label] = discounted_gains(reciprocal(dev_ranks(encoder, held)).cpu().numpy())
             job.progress(len(found), len(models), "models")
     return found
 

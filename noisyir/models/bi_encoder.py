@@ -19,7 +19,7 @@ from noisyir.models.layout import Layout, Shape, read_layout, write_layout
 from noisyir.models.settings import InitModelParams, LoraParams
 from noisyir.models.soundness import opening, refuse_broken
 from noisyir.models.static_tower import StaticTower, load_static
-from noisyir.models.text_tokenizer import Side, TextTokenizer, Tokens
+from noisyir.models.text_tokenizer import SIDES, Side, TextTokenizer, Tokens
 from noisyir.models.trainable import add_adapters, freeze, layers_of
 from noisyir.models.transformer_tower import (
     TransformerTower,
@@ -200,15 +200,18 @@ def initial_bi_encoder(folder: Path, params: InitModelParams) -> BiEncoder:
     """
     static = params.backbone == "static"
     with opening(folder):
-        described = read_layout(folder).shape
+        layout = read_layout(folder)
         unset = [n for n in ("pooling", "query_prefix", "passage_prefix") if getattr(params, n) is None]
-        params = params.model_copy(update={name: getattr(described, name) for name in unset})
-        tower = _static_tower(folder, params) if static else _transformer_tower(folder, params)
-        _refuse_broken(tower, folder)
+        params = params.model_copy(update={name: getattr(layout.shape, name) for name in unset})
+        initial = _static_tower if static else _transformer_tower
+        towers = {path: initial(folder, path, params) for path in dict.fromkeys(layout.towers.values())}
+        for tower in towers.values():
+            _refuse_broken(tower, folder)
+    query, passage = (towers[layout.towers[side]] for side in SIDES)
     shape = Shape(**{**params.model_dump(include={field.name for field in fields(Shape)}), **_unpooled(static)})
     if static and params.shared:  # sentence-transformers truncates all texts of one StaticEmbedding alike
         shape = replace(shape, query_max_len=shape.passage_max_len)
-    return BiEncoder(tower if params.shared else copy.deepcopy(tower), tower, shape)
+    return BiEncoder(passage if params.shared else copy.deepcopy(query), passage, shape)
 
 
 def _unpooled(static: bool) -> dict[str, str]:
@@ -221,31 +224,31 @@ def _refuse_broken(tower: Tower, folder: Path) -> None:
     refuse_broken(folder, tower, len(words), tower.tokenizer_json)
 
 
-def _static_tower(folder: Path, params: InitModelParams) -> StaticTower:
+def _static_tower(folder: Path, source: Path, params: InitModelParams) -> StaticTower:
     layout = read_layout(folder)
-    source = layout.towers["passage"]
     if layout.shape.backbone == "static":
         return load_static(source)
     return StaticTower(read_word_embeddings(source), read_tokenizer(source)["tokenizer.json"])
 
 
-def _transformer_tower(folder: Path, params: InitModelParams) -> TransformerTower:
-    layout = read_layout(folder)
-    source = layout.towers["passage"]
-    if layout.shape.backbone == "static":
+def _transformer_tower(folder: Path, source: Path, params: InitModelParams) -> TransformerTower:
+    if read_layout(folder).shape.backbone == "static":
         raise DataError("models.static_not_transformer", folder=folder)
     if not params.pooling:
         raise DataError("models.no_pooling", model=folder)
     encoder = read_encoder(source)
-    longest = max(params.query_max_len, params.passage_max_len)
-    if longest > (limit := getattr(encoder.config, "max_position_embeddings", longest)):
-        raise DataError(
-            "models.reads_too_little", folder=folder, limit=limit, setting="model.*_max_len", wanted=longest
-        )
+    refuse_too_long(folder, encoder, "model.*_max_len", params.query_max_len, params.passage_max_len)
     if params.layers is not None:
         _cut_layers(encoder, params.layers, folder)
     set_dropout(encoder, params.dropout, folder)
     return TransformerTower(encoder, params.pooling, read_tokenizer(source))
+
+
+def refuse_too_long(folder: Path, encoder: Any, setting: str, *lengths: int) -> None:
+    """Refuse, with a DataError, lengths beyond the encoder's positions."""
+    limit = getattr(encoder.config, "max_position_embeddings", longest := max(lengths))
+    if longest > limit:
+        raise DataError("models.reads_too_little", folder=folder, limit=limit, setting=setting, wanted=longest)
 
 
 def _cut_layers(encoder: Any, layers: int, folder: Path) -> None:

@@ -27,10 +27,13 @@ def weights_digest(params: InitModelParams) -> str:
         _minilm_folder()
         return f"sha256:{_MINILM_SHA256}"
     folder = locate_weights(params.weights)
-    if params.backbone == "transformer" and not (params.pooling or read_layout(folder).shape.pooling):
+    shape = read_layout(folder).shape
+    if params.backbone == "transformer" and not (params.pooling or shape.pooling):
         raise DataError("models.no_pooling", model=f"model.weights={params.weights}")
-    read_layout(folder)
-    return _digest(folder, f"model.weights={params.weights}")
+    if params.shared and not shape.shared:
+        raise DataError("models.too_few_towers", folder=folder)
+    digest = _digest(folder, f"model.weights={params.weights}")
+    return digest if shape.shared else f"{digest}, both towers"  # once only the passages' was read
 
 
 @may_be_absent

@@ -29,16 +29,21 @@ class Held:
 
 
 def dev_mrr(encoder: BiEncoder, held: Held) -> float:
-    """Return the mean of `dev_ranks`."""
-    ranks, total = dev_ranks(encoder, held), 0.0
-    for start in range(0, len(ranks), _QUERIES_AT_ONCE):
-        total += float(ranks[start : start + _QUERIES_AT_ONCE].sum())
-    return total / len(ranks)
+    """Return the mean of the reciprocals of `dev_ranks`."""
+    return mean_reciprocal(dev_ranks(encoder, held))
+
+
+def mean_reciprocal(ranks: Float[Tensor, " query"]) -> float:
+    """Return MRR@10."""
+    values, total = reciprocal(ranks), 0.0
+    for start in range(0, len(values), _QUERIES_AT_ONCE):
+        total += float(values[start : start + _QUERIES_AT_ONCE].sum())
+    return total / len(values)
 
 
 @torch.no_grad()
 def dev_ranks(encoder: BiEncoder, held: Held) -> Float[Tensor, " query"]:
-    """Return 1/rank of each query's best-placed relevant passage, 0 beyond rank 10."""
+    """Return the rank of each query's best-placed relevant passage, infinite without one."""
     encoder.eval()
     texts: dict[Side, Tokens] = {"query": held.queries, "passage": held.pool}
     vectors = {side: embed_all(encoder, texts[side], side) for side in SIDES}
@@ -46,21 +51,25 @@ def dev_ranks(encoder: BiEncoder, held: Held) -> Float[Tensor, " query"]:
     for start in range(0, len(held.queries), _QUERIES_AT_ONCE):
         rows = np.arange(start, min(start + _QUERIES_AT_ONCE, len(held.queries)))
         scores = vectors["query"][rows] @ vectors["passage"].T
-        found.append(reciprocal_ranks(scores, _marked(held.relevant, rows, scores)))
+        found.append(best_ranks(scores, _marked(held.relevant, rows, scores)))
     return torch.cat(found)
 
 
-def reciprocal_ranks(
+def best_ranks(
     scores: Float[Tensor, "query passage"], relevant: Bool[Tensor, "query passage"]
 ) -> Float[Tensor, " query"]:
-    """Return 1/rank of each query's best relevant passage, 0 beyond rank 10 or without one.
+    """Return the rank of each query's best relevant passage, infinite without one.
 
     Ties count against the query, so that a constant score earns nothing.
     """
     best = scores.masked_fill(~relevant, float("-inf")).amax(dim=1, keepdim=True)
     rank = ((scores >= best) & ~relevant).sum(dim=1) + 1
-    found = relevant.any(dim=1) & (rank <= CUTOFF)
-    return torch.where(found, 1.0 / rank, 0.0)
+    return torch.where(relevant.any(dim=1), rank.float(), float("inf"))
+
+
+def reciprocal(ranks: Float[Tensor, " query"]) -> Float[Tensor, " query"]:
+    """Return 1/rank, 0 beyond rank 10."""
+    return torch.where(ranks <= CUTOFF, 1.0 / ranks, 0.0)
 
 
 def discounted_gains(reciprocal: Float[np.ndarray, " query"]) -> Float[np.ndarray, " query"]:

@@ -114,7 +114,7 @@ def test_every_table_has_one_writer_and_stages_are_unique():
         "reader": {"init_reader", "train_reader"},
         "readings": {"read", "ensemble"},
         "metrics": {"score", "score_reading"},
-        "sections": {"label_section", "bench_section"},
+        "sections": {"label_section", "bench_section", "loss_section"},
         "verdicts": {"sieve", "cross_judge", "ranker_judge", "judge_negatives"},
         "candidates": {"candidates", "judge_negatives"},  # found, or given by the data
         # with the negatives that the data gives, or of a held-out split: for detectors alone
@@ -137,7 +137,7 @@ def test_every_table_has_one_writer_and_stages_are_unique():
 @pytest.mark.parametrize(
     ("truth", "scoring", "names_it"),
     [
-        ("noise_truth", {"score", "score_detection"}, "(?i)noise_truth"),
+        ("noise_truth", {"score", "score_detection", "loss_section"}, "(?i)noise_truth"),
         ("hidden", {"score_negatives", "score_loss_groups"}, r"\bHIDDEN\b|['\"]hidden['\"]"),  # not: hidden states
     ],
 )

@@ -54,6 +54,7 @@ FURTHER = (
 BENCHED = (
     "methods=[dpr]",
     "mine={run: dense, per_query: 3, rank_to: 10}",
+    "loss_groups={}",
     "refresh={rounds: 1, epochs: 1, hard_negatives: 1}",
 )
 BENCH: dict[str, Any] = {
@@ -62,7 +63,6 @@ BENCH: dict[str, Any] = {
     "hide": [{"kind": "near_duplicates", "rate": 0.3}],
     "methods": ["ance"],
     "seeds": [0],
-    "loss_groups": {},
     "table": {"baseline": "ance", "reference": None},
 }
 READER = (*tiny_squad.SETTINGS, "reader.methods=[ds_all,cds_sw]", "reader.ensemble=[]")

@@ -212,9 +212,11 @@ def spread_out(places: Sequence[float], gap: float, low: float, high: float) -> 
     return moved
 
 
-def histogram(bars: Bars, curves: Mapping[str, Points], limit: float | None, *, axis: str, spoken: str) -> str:
+def histogram(
+    bars: Bars, curves: Mapping[str, Points], limit: float | None, *, axis: str, spoken: str, width: int = _BINS_WIDTH
+) -> str:
     """Stacked bars, with curves by name over them and perhaps a limit between clean and wrong."""
-    bottom, right = _BINS_HEIGHT - _BINS_BOTTOM, _BINS_WIDTH - _BINS_RIGHT
+    bottom, right = _BINS_HEIGHT - _BINS_BOTTOM, width - _BINS_RIGHT
     highest = max(clean + wrong for clean, wrong in zip(bars.clean, bars.wrong, strict=True))
     peak = max((count for points in curves.values() for _, count in points), default=0.0)
     top = max(highest, min(peak, highest * _HEADROOM))
@@ -223,14 +225,14 @@ def histogram(bars: Bars, curves: Mapping[str, Points], limit: float | None, *, 
     parts = [_HATCH, *_y_axis(ticks, y, _BINS_LEFT, right, gap=8), *_bar_shapes(bars, x, y)]
     for name, points in curves.items():
         parts.append(_polyline(f"component {name}", [(x(at), y(min(count, top))) for at, count in points]))
-    parts += [_text(x(tick), bottom + 17, f"{tick:g}") for tick in ticks_between(x.low, x.high, 10)]
+    parts += [_text(x(tick), bottom + 17, f"{tick:g}") for tick in ticks_between(x.low, x.high, width // 100)]
     parts.append(_text((_BINS_LEFT + right) / 2, _BINS_HEIGHT - 6, axis))
     if limit is not None:
         at = x(min(max(limit, x.low), x.high))
         parts.append(_segment("limit", at, _BINS_TOP - 8, at, bottom))
         parts.append(_text(at - 8, _BINS_TOP - 12, "not flagged", anchor="end", kind="label"))
         parts.append(_text(at + 8, _BINS_TOP - 12, "flagged", anchor="", kind="label"))
-    return svg(_BINS_WIDTH, _BINS_HEIGHT, parts, spoken, kind="chart histogram")
+    return svg(width, _BINS_HEIGHT, parts, spoken, kind="chart histogram")
 
 
 def _bar_shapes(bars: Bars, x: Scale, y: Scale) -> list[str]:

@@ -1,5 +1,6 @@
 """The noise bench's page and its Markdown: a table per kind of noise and measure, detection, and settings."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from noisyir.base.pages.cells import (
     signed,
     templates,
 )
-from noisyir.base.pages.charts import Line, Point, Role, rate_chart
+from noisyir.base.pages.charts import Line, Point, Role, epoch_chart, rate_chart
 from noisyir.engine.meta import Meta
 from noisyir.evaluation.bench_quality import Quality
 from noisyir.evaluation.pages.detection import bench_rows
@@ -30,6 +31,7 @@ from noisyir.evaluation.significance import SEEDS_OF_A_CLAIM, Verdict, verdict
 
 Row = Mapping[str, Any]
 _TITLE = "Training on wrong pairs"
+_VARIED = re.compile(r"(?:(?P<line>.+)_)?(?P<setting>[A-Za-z]+)_(?P<at>\d+(\.\d+)?)")  # an arm's name
 _EQUAL_COST = 1.25  # greatest cost, in the baseline's passes, that counts as equal
 
 
@@ -127,7 +129,7 @@ def markdown(params: NoiseTableParams, bench: Bench) -> str:
     if bench.detection:
         parts += ["## Detection\n", markdown_table(bench_rows(bench.detection), left=3)]
     for section in bench.further:
-        parts += [f"## {section.heading}\n", section.markdown]
+        parts += [f"## {section.heading}\n", section.markdown] if section.markdown else []
     if tables_of_mining := mining_markdown(bench.false_negatives):
         parts += ["## False negatives\n", tables_of_mining]
     return "\n".join(parts)
@@ -195,9 +197,9 @@ def _table(params: NoiseTableParams, rows: Sequence[Row]) -> Table:
 
 
 def _charts(params: NoiseTableParams, table: Table) -> list[tuple[str, Markup]]:
-    """Charts of means by rate: methods at the baseline's cost, then costlier ones; none for a single rate."""
+    """Charts of means by rate: methods at the baseline's cost, then costlier ones; of a single rate, by settings."""
     if len(table.rates) < 2:
-        return []
+        return curves_by_setting(table)
     lines: dict[bool, list[Line]] = {False: [], True: []}
     for method, role, entries in table.rows:
         rows = [entry.row for entry in entries if entry is not None]
@@ -208,6 +210,24 @@ def _charts(params: NoiseTableParams, table: Table) -> list[tuple[str, Markup]]:
     known, others = bool(params.passes), any(line.role == "other" for line in lines[True])
     charts = [(", at equal cost" if known else "", Markup(rate_chart(lines[False], name=table.measure)))]
     return charts + ([(", at more cost", Markup(rate_chart(lines[True], name=table.measure)))] if others else [])
+
+
+def curves_by_setting(table: Table) -> list[tuple[str, Markup]]:
+    """A chart for each setting that several arms of a single rate vary: topk_n_4 is on the line `topk` at n = 4."""
+    found: dict[str, dict[str, list[Point]]] = {}
+    for arm, _, (entry,) in table.rows:
+        if entry and (named := _VARIED.fullmatch(arm)):
+            point = Point(float(named["at"]), entry.row["mean"], entry.row["seed_std"] or 0.0)
+            found.setdefault(named["setting"], {}).setdefault(named["line"] or table.measure, []).append(point)
+    drawn = {
+        setting: [Line(name, "other", sorted(points, key=lambda point: point.at)) for name, points in lines.items()]
+        for setting, lines in found.items()
+        if all(len(points) > 1 for points in lines.values())
+    }
+    return [
+        (f", by {setting}", Markup(epoch_chart(lines, name=table.measure, axis=setting)))
+        for setting, lines in drawn.items()
+    ]
 
 
 def _cost(params: NoiseTableParams, method: str) -> float | None:

@@ -1,6 +1,6 @@
 """False negatives on the pages of a run and of the noise bench: tables and charts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -47,19 +47,19 @@ class FalseNegatives:
 NOTHING = FalseNegatives()
 
 
-def of_run(mining: pa.Table | None, curves: Mapping[str, pa.Table]) -> FalseNegatives:
-    """One run's MINING_QUALITY, and its sieves' CURVES by label."""
+def of_run(mining: pa.Table | None, losses: Mapping[str, pa.Table], curves: Mapping[str, pa.Table]) -> FalseNegatives:
+    """One run's MINING_QUALITY, its LOSS_GROUPS by method, and its sieves' CURVES by label."""
     found = {
         quality.system: quality for quality in mining_quality({} if mining is None else {Cell("", 0, "", 0): mining})
     }
     judges = [_judge_cells(quality) for quality in found.values() if quality.system not in (CANDIDATES, MINED)]
     sieves = [
-        Figure(label, f"last {points[-1][1]:.3f}", Markup(line_chart(points, name=f"sieve-out rate, {label}")))
-        for label, table in curves.items()
-        if (points := _sieve_out(table))
+        Figure(name, about, Markup(line_chart(points, name=f"sieve-out rate, {name}")))
+        for name, about, points in _by_rounds({label: _sieve_out(table) for label, table in curves.items()})
     ]
     rates = TextTable([_RATES, *([_rate_cells(found)] if found else [])], 0)
-    return FalseNegatives(rates, TextTable([_QUALITY, *judges], 1), sieves=sieves)
+    by_method = _loss_figures({Cell("", 0.0, method, 0): table for method, table in losses.items()})
+    return FalseNegatives(rates, TextTable([_QUALITY, *judges], 1), by_method, sieves)
 
 
 def of_bench(
@@ -70,6 +70,21 @@ def of_bench(
     rates = TextTable([[*_ARM, *_RATES, "seeds"], *_rate_rows(qualities)], len(_ARM))
     quality = TextTable([[*_ARM, *_QUALITY, "seeds"], *_judge_rows(qualities)], len(_ARM) + 1)
     return FalseNegatives(rates, quality, _loss_figures(losses), _sieve_figures(curves))
+
+
+def _by_rounds(
+    curves: Mapping[str, Sequence[tuple[float, float]]],
+) -> Iterator[tuple[str, str, list[tuple[float, float]]]]:
+    """Name, remark and points of each method's sieves; several rounds, METHOD@NUMBER, follow each other."""
+    rounds: dict[str, list[Sequence[tuple[float, float]]]] = {}
+    for label, points in curves.items():
+        if points:
+            rounds.setdefault(label.partition("@")[0], []).append(points)
+    for name, found in rounds.items():
+        by = "epoch" if len(found) == 1 else "round"
+        last = [1.0 if by == "epoch" else points[-1][0] or 1.0 for points in found]
+        row = [(number + epoch / last[number], rate) for number, points in enumerate(found) for epoch, rate in points]
+        yield name, f"by {by}, last {row[-1][1]:.3f}", row
 
 
 def mining_markdown(found: FalseNegatives) -> str:
@@ -147,8 +162,8 @@ def _loss_figures(losses: Mapping[Cell, pa.Table]) -> list[Figure]:
     return [
         Figure(
             arm or mechanism,
-            f"{mechanism} {rate_as_set(rate)}{_overlap(of_seeds)}",
-            Markup(loss_chart(of_seeds[0], span, name=f"{arm}, {mechanism} {rate_as_set(rate)}")),
+            "; ".join(filter(None, (_condition(mechanism, rate), _overlap(of_seeds)))),
+            Markup(loss_chart(of_seeds[0], span, name=", ".join(filter(None, (arm, _condition(mechanism, rate)))))),
         )
         for (mechanism, rate, arm), of_seeds in arms.items()
     ]
@@ -179,7 +194,12 @@ class Losses:
 
 def _overlap(of_seeds: Sequence[Losses]) -> str:
     known = [losses.auroc for losses in of_seeds if losses.auroc is not None]
-    return f"; false below hard {mean_with_std(known)}" if known else ""
+    return f"false below hard {mean_with_std(known)}" if known else ""
+
+
+def _condition(mechanism: str, rate: float) -> str:
+    """The kind and rate of noise; nothing in a run, which has one condition."""
+    return f"{mechanism} {rate_as_set(rate)}" if mechanism else ""
 
 
 def _sieve_figures(curves: Mapping[Cell, pa.Table]) -> list[Figure]:

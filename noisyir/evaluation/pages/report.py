@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from noisyir.base.durations import duration
 from noisyir.base.pages import charts
-from noisyir.base.pages.cells import Section, badge, p_value, signed, templates
+from noisyir.base.pages.cells import Figure, Section, badge, p_value, signed, templates
 from noisyir.data.dataset_page import Corpus, exclusion_rows, lengths, snippet, split_rows, word_counts
 from noisyir.evaluation.pages.advice import against, named, reason
 from noisyir.evaluation.pages.detection import detection_rows, flag_warnings
@@ -24,6 +24,7 @@ from noisyir.evaluation.recommendation import Recommendation, model_of, recommen
 from noisyir.evaluation.significance import verdict
 
 _SHOWN_PACKAGES = 24
+_RECALL = "dev_r@"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
         named=named,
         tests=[row for row in comparison if row["baseline"] is not None],
         published=published_rows(results.comparison, params.published),
-        curves={name: _curve_charts(table) for name, table in results.curves.items()},
+        curves={name: curve_charts(table) for name, table in results.curves.items()},
         detection=detection_rows(results.detection) if results.detection else [],
         warnings=flag_warnings(results.detection) if results.detection else [],
         trials=trial_rows(results.trials) if results.trials else [],
@@ -180,15 +181,36 @@ def _figure(estimates: Mapping[str, charts.Estimate], best: Recommendation | Non
     return {"rows": rows, "ends": (ticks[0], ticks[-1])}
 
 
-def _curve_charts(curves: pa.Table) -> list[dict[str, Any]]:
+def whole_curves(curves: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """Curves by method: its rounds, METHOD@NUMBER, in a row if there are any, since their steps go on."""
+    rounds = {name: [curves[each] for each in curves if each.startswith(f"{name}@")] for name in map(_method, curves)}
+    return {name: pa.concat_tables(found) if found else curves[name] for name, found in rounds.items()}
+
+
+def _method(label: str) -> str:
+    return label.partition("@")[0]
+
+
+def curve_charts(curves: pa.Table) -> list[Figure]:
+    """A chart for each curve by epoch; recalls share one, by step."""
     points: dict[str, list[tuple[float, float]]] = {}
+    recalls: dict[str, list[charts.Point]] = {}
     for row in curves.sort_by([("name", "ascending"), ("step", "ascending")]).to_pylist():
-        points.setdefault(row["name"], []).append((row["epoch"], row["value"]))
-    names = sorted(points, key=lambda name: ("loss" not in name, name))
-    return [
-        {"name": name, "last": points[name][-1][1], "chart": Markup(charts.line_chart(points[name], name=name))}
-        for name in names
+        name = row["name"]
+        if name.startswith(_RECALL):
+            recalls.setdefault(name, []).append(charts.Point(row["step"], row["value"], 0.0))
+        else:
+            points.setdefault(name, []).append((row["epoch"], row["value"]))
+    figures = [
+        Figure(name, f"by epoch, last {found[-1][1]:.4g}", Markup(charts.line_chart(found, name=name)))
+        for name, found in sorted(points.items(), key=lambda item: ("loss" not in item[0], item[0]))
     ]
+    if recalls:
+        by_cutoff = sorted(recalls, key=lambda name: int(name.removeprefix(_RECALL)))
+        lines = [charts.Line(name.removeprefix("dev_").upper(), "other", recalls[name]) for name in by_cutoff]
+        chart = Markup(charts.epoch_chart(lines, name="recall on dev", axis="step"))
+        figures.append(Figure("dev recall", "by step, at the start and after each round", chart))
+    return figures
 
 
 def _query_texts(dataset: Dataset, results: Results) -> dict[str, str]:

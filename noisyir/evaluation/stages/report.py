@@ -12,7 +12,16 @@ from noisyir.data.dataset_page import example_pairs, read_corpus
 from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Job, Stage
-from noisyir.evaluation.artifacts import COMPARISON, DETECTION, METRICS, MINING_QUALITY, SECTIONS, STANDINGS, TRIALS
+from noisyir.evaluation.artifacts import (
+    COMPARISON,
+    DETECTION,
+    LOSS_GROUPS,
+    METRICS,
+    MINING_QUALITY,
+    SECTIONS,
+    STANDINGS,
+    TRIALS,
+)
 from noisyir.evaluation.artifacts import REPORT as PAGE
 from noisyir.evaluation.pages.history import Build, name_builds
 from noisyir.evaluation.pages.mining import of_run
@@ -25,7 +34,7 @@ from noisyir.training.artifacts import CURVES
 
 def report(job: Job[ReportParams]) -> None:
     """Write report.html, and the same tables as summary.md and comparison.csv."""
-    from noisyir.evaluation.pages.report import Dataset, Results, render
+    from noisyir.evaluation.pages.report import Dataset, Results, render, whole_curves
 
     comparison, queries, pairs, qrels = (job.table(name) for name in ("comparison", "queries", "pairs", "qrels"))
     changes = _changes(job, comparison, qrels)
@@ -35,11 +44,13 @@ def report(job: Job[ReportParams]) -> None:
     corpus = read_corpus(job.batches("corpus"), shown)
     optional = ("detection", "trials", "mining")
     detection, trials, mining = (job.table(name) if job.has(name) else None for name in optional)
-    mined = of_run(mining, job.tables("sieve_curves"))
+    mined = of_run(mining, job.tables("losses"), job.tables("sieve_curves"))
     further = sections_in(job.tables("sections").values())
     subject = "retrieval" if job.refs("runs") else "reading"
     standings = job.table("standings") if job.has("standings") else None
-    results = Results(comparison, job.tables("curves"), changes, detection, trials, mined, standings, further, subject)
+    results = Results(
+        comparison, whole_curves(job.tables("curves")), changes, detection, trials, mined, standings, further, subject
+    )
     dataset = Dataset(corpus, queries, pairs, qrels, job.table("excluded"), examples)
     folder = job.new_folder("report")
     page = render(job.params, results, dataset, _builds(job))
@@ -72,13 +83,13 @@ def _builds(job: Job[Any]) -> list[Build]:
     runs, metrics = job.refs("runs"), job.refs("metrics")
     systems = {label: [ref, runs[label]] if label in runs else [ref] for label, ref in metrics.items()}
     others = [ref for ref in job.inputs.values() if isinstance(ref, Ref)]
-    others += chain(*(job.refs(name).values() for name in ("curves", "sieve_curves", "sections")))
+    others += chain(*(job.refs(name).values() for name in ("curves", "losses", "sieve_curves", "sections")))
     return name_builds(lineage(job.store, [*chain(*systems.values()), *others]), systems)
 
 
 REPORT = Stage(
     name="report",
-    version=11,
+    version=12,
     params=ReportParams,
     reads={
         "comparison": COMPARISON.all(),
@@ -89,6 +100,7 @@ REPORT = Stage(
         "trials": TRIALS.all().or_none(),
         "mining": MINING_QUALITY.all().or_none(),
         "standings": STANDINGS.all().or_none(),
+        "losses": LOSS_GROUPS.all().each().or_none(),
         "sieve_curves": CURVES.all().each().or_none(),
         "sections": SECTIONS.all().each().or_none(),
         "corpus": CORPUS["doc_id", "title", "text"],

@@ -88,7 +88,7 @@ def _round(
     context: "Context", trained: Outputs, number: str, label: str, mining: "Experiment", params: TrainAr2Params
 ) -> Outputs:
     """One round: mine with the current retriever, then train both models."""
-    return context.plan.add(
+    trained = context.plan.add(
         TRAIN_AR2,
         params,
         context.name(number),
@@ -99,6 +99,8 @@ def _round(
         qrels=context.data["qrels"],
         **_given(context, params.flagged),
     )
+    context.rounds[label] = trained["curves"]
+    return trained
 
 
 def _given(context: "Context", flagged: Flagged) -> Outputs:
@@ -168,7 +170,7 @@ def full_round(params: TrainAr2Params, start: Mapping[str, Any]) -> Sequence[Any
 TRAIN_AR2 = Stage(
     name="train_ar2",
     stream="ar2",
-    version=1,
+    version=2,
     params=TrainAr2Params,
     reads={
         "model": MODEL.all(),

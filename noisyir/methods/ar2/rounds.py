@@ -27,7 +27,9 @@ from noisyir.training.ranker import CorrectedRankerLearner, RankerLearner, list_
 from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.settings import TrainAr2Params
 from noisyir.training.throughput import encoding, judging
-from noisyir.training.validation import Held, dev_mrr
+from noisyir.training.validation import Held, dev_ranks, mean_reciprocal
+
+_RECALLS = (1, 5, 20, 100)
 
 
 @dataclass(frozen=True)
@@ -90,10 +92,17 @@ class RetrieverLearner(Learner[ListBatch]):
         read = self.material.queries.take(queries), self.material.passages.take(distinct)
         return Batch(queries, *read, columns[:, 0], ignored, distinct)
 
+    def start_epoch(self) -> dict[str, float]:
+        """Rank the dev queries before the first step of all rounds."""
+        return {} if self.done else self.finish()
+
     def finish(self) -> dict[str, float]:
-        """Rank the dev queries, if there are any."""
-        held = self.material.held
-        return {} if held is None else {"dev_mrr@10": dev_mrr(self.encoder, held)}
+        """Rank the dev queries, if there are any; R@k is the share with a relevant passage among the first k."""
+        if self.material.held is None:
+            return {}
+        ranks = dev_ranks(self.encoder, self.material.held)
+        recall = {f"dev_r@{k}": float((ranks <= k).float().mean()) for k in _RECALLS}
+        return {"dev_mrr@10": mean_reciprocal(ranks), **recall}
 
 
 def _embedded(

@@ -5,19 +5,20 @@ from itertools import product
 from pathlib import Path
 
 from noisyir.base.errors import ConfigError
+from noisyir.base.pages.cells import rate_as_set
 from noisyir.data.settings import GivenFileParams
 from noisyir.data.stages.ingest import WEIGHTS_OF_OTHERS
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output
 from noisyir.evaluation.bench import Cell, compared
-from noisyir.evaluation.settings import NoiseTableParams
+from noisyir.evaluation.settings import LossSectionParams, NoiseTableParams
 from noisyir.evaluation.stages.noise_table import NOISE_TABLE
 from noisyir.methods.plans.context import Context
 from noisyir.methods.plans.data import context_of, data_of
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.methods.plans.method import Method
 from noisyir.methods.plans.mining import MiningOutputs
-from noisyir.methods.plans.scoring import score_detection, score_losses, score_negatives, scored
+from noisyir.methods.plans.scoring import losses_of_pairs, score_detection, score_losses, score_negatives, scored
 from noisyir.methods.plans.searching import of_documents, pick, ranked
 from noisyir.methods.plans.suite import Suite
 from noisyir.retrieval.stages.search import RUN_OF_OTHERS
@@ -32,11 +33,15 @@ def noise_bench(suite: Suite) -> Plan:
     """Every method of the suite under every condition, seed and variant, and one table."""
     table, given = table_of(suite), files_of_others(suite)
     plan, results = Plan(suite.experiment.seed), {name: dict[str, Output]() for name in NOISE_TABLE.reads}
+    first_seed: dict[str, Context] = {}
     for condition, seed, variant in product(suite.conditions, suite.seeds, suite.variants):
         plan.seed, plan.scope = seed, condition.set
         exp = suite.variant(variant, condition.set).model_copy(update=condition.change)
         label = f"{condition.kind}:{condition.rate:g}:{seed}" + (f":{variant}" if variant else "")
-        arms = _bench_arm(plan, suite, exp, variant, label)
+        context = context_of(plan, exp, data_of(plan, exp, label), label)
+        if seed == suite.seeds[0]:
+            first_seed[f"{variant and f' {variant}'}, {condition.name} {rate_as_set(condition.rate)}"] = context
+        arms = _bench_arm(context, suite, variant)
         if variant == next(iter(suite.variants)):
             arms |= _arms_of_others(plan, exp, label, given[condition.folder(seed)])
         for (name, arm), found in arms.items():
@@ -44,6 +49,7 @@ def noise_bench(suite: Suite) -> Plan:
     plan.seed, plan.scope = suite.experiment.seed, ""
     passes = _passes(plan, results["metrics"])
     table = table.model_copy(update={"passes": passes, "given": tuple(suite.given)})
+    results["sections"] = dict(losses_of_pairs(plan, first_seed, LossSectionParams(shown=2)))
     plan.keep(**plan.add(NOISE_TABLE, table, **results))
     return plan
 
@@ -62,16 +68,16 @@ def table_of(suite: Suite) -> NoiseTableParams:
     return table
 
 
-def _bench_arm(plan: Plan, suite: Suite, exp: Experiment, variant: str, label: str) -> dict[tuple[str, str], Output]:
+def _bench_arm(context: Context, suite: Suite, variant: str) -> dict[tuple[str, str], Output]:
     """The table's inputs, by input and arm, from one variant under one condition and seed."""
-    context = context_of(plan, exp, data_of(plan, exp, label), label)
+    plan, exp = context.plan, context.exp
     found: dict[tuple[str, str], Output] = {}
     for method in (each for each in suite.methods if isinstance(each, Method)):
         name, arm, trained = method.kind, suite.arm(method.kind, variant), method.train(context)
         run = ranked(plan, exp, context.data, trained["model"], context.name(name))["dense_run"]
         found["metrics", arm] = scored(context, run, context.name(name)).metrics
-        if suite.loss_groups and exp.mine.per_query:
-            found["losses", arm] = score_losses(context, suite.loss_groups, trained["model"], name)
+        if exp.loss_groups and exp.mine.per_query:
+            found["losses", arm] = score_losses(context, exp.loss_groups, trained["model"], name)
     if not suite.methods:
         context.mined(context.start)
     for name, mined in context.mines.items():

@@ -46,6 +46,7 @@ class Context:
         training_seed: The seed of training; the plan's if None.
         tried: The trials that a method chose by.
         lists: A teacher's scored lists.
+        rounds: Curves of rounds that continue a method's steps, as METHOD@NUMBER.
     """
 
     plan: Plan
@@ -60,6 +61,7 @@ class Context:
     training_seed: int | None = None
     tried: Output | None = None
     lists: Output | None = None
+    rounds: dict[str, Output] = field(default_factory=dict)
 
     def name(self, part: str) -> str:
         """A step's label."""

@@ -21,7 +21,7 @@ from noisyir.detection.detectors import Detector
 from noisyir.detection.detectors.ensemble import Ensemble
 from noisyir.detection.settings import DetectParams, NpcDetectParams, NpcParams, RepairParams, TrainNpcParams
 from noisyir.evaluation.pages.settings import Published, PublishedParams, ReportParams
-from noisyir.evaluation.settings import CompareParams, ScoreNegativesParams, ScoreParams
+from noisyir.evaluation.settings import CompareParams, ScoreLossGroupsParams, ScoreNegativesParams, ScoreParams
 from noisyir.methods.plans.method import Method, Preparations
 from noisyir.methods.plans.settings import Ar2Params, AsIsParams, RankerParams, RefreshParams, RocketqaParams
 from noisyir.methods.plans.task import RetrieverTask, Task
@@ -78,6 +78,9 @@ class Experiment(Params):
     refresh: RefreshParams = RefreshParams()
     evidence: EvidenceParams = EvidenceParams()
     score_negatives: ScoreNegativesParams = ScoreNegativesParams()
+    loss_groups: ScoreLossGroupsParams | None = Field(
+        None, description="the losses of false, hard and in-batch negatives under each model; null: not computed"
+    )
     model: InitModelParams = InitModelParams()
     as_is: dict[str, AsIsParams] = Field(
         {}, description="models, by a name of your own, that are compared without training: {minilm: {}}"

@@ -43,8 +43,9 @@ def train_retriever(exp: Experiment) -> Plan:
     kept = made[exp.kept]
     hybrids = _hybrids(context, bm25, dense)
     systems |= {name: scored(context, hybrid["fused_run"], name) for name, hybrid in hybrids.items()}
-    curves = {name: made[name]["curves"] for name in (exp.kept, *made)}
-    compare_and_report(context, systems | trained_systems, curves=curves)
+    curves = {exp.kept: kept["curves"], **context.rounds, **{name: each["curves"] for name, each in made.items()}}
+    models = {name: each["model"] for name, each in made.items()}
+    compare_and_report(context, systems | trained_systems, models, curves=curves)
     plan.keep(corpus=data["corpus"], **pick(kept, *(name for name in ("model", "index", "ranker") if name in kept)))
     if exp.audited != "train":
         raise ConfigError("methods.run_audits_training_pairs", audited=exp.audited)

@@ -7,8 +7,9 @@ from noisyir.base.errors import ConfigError
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
 from noisyir.evaluation.recommendation import hybrid_of
-from noisyir.evaluation.settings import RecommendParams, ScoreDetectionParams, ScoreLossGroupsParams
+from noisyir.evaluation.settings import LossSectionParams, RecommendParams, ScoreDetectionParams, ScoreLossGroupsParams
 from noisyir.evaluation.stages.compare import COMPARE, RECOMMEND
+from noisyir.evaluation.stages.loss_section import LOSS_SECTION
 from noisyir.evaluation.stages.report import REPORT
 from noisyir.evaluation.stages.score import SCORE
 from noisyir.evaluation.stages.score_detection import SCORE_DETECTION
@@ -83,8 +84,26 @@ def score_losses(context: Context, params: ScoreLossGroupsParams, model: Output,
     )["loss_groups"]
 
 
-def compare_and_report(context: Context, systems: Mapping[str, ScoredRun], *, curves: Outputs) -> None:
-    """Compare the systems and write the page; `curves` begin with the kept method's."""
+def losses_of_pairs(plan: Plan, contexts: Mapping[str, Context], params: LossSectionParams) -> Outputs:
+    """A section on the losses by which methods flagged pairs, if any did; a context's name follows the method's."""
+    found = {
+        f"{method}{name}": (context, made)
+        for name, context in contexts.items()
+        for method, made in context.judged.items()
+        if "pair_scores" in made
+    }
+    if not found:
+        return {}
+    params = params.model_copy(update={"detection": {label: each.exp.npc_detect for label, (each, _) in found.items()}})
+    scores, flags = (
+        {label: made[name] for label, (_, made) in found.items()} for name in ("pair_scores", "noise_flags")
+    )
+    truth = {label: context.noisy["noise_truth"] for label, (context, _) in found.items()}
+    return {"losses": plan.add(LOSS_SECTION, params, scores=scores, flags=flags, truth=truth)["sections"]}
+
+
+def compare_and_report(context: Context, systems: Mapping[str, ScoredRun], models: Outputs, *, curves: Outputs) -> None:
+    """Compare the systems and write the page; `models` are by method, and `curves` begin with the kept method's."""
     plan, exp, data = context.plan, context.exp, context.data
     runs = {label: system.run for label, system in systems.items()}
     metrics = {label: system.metrics for label, system in systems.items()}
@@ -98,6 +117,9 @@ def compare_and_report(context: Context, systems: Mapping[str, ScoredRun], *, cu
     sieves = {name or "start": mined.sieve_curves for name, mined in mines if mined.sieve_curves}
     extras = {"detection": detection, "curves": curves, "mining": mining[-1] if mining else None}
     extras |= {"sieve_curves": sieves, "trials": context.tried, "standings": standings}
+    groups = exp.loss_groups
+    extras["losses"] = {name: score_losses(context, groups, model, name) for name, model in models.items() if groups}
+    extras["sections"] = losses_of_pairs(plan, {"": context}, LossSectionParams())
     report = report_of(plan, exp, data, comparison, metrics, runs, **extras)
     plan.keep(comparison=comparison, standings=standings, report=report)
     plan.keep(**({"detection": detection} if detection else {}), **({"trials": context.tried} if context.tried else {}))

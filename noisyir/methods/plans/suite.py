@@ -10,7 +10,7 @@ from noisyir.base.settings import Params, merged
 from noisyir.base.variants import Variant
 from noisyir.corruption.hiding import Hiding
 from noisyir.corruption.kinds import Corruption
-from noisyir.evaluation.settings import OWN, NoiseTableParams, ScoreLossGroupsParams
+from noisyir.evaluation.settings import OWN, NoiseTableParams
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.methods.plans.method import Method
 
@@ -63,9 +63,6 @@ class Suite(Params):
     )
     seeds: tuple[int, ...] = Field((0, 1, 2, 3, 4), min_length=1, description="of the noise and of training")
     detect: bool = Field(True, description="run the experiment's detectors, for their quality and the noise rate")
-    loss_groups: ScoreLossGroupsParams | None = Field(
-        None, description="the losses of false, hard and in-batch negatives under each model; null: not computed"
-    )
     table: NoiseTableParams = NoiseTableParams()
 
     @field_validator("methods", mode="before")

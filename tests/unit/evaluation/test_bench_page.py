@@ -13,7 +13,19 @@ from noisyir.engine.meta import Meta
 from noisyir.evaluation.artifacts import BENCH_SUMMARY, LOSS_GROUPS, MINING_QUALITY
 from noisyir.evaluation.bench import Cell
 from noisyir.evaluation.bench_quality import Quality
-from noisyir.evaluation.pages.bench import Bench, Point, headlines, markdown, render, starred, tables, word
+from noisyir.evaluation.pages.bench import (
+    Bench,
+    Entry,
+    Point,
+    Table,
+    curves_by_setting,
+    headlines,
+    markdown,
+    render,
+    starred,
+    tables,
+    word,
+)
 from noisyir.evaluation.pages.history import environment, facts, settings
 from noisyir.evaluation.pages.mining import loss_chart, of_bench, read_losses
 from noisyir.evaluation.settings import NoiseTableParams
@@ -214,7 +226,8 @@ def test_the_page_needs_nothing_from_outside_and_its_links_lead_somewhere():
     page = render(PARAMS, bench(detection=[quality()], builds=[meta()]))
     parsed = outline(page)
     assert not {"script", "link", "img", "iframe"} & set(parsed.tags)
-    assert "url(" not in page and "http://" not in page and "https://" not in page
+    assert "url(" not in page.replace("url(#hatch)", "")  # a pattern of the page's own
+    assert "@import" not in page and "http://" not in page and "https://" not in page
     assert ("content", "default-src 'none'; style-src 'unsafe-inline'") in parsed.attributes
     anchors = [value[1:] for name, value in parsed.attributes if name == "href"]
     assert anchors == ["noise-1", "words", "tests", "detection", "making"]
@@ -351,3 +364,12 @@ def test_names_of_arms_and_judges_cannot_become_markup():
     )
     page = render(PARAMS, Bench(summary(), (), [0], 40, (), about))
     assert "script" not in outline(page).tags and page.count("&lt;script&gt;") >= 8
+
+
+def test_arms_that_vary_a_setting_are_a_line_by_its_value():
+    arms = {"topk_n_11": 0.4, "topk_n_1": 0.3, "tri_n_1": 0.2, "tri_n_11": 0.5, "beta_0.5": 0.6, "in_batch": 0.1}
+    entries = {name: Entry({"mean": mean, "seed_std": None}, None, best=False) for name, mean in arms.items()}
+    found = Table("RR@10", "dev", 9, (0.5,), [(name, "other", [entry]) for name, entry in entries.items()], [])
+    ((about, chart),) = curves_by_setting(found)  # one value of beta is no line
+    assert about == ", by n"
+    assert "RR@10 by n: topk 0.300 to 0.400, tri 0.200 to 0.500" in chart

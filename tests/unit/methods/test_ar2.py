@@ -107,7 +107,8 @@ def test_a_round_writes_both_models_the_state_and_the_curves(play, model, ranker
     curves = made["curves"]
     assert steps(curves, "ranker_loss") == [1, 2, 3]
     assert steps(curves, "retriever_loss") == steps(curves, "adversarial") == steps(curves, "distillation")
-    assert steps(curves, "retriever_loss") == [1, 2, 3, 4] and steps(curves, "dev_mrr@10") == [4]
+    assert steps(curves, "retriever_loss") == [1, 2, 3, 4] and steps(curves, "dev_mrr@10") == [0, 4]
+    assert steps(curves, "dev_r@1") == steps(curves, "dev_r@100") == [0, 4]
     for name, start in (("model", model), ("ranker", ranker)):
         assert files(made[name]).keys() == files(start).keys()
         assert files(made[name]) != files(start)

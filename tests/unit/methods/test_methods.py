@@ -160,7 +160,7 @@ def test_only_scoring_reads_the_truth_and_only_the_oracle_the_clean_pairs(plan_o
     for step in plan.steps:
         for output in step.outputs_needed():
             readers.get(output.artifact, set()).add(step.name)
-    assert readers == {"noise_truth": {"score_detection"}, "clean_pairs": {"train_dpr@oracle"}}
+    assert readers == {"noise_truth": {"score_detection", "loss_section"}, "clean_pairs": {"train_dpr@oracle"}}
 
 
 def test_all_who_flagged_pairs_are_scored_and_nobody_where_nobody_did(plan_of):

@@ -181,3 +181,16 @@ def test_a_language_model_that_mines_is_told(experiment, tmp_path, caplog):
 def test_a_sampler_without_a_scale_stays_as_it_is(experiment):
     (step,) = mine_pairs(experiment(*MINED, "mine.sampler=uniform")).named("mine")
     assert step.params.sampler.kind == "uniform"
+
+
+def test_a_run_scores_the_losses_of_every_methods_negatives_over_the_same_candidates(experiment):
+    plan = train_retriever(experiment("methods=[dpr,ance]", *DENSE, "refresh.hard_negatives=1", "loss_groups={}"))
+    steps = {step.name.partition("@")[2]: step for step in plan.named("score_loss_groups")}
+    assert set(steps) == {"dpr", "ance"} and set(plan.named("report")[0].inputs["losses"]) == {"dpr", "ance"}
+    assert len({step.inputs["candidates"] for step in steps.values()}) == 1
+    assert len({step.inputs["model"] for step in steps.values()}) == 2
+
+
+def test_losses_of_negatives_that_no_method_of_a_run_mines_are_refused(experiment):
+    with refuses(ConfigError, "methods.loss_groups_without_negatives", method="dpr"):
+        train_retriever(experiment("methods=[dpr]", "loss_groups={}"))

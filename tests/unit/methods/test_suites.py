@@ -60,6 +60,8 @@ def test_a_bench_without_detectors_has_only_what_its_methods_ask_for(suite_of):
     steps, more = (noise_bench(suite_of(*settings, *also)).steps for also in (["detect=false"], []))
     stages = {step.stage.name for step in steps}
     assert not stages & {"score_pairs", "detect", "bm25_index"} and "score_detection" in stages  # of npc's own flags
+    (section,) = (step for step in steps if step.stage.name == "loss_section")
+    assert list(section.inputs["scores"]) == ["npc, uniform 0 %", "npc, uniform 50 %", "npc, group 50 %"]
     theirs = {step.key for step in more}
     assert {step.stage.name for step in steps if step.key not in theirs} == {"score_detection", "noise_table"}
 
@@ -143,15 +145,20 @@ def test_hidden_documents_are_known_to_scoring_alone(suite_of):
 
 
 def test_losses_of_negatives_are_scored_at_the_scale_of_training_where_something_is_mined(suite_of):
-    text = f"{HIDE}\n{VARIANTS}\nloss_groups: {{queries: 7}}"
-    plan = noise_bench(suite_of("methods=[ance]", "table.baseline=plain", "experiment.train.scale=5", text=text))
+    settings = (
+        "methods=[ance]",
+        "table.baseline=plain",
+        "experiment.train.scale=5",
+        "experiment.loss_groups.queries=7",
+    )
+    plan = noise_bench(suite_of(*settings, text=f"{HIDE}\n{VARIANTS}"))
     steps = plan.named("score_loss_groups")
     assert len(steps) == 2 and {(step.params.queries, step.params.scale) for step in steps} == {(7, 5.0)}
     assert set(plan.named("noise_table")[0].inputs["losses"]) == {"positives:1.0:top:0", "positives:1.0:top:1"}
 
 
 def test_losses_of_negatives_want_a_method_that_mines_some(suite_of):
-    text = f"{HIDE}\n{VARIANTS}\nloss_groups: {{}}"
+    settings, text = ("table.baseline=plain", "experiment.loss_groups={}"), f"{HIDE}\n{VARIANTS}"
     with refuses(ConfigError, "methods.loss_groups_without_negatives", method="dpr"):
-        noise_bench(suite_of("methods=[dpr]", "table.baseline=plain", text=text))
-    assert noise_bench(suite_of("methods=[ance]", "table.baseline=plain", text=text)).named("score_loss_groups")
+        noise_bench(suite_of("methods=[dpr]", *settings, text=text))
+    assert noise_bench(suite_of("methods=[ance]", *settings, text=text)).named("score_loss_groups")

@@ -6,7 +6,7 @@ import torch
 from ir_measures import Qrel, ScoredDoc, nDCG
 
 from noisyir.training import validation
-from noisyir.training.validation import dev_mrr, discounted_gains, reciprocal_ranks
+from noisyir.training.validation import best_ranks, dev_mrr, discounted_gains, reciprocal
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import toy_held
 
@@ -14,16 +14,18 @@ from tests.unit.training.toy import toy_held
 def test_the_best_placed_relevant_passage_counts_up_to_rank_ten():
     scores = torch.tensor([[5.0, 4.0, 3.0], [5.0, 4.0, 3.0], [5.0, 4.0, 3.0]])
     relevant = torch.tensor([[True, False, False], [False, True, True], [False, False, False]])
-    assert reciprocal_ranks(scores, relevant).tolist() == [1.0, 1 / 2, 0.0]
+    assert best_ranks(scores, relevant).tolist() == [1.0, 2.0, float("inf")]
+    assert reciprocal(best_ranks(scores, relevant)).tolist() == [1.0, 1 / 2, 0.0]
     far = torch.arange(12.0).flip(0)[None].repeat(2, 1)
     last = torch.zeros(2, 12, dtype=torch.bool)
     last[0, 9], last[1, 10] = True, True
-    assert reciprocal_ranks(far, last).tolist() == [pytest.approx(1 / 10), 0.0]
+    assert best_ranks(far, last).tolist() == [10.0, 11.0]
+    assert reciprocal(best_ranks(far, last)).tolist() == [pytest.approx(1 / 10), 0.0]
 
 
 def test_ties_count_against_the_query():
     relevant = torch.tensor([[False, True, False, True]])
-    assert reciprocal_ranks(torch.zeros(1, 4), relevant).tolist() == [pytest.approx(1 / 3)]
+    assert best_ranks(torch.zeros(1, 4), relevant).tolist() == [3.0]
 
 
 def test_batching_by_tokens_and_queries_changes_nothing(bert, monkeypatch):

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from noisyir.base.pages import charts
 from noisyir.base.pages.charts import Bars
 
-_BINS, _POINTS = 72, 240
+_POINTS = 240
 _SHOWN = 0.999  # quantile: a few extreme scores must not squeeze the rest together
 
 
@@ -25,9 +25,16 @@ def histogram(
     flagged: Bool[np.ndarray, " pair"],
     estimate: Mapping[str, float],
     limit: float | None,
+    *,
+    wrong: Bool[np.ndarray, " pair"] | None = None,
+    axis: str = "score: the higher, the more suspect",
+    width: int = 1080,
 ) -> str:
-    """Bars of pairs by score, those flagged in another tone; the mixture's curves; the border, if any."""
-    bars = bin_scores(scores, flagged)
+    """Bars of pairs by score, the mixture's curves, and the border, if any.
+
+    The pairs in `wrong` have another tone, or those flagged if it is None.
+    """
+    bars = bin_scores(scores, flagged if wrong is None else wrong, width // 15)
     at = np.linspace(bars.edges[0], bars.edges[-1], _POINTS)
     pairs_a_unit = len(scores) * (bars.edges[1] - bars.edges[0])
     curves = {
@@ -38,10 +45,10 @@ def histogram(
     ends = f"scores of {len(scores):,} pairs from {scores.min():.3g} to {scores.max():.3g}"
     verdicts = f"{int((~flagged).sum()):,} not flagged and {int(flagged.sum()):,} flagged"
     spoken = f"{ends}; {verdicts}" + (f", parted at {limit:.3g}" if limit is not None else "")
-    return charts.histogram(bars, curves, limit, axis="score: the higher, the more suspect", spoken=spoken)
+    return charts.histogram(bars, curves, limit, axis=axis, spoken=spoken, width=width)
 
 
-def bin_scores(scores: Float[np.ndarray, " pair"], flagged: Bool[np.ndarray, " pair"], bins: int = _BINS) -> Bars:
+def bin_scores(scores: Float[np.ndarray, " pair"], flagged: Bool[np.ndarray, " pair"], bins: int = 72) -> Bars:
     """Counts of pairs not flagged and flagged; scores above the 99.9 % quantile are counted in the last bin."""
     low, high = float(scores.min()), float(np.quantile(scores, _SHOWN))
     edges = np.linspace(low, high if high > low else low + 1.0, bins + 1)

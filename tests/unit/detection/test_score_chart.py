@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from noisyir.audits.score_chart import bin_scores, border, component, histogram
+from noisyir.detection.score_chart import bin_scores, border, component, histogram
 
 
 def test_every_pair_is_in_one_bin():
