@@ -249,6 +249,17 @@ def wilson(share: float, size: float, confidence: float) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
+def widened(low: float, high: float, new: float) -> tuple[float, float]:
+    """An interval of the share of wrong pairs, widened by pairs about which it says nothing.
+
+    All of the share `new` may be right, or all may be wrong: (1 - new) low <= rate <= (1 - new) high + new.  Without
+    an assumption about the new pairs no narrower interval holds.
+
+    Source: Manski, Partial Identification of Probability Distributions, 2003, chapter 1 (missing outcomes).
+    """
+    return (1 - new) * low, (1 - new) * high + new
+
+
 def _quantile(confidence: float) -> float:
     """Two-sided normal quantile: standard deviations either side of the mean that contain this share."""
     return NormalDist().inv_cdf(0.5 + confidence / 2)
