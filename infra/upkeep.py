@@ -38,12 +38,10 @@ def restore(settings: Settings, known: Mapping[str, str], folder: Path) -> None:
     """
     uses_postgres = settings.database == "postgres"
     dumps = [folder / f"{name}.dump" for name in DATABASES] if uses_postgres else sorted(folder.glob("*.db"))
-    missing = [path for path in [*dumps, folder / "secrets.json"] if not path.is_file()]
+    missing = [path.name for path in [*dumps, folder / "secrets.json"] if not path.is_file()]
     if missing or not dumps:
-        kind = "Postgres" if uses_postgres else "SQLite"
-        raise SystemExit(
-            f"{folder} is no backup of {kind}: {missing or 'it has no *.db'}: name a folder of make backup"
-        )
+        kind, lacks = "Postgres" if uses_postgres else "SQLite", ", ".join(missing) or "*.db"
+        raise SystemExit(f"{folder} is no backup of {kind}, for it lacks {lacks}: name one that make backup printed")
     for path in dumps:
         if uses_postgres:
             _postgres(settings, known, "psql", path.stem, "--quiet", f"--command={EMPTY}")
@@ -89,4 +87,5 @@ def _postgres(settings: Settings, known: Mapping[str, str], program: str, databa
     command = [str(programs / program), *options, f"--dbname={database}"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{program} failed on {database}: {done.stderr.strip().splitlines()[-1:]}")
+        said = [line for line in done.stderr.splitlines() if "error" in line.lower()] or [done.stderr.strip()]
+        raise SystemExit(f"{program} failed on {database}: {said[0]}")

@@ -62,7 +62,7 @@ def register(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card,
         if card.own or not same_bytes:
             _describe(backend, kind, number, card, origin)
         if card.own:
-            _measure(client, str(client.get_model_version(kind.name, number).model_id), card, origin)
+            _measure(client, _logged(client.get_model_version(kind.name, number)), card, origin)
         for alias in (CHALLENGER, alias_of(CHALLENGER, card.tags.get("experiment"))):
             client.set_registered_model_alias(kind.name, alias, number)
     return number
@@ -126,13 +126,18 @@ def copies_of_versions(home: Path) -> list[RegisteredCopy]:
     client, found = connect(home).client, []
     for kind in kinds():
         for version in client.search_model_versions(f"name = '{kind.name}'", max_results=_MOST_VERSIONS):
-            logged = client.get_logged_model(str(version.source).removeprefix("models:/"))
+            logged = client.get_logged_model(_logged(version))
             place, digest = urlsplit(logged.artifact_location), version.tags.get("artifact_digest")
             if digest and place.scheme in ("", "file"):
                 folder = _files_in(Path(unquote(place.path)), kind)
                 name, experiment = f"{kind.name} v{version.version}", version.tags.get("experiment", "EXPERIMENT")
                 found.append(RegisteredCopy(name, folder, digest, experiment))
     return found
+
+
+def _logged(version: "ModelVersion") -> str:
+    """The id of the logged model behind a version."""
+    return str(version.source).removeprefix("models:/")
 
 
 def _files_in(logged: Path, kind: Kind) -> Path:

@@ -66,7 +66,7 @@ def test_what_moved_widens_the_interval_and_what_is_gone_or_changed_does_not_cou
     assert str(after).endswith("by 20 judgements; 25.0% of the pairs are new since then")
 
     (folder / "audit.parquet").unlink()
-    with refuses(StoreError, "app.no_written_audit", folder=folder):
+    with refuses(StoreError, "app.no_written_audit"):
         carried_rate(moved, folder)
 
 
