@@ -14,7 +14,9 @@ from infra.servers import USER, Settings, client_environment, mlflow_database, p
 from infra.supervision import write_private
 
 DATABASES = ("prefect", "mlflow")
-EMPTY = "DROP SCHEMA public CASCADE; CREATE SCHEMA public;"  # which the owner of a database may, with its extension
+# The owner of a database may do this.  A cluster's extension was made in single-user mode, and pg_dump takes it for
+# built in.
+EMPTY = "DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE EXTENSION pg_trgm;"
 
 
 def backup(settings: Settings, known: Mapping[str, str]) -> Path:

@@ -194,7 +194,7 @@ def known_from(audited: Audited, files: Sequence[str]) -> Knowledge:
 
 
 class CarriedRate(NamedTuple):
-    """What judgements of an earlier audit say of today's pairs: the rate's interval, and what it rests on.
+    """The interval of the rate of wrong pairs today, by judgements of an earlier audit.
 
     Attributes:
         judged: Number of random pairs that were judged and are still there.
