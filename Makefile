@@ -14,7 +14,7 @@ AS_PIP := export UV_INDEX_STRATEGY=$${UV_INDEX_STRATEGY-unsafe-best-match}; eval
 # compiles torch from its source, which takes longer than all else that it does.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: audit images-test sbom help demo test test-fast test-slow e2e lint lock format site wheel pictures ui up down chaos bench clean
+.PHONY: audit images-test sbom help demo test test-fast test-slow e2e lint lock format site wheel pictures ui up down backup restore upgrade chaos bench clean
 
 help:  ## say what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -72,6 +72,15 @@ up: .venv/.installed  ## start Postgres, Prefect, MLflow and workers; AUTH=1 wit
 
 down: .venv/.installed  ## stop what make up started
 	$(BIN)/python -m infra.up down
+
+backup: .venv/.installed  ## dump the servers' databases, while they are up or not
+	$(BIN)/python -m infra.up backup
+
+restore: .venv/.installed  ## stop the servers, put the databases of FROM=FOLDER back, and start
+	$(BIN)/python -m infra.up restore $(FROM)
+
+upgrade: .venv/.installed  ## stop the servers, dump the databases, upgrade MLflow's, and start
+	$(BIN)/python -m infra.up upgrade
 
 chaos: .venv/.installed  ## damage, kill and starve runs, and see whether they heal; FAMILIES="kills gc" chooses
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos $(FAMILIES)

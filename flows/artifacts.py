@@ -15,6 +15,7 @@ from prefect.artifacts import (
 )
 from prefect.events import emit_event
 from prefect.logging import get_run_logger
+from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
 from noisyir.app.own_data import recommended
@@ -31,7 +32,7 @@ from noisyir.methods.plans.experiment import Experiment
 from noisyir.registry.promote import Decision
 
 P = ParamSpec("P")
-REGISTERED = "noisyir.version.registered"
+REGISTERED, FINISHED = "noisyir.version.registered", "noisyir.run.finished"
 _CHART = re.compile(r'<svg( class="chart[^>]*>)(.*?</svg>)', re.DOTALL)
 _SUSPECTS = 3  # pairs that a person reads at a glance
 _AGAIN = "; what was built is kept, so run it again; if it comes back, the log of its task has the traceback"
@@ -49,7 +50,19 @@ def tell_of_versions(outcome: Outcome) -> None:
 def completed(outcome: Outcome, said: str | None = None) -> Outcome:
     """The end of a flow that returns the outcome: the run's message says what was reused, and what came of it."""
     message = "; ".join(filter(None, (f"{outcome.executed} built, {outcome.cached} cached", said)))
+    if flow_run.parent_flow_run_id is None:  # else the parent's end is told
+        tell_of_run(outcome.experiment, message)
     return cast("Outcome", Completed(message=message, data=outcome))
+
+
+def tell_of_run(experiment: str, message: str) -> None:
+    """Emit the event that a run has ended well."""
+    emit_event(FINISHED, {**about(experiment), "noisyir.summary": f"{experiment}: {message}"})
+
+
+def about(experiment: str) -> dict[str, str]:
+    """The resource of an event on an experiment."""
+    return {"prefect.resource.id": f"noisyir.experiment.{experiment}", "noisyir.experiment": experiment}
 
 
 def fails_in_words(run: Callable[P, Outcome]) -> Callable[P, Outcome]:

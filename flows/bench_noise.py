@@ -9,7 +9,7 @@ from noisyir.engine.plan import Choice
 from noisyir.engine.remote.parallel import at_once
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Observer
-from noisyir.flows.artifacts import completed, show
+from noisyir.flows.artifacts import completed, fails_in_words, show
 from noisyir.flows.experiment import stages_as_tasks, watched, watchers, writable_store
 from noisyir.methods import experiments
 from noisyir.methods.plans.suite import Suite
@@ -25,6 +25,7 @@ def _run_name() -> str:
 
 
 @flow(name="bench_noise", flow_run_name=_run_name, persist_result=False)
+@fails_in_words
 def bench_noise(
     suite: Suite | str = "pydocs",
     overrides: tuple[str, ...] = (),

@@ -6,19 +6,22 @@ from prefect import flow
 from prefect.artifacts import create_link_artifact, create_table_artifact
 from prefect.runtime import flow_run
 
+from noisyir.app.after_audit import CarriedRate
 from noisyir.app.audit_data import experiment_to_audit
 from noisyir.app.label_audit import Audited, refuse_to_overwrite, run_audit
 from noisyir.app.label_cleaning import how_to_measure, refuse_too_much, refuse_unjudged
 from noisyir.app.runs import Execution, Outcome
 from noisyir.audits.apply import Applied
 from noisyir.engine.runtime import Runtime, default_home
-from noisyir.flows.artifacts import completed, show_suspects
+from noisyir.flows.artifacts import completed, fails_in_words, show_suspects
 from noisyir.flows.experiment import stages_as_tasks, writable_store
+from noisyir.flows.stops import tell_of_audit
 from noisyir.registry import open_tracker
 from noisyir.tasks.dispatch import Pools
 
 
 @flow(name="denoise", flow_run_name="denoise {data}", persist_result=False)
+@fails_in_words
 def denoise(
     data: str,
     overrides: tuple[str, ...] = (),
@@ -73,6 +76,7 @@ def denoise(
         key="audit-page", link=page.as_uri(), link_text=f"{exp.name}: the audit", description=str(page)
     )
     show_suspects(found.table, exp.name)
+    tell_of_audit(found, CarriedRate(*found.noise[1:], found.sampled, 0.0) if found.sampled else None)
     _tell(found, folder, found.apply(folder, drop=drop) if apply else None)
     return completed(found.outcome, found.noise_in_words)
 

@@ -1,17 +1,21 @@
 """A night of an experiment: it is trained with the seeds that the gate wants, and the gate decides."""
 
+from functools import partial
 from typing import Any
 
 from prefect import flow
+from prefect.client.schemas import State
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
+from noisyir.app.data_check import refuse_unknown
 from noisyir.app.rescoring import promote_on_data_of_today
 from noisyir.app.runs import Execution
 from noisyir.engine.runtime import Runtime
 from noisyir.evaluation.settings import PromoteParams
-from noisyir.flows.artifacts import tell_of_decision
+from noisyir.flows.artifacts import fails_in_words, tell_of_decision, tell_of_run
 from noisyir.flows.experiment import load, run_name, stages_as_tasks, writable_store
+from noisyir.flows.stops import AskFirst, refused_by_check, refused_by_judgements
 from noisyir.flows.train_retriever import train_retriever
 from noisyir.registry.kinds import RETRIEVER
 from noisyir.registry.tracker import Tracker
@@ -19,10 +23,13 @@ from noisyir.tasks.dispatch import Pools
 
 
 @flow(name="nightly", flow_run_name=run_name, persist_result=False)
+@fails_in_words
 def nightly(
     experiment: str,
     overrides: tuple[str, ...] = (),
     gate: PromoteParams = PromoteParams(),  # noqa: B008 - frozen
+    fail_on: tuple[str, ...] = (),
+    ask: AskFirst = AskFirst(),  # noqa: B008 - frozen
     store: str | None = None,
     runtime: Runtime = Runtime(),  # noqa: B008 - frozen
     pools: Pools = Pools(),  # noqa: B008 - frozen
@@ -33,6 +40,8 @@ def nightly(
         experiment: a name that ships with noisyir, or a .yaml file that the worker sees.
         overrides: settings to change, such as train.epochs=3 or seed=7.
         gate: the thresholds; as many seeds are trained as min_seeds says, and with 1 the gate is by queries alone.
+        fail_on: faults of the data at which nothing is trained, as of noisyir check, such as rows or leaks.queries.
+        ask: with `above`, pairs are audited first; a person is asked unless judgements show that fewer are wrong.
         store: folder or fsspec URL of the artifacts; empty: the one that this worker's NOISYIR_STORE or NOISYIR_HOME
             names.
         runtime: the machine that stages run on, not the method: device, threads, processes.
@@ -40,17 +49,30 @@ def nightly(
 
     """
     exp, artifacts, tracker = load(experiment, overrides, store, "retriever"), writable_store(store), Tracker()
+    refuse_unknown(fail_on)
+    here = partial(Execution, artifacts, runtime, tracker, elsewhere=pools.elsewhere)
+    tasks = partial(stages_as_tasks, store=artifacts, runtime=runtime, tracker=tracker, pools=pools)
+    with tasks() as run_step:
+        refused = refused_by_check(exp, fail_on) or refused_by_judgements(
+            experiment, overrides, ask, here(run_step=run_step), store
+        )
+    if refused:
+        return _ended(exp.name, f"not trained, and the champion stays: {refused}")
     seeds = [exp.seed + number for number in range(gate.min_seeds)]
     for seed in seeds:
         chosen = (*overrides, f"seed={seed}")
         outcome = train_retriever(experiment, chosen, store=store, runtime=runtime, pools=pools)
         if RETRIEVER.name in outcome.facts.get("refused", ""):
-            return Completed(message=f"refused: with seed {seed} it is not worth using, and the champion stays")
-    with stages_as_tasks(store=artifacts, runtime=runtime, tracker=tracker, pools=pools) as run_step:
-        here = Execution(artifacts, runtime, tracker, run_step=run_step, elsewhere=pools.elsewhere)
+            return _ended(exp.name, f"refused: with seed {seed} it is not worth using, and the champion stays")
+    with tasks() as run_step:
         decision = promote_on_data_of_today(
-            RETRIEVER.name, None, gate, here, experiment=exp.name, flow_run=str(flow_run.id)
+            RETRIEVER.name, None, gate, here(run_step=run_step), experiment=exp.name, flow_run=str(flow_run.id)
         )
     tell_of_decision(decision)
     by = "by queries alone" if len(seeds) == 1 else f"by queries and the seeds {', '.join(map(str, seeds))}"
-    return Completed(message=f"{decision.summary} (the gate is {by})")
+    return _ended(exp.name, f"{decision.summary} (the gate is {by})")
+
+
+def _ended(experiment: str, message: str) -> State[Any]:
+    tell_of_run(experiment, message)
+    return Completed(message=message)

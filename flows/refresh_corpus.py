@@ -6,7 +6,7 @@ from prefect.artifacts import create_table_artifact
 from noisyir.app.refresh import refresh_corpus as refresh
 from noisyir.app.runs import Execution, Outcome
 from noisyir.engine.runtime import Runtime
-from noisyir.flows.artifacts import completed
+from noisyir.flows.artifacts import completed, fails_in_words
 from noisyir.flows.experiment import stages_as_tasks, writable_store
 from noisyir.methods import experiments
 from noisyir.registry.tracker import Tracker
@@ -14,6 +14,7 @@ from noisyir.tasks.dispatch import Pools
 
 
 @flow(name="refresh_corpus", flow_run_name="refresh {model}", persist_result=False)
+@fails_in_words
 def refresh_corpus(
     model: str,
     documents: str | None = None,

@@ -1,6 +1,8 @@
 """The nightly of an experiment of one's own: a deployment of the flow `nightly` with a schedule."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
@@ -13,6 +15,7 @@ from prefect.types.entrypoint import EntrypointType
 from pydantic import ValidationError
 
 from noisyir import __version__
+from noisyir.app.data_check import refuse_unknown
 from noisyir.base.errors import ConfigError
 from noisyir.engine.provenance import git_commit
 from noisyir.flows.nightly import nightly
@@ -33,15 +36,18 @@ def schedule(
     timezone: str | None,
     environment: str | None,
     overrides: tuple[str, ...],
-    min_seeds: int,
+    night: Mapping[str, Any],
 ) -> str:
     """Deploy the nightly of an experiment, and return the deployment's name; the same call again changes it.
+
+    night: further parameters of the flow.
 
     Raises:
         ConfigError: If the experiment, the schedule, the server or the pool is not there.
     """
     name = deployment_of(experiment, environment, overrides)
     _refuse_bad(cron, timezone)
+    refuse_unknown(night.get("fail_on", ()))
     commit = git_commit()
     tags = ["noisyir", "scheduled", *([environment] if environment else []), __version__]
     place = str(Path(experiment).resolve()) if Path(experiment).is_file() else experiment
@@ -57,7 +63,7 @@ def schedule(
             parameters={
                 "experiment": place,
                 "overrides": overrides,
-                "gate": {"min_seeds": min_seeds},
+                **night,
                 "pools": Pools(elsewhere=tuple(pool for pool in ELSEWHERE if pool in known)).model_dump(mode="json"),
             },
             tags=[*tags, f"sha:{commit[:_COMMIT]}"] if commit else tags,

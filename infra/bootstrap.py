@@ -4,8 +4,8 @@ usage: PREFECT_API_URL=... NOISYIR_ROOT=... python -m infra.bootstrap [--type pr
                                                                      [--reset-templates]
 
 NOISYIR_ROOT is the folder of a checkout on the workers.  NOISYIR_ZOMBIE_SECONDS is how long a flow run may stay silent
-before it counts as crashed.  The webhook that is told of failed runs comes from the variable NOISYIR_WEBHOOK, never
-from the command line: its address is a secret.
+before it counts as crashed, and NOISYIR_ANSWER_SECONDS how long one waits for a person.  The webhook that is told of
+failed runs comes from the variable NOISYIR_WEBHOOK, never from the command line: its address is a secret.
 """
 
 import argparse
@@ -39,6 +39,8 @@ TYPES = ("process", "kubernetes")  # of pools whose job templates are ours
 BEATS = 4  # heartbeats that must be missing in a row
 LEAST_BEATS = 3  # with fewer, a run that is merely busy counts as crashed
 WEBHOOK = "noisyir-failures"
+TOLD = ("failures", "late", "refusals", "promotions", "checks", "questions", "results")  # to the webhook
+ANSWER_SECONDS = 12 * 3600  # for a person who is asked
 START_SECONDS = 300  # from a worker's taking a run to its first sign of life
 
 
@@ -62,12 +64,13 @@ def prepare(
     """Make pools of this kind, with a limit of `gpu`, and what crashes and tells of flow runs."""
     window = _window(PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value() or 0, os.environ.get("NOISYIR_ZOMBIE_SECONDS"))
     kinds = {ensure_pool(client, pool, kind, gpus if pool == "gpu" else None, reset=reset) for pool in POOLS}
-    automations = [automation("silent", SECONDS=window)]
+    answer = int(os.environ.get("NOISYIR_ANSWER_SECONDS") or ANSWER_SECONDS)
+    automations = [automation("silent", SECONDS=window), automation("unanswered", ANSWER=answer)]
     if kinds == {"process"}:  # a Kubernetes job may wait for a node, and its worker watches it
         automations.append(automation("stuck", SECONDS=START_SECONDS))
     if url := os.environ.get("NOISYIR_WEBHOOK"):
         webhook = ensure_webhook(client, url)
-        automations += [automation(name, WEBHOOK=webhook) for name in ("failures", "late", "refusals")]
+        automations += [automation(name, WEBHOOK=webhook) for name in TOLD]
     for wanted in automations:
         ensure_automation(client, wanted)
 

@@ -112,7 +112,7 @@ def supervised(settings: Settings, known: Mapping[str, str]) -> str:
     further = filter(None, os.environ.get("NOISYIR_ALLOWED_HOSTS", "").split(","))
     place = f"{USER}:{known.get('postgres')}@127.0.0.1:{settings.postgres_port}"
     programs = postgres_programs(settings.folder) if settings.database == "postgres" else None
-    tracked = f"postgresql+psycopg2://{place}/mlflow" if programs else f"sqlite:///{settings.data}/mlflow.db"
+    tracked = mlflow_database(settings, known)
     values = {
         **{"of": settings, "known": known, "root": ROOT, "python": sys.executable, "machine": socket.gethostname()},
         **{"postgres": programs, "place": place, "tracked": tracked},
@@ -127,6 +127,13 @@ def supervised(settings: Settings, known: Mapping[str, str]) -> str:
     options: Any = {"undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
     environment = jinja2.Environment(**options, autoescape=True, finalize=_fit)
     return environment.from_string(Path(__file__).with_name("supervisord.conf").read_text()).render(values)
+
+
+def mlflow_database(settings: Settings, known: Mapping[str, str]) -> str:
+    """The address of MLflow's database, with its password."""
+    if settings.database != "postgres":
+        return f"sqlite:///{settings.data}/mlflow.db"
+    return f"postgresql+psycopg2://{USER}:{known['postgres']}@127.0.0.1:{settings.postgres_port}/mlflow"
 
 
 def _fit(value: Any) -> Markup:

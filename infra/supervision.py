@@ -4,6 +4,7 @@ usage: python -m infra.supervision ARGUMENTS      ends what the service's last p
 """
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -75,7 +76,7 @@ class Supervisor:
         write_private(path, settings)
         command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(path)]
         subprocess.run(command, check=True, cwd=ROOT, env=environment, start_new_session=True)
-        _wait(self.is_up, lambda: True, f"supervisord does not answer: see {self.logs}")
+        _wait(self.is_up, lambda: True, "supervisord does not answer", self.logs / "supervisord.log")
 
     def run(self, services: Sequence[Service]) -> list[str]:
         """Start the services that do not run; wait until all are healthy.  The names of those started."""
@@ -93,8 +94,8 @@ class Supervisor:
             _wait(
                 lambda one=service: one.healthy(absent.get(one.name, 0.0)),  # type: ignore[misc]
                 lambda one=service: one.name in self.pids(),  # type: ignore[misc]
-                f"{service.name} ended by itself, or did not answer within {START_SECONDS} s: "
-                f"see {self.logs / service.name}.log",
+                f"{service.name} ended by itself, or did not answer within {START_SECONDS} s",
+                self.logs / f"{service.name}.log",
             )
         return list(absent)
 
@@ -167,11 +168,14 @@ def write_private(path: Path, text: str) -> None:
     new.replace(path)
 
 
-def _wait(healthy: Callable[[], bool], alive: Callable[[], bool], fault: str) -> None:
+def _wait(healthy: Callable[[], bool], alive: Callable[[], bool], fault: str, log: Path) -> None:
+    """Wait until it is healthy.  SystemExit, with the last error in its log, if it ended or took too long."""
     deadline = time.monotonic() + START_SECONDS
     while not healthy():
         if not alive() or time.monotonic() > deadline:
-            raise SystemExit(fault)
+            lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+            said = next((line for line in reversed(lines) if re.match(r"[\w.]+(Error|Exception)\b", line)), "")
+            raise SystemExit("\n".join(filter(None, [f"{fault}: see {log}", said])))
         time.sleep(0.3)
 
 

@@ -2,6 +2,10 @@
 
 usage: python -m infra.up up [--auth]
        python -m infra.up down
+       python -m infra.up backup           both databases and the passwords, while the servers are up or not
+       python -m infra.up restore FOLDER   stop, put a backup's databases back, start
+       python -m infra.up upgrade          stop, back up, bring MLflow's schema up to date, start
+       python -m infra.up forget           remove MLflow's runs that were deleted in its page --days 30 ago, for good
        python -m infra.up ui        `make ui`: both pages over what `noisyir run` left, until Ctrl-C
 The ports are PREFECT_PORT, MLFLOW_PORT and POSTGRES_PORT of the environment.
 """
@@ -20,7 +24,7 @@ from pathlib import Path
 
 import psutil
 
-from infra import servers
+from infra import servers, upkeep
 from infra.servers import Settings
 from infra.supervision import ROOT, Supervisor, stop, write_private
 from noisyir.engine.locks import held
@@ -31,7 +35,9 @@ REPORT_SECONDS = 3.0  # for a worker to report that its flow runs ended
 def main() -> int:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=("up", "down", "ui"))
+    parser.add_argument("what", choices=("up", "down", "ui", "backup", "restore", "upgrade", "forget"))
+    parser.add_argument("folder", nargs="?", type=Path, help="of a backup")
+    parser.add_argument("--days", type=int, default=30, help="of forget")
     parser.add_argument("--auth", action="store_true", help="make both servers ask for a password")
     args = parser.parse_args()
     home = Path(os.environ.get("NOISYIR_HOME", ".noisyir")).absolute()
@@ -46,8 +52,16 @@ def main() -> int:
     with held(supervisor.folder / ".lock"):
         if args.what == "down":
             down(supervisor)
+            return 0
+        settings = settled(home, supervisor, auth=args.auth)
+        if args.what == "up":
+            up(supervisor, settings)
+        elif args.what == "forget":
+            if not supervisor.is_up():
+                raise SystemExit("forget needs the servers: make up")
+            upkeep.forget(settings, servers.passwords(settings), args.days)
         else:
-            up(supervisor, settled(home, supervisor, auth=args.auth))
+            keep_up(args.what, args.folder, supervisor, settings)
     return 0
 
 
@@ -59,6 +73,32 @@ def settled(home: Path, supervisor: Supervisor, *, auth: bool) -> Settings:
         if name in present and present[name] != value:
             raise SystemExit(f"the servers are up with {name} = {present[name]}, not {value}: make down first")
     return Settings(**{**present, **asked, "home": home})
+
+
+def keep_up(what: str, folder: Path | None, supervisor: Supervisor, settings: Settings) -> None:
+    """Back both databases up; to restore or upgrade them, with only Postgres at work, and start everything then."""
+    if what == "restore" and (folder is None or not folder.is_dir()):
+        raise SystemExit(f"restore: {folder} is no folder: name one that make backup printed")
+    uses_postgres, _ = servers.chosen_database(settings)
+    settings = replace(settings, database="postgres" if uses_postgres else "sqlite")
+    known = servers.passwords(settings)
+    if what != "backup":
+        down(supervisor)
+    alone = uses_postgres and "postgres" not in supervisor.pids()
+    if alone:
+        supervisor.begin(servers.supervised(settings, known), servers.inherited())
+        supervisor.run([servers.postgres(settings, known)])
+    try:
+        print(f"backup    {upkeep.backup(settings, known)}", flush=True)
+        if what == "restore" and folder:
+            upkeep.restore(settings, known, folder)
+        if what == "upgrade":
+            upkeep.upgrade_mlflow(settings, known)
+    finally:
+        if alone:
+            down(supervisor)
+    if what != "backup":
+        up(supervisor, settings)
 
 
 def up(supervisor: Supervisor, settings: Settings) -> None:

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from jaxtyping import Float
 
 from noisyir.app.console import stdout_console
-from noisyir.app.label_audit import KEPT, Audited
+from noisyir.app.label_audit import KEPT, Audited, read_written
 from noisyir.audits.files import write_pairs
-from noisyir.audits.judgements import BY_MODEL, read_judgements
+from noisyir.audits.judgements import BY_MODEL, given_judgements, has_verdicts, read_judgements
 from noisyir.audits.judging.journal import Journal
 from noisyir.audits.judging.learning import Knowledge, OrderLearner, PairLearner
 from noisyir.audits.judging.pairs_to_judge import PairsToJudge, pairs_to_judge
@@ -24,12 +24,14 @@ from noisyir.audits.judging.server import page_alone, serve_page
 from noisyir.audits.judging.session import JudgingSession, summary, told_guarantee
 from noisyir.audits.keeping import Keeping
 from noisyir.base.errors import ConfigError, StoreError
+from noisyir.detection.rate import widened
 from noisyir.engine.locks import held_if_free
 from noisyir.engine.provenance import lineage
-from noisyir.engine.tables import aligned, matrix
+from noisyir.engine.tables import aligned, matrix, rows_in
 
 FILE, ALONE = "judgements.jsonl", "judge.html"
 _FEATURES = "pair_features"
+_SAME = ["query_id", "doc_id", "query", "document"]  # equal in a pair that is the same
 _LOWEST_SCORE_FIRST = [("score", "ascending"), ("query_id", "ascending"), ("doc_id", "ascending")]
 
 
@@ -117,11 +119,8 @@ class JudgingOptions:
 
     def _page_alone(self, audited: Audited, folder: Path) -> str:
         """Write the standalone page and return where it is and the command that reads its answers."""
-        path, command = folder / ALONE, self.command.with_judgements(Path(FILE))
-        try:
-            path.write_text(page_alone(_pairs(audited), audited.exp.seed, command), encoding="utf-8")
-        except OSError as error:
-            raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
+        command = self.command.with_judgements(Path(FILE))
+        path = write_page_alone(audited, folder, command)
         return (
             f"\n{ALONE:<15} {path}\n{'':<15} a page to send: anyone with a browser can judge, and saves {FILE}\n"
             f"{'then':<15} {command}"
@@ -194,6 +193,47 @@ def known_from(audited: Audited, files: Sequence[str]) -> Knowledge:
     return _learner(audited, pairs).learn({pairs.row_of[pair]: judged for pair, judged in said.items()})
 
 
+class CarriedRate(NamedTuple):
+    """The interval of the rate of wrong pairs today, by judgements of an earlier audit.
+
+    Attributes:
+        judged: Number of random pairs that were judged and are still there.
+        new: Share of today's pairs that were not in the earlier audit, or had other texts there.
+    """
+
+    low: float
+    high: float
+    judged: int
+    new: float
+
+    def __str__(self) -> str:
+        """The interval in words."""
+        moved = f"; {self.new:.1%} of the pairs are new since then" if self.new else ""
+        return f"{self.low:.1%} to {self.high:.1%} of the pairs are wrong, by {self.judged:,} judgements{moved}"
+
+
+def carried_rate(audited: Audited, folder: Path) -> CarriedRate | None:
+    """The rate by the judgements in the folder of an earlier audit; None if none was of a random pair that is left.
+
+    The judged pairs that are left are a random sample of all that are left; the new pairs widen its interval.
+
+    Source: Cochran, Sampling Techniques, 1977, section 2.13 (a part of the population).
+
+    Raises:
+        DataError: If the file of judgements is damaged.
+    """
+    if not (folder / FILE).exists() or not has_verdicts(folder / FILE):
+        return None
+    pairs, said = _pairs(audited), given_judgements([str(folder / FILE)])
+    left = np.flatnonzero(pc.is_valid(rows_in(read_written(folder, _SAME), pairs.audit, _SAME)))
+    there = PairsToJudge(pairs.audit.take(pa.array(left)), pairs.others, pairs.read_texts)
+    known = _learner(audited, there).learn({row: said[pair] for pair, row in there.row_of.items() if pair in said})
+    if known.rate is None:
+        return None
+    new = 1 - len(left) / pairs.audit.num_rows
+    return CarriedRate(*widened(known.rate.low, known.rate.high, new), known.sampled, new)
+
+
 def _pairs(audited: Audited) -> PairsToJudge:
     return pairs_to_judge(audited.table, audited.outcome.results["audit"].meta.input_refs(), audited.store)
 
@@ -213,6 +253,20 @@ def _features(audited: Audited, pairs: PairsToJudge) -> Float[np.ndarray, "pair 
     for table in filter(len, tables):
         columns.append(matrix(aligned(pairs.audit, table, ["query_id", "doc_id"])["features"]))
     return np.column_stack(columns) if columns else None
+
+
+def write_page_alone(audited: Audited, folder: Path, command: str) -> Path:
+    """Write the judging page that needs no server; it shows the command that reads its answers.
+
+    Raises:
+        StoreError: If the folder cannot be written to.
+    """
+    path = folder / ALONE
+    try:
+        path.write_text(page_alone(_pairs(audited), audited.exp.seed, command), encoding="utf-8")
+    except OSError as error:
+        raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
+    return path
 
 
 def write_kept(audited: Audited, most: int, folder: Path) -> Path:

@@ -10,6 +10,10 @@ from typing import Any
 from noisyir.app.data_import import opened, settings_for
 from noisyir.base.errors import ConfigError
 from noisyir.data.checking import FAULTS, CheckedRecords, FoundFault, check
+from noisyir.data.formats import Format
+from noisyir.data.leniency import lenient
+from noisyir.data.records import Source
+from noisyir.engine.remote.fetched import located
 
 _WIDTH, _NAME = 80, 22  # columns of a line and of its name
 _GROUPS = list(dict.fromkeys(name.partition(".")[0] for name in FAULTS))
@@ -116,12 +120,27 @@ def check_data(
         DataError: If nothing can be read.
     """
     settings = settings_for(source, kind=kind, columns=columns, beside=beside or {})
-    path = Path(settings.get("path") or "")
+    return _checked(source, settings["kind"], settings.get("path"), opened(settings), progress)
+
+
+def check_format(data: Format) -> DataCheck:
+    """Check the data that an experiment reads, as `check_data`.
+
+    Raises:
+        DataError: If nothing can be read.
+    """
+    with lenient():
+        source = located(data).open()
+    path = getattr(data, "path", None)
+    return _checked(path or data.kind, data.kind, path, source, lambda _: None)
+
+
+def _checked(name: str, kind: str, place: str | None, source: Source, progress: Callable[[int], None]) -> DataCheck:
+    path = Path(place or "")
     root = path if path.is_dir() else path.parent
-    opened_source = opened(settings)
-    data = CheckedRecords.read(opened_source, f"{root}/", progress)
+    data = CheckedRecords.read(source, f"{root}/", progress)
     names = ("documents", "queries", "judgements", "negatives")
     sizes = {name: len(getattr(data, name)) for name in names}
     splits = Counter(str(one.split) for one in data.judgements)
-    labels = getattr(getattr(opened_source, "labels", None), "said", "")
-    return DataCheck(source, settings["kind"], sizes, splits, tuple(check(data)), labels)
+    labels = getattr(getattr(source, "labels", None), "said", "")
+    return DataCheck(name, kind, sizes, splits, tuple(check(data)), labels)

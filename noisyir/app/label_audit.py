@@ -359,6 +359,18 @@ def _data_name(exp: Experiment) -> str:
     return next((Path(place).name for place in places if place), exp.data.kind)
 
 
+def read_written(folder: Path, columns: list[str]) -> pa.Table:
+    """Columns of the table that an audit wrote into a folder.
+
+    Raises:
+        StoreError: If it is not there.
+    """
+    try:
+        return pq.read_table(folder / _TABLE, columns=columns)
+    except (OSError, pa.ArrowException) as error:
+        raise StoreError("app.no_written_audit", folder=folder, error=error) from error
+
+
 def _data_of(folder: Path) -> str | None:
     """The name of the data of the audit in a folder, if there is one that tells."""
     try:

@@ -20,8 +20,10 @@ from noisyir.engine.outside_errors import one_line, without_password
 from noisyir.registry.backend import Backend, connect
 from noisyir.registry.card import HYBRID_FILE, Card, Version, usage
 from noisyir.registry.kinds import Kind, kinds
+from noisyir.registry.stage_runs import dataset
 
 if TYPE_CHECKING:
+    from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
 CHALLENGER, CHAMPION = "challenger", "champion"
@@ -59,6 +61,8 @@ def register(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card,
         number = str(same_bytes[0].version) if same_bytes else _upload(backend, kind, model, folder, card, origin)
         if card.own or not same_bytes:
             _describe(backend, kind, number, card, origin)
+        if card.own:
+            _measure(client, _logged(client.get_model_version(kind.name, number)), card, origin)
         for alias in (CHALLENGER, alias_of(CHALLENGER, card.tags.get("experiment"))):
             client.set_registered_model_alias(kind.name, alias, number)
     return number
@@ -122,13 +126,18 @@ def copies_of_versions(home: Path) -> list[RegisteredCopy]:
     client, found = connect(home).client, []
     for kind in kinds():
         for version in client.search_model_versions(f"name = '{kind.name}'", max_results=_MOST_VERSIONS):
-            logged = client.get_logged_model(str(version.source).removeprefix("models:/"))
+            logged = client.get_logged_model(_logged(version))
             place, digest = urlsplit(logged.artifact_location), version.tags.get("artifact_digest")
             if digest and place.scheme in ("", "file"):
                 folder = _files_in(Path(unquote(place.path)), kind)
                 name, experiment = f"{kind.name} v{version.version}", version.tags.get("experiment", "EXPERIMENT")
                 found.append(RegisteredCopy(name, folder, digest, experiment))
     return found
+
+
+def _logged(version: "ModelVersion") -> str:
+    """The id of the logged model behind a version."""
+    return str(version.source).removeprefix("models:/")
 
 
 def _files_in(logged: Path, kind: Kind) -> Path:
@@ -167,6 +176,17 @@ def find_version(backend: Backend, uri: str) -> "ModelVersion":
     return found
 
 
+def _measure(client: "MlflowClient", model_id: str, card: Card, origin: Origin) -> None:
+    """Log the model's measures, tied to the data that gave them, which becomes an input of the run."""
+    from mlflow.entities import Metric
+
+    given = dataset(f"{card.tags['experiment']} evaluation", card.tags["eval_digest"], "evaluation")
+    client.log_inputs(origin.run_id, datasets=[given])
+    data, now = given.dataset, int(time.time() * 1000)
+    about = {"dataset_name": data.name, "dataset_digest": data.digest, "model_id": model_id, "run_id": origin.run_id}
+    client.log_batch(origin.run_id, metrics=[Metric(name, value, now, 0, **about) for name, value in card.own.items()])
+
+
 def _describe(backend: Backend, kind: Kind, number: str, card: Card, origin: Origin) -> None:
     """Write a version's tags and description, and remove an earlier evaluation's."""
     client, path = backend.client, f"#/experiments/{origin.experiment_id}/runs/{origin.run_id}"
@@ -192,7 +212,7 @@ def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, 
     Ids are explicit, because mlflow's `log_model` acts on process-wide and thread-local state.
     """
     from mlflow import pyfunc
-    from mlflow.entities import LoggedModelOutput, LoggedModelStatus, Metric
+    from mlflow.entities import LoggedModelOutput, LoggedModelStatus
     from mlflow.models import Model
 
     from noisyir.models.transformer_tower import quietly
@@ -226,9 +246,6 @@ def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, 
             ),
         )
         client.log_model_artifacts(logged.model_id, str(packed))
-    now = int(time.time() * 1000)
-    values = [Metric(name, value, now, 0, model_id=logged.model_id) for name, value in card.own.items()]
-    client.log_batch(run_id, metrics=values)
     client.finalize_logged_model(logged.model_id, LoggedModelStatus.READY)
     made = client.create_model_version(kind.name, logged.model_uri, run_id, model_id=logged.model_id)
     return str(made.version)

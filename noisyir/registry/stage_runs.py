@@ -208,14 +208,18 @@ class JoinedRun(StageRuns):
 
 def _datasets(meta: Meta) -> "list[DatasetInput]":
     """A stage's inputs as MLflow's datasets."""
+    raw = [(name, value) for name, value in meta.inputs.items() if isinstance(value, str)]
+    return [dataset(name, digest, meta.stage, "raw") for name, digest in raw] + [
+        dataset(name, ref.digest, meta.stage, path=ref.path) for name, ref in meta.input_refs()
+    ]
+
+
+def dataset(name: str, digest: str, context: str, source: str = "noisyir", **place: str) -> "DatasetInput":
+    """A data set of MLflow, as an input of a run."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    raw = [(name, value) for name, value in meta.inputs.items() if isinstance(value, str)]
-    found = [Dataset(name, digest[:_DIGEST_CHARS], "raw", json.dumps({"sha256": digest})) for name, digest in raw] + [
-        Dataset(name, ref.digest[:_DIGEST_CHARS], "noisyir", json.dumps({"path": ref.path, "sha256": ref.digest}))
-        for name, ref in meta.input_refs()
-    ]
-    return [DatasetInput(dataset, [InputTag("mlflow.data.context", meta.stage)]) for dataset in found]
+    found = Dataset(name, digest[:_DIGEST_CHARS], source, json.dumps({**place, "sha256": digest}))
+    return DatasetInput(found, [InputTag("mlflow.data.context", context)])
 
 
 class Monitor(Protocol):

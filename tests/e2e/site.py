@@ -32,26 +32,28 @@ class Site:
 
     def up(self) -> None:
         """Start what does not run."""
-        self._infra("up", *(["--auth"] if self._auth else []))
+        self.infra("up", *(["--auth"] if self._auth else []))
         if self._auth:
             user, _, password = self.client_environment()["PREFECT_API_AUTH_STRING"].partition(":")
             self.api.auth = httpx.BasicAuth(user, password)
 
     def down(self) -> None:
         """Stop everything."""
-        self._infra("down")
+        self.infra("down")
 
     def client_environment(self) -> dict[str, str]:
         """What `source env` gives a shell."""
         lines = (self.home / "servers" / "env").read_text().splitlines()
         return dict(line.removeprefix("export ").split("=", 1) for line in lines)
 
-    def _infra(self, *words: str) -> None:
+    def infra(self, *words: str, fails: bool = False) -> str:
+        """What `python -m infra.up` prints, with its errors where it fails, as it must or must not."""
         done = subprocess.run(
             [sys.executable, "-m", "infra.up", *words],
             cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=1200,
         )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert bool(done.returncode) is fails, done.stdout + done.stderr
+        return done.stdout + done.stderr if fails else done.stdout
 
     def pid(self, service: str) -> int:
         """The process of a server or worker."""

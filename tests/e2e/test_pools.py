@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.site import wait_until
+from tests.e2e.site import process_of, wait_until
 from tests.flows.test_bench_command import SUITE
+from tests.flows.test_nightly import judge
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3600)]
 ON_DEMAND = "train_retriever/on-demand"
@@ -132,6 +133,16 @@ def test_a_schedule_fires_on_time_and_one_run_at_a_time(site, parameters):
     assert left_out, "no run was left out because of the one before it"
     times = sorted((_time(run["start_time"]), _time(run["end_time"])) for run in ended())
     assert all(first[1] <= second[0] for first, second in itertools.pairwise(times))
+
+
+def test_a_night_waits_for_a_person_without_a_process_and_goes_on_when_it_is_resumed(site, parameters):
+    given = parameters("data.promotion_share=0.5", gate={"min_seeds": 1}, ask={"above": 0.2})
+    run = site.start("nightly/on-demand", **given)
+    wait_until(lambda: site.state(run) == "PAUSED", "the question", 900)
+    wait_until(lambda: process_of(run) is None, "the end of its process")
+    judge(site.home / "audits" / "demo" / run)
+    site.api.post(f"/flow_runs/{run}/resume").raise_for_status()
+    assert site.end(run) == "COMPLETED" and "the gate is by queries alone" in site.message(run)
 
 
 def pools_of_steps(children: list[dict[str, Any]]) -> dict[str, str]:

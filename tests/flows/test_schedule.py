@@ -21,14 +21,29 @@ def test_an_experiment_is_scheduled_changed_and_removed(prefect_api, tmp_path, c
         for cron in ("0 2 * * *", "30 1 * * 1-5"):
             assert (
                 cli.main(
-                    ["schedule", str(path), "seed=7", "--cron", cron, "--timezone", "Europe/Vienna", "--min-seeds", "1"]
+                    [
+                        "schedule",
+                        str(path),
+                        "seed=7",
+                        "--cron",
+                        cron,
+                        "--timezone",
+                        "Europe/Vienna",
+                        "--min-seeds",
+                        "1",
+                        "--fail-on",
+                        "rows, ids",
+                        "--ask-above",
+                        "0.1",
+                    ]
                 )
                 == 0
             )
             found = client.read_deployment_by_name("nightly/my pairs")
             (schedule,) = found.schedules
             assert (schedule.schedule.cron, schedule.schedule.timezone) == (cron, "Europe/Vienna") and schedule.active
-        assert found.parameters["gate"] == {"min_seeds": 1}
+        assert found.parameters["gate"] == {"min_seeds": 1} and found.parameters["ask"] == {"above": 0.1}
+        assert found.parameters["fail_on"] == ["rows", "ids"]
         assert found.parameters["experiment"] == str(path) and found.parameters["overrides"] == ["seed=7"]
         assert {"noisyir", "scheduled"} <= set(found.tags) and found.work_queue_name == "scheduled"
         assert found.entrypoint == "noisyir.flows.nightly.nightly"
@@ -44,11 +59,13 @@ def test_an_experiment_is_scheduled_changed_and_removed(prefect_api, tmp_path, c
 def test_a_bad_schedule_is_refused_before_anything_is_deployed(prefect_api):
     from noisyir.flows.scheduling import schedule, unschedule
 
-    how = {"timezone": None, "environment": None, "overrides": (), "min_seeds": 3}
+    how = {"timezone": None, "environment": None, "overrides": (), "night": {}}
     with pytest.raises(ConfigError, match="'soon' in the zone UTC is no schedule"):
         schedule("demo", "soon", **how)
     with pytest.raises(ConfigError, match="in the zone Mars is no schedule"):
         schedule("demo", "0 2 * * *", **{**how, "timezone": "Mars"})
+    with pytest.raises(ConfigError, match="idz"):
+        schedule("demo", "0 2 * * *", **{**how, "night": {"fail_on": ("idz",)}})
     with pytest.raises(ConfigError, match="only retrievers have a nightly"):
         schedule("squad_cds_small", "0 2 * * *", **how)
     with pytest.raises(ConfigError, match="nightly/nfcorpus is not scheduled"):

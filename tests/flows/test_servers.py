@@ -30,6 +30,9 @@ from infra import servers, supervision, up
 from infra.prefect_app import OwnPages
 from infra.servers import Settings
 from infra.supervision import MARK, Service, Supervisor, marked, stop
+from noisyir.methods.experiments import load
+from noisyir.registry.promote import Decision
+from tests.tiny import write_beir
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())
@@ -306,13 +309,14 @@ def test_bootstrap_twice_changes_nothing(prefect_api, monkeypatch):
             assert client.read_work_pool("cpu").base_job_template == bootstrap.base_template("cpu", "process")
 
 
-def test_a_run_of_a_schedule_that_fails_is_told_to_the_webhook_and_others_are_not(prefect_api, monkeypatch):
-    from prefect import flow, tags
-    from prefect.client.orchestration import get_client
-    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+class Told(NamedTuple):
+    url: str
+    messages: "queue.Queue[dict[str, str]]"
 
-    from infra import bootstrap
 
+@pytest.fixture
+def webhook():
+    """An address that is posted to, and what it was told."""
     told: queue.Queue[dict[str, str]] = queue.Queue()
 
     class Channel(BaseHTTPRequestHandler):
@@ -323,6 +327,19 @@ def test_a_run_of_a_schedule_that_fails_is_told_to_the_webhook_and_others_are_no
 
         def log_message(self, *_: object) -> None: ...
 
+    with HTTPServer(("127.0.0.1", 0), Channel) as channel:
+        threading.Thread(target=channel.serve_forever, daemon=True).start()
+        yield Told(f"http://127.0.0.1:{channel.server_port}/secret", told)
+        channel.shutdown()
+
+
+def test_a_run_of_a_schedule_that_fails_is_told_to_the_webhook_and_others_are_not(prefect_api, webhook, monkeypatch):
+    from prefect import flow, tags
+    from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+    from infra import bootstrap
+
     @flow(name="nightly", flow_run_name="of tonight")
     def fails() -> None:
         raise ValueError("no disk left")
@@ -331,9 +348,9 @@ def test_a_run_of_a_schedule_that_fails_is_told_to_the_webhook_and_others_are_no
         with tags(*given), pytest.raises(ValueError, match="no disk left"):
             fails()
 
-    with HTTPServer(("127.0.0.1", 0), Channel) as channel, get_client(sync_client=True) as client:
-        threading.Thread(target=channel.serve_forever, daemon=True).start()
-        monkeypatch.setenv("NOISYIR_WEBHOOK", f"http://127.0.0.1:{channel.server_port}/secret")
+    told = webhook.messages
+    monkeypatch.setenv("NOISYIR_WEBHOOK", webhook.url)
+    with get_client(sync_client=True) as client:
         with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: 30}):
             bootstrap.prepare(client)
         try:
@@ -350,9 +367,77 @@ def test_a_run_of_a_schedule_that_fails_is_told_to_the_webhook_and_others_are_no
             alarms = [text, *(told.get()["text"] for _ in range(told.qsize()))]
             assert len(alarms) <= tried
         finally:
-            channel.shutdown()
             client.delete_automation(client.read_automations_by_name(name_of("failures"))[0].id)
     assert all(one.startswith("nightly/of tonight is Failed: ") for one in alarms)
+
+
+def test_events_of_scheduled_runs_are_told_in_their_own_words(prefect_api, webhook, tmp_path):
+    from prefect import flow, tags
+    from prefect.client.orchestration import get_client
+    from prefect.events import emit_event
+
+    from infra import bootstrap
+    from noisyir.flows import artifacts, stops
+
+    write_beir(tmp_path / "beir", documents=8, train=3, held_out=1)
+    with (tmp_path / "beir/qrels/train.tsv").open("a") as file:
+        file.write("nobody\td1\t1\n")
+    exp = load("demo", ["data.kind=beir", f"data.path={tmp_path / 'beir'}"])
+
+    @flow(name="night")
+    def night() -> None:
+        assert stops.refused_by_check(exp, ("ids",))
+        artifacts.tell_of_run("demo", "told to nobody until it is switched on")
+        artifacts.tell_of_decision(Decision("noisyir-retriever", "3", "promoted", (), "2", "3", "", "", None))
+        for asks in ("yes", "no"):
+            emit_event(stops.FINISHED, {**artifacts.about("demo"), "noisyir.asks": asks, "noisyir.summary": asks})
+
+    with get_client(sync_client=True) as client:
+        block = bootstrap.ensure_webhook(client, webhook.url)
+        wanted = [
+            bootstrap.automation(name, WEBHOOK=block) for name in ("promotions", "checks", "questions", "results")
+        ]
+        for one in wanted:
+            bootstrap.ensure_automation(client, one)
+        told, end = set(), time.monotonic() + 180
+        try:
+            while len(told) < 3 and time.monotonic() < end:  # the server learns of a new automation a little later
+                with tags("noisyir", "auto-scheduled"):
+                    night()
+                time.sleep(3)
+                told |= {webhook.messages.get()["text"] for _ in range(webhook.messages.qsize())}
+        finally:
+            for one in wanted:
+                client.delete_automation(client.read_automations_by_name(one.name)[0].id)
+    assert told >= {"noisyir-retriever v3 promoted", "yes"} and len(told) == 3, told
+    assert any(text.startswith("demo: ids.") for text in told)
+
+
+def test_a_run_that_nobody_answers_goes_on(prefect_api):
+    from prefect import flow
+    from prefect.client.orchestration import get_client
+    from prefect.states import Suspended
+
+    from infra import bootstrap
+
+    @flow(name="asks")
+    def asks() -> None: ...
+
+    with get_client(sync_client=True) as client:
+        deployment = client.create_deployment(client.create_flow(asks), "on-demand")
+        wanted = bootstrap.automation("unanswered", ANSWER=10)
+        bootstrap.ensure_automation(client, wanted)
+        asking, resumed, end = [], [], time.monotonic() + 180
+        try:
+            while not resumed and time.monotonic() < end:  # the server learns of a new automation a little later
+                run = client.create_flow_run_from_deployment(deployment, tags=["noisyir"])
+                client.set_flow_run_state(run.id, Suspended(timeout_seconds=600), force=True)
+                asking.append(run.id)
+                time.sleep(3)
+                resumed = [run for run in map(client.read_flow_run, asking) if run.state.name == "Resuming"]
+        finally:
+            client.delete_automation(client.read_automations_by_name(wanted.name)[0].id)
+    assert resumed
 
 
 def test_a_version_that_is_registered_is_put_before_the_gate_once_that_is_switched_on(prefect_api):

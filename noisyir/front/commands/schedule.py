@@ -17,6 +17,8 @@ def run(
     timezone: Annotated[str | None, option("ZONE", "of the time, such as Europe/Vienna (default UTC)")] = None,
     environment: Annotated[str | None, option("NAME", "a further deployment, such as staging")] = None,
     min_seeds: Annotated[int, option("N", "seeds that are trained each night, which the gate tests (default 3)")] = 3,
+    fail_on: Annotated[str | None, option("NAME,..", "do not train on data with these faults, as of check")] = None,
+    ask_above: Annotated[float | None, option("E", "ask a person if more than the share E may be wrong")] = None,
     remove: Annotated[bool, flag("--remove", "remove the schedule and its deployment")] = False,
 ) -> int:
     """Train an experiment every night, and promote the model if it passes its gate.
@@ -31,7 +33,11 @@ def run(
         return 0
     if environment is not None and not environment.isidentifier():
         raise typer.BadParameter("--environment is a name of letters, digits and underscores")
-    when, how = cron or "0 2 * * *", {"timezone": timezone, "environment": environment, "min_seeds": min_seeds}
+    if ask_above is not None and not 0 < ask_above < 1:
+        raise typer.BadParameter("--ask-above is a share of the pairs, such as 0.1")
+    faults = tuple(name.strip() for name in fail_on.split(",")) if fail_on else ()
+    night = {"gate": {"min_seeds": min_seeds}, "fail_on": faults, "ask": {"above": ask_above}}
+    when, how = cron or "0 2 * * *", {"timezone": timezone, "environment": environment, "night": night}
     name = flows.schedule(experiment, when, overrides=tuple(overrides or ()), **how)
     named = f" --environment {environment}" if environment else ""
     print(f"scheduled   {name}  {when} {timezone or 'UTC'}")

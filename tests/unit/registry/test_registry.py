@@ -111,6 +111,21 @@ def test_the_logged_model_carries_its_own_measures(tracked):
     logged = client.get_logged_model(version.source.removeprefix("models:/"))
     assert logged.status == "READY"
     assert {metric.key for metric in logged.metrics} == {"nDCG_10", "RR_10", "R_100"}
+    digest = version.tags["eval_digest"][:36]
+    assert {(one.dataset_name, one.dataset_digest) for one in logged.metrics} == {("demo evaluation", digest)}
+    inputs = client.get_run(version.run_id).inputs.dataset_inputs
+    assert [(one.dataset.name, one.dataset.digest) for one in inputs] == [("demo evaluation", digest)]
+
+
+def test_a_request_to_mlflows_own_server_is_answered(tracked):
+    from mlflow.models import convert_input_example_to_serving_input, validate_serving_input
+
+    home, _ = tracked
+    with connect(home).current():
+        (one,) = validate_serving_input(CHALLENGER, convert_input_example_to_serving_input(TEXTS[:1]))
+        asked = {"inputs": TEXTS, "params": {"side": "passage"}}
+        several = validate_serving_input(CHALLENGER, json.dumps(asked))
+    assert len(several) == len(TEXTS) and {len(vector) for vector in several} == {len(one)}
 
 
 def test_a_fresh_process_without_noisyir_gets_our_vectors(tracked):
