@@ -78,7 +78,7 @@ def _builds(job: Job[Any]) -> list[Build]:
 
 REPORT = Stage(
     name="report",
-    version=11,
+    version=12,
     params=ReportParams,
     reads={
         "comparison": COMPARISON.all(),

@@ -108,7 +108,7 @@ def test_equal_input_gives_equal_bytes(store: Store):
 def test_won_and_lost_queries_show_the_ranks_of_the_relevant_document(folder: Path):
     page = (folder / "report.html").read_text()
     lost = page[page.index("<h3>Lost</h3>") : page.index('id="time"')]
-    rows = re.findall(r'<td class="num">(.*?)</td>', lost)
+    rows = re.findall(r'<td class="num"[^>]*>(.*?)</td>', lost)
     assert len(rows) == 4 * 4  # four queries lost; a rank for each system, and the gain
     assert [re.sub("<.*?>", "", cell) for cell in rows[:3]] == ["2", "\N{EN DASH}", "5"]
 
