@@ -12,6 +12,7 @@ from pyarrow import csv
 
 from noisyir.engine.store import Store
 from noisyir.evaluation.artifacts import MINING_QUALITY
+from noisyir.evaluation.pages.report import conclusion
 from noisyir.evaluation.pages.settings import ReportParams
 from noisyir.evaluation.stages.report import REPORT
 from noisyir.methods.experiments import load
@@ -83,6 +84,17 @@ def test_the_page_shows_every_part(folder: Path):
     assert badges == ["unclear", "suggests better"]  # 8 won and 4 lost against bm25
     for text in ("search@trained", "score@zero_shot", "train_dpr", "+0.165", "Holm", "dev_RR@10"):
         assert text in page, text
+
+
+def test_a_difference_that_may_be_chance_is_not_told_as_none():
+    row = {"system": "dpr", "baseline": "zero_shot", "measure": "nDCG@10", "difference": 0.043, "p_holm": 0.144}
+    row |= {"difference_low": 0.010, "difference_high": 0.077, "verdict": "unclear"}
+    size = "(nDCG@10 +0.043 [+0.010, +0.077])."
+    differ = "dpr and the untrained model differ, perhaps by chance or too little to matter: corrected p 0.14"
+    assert conclusion(None, [row]) == [f"{differ} {size}"]
+    size = size.replace("+0.010", "\N{MINUS SIGN}0.010")
+    none = f"No difference was found between dpr and the untrained model {size}"
+    assert conclusion(None, [row | {"difference_low": -0.010}]) == [none]
 
 
 def test_curves_of_the_kept_model_are_open_and_of_others_folded(folder: Path):
