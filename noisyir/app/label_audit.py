@@ -177,7 +177,7 @@ class Audited:
         """
         confidence, pairs = self.exp.detect.confidence, self.table.num_rows
         called = "are flagged as wrong" if self.judgements else "look suspicious"
-        took = "" if seconds is None else f"  (took {duration(seconds)})"
+        took = "" if seconds is None else f" (took {duration(seconds)})"
         lines = [self._read, f"\n{self.flagged:,} of {pairs:,} pairs {called}.{took}"]
         if self.judgements:
             lines.append(self.judgements["summary"])

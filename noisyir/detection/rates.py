@@ -69,7 +69,7 @@ def why_none_is_flagged(estimate: Mapping[str, float]) -> str:
         )
     if said and all(found.reading == "few" for found in said):
         return "hardly any pair looks like a made-up one; pairs that are wrong in other ways cannot be seen"
-    return "the scores alone cannot tell which pairs are wrong; this does not mean that they are right"
+    return "the scores alone cannot separate wrong pairs from right ones; that does not mean that all are right"
 
 
 def _statement(found: RateByNull) -> str:
