@@ -140,7 +140,7 @@ def run_notebooks() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=400, help="pairs of the example")
+    parser.add_argument("--count", type=int, default=500, help="pairs of the example")
     parser.add_argument("--to", type=Path, default=PICTURES, help="the folder of the pictures")
     parser.add_argument("--notebooks", action="store_true", help="run the notebooks instead")
     parser.add_argument("--graph", action="store_true", help="draw the page of a flow run instead")
@@ -154,6 +154,7 @@ def main() -> None:
         folder = Path(temporary)
         write_pairs(folder, asked.count)
         shown = on_a_terminal([str(Path(sys.executable).with_name("noisyir")), "audit", FILE], folder)
+        shown = re.sub(r" \(took .*?\)", "", shown)  # of this machine, at this hour
         draw_terminal(f"noisyir audit {FILE}", shown, asked.to / "terminal.svg")
         draw_page((folder / "docstrings-audit" / "audit.html").as_uri(), (asked.to / "audit.png").resolve())
     print(asked.to)

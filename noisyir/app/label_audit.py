@@ -163,7 +163,7 @@ class Audited:
         head = (
             f"Most suspicious{', not judged yet' if self.judgements else ''}:"
             if self.flagged
-            else "None can be called wrong without judgements. The most unlike the others:"
+            else "The list is sorted. Start at its top:"
         )
         return [f"\n{head}", *chain.from_iterable(told)]
 
@@ -177,12 +177,12 @@ class Audited:
         """
         confidence, pairs = self.exp.detect.confidence, self.table.num_rows
         called = "are flagged as wrong" if self.judgements else "look suspicious"
-        took = "" if seconds is None else f"  (took {duration(seconds)})"
+        took = "" if seconds is None else f" (took {duration(seconds)})"
         lines = [self._read, f"\n{self.flagged:,} of {pairs:,} pairs {called}.{took}"]
         if self.judgements:
             lines.append(self.judgements["summary"])
         elif not self.flagged:
-            lines.append(f"{'none flagged':<14}{why_none_is_flagged(self.estimate)}")
+            lines[1] = f"\nNo pair is flagged: {why_none_is_flagged(self.estimate)}.{took}"
         if not self.sampled:
             lines.append(in_terminal(self.estimate, self.exp.detect.assume))
         lines += [f"{'reading':<14}{said}" for said in self.readings]
@@ -202,7 +202,7 @@ class Audited:
         return {
             "split": self.exp.audited,
             "pairs": self.table.num_rows,
-            "flagged": self.flagged,
+            "flagged": self.flagged if self.flagged or self.judgements else None,
             "assumed": self.exp.detect.assume,
             "rate": rate if self.sampled else None,
             "judgements": self.judgements,

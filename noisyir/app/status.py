@@ -107,7 +107,7 @@ def _state(store: Store, host: str, run: Mapping[str, Any]) -> RunState:
         experiment=run["experiment"],
         began=began,
         state=state,
-        seconds=run["seconds"],
+        seconds=(datetime.now(UTC) - began).total_seconds() if state == "running" else run["seconds"],
         built=steps.count(False),
         cached=steps.count(True),
         failed_in=run.get("failed_in"),

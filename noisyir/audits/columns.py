@@ -45,7 +45,7 @@ COLUMNS = (
     AuditColumn("query", STRING, "text of the query", heading="query", place=6),
     AuditColumn("document", STRING, "text of the document", heading="document", place=7),
     AuditColumn(
-        "suspicion", F32, "the share of the other pairs that are less suspect", False, "suspicion", 1, on_page=True
+        "suspicion", F32, "the share of the other pairs that are less suspect", False, "place", 1, on_page=True
     ),
     AuditColumn(
         "verdict", STRING,

@@ -178,6 +178,7 @@ def page_data(params: AuditParams, audit: AuditPage, assumed: str = "") -> dict[
     ]
     return {
         "id": identity(audit.pairs),
+        "pairs": audit.pairs.num_rows,
         "rows": rows,
         "documents": {
             "id": documents["doc_id"].to_pylist(),

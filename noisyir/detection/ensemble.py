@@ -328,12 +328,12 @@ def scored(given: PairsToScore, judging: EnsembleInputs, judged: EnsembleResult,
 
 
 def reading_of(judged: EnsembleResult) -> str:
-    """Say in one sentence which texts the ensemble read."""
+    """Say in one sentence which texts the transformer left out; empty if none."""
     pairs = len(judged.found.own)
     if judged.read is None:
         return f"no transformer read the {pairs:,} pairs: they are ordered by static vectors and words"
     if judged.read.all():
-        return f"the transformer read all {pairs:,} pairs"
+        return ""
     return (
         f"the transformer read {judged.read.sum():,} of {pairs:,} pairs, the most doubtful and a random tenth; "
         "made-up pairs are scored by static vectors and words, as all pairs are"

@@ -138,7 +138,7 @@ def rate_by_null(shares: RankShares, confidence: float = 0.95, null: Null = "ran
     """
     if not (pairs := len(shares.low)):
         return None
-    counted, highest, z = shares.above(1 / 2), shares.above(3 / 4), normalnormal_quantile(confidence)
+    counted, highest, z = shares.above(1 / 2), shares.above(3 / 4), normal_quantile(confidence)
     centre, half = 2 * counted + z**2 / 2, z * math.sqrt(2 * counted + z**2 / 4)
     rate, low, high = (min(max(value / pairs, 0.0), 1.0) for value in (2 * counted, centre - half, centre + half))
     off = abs(2 * highest - counted) / math.sqrt(counted) if counted else 0.0
@@ -154,7 +154,7 @@ def _most_trusted(shares: RankShares) -> float:
     steps = shares.draws + 1
     ahead = np.sort((shares.low + shares.high) / 2)[: max(1, len(shares.low) // 2)]
     ahead = (ahead - 1 / (2 * steps)) * steps / shares.draws
-    return float(ahead.mean() + normalnormal_quantile(1 - 2 * _LEVEL) * ahead.std() / math.sqrt(len(ahead)))
+    return float(ahead.mean() + normal_quantile(1 - 2 * _LEVEL) * ahead.std() / math.sqrt(len(ahead)))
 
 
 def best_fit(said: Mapping[Null, RateByNull]) -> Null:
@@ -200,7 +200,7 @@ def pairs_to_judge(rate: float, error: float, confidence: float = 0.95, pairs: i
     if not 0 < error < 1:
         raise ConfigError("detection.error_noise_rate_must", error=error)
     planned = min(max(rate, error), 1 - error)  # at a rate of 0 or 1 the approximation would give 0 pairs
-    needed = normalnormal_quantile(confidence) ** 2 * planned * (1 - planned) / error**2
+    needed = normal_quantile(confidence) ** 2 * planned * (1 - planned) / error**2
     if pairs is not None:
         needed = min(needed / (1 + (needed - 1) / pairs), pairs)
     return max(1, math.ceil(needed))
@@ -243,7 +243,7 @@ def wilson(share: float, size: float, confidence: float) -> tuple[float, float]:
 
     Source: Wilson, JASA 1927.
     """
-    z = normalnormal_quantile(confidence)
+    z = normal_quantile(confidence)
     centre = (share + z**2 / (2 * size)) / (1 + z**2 / size)
     half = z / (1 + z**2 / size) * math.sqrt(share * (1 - share) / size + z**2 / (4 * size**2))
     return max(0.0, centre - half), min(1.0, centre + half)
@@ -260,7 +260,7 @@ def widened(low: float, high: float, new: float) -> tuple[float, float]:
     return (1 - new) * low, (1 - new) * high + new
 
 
-def normalnormal_quantile(confidence: float) -> float:
+def normal_quantile(confidence: float) -> float:
     """Two-sided normal quantile: standard deviations either side of the mean that contain this share."""
     return NormalDist().inv_cdf(0.5 + confidence / 2)
 

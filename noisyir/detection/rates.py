@@ -53,7 +53,7 @@ def in_terminal(estimate: Mapping[str, float], assumed: str | None) -> str:
     """
     first = f"How many are wrong?  {NOT_KNOWN[0].upper()}{NOT_KNOWN[1:]}."
     if assumed is None:
-        return f"{first}\n{'':<21}--assume random shows the result for random ones."
+        return f"{first}\n{'':<21}--assume random shows it if wrong documents are random."
     lines = by_each_null(estimate)
     width = max(len(line.assumed) for line in lines)
     return "\n".join([first, *(f"  {line.assumed:<{width}}  {line.rate}" for line in lines)])
@@ -69,7 +69,7 @@ def why_none_is_flagged(estimate: Mapping[str, float]) -> str:
         )
     if said and all(found.reading == "few" for found in said):
         return "hardly any pair looks like a made-up one; pairs that are wrong in other ways cannot be seen"
-    return "the scores alone set no limit; their order is still useful, and judgements find the limit"
+    return "the scores alone cannot separate wrong pairs from right ones; that does not mean that all are right"
 
 
 def _statement(found: RateByNull) -> str:

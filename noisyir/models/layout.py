@@ -149,7 +149,7 @@ def _checked(settings: Any) -> Shape:
 
 
 def _read_ours(folder: Path) -> Layout:
-    shape = _checked(_read(folder / "noisyir.json"))
+    shape = _checked(read_json(folder / "noisyir.json"))
     if shape.shared:
         return Layout(shape, dict.fromkeys(SIDES, folder))
     kind = _tower_type(shape)
@@ -158,29 +158,31 @@ def _read_ours(folder: Path) -> Layout:
 
 def _read_foreign(folder: Path) -> Layout:
     """Read Transformer + Pooling or StaticEmbedding, perhaps with Normalize: models that we can train."""
-    modules = {module["type"].rsplit(".", 1)[-1]: folder / module["path"] for module in _read(folder / "modules.json")}
+    modules = {
+        module["type"].rsplit(".", 1)[-1]: folder / module["path"] for module in read_json(folder / "modules.json")
+    }
     kinds = [kind for kind in modules if kind != "Normalize"]
     if kinds not in (["StaticEmbedding"], ["Transformer", "Pooling"]):
         raise ValueError(f"modules {' + '.join(modules)}; known are StaticEmbedding and Transformer + Pooling")
-    tower, about = modules[kinds[0]], _read(folder / "config_sentence_transformers.json")
+    tower, about = modules[kinds[0]], read_json(folder / "config_sentence_transformers.json")
     similarity, prompts = "cosine" if "Normalize" in modules else "dot", about.get("prompts", {})
     if kinds[0] == "StaticEmbedding":
         return _one_tower(tower, "static", "mean", similarity, prompts, _static_length(tower))
-    pooling = _pooling(_read(modules["Pooling"] / "config.json"))
+    pooling = _pooling(read_json(modules["Pooling"] / "config.json"))
     return _one_tower(tower, "transformer", pooling, similarity, prompts, _transformer_length(tower))
 
 
 def _static_length(tower: Path) -> int:
     """Return a StaticEmbedding's truncation, if its tokenizer truncates."""
-    truncation = _read(tower / "tokenizer.json").get("truncation") or {"max_length": 1 << 20}
+    truncation = read_json(tower / "tokenizer.json").get("truncation") or {"max_length": 1 << 20}
     return int(truncation["max_length"])
 
 
 def _transformer_length(tower: Path) -> int:
     """Return the length that sentence-transformers derives from the files."""
-    tokenizer = _read(tower / "tokenizer_config.json").get("model_max_length", 1 << 20)
-    stated = _read(tower / "sentence_bert_config.json").get("max_seq_length") or tokenizer
-    return int(min(stated, _read(tower / "config.json").get("max_position_embeddings", 1 << 20)))
+    tokenizer = read_json(tower / "tokenizer_config.json").get("model_max_length", 1 << 20)
+    stated = read_json(tower / "sentence_bert_config.json").get("max_seq_length") or tokenizer
+    return int(min(stated, read_json(tower / "config.json").get("max_position_embeddings", 1 << 20)))
 
 
 def _pooling(config: Mapping[str, Any]) -> str:
@@ -195,7 +197,7 @@ def _pooling(config: Mapping[str, Any]) -> str:
 
 def _bare_pooling(folder: Path) -> str:
     """Return the default pooling of a plain encoder, the mean; a decoder has none ('')."""
-    config = _read(folder / "config.json")
+    config = read_json(folder / "config.json")
     heads = config.get("architectures") or []
     return "" if any(str(head).endswith("ForCausalLM") for head in heads) else "mean"
 
@@ -213,14 +215,18 @@ def broken_json(folder: Path) -> str | None:
     """Describe the first file that must hold a JSON object and does not; None if all do."""
     for name in ("noisyir.json", "config.json", "tokenizer.json", "ranker.json", "reader.json"):
         try:
-            if not isinstance(_read(folder / name), dict):
+            if not isinstance(read_json(folder / name), dict):
                 return f"{name} must hold a JSON object"
         except (OSError, ValueError, RecursionError) as error:
             return f"{name} must hold a JSON object, and has none: {one_line(error)}"
     return None
 
 
-def _read(path: Path) -> Any:
+def read_json(path: Path) -> Any:
+    """Read a file of a model, {} if there is none; raises ValueError, and DataError about one that names code."""
     if path.exists() and not path.is_file():
         raise ValueError(f"{path.name} is no file")
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if path.name == "config.json" and "auto_map" in found:
+        raise DataError("models.own_code", folder=path.parent, kind=found.get("model_type"))
+    return found

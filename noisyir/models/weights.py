@@ -1,7 +1,6 @@
 """Initial weights: their folders, and the digests that represent them in keys; imports no torch."""
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
@@ -10,7 +9,7 @@ from pathlib import Path
 from noisyir.base.errors import ConfigError, DataError, MissingPackageError
 from noisyir.engine.hub import snapshot
 from noisyir.engine.provenance import files_digest, may_be_absent
-from noisyir.models.layout import read_layout
+from noisyir.models.layout import read_json, read_layout
 from noisyir.models.settings import InitModelParams, LoraParams
 
 MINILM = "minilm"
@@ -114,8 +113,11 @@ def locate_classifier(weights: str | None, setting: str) -> Path:
     if weights is None:
         raise ConfigError("models.no_classifier_named", setting=setting)
     folder = locate_weights(weights, setting)
-    if not (folder / "config.json").exists():
-        raise DataError("models.no_config", setting=setting, weights=weights)
+    try:
+        if not dict(read_json(folder / "config.json")):
+            raise DataError("models.no_config", setting=setting, weights=weights)
+    except (ValueError, TypeError) as error:
+        raise DataError("models.damaged_config", setting=setting, weights=weights) from error
     return folder
 
 
@@ -125,11 +127,7 @@ def classifier_labels(weights: str | None, setting: str) -> int:
     Raises:
         DataError: If it is no sequence classifier of one or two labels.
     """
-    folder = locate_classifier(weights, setting)
-    try:
-        config = dict(json.loads((folder / "config.json").read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise DataError("models.damaged_config", setting=setting, weights=weights) from error
+    config = read_json(locate_classifier(weights, setting) / "config.json")
     if not any("SequenceClassification" in name for name in config.get("architectures") or ()):
         raise DataError("models.not_a_classifier", setting=setting, weights=weights)
     labels = len(config.get("id2label") or (0, 1))  # transformers' default

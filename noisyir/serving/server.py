@@ -61,7 +61,7 @@ def serve(options: ServeOptions, host: str, port: int, workers: int, announce: C
     place = f"http://{'[::1]' if host == '::1' else host}:{port}"
     if workers == 1:
         app = application(options)
-        announce(f"{place} answers (Ctrl-C ends)")
+        announce(f"{place} answers: a search page there, OpenAI's calls below {place}/v1 (Ctrl-C ends)")
         uvicorn.run(app, **how)
         return
     threads = max(1, options.cpu_threads // workers)

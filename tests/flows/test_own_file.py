@@ -120,12 +120,12 @@ def test_a_model_that_is_no_better_than_none_is_refused_with_what_is_better(nois
     monkeypatch.chdir(folder)
     slow = ("train.learning_rate=1e-9", "methods=[dpr]", "name=slow", "train.epochs=1")
     code, out, err = noisyir("run", "docs.yaml", *QUICK, *slow)
-    assert code == 0 and "WARNING" in out and "dpr is not better than" in out and "the untrained model" in out, err
+    assert code == 0 and "WARNING" in out and "dpr is not shown to be" in out and "the untrained model" in out, err
     report = Path(re.search(r"report +(\S+)", out)[1]).read_text()
-    assert report.index('conclusion">Use ') < report.index('id="results"') and "dpr is not better than" in report
+    assert report.index('conclusion">Use ') < report.index('id="results"') and "dpr is not shown to be" in report
     for command in (["search", "slow", "parse a date"], ["export", "slow", "--to", "refused"]):
         code, _, err = noisyir(*command)
-        assert code == 1 and "dpr is not better than" in err and not Path("refused").exists()
+        assert code == 1 and "dpr is not shown to be" in err and not Path("refused").exists()
     system = re.search(r"noisyir search (slow:\w+) 'your question'", err)[1]
     code, out, err = noisyir("search", system, "parse a date", "--json")  # as advised
     assert code == 0 and json.loads(out)["hits"], err
@@ -133,7 +133,7 @@ def test_a_model_that_is_no_better_than_none_is_refused_with_what_is_better(nois
     assert better["difference"] > 0
     assert noisyir("search", "slow", "parse a date", "--force")[0] == 0
     assert noisyir("export", "slow", "--force")[0] == 0
-    assert "dpr is not better than" in Path("slow-model/README.md").read_text()
+    assert "dpr is not shown to be" in Path("slow-model/README.md").read_text()
 
 
 def test_a_model_as_it_is_that_wins_is_searched_exported_and_nothing_worse_is_registered(

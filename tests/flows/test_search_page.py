@@ -44,7 +44,8 @@ def search(page, query):  # noqa: F811
 def test_a_search_by_keyboard_alone(visited):
     search(visited, "w1 w2")
     headings = visited("[...document.querySelectorAll('#systems h2')].map(found => found.textContent)")
-    assert headings == ["The trained model", "BM25"]
+    assert headings == ["The model", "BM25"]
+    assert visited("location.search") == "?q=w1%20w2"
     assert visited("document.querySelectorAll('#systems section:first-child li').length") == 10
     assert {*visited("[...document.querySelectorAll('mark')].map(found => found.textContent)")} <= {"w1", "w2"}
     assert visited("document.querySelectorAll('mark').length") > 5

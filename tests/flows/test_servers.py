@@ -21,9 +21,12 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
 from supervisor.datatypes import dict_of_key_value_pairs
 
 from infra import servers, supervision, up
@@ -80,6 +83,14 @@ def programs(settings: Settings, **known: str) -> dict[str, Program]:
 def test_a_server_answers_its_own_pages_and_programs_alone(headers, own):
     pages = OwnPages(None, servers.LOOPBACK, 4200)
     assert pages.is_own([(name.encode(), value.encode()) for name, value in headers]) is own
+
+
+def test_a_page_of_the_server_may_call_its_own_server_only():
+    client = TestClient(OwnPages(PlainTextResponse("page"), ["127.0.0.1"], 4200), base_url="http://127.0.0.1:4200")
+    policy = client.get("/").headers["content-security-policy"].split()
+    assert policy[:2] == ["connect-src", "'self'"]
+    assert {urlsplit(source).hostname for source in policy[2:]} == {"127.0.0.1"}
+    assert "ws://127.0.0.1:4200" in policy
 
 
 def test_the_name_that_the_refusal_advises_to_allow_is_then_answered(tmp_path, monkeypatch):

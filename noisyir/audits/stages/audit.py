@@ -232,7 +232,7 @@ def _provenance(job: Job[AuditParams]) -> "VerdictProvenance":
 
 AUDIT = Stage(
     name="audit",
-    version=9,
+    version=10,
     params=AuditParams,
     reads={
         "corpus": CORPUS["doc_id", "title", "text"],

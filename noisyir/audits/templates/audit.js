@@ -173,6 +173,8 @@ function opening(number) {
   return element("span", { class: "two-lines" }, title ? element("b", {}, `${title} `) : null, start);
 }
 
+const isCode = (text) => (text.match(/[(){}[\]=;_<>]/g)?.length ?? 0) > text.length / 40;
+
 function queryCard(row, others) {
   return element("article", { class: "card" },
     element("h3", {}, "query ", element("span", { class: "id" }, row.query_id)),
@@ -187,7 +189,7 @@ function card(number, heading, queryWords, ...badges) {
     { class: "card" },
     element("h3", {}, `${heading} `, element("span", { class: "id" }, documents.id[number]), ...badges),
     title ? element("p", { class: "title" }, ...marked(title, queryWords)) : null,
-    element("p", { class: "body", tabindex: 0 }, ...marked(text, queryWords)),
+    element("p", { class: isCode(text) ? "body mono" : "body", tabindex: 0 }, ...marked(text, queryWords)),
     cut ? element("p", { class: "note" }, cut) : null,
   );
 }
@@ -274,10 +276,9 @@ function boundOfKept() {
 
 if (data.keeping) {
   const { kept, bound } = data.keeping;
-  const start = bound.findLastIndex((share) => share <= 0.05);
   byId("slider").hidden = false;
   byId("keep").max = kept.length - 1;
-  byId("keep").value = start < 0 ? bound.indexOf(Math.min(...bound)) : start;
+  byId("keep").value = bound.findLastIndex((share) => share <= Math.max(0.05, Math.min(...bound)));
   byId("keep").addEventListener("input", boundOfKept);
   boundOfKept();
 }
@@ -287,48 +288,47 @@ if (data.keeping) {
 const rows = rowsOf(data.rows);
 for (const row of rows) row.key = JSON.stringify([row.query_id, row.doc_id]);
 
+const SAID = { clean: "right", wrong: "wrong", unclear: "unsure" }; // the files' words, and people's
+
 function cells(row) {
   const yours = verdicts.get(row.key);
   return {
     verdict: [
-      element("span", { class: `says ${row.verdict ?? ""}` }, row.verdict ?? "–"),
-      yours ? element("span", { class: "yours" }, `you: ${yours.verdict}${yours.replacement === null ? "" : ", replaced"}`) : null,
+      element("span", { class: `says ${row.verdict ?? ""}` }, SAID[row.verdict] ?? row.verdict ?? "–"),
+      yours ? element("span", { class: "yours" }, `you: ${SAID[yours.verdict]}${yours.replacement === null ? "" : ", replaced"}`) : null,
     ],
-    suspicion: [meter(row.suspicion)],
+    suspicion: [meter(row)],
     p_clean: [row.chance],
     source: [element("span", { class: "two-lines" }, row.source ?? "–")],
     document: [opening(row.document)],
   };
 }
 
-const percentOf = (suspicion) => `${Math.floor(100 * suspicion)} %`;
+const placeOf = (row) => (row.number + 1).toLocaleString("en"); // rows come with the most suspicious first
 
-function meter(suspicion) {
-  return element("span", { class: "meter", style: `--share: ${suspicion}`, title: `more suspicious than ${percentOf(suspicion)} of the pairs` },
-    element("span", {}, percentOf(suspicion)));
+function meter(row) {
+  return element("span", { class: "meter", style: `--share: ${row.suspicion}` }, element("span", {}, placeOf(row)));
 }
 
 const words = (number) => wordsOf(`${documents.title[number]}\n${documents.text[number]}`);
 
 function answers(row, ...more) {
   const yours = verdicts.get(row.key);
-  const choice = (verdict, key) =>
+  const choice = (verdict) =>
     element("button", { type: "button", "data-judge": verdict, "aria-pressed": yours?.verdict === verdict,
-                        onclick: () => judge(row, verdict) }, `${verdict} `, element("kbd", {}, key));
+                        onclick: () => judge(row, verdict) }, `${SAID[verdict]} `, element("kbd", {}, SAID[verdict][0]));
   const clear = yours && element("button", { type: "button", "data-judge": "", onclick: () => judge(row, "") }, "clear");
   return element("div", { class: "judge", role: "group", "aria-label": "Your verdict" }, "Your verdict:",
-    choice("clean", "c"), choice("wrong", "w"), choice("unclear", "u"), clear ?? "", ...more);
+    choice("clean"), choice("wrong"), choice("unclear"), clear ?? "", ...more);
 }
 
 const linkTo = (row) => `#pair=${[row.query_id, row.doc_id].map(encodeURIComponent).join(",")}`;
 
 function instead(row, number) {
-  const isSuggested = number === row.replacement;
-  const accept = element("button", { type: "button", "data-judge": `instead ${number}`, class: "accept",
+  return [element("button", { type: "button", "data-judge": `instead ${number}`, class: "accept",
                                      "aria-pressed": verdicts.get(row.key)?.replacement === documents.id[number],
                                      onclick: () => judge(row, "wrong", documents.id[number]) },
-    "wrong, take this instead ", isSuggested ? element("kbd", {}, "a") : "");
-  return [isSuggested ? suggested() : "", accept];
+    "wrong, and this one is right ", number === row.replacement ? element("kbd", {}, "a") : "")];
 }
 
 function detail(row) {
@@ -348,26 +348,24 @@ function detail(row) {
   ];
 }
 
-let only = null; // the id of the one query whose pairs are chosen
+let only = null; // the pairs of one query, or of a bar of the histogram: { name, fits }
 
 function sameQuery(row) {
   const count = rows.filter((other) => other.query_id === row.query_id).length;
-  if (count < 2 || only !== null) return "";
-  return element("button", { type: "button", class: "link", onclick: () => chooseQuery(row.query_id) }, `all ${count} pairs of this query`);
+  if (count < 2 || only) return "";
+  return element("button", { type: "button", class: "link", onclick: () => chooseOnly({ name: "This query", fits: (other) => other.query_id === row.query_id }) }, `all ${count} pairs of this query`);
 }
 
-function chooseQuery(id) {
-  only = id;
-  byId("only").hidden = id === null;
-  byId("only").textContent = `Query ${id} only \u2715`;
+function chooseOnly(chosen) {
+  only = chosen;
+  byId("only").hidden = !only;
+  byId("only").textContent = `${only?.name} only \u2715`;
   update();
 }
 
-const suggested = () => element("span", { class: "best" }, "may replace it");
-
 function measures(row) {
-  const known = [`More suspicious than ${percentOf(row.suspicion)} of the pairs`, `score ${row.score}`];
-  if (row.verdict !== null) known.unshift(`Called ${row.verdict}`);
+  const known = [`Place ${placeOf(row)} of ${data.pairs.toLocaleString("en")} by suspicion`, `score ${row.score}`];
+  if (row.verdict !== null) known.push(`called ${SAID[row.verdict] ?? row.verdict}`);
   if (row.p_clean !== null) known.push(`chance of being right ${row.chance}${data.condition}`);
   if (row.rank !== null) known.push(`rank ${row.rank.toLocaleString("en")}`);
   if (row.duplicates) known.push(`${row.duplicates} other document${row.duplicates > 1 ? "s have" : " has"} the same words`);
@@ -376,9 +374,8 @@ function measures(row) {
 
 function fits(row) {
   const [verdict, yours, source] = ["verdict", "yours", "source"].map((name) => byId(name)?.value ?? "");
-  const [from, to] = ["from", "to"].map((name) => byId(name).valueAsNumber);
   return (!verdict || row.verdict === verdict) && (!yours || yours === (verdicts.has(row.key) ? "judged" : "open"))
-    && (!source || row.source === source) && !(row.score < from) && !(row.score > to) && (only === null || row.query_id === only);
+    && (!source || row.source === source) && (!only || only.fits(row));
 }
 
 const pairs = new Listing("", "Pair", rows, { sort: "suspicion", falling: true }, {
@@ -393,7 +390,7 @@ pairs.drawn = () => {
   byId("judged").textContent = verdicts.size.toLocaleString("en");
   byId("save").disabled = verdicts.size === 0;
   byId("undo").disabled = undone.length === 0;
-  document.querySelector(".bulk summary").textContent = `All ${pairs.shown.length.toLocaleString("en")} chosen`;
+  document.querySelector(".bulk summary").textContent = `Actions for ${pairs.shown.length.toLocaleString("en")} pairs`;
   drawStories();
 };
 // Three pairs as stories: the most suspicious of different queries that nobody judged yet --------------------------
@@ -404,10 +401,11 @@ const told = [...new Map(unjudged.slice(0, 100).reverse().map((row) => [row.quer
 function story(row) {
   const queryWords = wordsOf(row.query);
   const best = row.replacement ?? row.better[0]?.[0] ?? null;
-  return element("article", { class: "story" },
-    element("p", { class: "why" }, row.reason.split(" Best other:")[0]),
-    element("div", { class: "three-beside" }, queryCard(row, words(row.document)), card(row.document, "you say", queryWords),
-      best === null ? null : card(best, "the best other document", queryWords, ...instead(row, best))),
+  return element("article", { class: "story", tabindex: -1 },
+    element("h3", { class: "asked" }, ...marked(row.query, words(row.document))),
+    element("p", { class: "measures" }, row.reason.split(" Best other:")[0]),
+    element("div", { class: "others" }, card(row.document, "you say", queryWords),
+      best === null ? null : card(best, "the closest other document in your file", queryWords, ...instead(row, best))),
     answers(row, element("a", { href: linkTo(row) }, "link to this pair")));
 }
 
@@ -431,7 +429,7 @@ function openLinked() {
 
 function showAll() {
   byId("show-all").form.reset();
-  chooseQuery(null);
+  chooseOnly(null);
 }
 
 const { columns } = pairs;
@@ -440,21 +438,28 @@ const update = () => pairs.update();
 const listings = [pairs];
 const current = () => listings.find((listing) => listing.body.contains(document.activeElement)) ?? pairs;
 
+function focused() { // the story or the open pair that keys judge
+  const card = document.activeElement.closest(".story");
+  if (card) return told[[...card.parentElement.children].indexOf(card)];
+  return current() === pairs ? pairs.open : null;
+}
+
 function judgeOpen(verdict, replacement = null) {
-  if (current() !== pairs || !pairs.open) return;
-  judge(pairs.open, verdict, replacement);
-  pairs.step(1);
+  const row = focused();
+  if (!row) return;
+  judge(row, verdict, replacement);
+  if (row === pairs.open) pairs.step(1);
 }
 
 function acceptOpen() {
-  const suggestion = pairs.open?.replacement ?? null;
+  const suggestion = focused()?.replacement ?? null;
   if (suggestion !== null) judgeOpen("wrong", documents.id[suggestion]);
 }
 
 const keys = {
   j: () => current().step(1),
   k: () => current().step(-1),
-  c: () => judgeOpen("clean"),
+  r: () => judgeOpen("clean"),
   w: () => judgeOpen("wrong"),
   u: () => judgeOpen("unclear"),
   a: acceptOpen,
@@ -472,7 +477,7 @@ document.addEventListener("keydown", (event) => {
 byId("save").addEventListener("click", saveVerdicts);
 byId("undo").addEventListener("click", undo);
 byId("export").addEventListener("click", saveChosen);
-byId("only").addEventListener("click", () => chooseQuery(null));
+byId("only").addEventListener("click", () => chooseOnly(null));
 byId("show-all").addEventListener("click", (event) => {
   event.preventDefault();
   showAll();
@@ -480,15 +485,14 @@ byId("show-all").addEventListener("click", (event) => {
 for (const button of document.querySelectorAll("[data-bulk]"))
   button.addEventListener("click", () => {
     const [verdict, count] = [button.dataset.bulk, pairs.shown.length];
-    if (count && confirm(`Call all ${count.toLocaleString("en")} pairs that are chosen ${verdict}? Undo takes it back.`)) judgeAll(pairs.shown, verdict);
+    if (count && confirm(`Call all ${count.toLocaleString("en")} pairs that are chosen ${SAID[verdict]}? Undo takes it back.`)) judgeAll(pairs.shown, verdict);
   });
 byId("command")?.after(" ", copyable("command"));
 byId("bars-filter").hidden = false;
 for (const bar of document.querySelectorAll("#scores rect.bin"))
   bar.addEventListener("click", () => {
-    byId("from").value = bar.dataset.from;
-    byId("to").value = bar.dataset.to;
-    update();
+    const [from, to] = [bar.dataset.from, bar.dataset.to].map(parseFloat); // not a number: open to that side
+    chooseOnly({ name: "This bar", fits: (row) => !(row.score < from) && !(row.score > to) });
     byId("pairs").scrollIntoView();
   });
 

@@ -205,6 +205,7 @@ function know(newest) {
   const since = Math.max(0, state.judged - state.learnt_from);
   byId("batch").value = Math.min(TARGET, state.judged);
   byId("left").textContent = state.learning ? "learning from your answers …"
+    : state.judged >= TARGET && state.known.rate ? `Done: ${percent(state.known.rate[0])} are wrong. You may finish.`
     : `${Math.max(0, state.batch - since)} more until the figures below are computed again`;
   if (!upcoming.length) show();
   if (state.learning) lookAgain();
@@ -241,7 +242,7 @@ function drawKnown(known, agreement) {
   byId("guarantee").hidden = !keeps;
   if (keeps) {
     byId("keep").max = known.guarantee.length - 1;
-    if (!slid) byId("keep").value = known.guarantee.findLastIndex(([, most]) => most < USEFUL);
+    if (!slid) byId("keep").value = known.guarantee.findLastIndex(([, most]) => most <= Math.max(0.05, Math.min(...known.guarantee.map((one) => one[1]))));
     bound();
   }
 }

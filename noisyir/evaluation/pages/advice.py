@@ -74,9 +74,9 @@ def against(found: Recommendation, system: str, experiment: str) -> str | None:
     floors = found.short_of(system)
     compared = ", ".join(f"{named(floor)} {_compared(found, system, floor)}" for floor in floors)
     return (
-        f"{named(system)} is not better than {' and '.join(map(named, floors))}, which need{'s'[len(floors) - 1 :]} no "
-        f"training: {found.measure} {found.chosen_mean(system):.3f} on {len(found.chosen_groups):,} {found.chosen_on} "
-        f"queries, {compared}. {_instead(found, experiment)}"
+        f"{named(system)} is not shown to be better than {' and '.join(map(named, floors))}, "
+        f"which need{'s'[len(floors) - 1 :]} no training: {found.measure} {found.chosen_mean(system):.3f} on "
+        f"{len(found.chosen_groups):,} {found.chosen_on} queries, {compared}. {_instead(found, experiment)}"
     )
 
 
@@ -93,5 +93,5 @@ def _compared(found: Recommendation, system: str, floor: str) -> str:
 
 
 def _instead(found: Recommendation, experiment: str) -> str:
-    best = f"{named(found.best)}, {found.chosen_mean(found.best):.3f}"
-    return f"Better is {best}: noisyir search {shlex.quote(f'{experiment}:{found.best}')} 'your question'"
+    best = f"{named(found.best)} ({found.chosen_mean(found.best):.3f})"
+    return f"Use {best} instead: noisyir search {shlex.quote(f'{experiment}:{found.best}')} 'your question'"

@@ -172,7 +172,7 @@ def _conclusion(params: NoiseTableParams, bench: Bench) -> str:
         "better": f"{row['method']} is better than {row['against']}",
         "worse": f"{row['method']} is worse than {row['against']}",
     }.get(said, f"no difference was found between {row['method']} and {row['against']}")
-    few = "" if seeds >= SEEDS_OF_A_CLAIM else f" Fewer than {SEEDS_OF_A_CLAIM} seeds suggest this and prove nothing."
+    few = "" if seeds >= SEEDS_OF_A_CLAIM else f" Fewer than {SEEDS_OF_A_CLAIM} seeds are a hint only."
     return f"{where}{found} ({size}).{few}"
 
 

@@ -60,10 +60,8 @@ class Shift:
         """The change in words."""
         if self.relevant is None:
             return "scored by its answers alone"
-        ranks = [f"rank {rank}" if rank else "not retrieved" for rank in (self.first_rank, self.second_rank)]
-        worse = self.second_top if self.second < self.first else self.first_top
-        other = "" if worse is None or worse.doc_id == self.relevant.doc_id else f"; instead {worse.doc_id} stood first"
-        return f"{self.relevant.doc_id}: {ranks[0]}, then {ranks[1]}{other}"
+        first, second = (f"{rank:,}" if rank else "not found" for rank in (self.first_rank, self.second_rank))
+        return f"rank {first} → {second}"
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class Duel:
         """The result by the first measure, in a sentence."""
         test = self.measures[0]
         found = verdict(test.low, test.high, test.p_holm, seeds=len(self.seeds))
-        few = f"; fewer than {SEEDS_OF_A_CLAIM} suggest and prove nothing" if found.startswith("suggests") else ""
+        few = f"; fewer than {SEEDS_OF_A_CLAIM} are a hint only" if found.startswith("suggests") else ""
         both = f"{self.second} {_VERBS.get(found)} {self.first}"
         if found == "unclear":
             both = f"No difference was found between {self.second} and {self.first}"

@@ -121,11 +121,14 @@ def conclusion(best: Recommendation | None, verdicts: Sequence[Mapping[str, Any]
         ends = f"[{signed(row['difference_low'])}, {signed(row['difference_high'])}]"
         two = f"{named(row['system'])} and {named(row['baseline'])}"
         other, few = named(row["baseline"]), "with one seed: try five to claim it"
+        none = f"No difference was found between {two}"
+        if not row["difference_low"] <= 0 <= row["difference_high"]:
+            none = f"{two} differ, perhaps by chance or too little to matter: corrected p {row['p_holm']:.2f}"
         found = {
             "better": f"{named(row['system'])} is better than {other}, {few}",
             "worse": f"{named(row['system'])} is worse than {other}, {few}",
             "equal": f"{two} are the same on every query",
-        }.get(row["verdict"].removeprefix("suggests "), f"No difference was found between {two}")
+        }.get(row["verdict"].removeprefix("suggests "), none)
         if not found.startswith(row["system"]):  # a name that one types stays as it is
             found = found[:1].upper() + found[1:]
         sentences.append(f"{found} ({size} {ends}).")

@@ -156,11 +156,11 @@ def _audit(
             applying.check_size(found)
         names = found.write(folder)  # before anything is printed, which may fail
     finally:
-        output.say(found.summary(output.error, took, examples=not options.judge), **found.for_machines())
+        output.say(found.summary(output.error, took, examples=not (options.judge or applying)), **found.for_machines())
     files = "\n".join(f"{name:<15} {folder / name}" for name in names)
     output.say(f"\n{files}", files=[str(folder / name) for name in names])
     if not found.sampled and not options.judge:
-        output.say(f"\n{'next':<15} {options.command.to_judge()}\n{'':<15} check 50 pairs to know how many are wrong")
+        output.say(f"\n{'next':<15} {options.command.to_learn_the_rate(folder)}")
     stopped = judge is not None and _asked(judge, found, folder, runtime)
     if applying:
         said = applying.apply(found, folder)

@@ -1,4 +1,4 @@
-"""The plans of retrievers: training and comparison, mining alone, a teacher's lists alone."""
+"""The plans of retrievers: training and comparison, mining alone."""
 
 from collections.abc import Iterator
 
@@ -94,13 +94,4 @@ def mine_pairs(exp: Experiment) -> Plan:
         pairs=context.noisy["noisy_pairs"],
         **pick(context.data, "corpus", "queries"),
     )
-    return plan
-
-
-def teach_pairs(exp: Experiment) -> Plan:
-    """The scored lists that the experiment's teacher gives the training queries."""
-    plan = Plan(exp.seed)
-    context = context_of(plan, exp, data_of(plan, exp))
-    plan.keep(teacher_scores=context.teacher_scores(), pairs=context.noisy["noisy_pairs"])
-    plan.keep(**pick(context.data, "corpus", "queries"))
     return plan

@@ -1,6 +1,6 @@
 // The search page; texts.js stands before it.
 
-const NAMES = { vectors: "The trained model", bm25: "BM25", hybrid: "Both" };
+const NAMES = { hybrid: "The model with BM25", vectors: "The model", bm25: "BM25" };
 const number = (value) => value.toFixed(3);
 let asked = 0; // searches so far: an answer to an earlier one is not shown
 
@@ -22,7 +22,7 @@ function shown(list, query, hits) {
     const button = element("button", { type: "button", "aria-expanded": "false", onclick: () => explain(button, why, query, hit) },
       "Why this document");
     list.append(element("li", {},
-      element("h3", {}, ...marked(title || hit.file_id, words)),
+      element("h3", {}, ...marked(title || `${text.slice(0, 60)} …`, words)),
       element("p", { class: "text", tabindex: "0" }, ...marked(text, words)),
       element("p", { class: "line" }, `${place + 1}. score ${number(hit.score)} · `, element("span", { class: "id" }, hit.file_id), " ", button),
       why));
@@ -65,16 +65,17 @@ function told(found, query, hit) {
 
 async function search(query) {
   const mine = ++asked;
+  history.replaceState(null, "", `?q=${encodeURIComponent(query)}`);
   byId("said").textContent = "Searching …";
-  const columns = data.systems.map(async (system) => {
+  const columns = Object.keys(NAMES).filter((name) => data.systems.includes(name)).map(async (system) => {
     const began = performance.now();
     const path = `/v1/vector_stores/${encodeURIComponent(data.store)}/search`;
     const [found, headers] = await call(path, { query, ranking_options: { ranker: system } });
     const list = element("ol", {});
     shown(list, query, found.data);
     const seconds = `${Number(headers.get("noisyir-ms")).toFixed(0)} ms on the server, ${(performance.now() - began).toFixed(0)} ms here`;
-    return element("section", { "aria-label": NAMES[system] ?? system },
-      element("h2", {}, NAMES[system] ?? system), element("p", { class: "line" }, found.data.length ? seconds : `Nothing found. ${seconds}`), list);
+    return element("section", { "aria-label": NAMES[system] },
+      element("h2", {}, NAMES[system]), element("p", { class: "line" }, found.data.length ? seconds : `Nothing found. ${seconds}`), list);
   });
   try {
     const found = await Promise.all(columns);
@@ -104,3 +105,5 @@ document.addEventListener("keydown", (event) => {
   }
 });
 byId("query").focus();
+byId("query").value = new URLSearchParams(location.search).get("q") ?? "";
+if (byId("query").value) search(byId("query").value);

@@ -77,7 +77,7 @@ def test_where_no_made_up_pair_is_like_the_wrong_ones_it_cannot_be_known():
 def test_without_an_assumption_the_terminal_says_only_how_to_know():
     assert in_terminal(estimate(random=FITS), None).splitlines() == [
         "How many are wrong?  Not known without judgements: judge 50 pairs to know it.",
-        "                     --assume random shows the result for random ones.",
+        "                     --assume random shows it if wrong documents are random.",
     ]
 
 
@@ -85,8 +85,8 @@ def test_why_none_is_flagged_names_both_causes_where_two_look_alike():
     said = why_none_is_flagged(estimate(random=BLIND, near=BLIND))
     assert "either all of yours are wrong, or the detectors know nothing" in said and "judge 20" in said
     assert why_none_is_flagged(estimate(random={**EASY, "counted": 3})).startswith("hardly any pair looks")
-    assert why_none_is_flagged(estimate(random=BLIND, near=HARD)).startswith("the scores alone set no limit")
-    assert why_none_is_flagged({}).startswith("the scores alone set no limit")
+    assert why_none_is_flagged(estimate(random=BLIND, near=HARD)).startswith("the scores alone cannot separate")
+    assert why_none_is_flagged({}).startswith("the scores alone cannot separate")
 
 
 def test_scores_beside_a_pairs_own_are_told_by_their_middle():

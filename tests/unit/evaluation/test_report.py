@@ -13,7 +13,7 @@ from pyarrow import csv
 from noisyir.engine.store import Store
 from noisyir.evaluation.artifacts import MINING_QUALITY
 from noisyir.evaluation.pages.mining import of_run
-from noisyir.evaluation.pages.report import curve_charts, whole_curves
+from noisyir.evaluation.pages.report import conclusion, curve_charts, whole_curves
 from noisyir.evaluation.pages.settings import ReportParams
 from noisyir.evaluation.stages.report import REPORT
 from noisyir.methods.experiments import load
@@ -88,6 +88,17 @@ def test_the_page_shows_every_part(folder: Path):
         assert text in page, text
 
 
+def test_a_difference_that_may_be_chance_is_not_told_as_none():
+    row = {"system": "dpr", "baseline": "zero_shot", "measure": "nDCG@10", "difference": 0.043, "p_holm": 0.144}
+    row |= {"difference_low": 0.010, "difference_high": 0.077, "verdict": "unclear"}
+    size = "(nDCG@10 +0.043 [+0.010, +0.077])."
+    differ = "dpr and the untrained model differ, perhaps by chance or too little to matter: corrected p 0.14"
+    assert conclusion(None, [row]) == [f"{differ} {size}"]
+    size = size.replace("+0.010", "\N{MINUS SIGN}0.010")
+    none = f"No difference was found between dpr and the untrained model {size}"
+    assert conclusion(None, [row | {"difference_low": -0.010}]) == [none]
+
+
 def test_curves_of_the_kept_model_are_open_and_of_others_folded(folder: Path):
     page = (folder / "report.html").read_text()
     training = page[page.index('id="training"') : page.index('id="data"')]
@@ -111,7 +122,7 @@ def test_equal_input_gives_equal_bytes(store: Store):
 def test_won_and_lost_queries_show_the_ranks_of_the_relevant_document(folder: Path):
     page = (folder / "report.html").read_text()
     lost = page[page.index("<h3>Lost</h3>") : page.index('id="time"')]
-    rows = re.findall(r'<td class="num">(.*?)</td>', lost)
+    rows = re.findall(r'<td class="num"[^>]*>(.*?)</td>', lost)
     assert len(rows) == 4 * 4  # four queries lost; a rank for each system, and the gain
     assert [re.sub("<.*?>", "", cell) for cell in rows[:3]] == ["2", "\N{EN DASH}", "5"]
 

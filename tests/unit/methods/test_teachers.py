@@ -10,12 +10,12 @@ from noisyir.app.runs import Execution, run_experiment
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.held_out import words_of
 from noisyir.data.scored_lists import SHAPES
-from noisyir.engine.plan import Choice
+from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.front.cli import main
 from noisyir.methods import experiments
-from noisyir.methods.plans.retrievers import teach_pairs
+from noisyir.methods.plans.data import context_of, data_of
 from noisyir.models.cross_encoder import CrossEncoder, TextPairs, load_cross_encoder
 from noisyir.models.text_tokenizer import passage_text
 from noisyir.training import ranker as ranker_training
@@ -23,6 +23,15 @@ from tests.refusals import refuses
 from tests.tiny import SETTINGS, tiny_data
 from tests.tiny_models import tiny_bert, tiny_classifier
 from tests.unit.stages.pair_world import model
+
+
+def teach_pairs(exp):
+    """A plan of the scored lists that the experiment's teacher gives the training queries."""
+    plan = Plan(exp.seed)
+    context = context_of(plan, exp, data_of(plan, exp))
+    plan.keep(teacher_scores=context.teacher_scores(), pairs=context.noisy["noisy_pairs"])
+    plan.keep(corpus=context.data["corpus"], queries=context.data["queries"])
+    return plan
 
 
 def words_data(folder):

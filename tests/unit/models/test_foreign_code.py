@@ -30,6 +30,7 @@ def test_a_folder_cannot_run_its_own_python(noisyir, setting, tmp_path, monkeypa
     arguments = "run demo --no-track model.backbone=transformer methods=[ar2] mine.per_query=9 mine.run=dense --only"
     monkeypatch.setattr("sys.stdin", io.StringIO("y\ny\n"))
     code, out, err = noisyir(*arguments.split(), stage, f"{setting}={folder}")
-    assert code == 1 and "run the custom code" not in out + err
-    assert str(folder) in err
+    assert code == 1 and "run the custom code" not in out + err and "trust_remote_code" not in out + err
+    assert f"{folder} brings code of its own (auto_map in its config.json)" in err
+    assert stage not in out + err, "refused before work"
     assert not (tmp_path / "ran").exists()
