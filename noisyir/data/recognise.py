@@ -32,7 +32,7 @@ _FOLDERS = {
 }
 _TREC = ("qrels.txt", "topics.tsv", "corpus.tsv")
 _SQUAD = re.compile(rb'"(paragraphs|data)"\s*:\s*\[')
-_OF_HEADER = ("data.nameless_columns", "data.not_utf8_line")
+_OF_HEADER = ("data.nameless_columns", "data.column_name_twice", "data.not_utf8_line", "data.zero_bytes")
 _NO_NAME = re.compile(r"\s*|.*[?!.]\s*|.{41,}|(\S+\s+){4,}.*|[\d.,]+", re.DOTALL)  # rather a text or a title
 _LITERAL = re.compile(r"^\[.*\]$")
 
@@ -176,7 +176,9 @@ def _mapping(rows: RowFile) -> str:
     document = known.get("document") or (longest.pop() if longest else None)
     query = known.get("query") or (longest.pop() if longest else None)
     if query is None or document is None:
-        return "a pair needs a column of queries and one of documents, so add the missing one"
+        inside = [f"{name} ({', '.join(value)})" for name, value in first.items() if isinstance(value, dict)]
+        nested = f", or make columns of the fields in {'; '.join(inside)}" if inside else ""
+        return f"a pair needs a column of queries and one of documents, so add the missing one{nested}"
     return f"if {query!r} is the query, {_typed(rows, query, document)}"
 
 

@@ -16,6 +16,7 @@ from noisyir.data.limits import LINE
 from noisyir.data.text_files import open_to_write, utf8_lines
 
 _DELIMITERS = ",;\t|"
+_END, _DOUBLED = "\r\n", "\r\r\n"  # doubled where text mode translates what csv ends already
 _SAMPLE = 50  # records by which a delimiter is chosen
 
 
@@ -116,31 +117,33 @@ def _agreement(path: Path, delimiter: str) -> tuple[float, int]:
 
 def records(path: Path, delimiter: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
     """(first line, cells) of every record; blank lines are passed over."""
-    csv.field_size_limit(LINE.most)  # csv's own limit of 131,072 characters is less than a long document
-    lines = (f"{line}\n" for _, line in utf8_lines(path))
-    if quoted:
-        header = next(lines, "")  # a space behind its commas is no part of any cell, as in `query, document`
-        spaced = f"{delimiter} " in header
-        reader = csv.reader(chain([header], lines), delimiter=delimiter, strict=True, skipinitialspace=spaced)
-    else:
-        reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
-    line = 0
+    reader, line = reader_of((text for _, text in utf8_lines(path, ends=True)), delimiter, quoted=quoted), 0
     while True:
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            kind = "csv" if quoted else "tsv"
-            bad_row(
-                f"{path} line",
-                line + 1,
-                DataError("data.bad_csv_line", path=path, line=line + 1, kind=kind, error=error),
-            )
+            for lost in range(line + 1, reader.line_num + 1):  # an open quote takes in what follows
+                fault = DataError(
+                    "data.bad_csv_line", path=path, line=lost, kind="csv" if quoted else "tsv", error=error
+                )
+                bad_row(f"{path} line", lost, fault)
         else:
             if cells:
                 yield line + 1, cells
         line = reader.line_num
+
+
+def reader_of(lines: Iterator[str], delimiter: str, *, quoted: bool) -> Any:
+    """csv's reader of these lines; a line end within a cell stays as it is, and doubled returns are one."""
+    csv.field_size_limit(LINE.most)  # csv's own limit of 131,072 characters is less than a long document
+    lines = (line.rstrip(_END) + _END if line.endswith(_DOUBLED) else line for line in lines)
+    if not quoted:
+        return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    header = next(lines, "")  # a space behind its commas is no part of any cell, as in `query, document`
+    spaced = f"{delimiter} " in header
+    return csv.reader(chain([header], lines), delimiter=delimiter, strict=True, skipinitialspace=spaced)
 
 
 def _cell(value: Any) -> str:

@@ -1,6 +1,5 @@
 """DPR's release: Wikipedia passages, questions with answers, training contexts (Karpukhin et al., EMNLP 2020)."""
 
-import ast
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from noisyir.data.json_arrays import json_array
 from noisyir.data.leniency import bad_row, row
 from noisyir.data.limits import LINE
 from noisyir.data.records import Document, Judgement, Query, Record
+from noisyir.data.spelt import texts_in
 from noisyir.data.text_files import folder_with, list_of, one_of, open_to_write, spaced, text_of, utf8_lines
 from noisyir.engine.provenance import files_digest
 
@@ -208,14 +208,9 @@ def _rows(path: Path, columns: int, expected: str) -> Iterator[tuple[int, list[s
 def _questions(path: Path, split: Split) -> Iterator[Query]:
     count = 0
     for count, (number, (text, literal)) in enumerate(_rows(path, 2, _EXAMPLE), 1):
-        where = f"{path} line {number}"
-        try:
-            answers = _answers(ast.literal_eval(literal), where)  # a Python literal; nothing is executed
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            bad_row(f"{path} line", number, DataError("data.answers_not_a_list", where=where, value=literal))
-            continue
-        except DataError as error:
-            bad_row(f"{path} line", number, error)
+        if (answers := texts_in(literal)) is None:
+            fault = DataError("data.answers_not_a_list", where=f"{path} line {number}", value=literal)
+            bad_row(f"{path} line", number, fault)
             continue
         yield Query(f"{split}-{count}", _plain(text), answers, f"{path} line", number, split)
     if not count:

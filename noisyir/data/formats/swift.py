@@ -13,6 +13,7 @@ from noisyir.data.collection import Collection
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import Example, Passage, ShapedRows
 from noisyir.data.formats import FormatOfRows
+from noisyir.data.leniency import not_kept
 
 _QUERY, _RIGHT = "messages", "positive_messages"
 _WRONG = ("negative_messages", "rejected_messages")
@@ -48,6 +49,8 @@ def _example(row: Mapping[str, Any], where: str) -> Example:
     if not right and len(asked) > 1 and asked[-1].get("role") == "assistant":
         asked, right = asked[:-1], [asked[-1:]]
     query = [shapes.text(one, "content", where) for one in asked if one.get("role") != "system"]
+    if len(query) < len(asked):
+        not_kept("a system message, which is no part of a query")
     judged = _label(row.get("label"), where)
     return Example(
         "\n".join(query),

@@ -1,6 +1,5 @@
 """MS MARCO's triples: query, relevant and irrelevant passage between tabs or in a JSON array, as texts or ids."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +18,7 @@ from noisyir.data.id_texts import IdTexts
 from noisyir.data.leniency import bad_row
 from noisyir.data.records import Document
 from noisyir.data.shapes import joined, text
+from noisyir.data.spelt import list_in
 from noisyir.data.text_files import open_to_write, spaced, utf8_lines
 
 _COLUMNS = 3
@@ -118,13 +118,8 @@ class TriplesFile(ExampleSource):
 
 def array_in(line: str) -> list[_Cell] | None:
     """The items of a JSON array: a query, its document, wrong ones; None for any other line."""
-    if not line.startswith("["):
-        return None
-    try:
-        items = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    pairs = [item if isinstance(item, list) else (item, None) for item in items]
+    items = list_in(line) if line.startswith("[") else None
+    pairs = [item if isinstance(item, list) else (item, None) for item in items or ()]
     if len(pairs) < 2 or not all(len(pair) == 2 and _is_cell(*pair) for pair in pairs):
         return None
     return [(value, score) for value, score in pairs]

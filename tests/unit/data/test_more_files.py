@@ -17,9 +17,9 @@ from noisyir.app.data_import import import_data
 from noisyir.app.pairs_export import export_pairs
 from noisyir.base.errors import DataError
 from noisyir.data.collection import Collection
-from noisyir.data.columns import list_in
 from noisyir.data.recognise import recognise
 from noisyir.data.row_files import RowFile
+from noisyir.data.spelt import list_in
 from noisyir.engine.store import Store
 from tests.refusals import refuses
 
