@@ -152,7 +152,7 @@ class Format(Variant, RecordParams):
         apart = bool(asked and read) and all(wanted.isdisjoint(words(text)) for text in read)
         returns = ".csv" in str(getattr(self, "path", "")).lower() and any("\r\n" in text for text in (*asked, *read))
         found = {
-            "own": own,
+            "itself": own,
             "returns": returns,
             "apart": apart,
             "signs": 10 * sum(map(bool, map(signs, asked))) > len(asked),
