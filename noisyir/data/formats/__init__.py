@@ -151,12 +151,8 @@ class Format(Variant, RecordParams):
         wanted = {*words(" ".join(asked))}
         apart = bool(asked and read) and all(wanted.isdisjoint(words(text)) for text in read)
         returns = ".csv" in str(getattr(self, "path", "")).lower() and any("\r\n" in text for text in (*asked, *read))
-        found = {
-            "itself": own,
-            "returns": returns,
-            "apart": apart,
-            "signs": 10 * sum(map(bool, map(signs, asked))) > len(asked),
-        }
+        many = 10 * sum(map(bool, map(signs, asked))) > len(asked)
+        found = {"itself": own, "returns": returns, "apart": apart, "signs": many}
         return ", ".join(name for name, there in found.items() if there)
 
     def _files(self) -> list[Path]:

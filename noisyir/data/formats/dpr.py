@@ -19,6 +19,7 @@ from noisyir.data.json_arrays import json_array
 from noisyir.data.leniency import bad_row, row
 from noisyir.data.limits import LINE
 from noisyir.data.records import Document, Judgement, Query, Record
+from noisyir.data.shapes import texts
 from noisyir.data.spelt import texts_in
 from noisyir.data.text_files import folder_with, list_of, one_of, open_to_write, spaced, text_of, utf8_lines
 from noisyir.engine.provenance import files_digest
@@ -160,7 +161,7 @@ class DprFolder:
             where = f"{path} item {number}"
             try:
                 text = _plain(text_of(item, "question", where))
-                answers = _answers(item.get("answers"), where)
+                answers = texts(item, "answers", where)
                 found = [_passage_id(context, where) for context in list_of(item, "positive_ctxs", where)]
             except DataError as error:
                 bad_row(f"{path} item", number, error)
@@ -215,12 +216,6 @@ def _questions(path: Path, split: Split) -> Iterator[Query]:
         yield Query(f"{split}-{count}", _plain(text), answers, f"{path} line", number, split)
     if not count:
         raise DataError("data.empty_file", path=path)
-
-
-def _answers(value: object, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(answer, str) for answer in value):
-        raise DataError("data.answers_not_texts", where=where, value=value)
-    return tuple(dict.fromkeys(answer for answer in value if answer.strip()))
 
 
 def _passage_id(context: dict[str, Any], where: str) -> str:

@@ -37,7 +37,7 @@ class Triples(FormatOfRows):
     def open(self, workers: int | None = None) -> "TriplesFile":
         """The file, with the texts of ids."""
         if self.path is None or not Path(self.path).is_file():
-            raise DataError("data.triples_file_missing", not_there=_not_there(self.path))
+            raise DataError("data.triples_file_missing", not_there=f"; {self.path} is none" if self.path else "")
         file = Path(self.path)
         if (self.queries is None) != (self.corpus is None):
             raise DataError("data.triples_need_both", file=file)
@@ -133,7 +133,3 @@ def _are_ids(file: Path) -> bool:
     first = next((line for _, line in utf8_lines(file) if line.strip()), "")
     cells = array_in(first) or [(cell, None) for cell in first.split("\t")]
     return all(str(cell).strip().isdecimal() for cell, _ in cells)
-
-
-def _not_there(path: str | None) -> str:
-    return f"; {path} is none" if path else ""

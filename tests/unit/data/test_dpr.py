@@ -144,7 +144,7 @@ def test_answers_alone_can_be_searched_and_scored(ingest, tmp_path, store):
         ({"biencoder-nq-train.json": json.dumps(TRAIN)[:-300]}, r"train.json item 4: the file ends within it"),
         ({"biencoder-nq-train.json": '{"data": []}'}, r"train.json: expected a JSON array, which starts with \["),
         ({"biencoder-nq-train.json": '[{"answers": []}]'}, r"train.json item 1: lacks 'question'"),
-        ({"biencoder-nq-train.json": '[{"question": "q", "answers": "a"}]'}, r"item 1: the answers must be a list"),
+        ({"biencoder-nq-train.json": '[{"question": "q", "answers": "a"}]'}, r"item 1: 'answers' must be a list"),
         ({"biencoder-nq-train.json": '[{"question": "q", "answers": []}]'}, r"item 1: lacks 'positive_ctxs'"),
         ({"biencoder-nq-train.json": json.dumps([question("q", [], None)])}, r"a context needs passage_id or psg_id"),
         (
