@@ -49,9 +49,9 @@ def _example(row: Mapping[str, Any], where: str) -> Example:
     if not right and len(asked) > 1 and asked[-1].get("role") == "assistant":
         asked, right = asked[:-1], [asked[-1:]]
     query = [shapes.text(one, "content", where) for one in asked if one.get("role") != "system"]
+    judged = _label(row.get("label"), where)
     if len(query) < len(asked):
         not_kept("a system message, which is no part of a query")
-    judged = _label(row.get("label"), where)
     return Example(
         "\n".join(query),
         [_passage(chat, where)._replace(relevance=judged) for chat in right],

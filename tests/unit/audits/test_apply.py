@@ -134,7 +134,7 @@ def test_rows_of_trainers_keep_their_shape_and_their_negatives(tmp_path: Path, k
     assert [one.score for one in found[1].positives] == [None]
     done = weighted(audit, RowsOfExamples(file), tmp_path / "weigh")
     again = Format.of_kind(kind)(path=str(done.pairs))
-    assert again.has_weights and [*again.weights().values()] == [1.0, 1.0, 1.0, 0.1]
+    assert again.has_weights and [*again.weights().values()] == [0.9, 0.9, 1.0, 0.1]
     assert [placed.value[column] for placed in again.open().rows()][::2] == [rows[0][column], rows[2][column]]
 
 

@@ -258,10 +258,10 @@ def test_a_cell_of_csv_keeps_its_line_ends_and_its_rewritten_copy_does(tmp_path:
     lines = [between.join(cells) for cells in (["query", "document"], ['"a\r\nb"', '"c\nd, e"'], ['"q"', '"old"'])]
     (tmp_path / "p.csv").write_bytes("\r\n".join([*lines, ""]).encode())
     file = RowFile.open(str(tmp_path / "p.csv"), "data.path")
-    rewrite(file, tmp_path / "new.csv", {4}, lambda _, row: row | {"document": "n, ew\r\n"}, NewColumn("weight", float))
+    rewrite(file, tmp_path / "new.csv", {5}, lambda _, row: row | {"document": "n, ew\r\n"}, NewColumn("weight", float))
     for name, last in (("p.csv", "old"), ("new.csv", "n, ew\r\n")):
         rows = [*RowFile.open(str(tmp_path / name), "data.path").rows(["query", "document"])]
-        assert rows == [(2, {"query": "a\r\nb", "document": "c\nd, e"}), (4, {"query": "q", "document": last})]
+        assert rows == [(2, {"query": "a\r\nb", "document": "c\nd, e"}), (5, {"query": "q", "document": last})]
     doubled = (tmp_path / "p.csv").read_bytes().replace(b"\r\n", b"\r\r\n")
     (tmp_path / "p.csv").write_bytes(doubled)
     assert [row["document"] for _, row in RowFile.open(str(tmp_path / "p.csv"), "data.path").rows(["document"])][
