@@ -32,7 +32,8 @@ _FOLDERS = {
 }
 _TREC = ("qrels.txt", "topics.tsv", "corpus.tsv")
 _SQUAD = re.compile(rb'"(paragraphs|data)"\s*:\s*\[')
-_OF_HEADER = ("data.nameless_columns", "data.column_name_twice", "data.not_utf8_line", "data.zero_bytes")
+_OF_HEADER = ("data.nameless_columns", "data.column_name_twice", "data.not_utf8_line", "data.zero_bytes",
+              "data.invalid_json", "data.json_comma_before_end")  # fmt: skip
 _NO_NAME = re.compile(r"\s*|.*[?!.]\s*|.{41,}|(\S+\s+){4,}.*|[\d.,]+", re.DOTALL)  # rather a text or a title
 _LITERAL = re.compile(r"^\[.*\]$")
 
@@ -162,6 +163,8 @@ def _unclear(rows: RowFile) -> str:
             f"has a first line that names no columns ({named.removeprefix('it has ')}): if it is a pair, add a line "
             f"above it, such as query,document; if it is a title above the names, {delete}"
         )
+    if rows.suffix not in FLAT and any(map(_NO_NAME.fullmatch, rows.columns)):
+        return f"has texts for names of fields ({named.removeprefix('it has ')}): give each pair an object of its own"
     headed = "; if the first line is a pair, add names above it" if rows.suffix in FLAT else ""
     return f"does not tell the columns of query and document apart; {named}: {_mapping(rows)}{headed}"
 
@@ -211,7 +214,7 @@ def _headerless(path: Path) -> str | None:
     if trec_role(path):
         return "trec"
     cells = [line.split("\t") for line in lines]
-    if all(array_in(line) for line in lines):
+    if all(array_in(line) for line in lines) and (len(lines) > 1 or path.suffix.lower() != ".json"):
         return "triples"
     if all(len(row) == 3 for row in cells):
         return "triples"

@@ -167,13 +167,13 @@ class Tevatron(FormatOfRows):
         rows = shapes.open_rows("tevatron", self.path, ())
         if "positive_passages" in rows.columns:
             labels = labels_of(rows, _TEXTS, self.columns)
-            sides = {"negatives": ("negative_passages",), "positives": "positive_passages"}
-            return ShapedRows(rows.path.stem, rows, _TEXTS, _with_texts, labels=labels, **sides)
+            sides = ("negative_passages",), "positive_passages"
+            return ShapedRows(rows.path.stem, rows, _TEXTS, _with_texts, None, labels, *sides)
         if "positive_document_ids" not in rows.columns:
             raise DataError("data.not_tevatron", rows=rows.path)
         corpus, labels = shapes.corpus_of("tevatron", self.corpus), labels_of(rows, _IDS, self.columns)
-        sides = {"negatives": ("negative_document_ids",), "positives": "positive_document_ids"}
-        return ShapedRows(rows.path.stem, rows, _IDS, _with_ids, corpus, labels, **sides)
+        sides = ("negative_document_ids",), "positive_document_ids"
+        return ShapedRows(rows.path.stem, rows, _IDS, _with_ids, corpus, labels, *sides)
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
@@ -240,8 +240,7 @@ class DprJson(FormatOfRows):
         """The file's rows."""
         rows = shapes.open_rows("dpr_json", self.path, ("question", "positive_ctxs"))
         labels = labels_of(rows, _DPR_JSON_COLUMNS, self.columns)
-        sides = {"negatives": _NEGATIVES, "positives": "positive_ctxs"}
-        return ShapedRows(rows.path.stem, rows, _DPR_JSON_COLUMNS, _example, labels=labels, **sides)
+        return ShapedRows(rows.path.stem, rows, _DPR_JSON_COLUMNS, _example, None, labels, _NEGATIVES, "positive_ctxs")
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:

@@ -300,6 +300,26 @@ def test_an_index_without_a_name_is_no_unread_column(tmp_path: Path):
     assert import_data(str(tmp_path / "p.csv"), tmp_path / "out").report["unread"] == ["note"]
 
 
+def test_a_pair_that_is_judged_again_otherwise_is_said(tmp_path: Path):
+    (tmp_path / "p.csv").write_text("query,document,label\nq,d,1\nq,d,0\nr,e,1\nr,e,1\n")
+    found = import_data(str(tmp_path / "p.csv"), tmp_path / "out")
+    assert "1 pairs that are judged again, and otherwise: the first judgement counts (number 3)" in found.summary
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ({"how do I sit?": "On a mat.", "who sat?": "A cat."}, "data.unclear_columns"),
+        (["how do I sit?", "who sat?", "who ran?"], "data.unknown_format"),
+    ],
+)
+def test_texts_are_no_names_of_columns_and_no_triple(tmp_path: Path, value: object, code: str):
+    (tmp_path / "p.json").write_text(json.dumps(value))
+    with refuses(DataError, code) as caught:
+        recognise(str(tmp_path / "p.json"))
+    assert "--map" not in str(caught.value) and "is the query" not in str(caught.value)
+
+
 def test_objects_in_cells_are_named_where_columns_are_missing(tmp_path: Path):
     (tmp_path / "p.json").write_text(json.dumps([{"id": 1, "fields": {"query": "q", "document": "d"}}]))
     with pytest.raises(DataError, match=r"make columns of the fields in fields \(query, document\)"):

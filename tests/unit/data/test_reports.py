@@ -144,7 +144,7 @@ FILES: dict[tuple[str, str], Read | Refused] = {
 SCRIPTS: dict[str, list[tuple[str, int, str]] | None] = {
     "04-class-label.py": None,
     "11-no-shared-words.py": [("import cross.csv", 0, "48 pairs")],
-    "12-small-beir.sh": [("init small", 0, "holds 3 pairs"), ("recommend small", 2, "is now: noisyir init")],
+    "12-small-beir.sh": [("init small", 0, "backbone, 3 pairs"), ("recommend small", 2, "is now: noisyir init")],
     "15-dots-in-names.sh": [
         ("import pairs.v1.csv", 0, "pairs.v1-tables/ has it"), ("import pairs.v2.csv", 0, "pairs.v2-tables/ has it"),
     ],
@@ -167,8 +167,8 @@ SCRIPTS: dict[str, list[tuple[str, int, str]] | None] = {
 WHOLE = {
     "18-ids-a-spreadsheet-changes.sh": ("4 of", ),
     "19b-replacement-with-line-end.sh": ("relabelled 3", ),
-    "31-more-negatives-than-documents.sh": ("40 wanted, 19", ),
-    "35-larger-corpus.sh": ("2 pairs, with", ),
+    "31-more-negatives-than-documents.sh": ("40 wanted, 19 to be had",),
+    "35-larger-corpus.sh": ("2 pairs, with 6 hard negatives",),
 }  # fmt: skip
 READ = {place: what for place, what in FILES.items() if isinstance(what, Read)}
 REFUSED = {place: what for place, what in FILES.items() if isinstance(what, Refused)}
