@@ -11,7 +11,7 @@ from typing import IO, Any, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noisyir.data.containers.csv_file import csv_record, delimiter_of, reader_of, tsv_record
+from noisyir.data.containers.csv_file import csv_record, dialect_of, reader_of, tsv_record
 from noisyir.data.row_files import RowFile
 from noisyir.data.text_files import parse_object
 
@@ -130,8 +130,7 @@ def _separated_records(file: RowFile) -> Iterator[_Separated]:
             seen.append(raw)
             yield raw.decode("utf-8-sig" if number == 1 else "utf-8")
 
-    quoted = file.suffix == ".csv"
-    separator = delimiter_of(file.path) if quoted else "\t"
+    separator, quoted = dialect_of(file.path, file.suffix)
     joined: Callable[[Iterable[str]], str] = partial(csv_record, delimiter=separator) if quoted else tsv_record
     line, header = 1, True
     for cells in reader_of(lines(), separator, quoted=quoted):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -16,6 +17,8 @@ from noisyir.data.limits import LINE
 from noisyir.data.text_files import open_to_write, utf8_lines
 
 _DELIMITERS = ",;\t|"
+_LINES = 1000  # of a tsv, by which quotes are known
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 _END, _DOUBLED = "\r\n", "\r\r\n"  # doubled where text mode translates what csv ends already
 _SAMPLE = 50  # records by which a delimiter is chosen
 
@@ -61,7 +64,8 @@ class Separated:
 
     def _cells(self, path: Path) -> Iterator[tuple[int, list[str]]]:
         """(first line, cells) of every record, the header too."""
-        return records(path, delimiter_of(path) if self.quoted else "\t", quoted=self.quoted)
+        delimiter, quoted = dialect_of(path, ".csv" if self.quoted else ".tsv")
+        return records(path, delimiter, quoted=quoted)
 
 
 def csv_record(cells: Iterable[str], delimiter: str = ",") -> str:
@@ -93,6 +97,21 @@ def _without_zeros(cell: str) -> str:
 def container(suffix: str) -> Separated:
     """A csv or tsv by the suffix."""
     return Separated(suffix == ".csv")
+
+
+def dialect_of(path: Path, suffix: str) -> tuple[str, bool]:
+    """The delimiter, and whether cells may be quoted: in a tsv only if the first lines are, as pandas writes them."""
+    if suffix == ".csv":
+        return delimiter_of(path), True
+    has_doubled, all_quoted = False, True
+    with glance():
+        for _, line in islice(utf8_lines(path), _LINES):
+            for cell in line.split("\t"):
+                if '"' in cell and not _QUOTED.fullmatch(cell):
+                    return "\t", False
+                has_doubled |= '""' in cell[1:-1]
+                all_quoted &= cell.startswith('"')
+    return "\t", has_doubled or all_quoted
 
 
 def delimiter_of(path: Path) -> str:

@@ -12,6 +12,7 @@ from noisyir.base.errors import DataError, NoisyirError
 from noisyir.base.settings import HELD_OUT, Location, Split
 from noisyir.base.variants import Variant
 from noisyir.data.collection import Collection
+from noisyir.data.containers.csv_file import dialect_of
 from noisyir.data.examples import ExampleSource, ShapedRows
 from noisyir.data.records import Document, Judgement, Negative, Query, Source, one_by_one
 from noisyir.data.settings import RecordParams
@@ -150,9 +151,11 @@ class Format(Variant, RecordParams):
         own = not asked.isdisjoint(read) or any(name in documents for name in queries if not name.isdecimal())
         wanted = {*words(" ".join(asked))}
         apart = bool(asked and read) and all(wanted.isdisjoint(words(text)) for text in read)
-        returns = ".csv" in str(getattr(self, "path", "")).lower() and any("\r\n" in text for text in (*asked, *read))
+        path = Path(getattr(self, "path", None) or ".")
+        quoted = ".tsv" in path.name.lower() and path.is_file() and dialect_of(path, ".tsv")[1]
+        returns = ".csv" in path.name.lower() and any("\r\n" in text for text in (*asked, *read))
         many = 10 * sum(map(bool, map(signs, asked))) > len(asked)
-        found = {"itself": own, "returns": returns, "apart": apart, "signs": many}
+        found = {"itself": own, "returns": returns or quoted, "apart": apart, "signs": many}
         return ", ".join(name for name, there in found.items() if there)
 
     def _files(self) -> list[Path]:
