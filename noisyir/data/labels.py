@@ -37,7 +37,7 @@ _WORDS = {
     -1: "-,?,unlabelled,unlabeled,unknown,unclear,hidden",
 }
 _GRADE_OF = {word: grade for grade, words in _WORDS.items() for word in words.split(",")}
-# Parts of other names, which count where a value calls a pair wrong: 0, and beside the second ones any other value
+# Parts of other names; they count if a value calls a pair wrong: 0, and for the second ones any other value
 _HINTS = frozenset("label labels relevance relevant relevancy judgement judgment verdict correct target gold y".split())
 _OPPOSITES = frozenset("wrong noise noisy incorrect irrelevant impossible mislabeled mislabelled".split())
 _COMMON = frozenset("yes y no n true t false f 1 0".split())  # words of any column

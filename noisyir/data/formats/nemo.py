@@ -45,7 +45,7 @@ class Nemo(FormatOfRows):
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """Lines with the texts, titles before them; or as .json the ids of a corpus, written beside it as a folder.
+        """Lines with the texts, titles before them; or as .json the ids of a corpus, which is a folder next to it.
 
         Scores, weights and grades are dropped, in lines also the ids of documents.
         """
