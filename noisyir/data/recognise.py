@@ -164,7 +164,8 @@ def _unclear(rows: RowFile) -> str:
             f"above it, such as query,document; if it is a title above the names, {delete}"
         )
     if rows.suffix not in FLAT and any(map(_NO_NAME.fullmatch, rows.columns)):
-        return f"has texts for names of fields ({named.removeprefix('it has ')}): write an object with query and document for each pair"
+        texts = named.removeprefix("it has ")
+        return f"has texts for names of fields ({texts}): write an object with query and document for each pair"
     headed = "; if the first line is a pair, add names above it" if rows.suffix in FLAT else ""
     return f"does not tell the columns of query and document apart; {named}: {_mapping(rows)}{headed}"
 

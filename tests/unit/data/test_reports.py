@@ -165,7 +165,7 @@ SCRIPTS: dict[str, list[tuple[str, int, str]] | None] = {
 }  # fmt: skip
 # Whole runs, and parts of what they print
 WHOLE = {
-    "18-ids-a-spreadsheet-changes.sh": ("4 of", ),
+    "18-ids-a-spreadsheet-changes.sh": ("judged 4 pairs",),
     "19b-replacement-with-line-end.sh": ("relabelled 3", ),
     "31-more-negatives-than-documents.sh": ("40 wanted, 19 to be had",),
     "35-larger-corpus.sh": ("2 pairs, with 6 hard negatives",),
