@@ -20,13 +20,14 @@ from noisyir.audits.by_hand import how_many
 from noisyir.audits.columns import FLAGGED
 from noisyir.audits.judgements import Pair, drawn_at_random, given_judgements, has_verdicts
 from noisyir.audits.keeping import Keeping, kept_if_assumed
-from noisyir.audits.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
+from noisyir.audits.pairs_to_clean import FileOfPairs, PairsToClean, RowsOfExamples, TableOfPairs
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.stages.audit_negatives import JUDGE_NEGATIVES
 from noisyir.audits.texts import opening
 from noisyir.base.durations import duration
 from noisyir.base.errors import ConfigError, StoreError
 from noisyir.base.settings import HELD_OUT
+from noisyir.data.examples import ShapedRows
 from noisyir.data.formats.pairs import PairsFile
 from noisyir.data.stages.chunk import CHUNK
 from noisyir.detection.null import named_null
@@ -230,8 +231,9 @@ class Audited:
             DataError: If they exist already.
         """
         source = self._source()
-        table = self._of_documents() if isinstance(source, FileOfPairs) else self.table
-        whole = isinstance(source, FileOfPairs) and CHUNK.name not in self.outcome.results
+        is_file = not isinstance(source, TableOfPairs)
+        table = self._of_documents() if is_file else self.table
+        whole = is_file and CHUNK.name not in self.outcome.results
         return apply_audit(table, source, folder, drop=drop, relevant=self.relevant_negatives if whole else {})
 
     @cached_property
@@ -264,6 +266,8 @@ class Audited:
         opened = located(exp.data).open()
         if isinstance(opened, PairsFile) and opened.pairs.is_rewritten:
             return FileOfPairs(opened)
+        if isinstance(opened, ShapedRows) and opened.is_written_back:
+            return RowsOfExamples(opened)
         noisy = results["corrupt"].meta
         corpus = (noisy if "corpus" in noisy.artifacts else results["ingest"].meta).ref("corpus")
         pairs = store.builds.table(noisy.ref("noisy_pairs"))

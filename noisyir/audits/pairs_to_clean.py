@@ -14,6 +14,8 @@ from noisyir.audits.rewriting import NewColumn, Row, rewrite
 from noisyir.audits.texts import texts_of
 from noisyir.base.errors import DataError
 from noisyir.data.columns import PairColumn
+from noisyir.data.containers import stem, write_rows
+from noisyir.data.examples import ExampleSource, ShapedRows
 from noisyir.data.fewer_negatives import rows_with, without
 from noisyir.data.formats.pairs import PairsFile
 from noisyir.data.records import RecordsByKind
@@ -21,6 +23,7 @@ from noisyir.engine.tables import pair_ids
 
 Action = Literal["keep", "weigh", "relabel", "drop"]
 
+_IDS_OF_ITEMS = ("docid", "passage_id", "psg_id", "id")
 _PARTS: tuple[PairColumn, ...] = ("doc_id", "title", "document", "weight", "label")
 
 
@@ -108,8 +111,8 @@ class FileOfPairs(PairsToClean):
         columns, fates = self.file.columns, changes.fates
         old_ids = {number: pair[1] for number, pair in self.pairs() if number in fates} if self.file.corpus else {}
         new_ids = _new_ids(fates)
-        texts = self._texts(new_ids | set(old_ids.values()), new_ids)
-
+        where = self.file.corpus.path if self.file.corpus else self.file.pairs.path
+        texts = _texts_of(self.file, new_ids, str(where), old_ids.values())
         cells = rows_with(self.file, changes.negatives)
 
         def edit(number: int, row: Row) -> Row | None:
@@ -131,14 +134,64 @@ class FileOfPairs(PairsToClean):
             return NewColumn(name, lambda number: list(weights.get(number, [1.0])))
         return NewColumn(name, lambda number: weights.get(number, [1.0])[0])
 
-    def _texts(self, wanted: set[str], needed: set[str]) -> TextById:
-        if not needed:
-            return {}
-        documents = RecordsByKind(self.file).documents()
-        found = {doc.doc_id: Text(doc.title, doc.text) for doc in documents if doc.doc_id in wanted}
-        where = self.file.corpus.path if self.file.corpus else self.file.pairs.path
-        _refuse_unknown(needed, found, str(where))
-        return found
+
+class RowsOfExamples(PairsToClean):
+    """Rows that list a query's documents and wrong ones, as DPR and Tevatron have them; a weight for each document."""
+
+    def __init__(self, source: ShapedRows) -> None:
+        path = source.file.path
+        self.source, self.name, self.stem = source, str(path), stem(path.name)
+        self.suffix = path.name[len(self.stem) :]
+
+    def pairs(self) -> Iterator[tuple[int, Pair]]:
+        """In the order of the file."""
+        return ((one.number, (one.query_id, one.doc_id)) for one in self.source.judgements())
+
+    def write(self, target: Path, changes: PairChanges) -> None:
+        """Write in the format of the source.
+
+        Raises:
+            DataError: If a new document is unknown.
+        """
+        texts = _texts_of(self.source, _new_ids(changes.fates), self.name)
+        write_rows(target, self._rows(changes, texts), nested=True)
+
+    def _rows(self, changes: PairChanges, texts: TextById) -> Iterator[Row]:
+        file, column, cells = self.source.file, self.source.positives, rows_with(self.source, changes.negatives)
+        for number, row in file.rows(file.columns):
+            given = row[column] if isinstance(row[column], list) else [row[column]]
+            fates = changes.fates.get(number) or [None] * len(given)
+            kept = [place for place, fate in enumerate(fates) if fate is None or fate.new_doc_id is not None]
+            if given and not kept:
+                continue
+            new = without(row, cells.get(number, {}))
+            new[column] = [
+                _instead(given[place], fates[place], texts, by_id=bool(self.source.corpus)) for place in kept
+            ]
+            if changes.weights is not None:
+                weights = changes.weights.get(number, ())
+                new["weight"] = [weights[place] for place in kept] if weights else []
+            yield new
+
+
+def _instead(old: Any, fate: Fate | None, texts: TextById, *, by_id: bool) -> Any:
+    """The item of a pair's document: the old one, or the new document's with no score of the old one."""
+    if fate is None or fate.new_doc_id is None:
+        return old
+    title, text = texts[fate.new_doc_id]
+    if not isinstance(old, dict):
+        return _like(old, fate.new_doc_id) if by_id else f"{title}\n{text}".strip()
+    parts = dict.fromkeys(_IDS_OF_ITEMS, fate.new_doc_id) | {"title": title, "text": text}
+    return {name: parts.get(name, value) for name, value in old.items() if "score" not in name}
+
+
+def _texts_of(source: ExampleSource, needed: set[str], where: str, old: Iterable[str] = ()) -> TextById:
+    """The texts of new documents, and of old ones if there are new ones."""
+    wanted = needed.union(old)
+    documents = RecordsByKind(source).documents() if needed else ()
+    found = {doc.doc_id: Text(doc.title, doc.text) for doc in documents if doc.doc_id in wanted}
+    _refuse_unknown(needed, found, where)
+    return found
 
 
 class TableOfPairs(PairsToClean):

@@ -1,6 +1,5 @@
 """Rows of a file rewritten in its own format: unchanged rows keep their bytes."""
 
-import csv
 import gzip
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import IO, Any, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noisyir.data.containers.csv_file import csv_record, delimiter_of, tsv_record
+from noisyir.data.containers.csv_file import csv_record, dialect_of, reader_of, tsv_record
 from noisyir.data.row_files import RowFile
 from noisyir.data.text_files import parse_object
 
@@ -129,18 +128,12 @@ def _separated_records(file: RowFile) -> Iterator[_Separated]:
     def lines() -> Iterator[str]:
         for number, raw in _raw_lines(file.path):
             seen.append(raw)
-            yield raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n") + "\n"
+            yield raw.decode("utf-8-sig" if number == 1 else "utf-8")
 
-    joined: Callable[[Iterable[str]], str] = tsv_record
-    if file.suffix == ".csv":
-        separator = delimiter_of(file.path)
-        joined = partial(csv_record, delimiter=separator)
-        records = csv.reader(lines(), delimiter=separator, strict=True)
-    else:
-        separator = "\t"
-        records = csv.reader(lines(), delimiter=separator, quoting=csv.QUOTE_NONE)
+    separator, quoted = dialect_of(file.path, file.suffix)
+    joined: Callable[[Iterable[str]], str] = partial(csv_record, delimiter=separator) if quoted else tsv_record
     line, header = 1, True
-    for cells in records:
+    for cells in reader_of(lines(), separator, quoted=quoted):
         yield _Separated(line, b"".join(seen), file.columns, cells, joined, separator, header and bool(cells))
         header = header and not cells
         line += len(seen)

@@ -1,8 +1,5 @@
 """Columns of a file of rows, as mapped or by their usual names, and files of documents."""
 
-import ast
-import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -11,6 +8,7 @@ from noisyir.base.errors import DataError
 from noisyir.data import leniency
 from noisyir.data.records import Document, as_id
 from noisyir.data.row_files import RowFile, plain_name
+from noisyir.data.spelt import list_in, number_in
 
 PairColumn = Literal[
     "query", "document", "query_id", "doc_id", "title", "source", "split", "weight", "score",
@@ -24,20 +22,20 @@ NAMES: Names = {
     "query_id": ("query_id", "qid", "_id", "id"),
     "doc_id": ("doc_id", "docid", "pid", "corpus_id"),
     "document": tuple(
-        "document positive passage context answer code snippet sentence2 pos text response question2 hypothesis".split()
+        "document positive passage context contexts answer code snippet sentence2 pos text response question2 "
+        "hypothesis chosen positives documents".split()
     ),
-    "query": tuple("query question anchor text sentence1 intent docstring title question1 premise".split()),
+    "query": tuple("query question anchor text sentence1 intent docstring title question1 premise prompt".split()),
     "title": ("title",),
     "source": ("source", "topic", "domain"),
     "split": ("split",),
     "weight": ("weight",),
     "score": ("pos_scores", "positive_scores", "positive_score"),
-    "negative": ("negative", "negatives", "neg", "hard_negative", "hard_negatives", "rejected_response"),
+    "negative": ("negative", "negatives", "neg", "hard_negative", "hard_negatives", "rejected_response", "rejected"),
     "negative_id": ("negative_id", "negative_ids", "neg_id", "neg_ids"),
     "negative_score": ("neg_scores", "negative_scores", "negative_score"),
 }
 _NUMBERED = re.compile(r"(hard_)?neg(ative)?_?\d+", re.IGNORECASE)
-_PYTHON_TEXT = re.compile(r"""\s*('(?:[^'\\\n]|\\[^\n])*'|"(?:[^"\\\n]|\\[^\n])*")\s*,?\s*""")
 _SHOWN = 30  # columns in a message
 _CORPUS_NAMES: Names = {
     "doc_id": ("_id", "doc_id", "docid", "pid", "passage_id", "id"),
@@ -117,19 +115,6 @@ def corpus_documents(file: RowFile) -> Iterator[Document]:
             yield Document(doc_id, cell.text("title"), cell.text("document"), file.place, number)
 
 
-def list_in(cell: str) -> list[Any] | None:
-    """The list that a cell spells as JSON, as Python or as numpy (`['a' 'b']`); None for any other text."""
-    try:
-        found = json.loads(cell)
-    except (ValueError, RecursionError):
-        found, at, end = [], 1, cell.rstrip()
-        while text := _PYTHON_TEXT.match(cell, at):
-            found.append(ast.literal_eval(text[1]))
-            at = text.end()
-        return found if found and cell.startswith("[") and end[at:] == "]" else None
-    return found if isinstance(found, list) else None
-
-
 class Cells(NamedTuple):
     """The values of a row, each checked for its type."""
 
@@ -159,11 +144,8 @@ class Cells(NamedTuple):
         value = self.values.get("weight")
         if value is None or (isinstance(value, str) and not value.strip()):
             return None
-        try:
-            weight = math.nan if isinstance(value, bool) else float(value)
-        except (TypeError, ValueError):
-            weight = math.nan
-        if not 0 <= weight <= 1:
+        weight = number_in(value)
+        if weight is None or not 0 <= weight <= 1:
             raise DataError("data.wrong_mapped_weight", where=self.where, column=self.columns["weight"], value=value)
         return weight
 
@@ -191,11 +173,10 @@ class Cells(NamedTuple):
 
     def numbers(self, column: PairColumn) -> list[float]:
         """The finite numbers of a list."""
-        try:
-            numbers = [math.nan if isinstance(value, bool) else float(value) for value in self.items(column)]
-        except (TypeError, ValueError):
-            numbers = [math.nan]
-        if not all(map(math.isfinite, numbers)):
-            name, value = self.columns[column], self.values[column]
-            raise DataError("data.wrong_mapped_numbers", where=self.where, name=name, value=value, column=column)
+        numbers = []
+        for one in self.items(column):
+            if (number := number_in(one)) is None:
+                name, value = self.columns[column], self.values[column]
+                raise DataError("data.wrong_mapped_numbers", where=self.where, name=name, value=value, column=column)
+            numbers.append(number)
         return numbers

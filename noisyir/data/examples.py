@@ -10,15 +10,17 @@ from typing import Any, ClassVar, NamedTuple
 
 from noisyir.base.errors import DataError
 from noisyir.base.settings import PROMOTION, Split
-from noisyir.data.columns import corpus_documents
+from noisyir.data.columns import Cells, corpus_documents
 from noisyir.data.containers.split_folder import SPLIT_WORDS
-from noisyir.data.labels import MEANINGFUL, Labels
+from noisyir.data.labels import MEANINGFUL, LabelColumn
 from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Negative, Query, Record
 from noisyir.data.row_files import RowFile
+from noisyir.data.text_files import packing_of
 from noisyir.engine.provenance import files_digest
 
 _FIRST = 100  # rows searched for negatives
+_WRITTEN_BACK = (".json", ".jsonl", ".parquet")
 SPLITS: Mapping[str, Split] = {"": "train", PROMOTION: PROMOTION, **SPLIT_WORDS}
 
 
@@ -74,7 +76,7 @@ class ExampleSource(ABC):
     repeats_pairs: ClassVar[bool] = True
     name: str
     corpus: RowFile | None = None
-    labels: Labels | None = None
+    labels: LabelColumn | None = None
 
     @abstractmethod
     def paths(self) -> Sequence[Path]:
@@ -155,6 +157,7 @@ class ShapedRows(ExampleSource):
     Args:
         columns: Columns that `shape` reads.
         negatives: Columns of negatives.
+        positives: The column with an item for each document, which an audit may rewrite.
         shape: Makes an example of a row's values and its place; the split is the row's own.
     """
 
@@ -163,13 +166,20 @@ class ShapedRows(ExampleSource):
     columns: Sequence[str]
     shape: Callable[[Mapping[str, Any], str], Example]
     corpus: RowFile | None = None
-    labels: Labels | None = None
+    labels: LabelColumn | None = None
     negatives: tuple[str, ...] = ()
+    positives: str = ""
 
     @property
     def negatives_at(self) -> tuple[RowFile, tuple[str, ...]]:
         """The file, and the columns of negatives."""
         return self.file, self.negatives
+
+    @property
+    def is_written_back(self) -> bool:
+        """Whether changed rows can be written to a file of the same kind."""
+        packing = packing_of(self.file.path) if self.file.suffix in _WRITTEN_BACK and self.positives else ".zip"
+        return packing in ("", ".gz", ".zst") and self.file.path.name.lower().endswith(self.file.suffix + packing)
 
     def paths(self) -> Sequence[Path]:
         """The file and the corpus."""
@@ -178,7 +188,7 @@ class ShapedRows(ExampleSource):
     def rows(self) -> Iterator[Placed]:
         """The rows of the file, at least one."""
         number, place = 0, self.file.place
-        used = [*self.columns, "split", *([self.labels.column] if self.labels else [])]
+        used = [*self.columns, "split", "weight", *([self.labels.column] if self.labels else [])]
         names = [name for name in dict.fromkeys(used) if name in self.file.columns]
         for number, values in self.file.rows(names, MEANINGFUL):
             yield Placed(place, number, values)
@@ -188,14 +198,27 @@ class ShapedRows(ExampleSource):
     def example(self, found: Placed) -> Example:
         """The example by the shape, in the row's split."""
         given = self.shape(found.value, found.where)._replace(split=split_of(found.value.get("split"), found.where))
+        if found.value.get("weight") is not None:
+            given = given._replace(positives=_weighed(given.positives, found))
         if self.labels is None:
             return given
         grade = self.labels.grade(found.value[self.labels.column], found.where)
         return given._replace(positives=[one._replace(relevance=grade) for one in given.positives])
 
     def digest(self) -> str:
-        """A hash of all files, and of the labels, which earlier versions did not read."""
-        return f"{super().digest()}-label" if self.labels else super().digest()
+        """A hash of all files, and of the labels and weights, which earlier versions did not read."""
+        newer = "-label" if self.labels else "-weight" if "weight" in self.file.columns else ""
+        return f"{super().digest()}{newer}"
+
+
+def _weighed(passages: Sequence[Passage], found: Placed) -> list[Passage]:
+    """The documents of a row with its weights: one for each, or one for all."""
+    place, number, row = found
+    weights = row["weight"] if isinstance(row["weight"], list) else [row["weight"]] * len(passages)
+    if len(weights) != len(passages):
+        raise DataError("data.unequal_lists", place=place, number=number, lists="weight and the row")
+    cells = (Cells({"weight": weight}, {"weight": "weight"}, place, number) for weight in weights)
+    return [one._replace(weight=cell.weight()) for one, cell in zip(passages, cells, strict=True)]
 
 
 def split_of(value: Any, where: str) -> Split:

@@ -199,6 +199,10 @@ class _Importer:
         if pair in self._judged:
             if self._judged[pair] != record.split:
                 return "a pair that is in another split, too"
+            if (pair in self._right) != (record.relevance is None or record.relevance > 0):
+                self.found.count_odd(
+                    "pairs that are judged again, and otherwise: the first judgement counts", record.number
+                )
             self.account.repeated()
             return None
         if query.split is not None and query.split != record.split:

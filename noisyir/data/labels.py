@@ -1,6 +1,5 @@
 """The column that says how right a pair is: its name, the meaning of its values, and the words for both."""
 
-import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
@@ -12,12 +11,13 @@ from noisyir.base.command_line import with_columns
 from noisyir.base.errors import DataError
 from noisyir.data.leniency import glance
 from noisyir.data.row_files import RowFile
+from noisyir.data.spelt import number_in
 
 # By their names, with spaces and `-` as `_`; the first ones judge, the others measure
 LABELS = (
     "label labels gold_label relevance relevant is_relevant is_duplicate duplicate is_match is_correct correct "
     "is_positive is_answer is_selected is_paraphrase clicked click is_clicked entailment entailment_judgment judgement "
-    "judgment verdict grade rel"
+    "judgment verdict grade rel relevancy"
 ).split()
 SCALES = (
     "score similarity similarity_score sim cosine cosine_similarity relevance_score relatedness_score rating stars "
@@ -37,6 +37,10 @@ _WORDS = {
     -1: "-,?,unlabelled,unlabeled,unknown,unclear,hidden",
 }
 _GRADE_OF = {word: grade for grade, words in _WORDS.items() for word in words.split(",")}
+# Parts of other names; they count if a value calls a pair wrong: 0, and for the second ones any other value
+_HINTS = frozenset("label labels relevance relevant relevancy judgement judgment verdict correct target gold y".split())
+_OPPOSITES = frozenset("wrong noise noisy incorrect irrelevant impossible mislabeled mislabelled".split())
+_COMMON = frozenset("yes y no n true t false f 1 0".split())  # words of any column
 _PEEKED = 1000  # rows by which the meaning of the values is found
 _MOST_SHOWN = 6  # values in a message
 _EMPTY = ("nan", "null")
@@ -47,8 +51,8 @@ Readings = Sequence[tuple[str | None, str]]
 
 
 @dataclass(frozen=True)
-class Labels:
-    """How the values of a column are read.
+class LabelColumn:
+    """A column of labels, and how its values are read.
 
     Args:
         names: Names of its numbers, by the file's schema.
@@ -70,7 +74,7 @@ class Labels:
         if not (word := _word(value)):
             return None
         named = self.named(word)
-        number, grade = _number(named), _GRADE_OF.get(named)
+        number, grade = number_in(named), _GRADE_OF.get(named)
         if self.right:
             return int(bool(self.right & {word, named}))
         if self.least is not None:
@@ -86,7 +90,7 @@ class Labels:
         place = int(word) if word.isdecimal() else -1
         return _word(self.names[place]) if 0 <= place < len(self.names) else word
 
-    def describing(self, words: Iterable[str]) -> "Labels":
+    def describing(self, words: Iterable[str]) -> "LabelColumn":
         """The same, with the meaning of these values in words."""
         meant: dict[str, list[str]] = {"not right": [], "right": [], "no label": []}
         for word in words:
@@ -101,7 +105,7 @@ class Labels:
         return replace(self, said=f"{self.column}: {said or f'empty in the first {_PEEKED:,} rows'}")
 
 
-def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | None]) -> Labels | None:
+def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | None]) -> LabelColumn | None:
     """How a file's column of labels is read; None if it has none, or the user wants none read.
 
     Args:
@@ -115,21 +119,49 @@ def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | No
         return None
     if asked:
         column, right, least = parsed(asked, file.columns)
-        return Labels(column, file.class_names().get(column, ()), right, least).describing(_first_words(file, column))
+        words = _first_words(file, [column])[column]
+        return LabelColumn(column, file.class_names().get(column, ()), right, least).describing(words)
     free = {_plain(name): name for name in file.columns if name not in used}
     judging = [free[name] for name in LABELS if name in free]
     measuring = [free[name] for name in SCALES if name in free and given.get(name, name) is not None]
     if not (columns := judging or measuring):
+        _refuse_hints(file, free)
         return None
-    words = _first_words(file, columns[0])
-    found = Labels(columns[0], file.class_names().get(columns[0], ()), binary=True)
+    words = _first_words(file, columns[:1])[columns[0]]
+    found = LabelColumn(columns[0], file.class_names().get(columns[0], ()), binary=True)
     doubt, readings = _doubt(found, words, {_plain(name) for name in file.columns})
     if len(judging) > 1:
         doubt, readings = f"and so may {judging[1]!r}", [(name, f"reads {name}") for name in judging]
     if doubt:
-        told = [f"{with_columns({'label': name}, file.path)} {what}" for name, what in [*readings, _UNREAD]]
-        raise DataError("data.unclear_label", file=file.path, column=columns[0], doubt=doubt, readings="; ".join(told))
+        raise _unclear(file, columns[0], doubt, readings)
     return replace(found, binary=_plain(found.column) not in _GRADES).describing(words)
+
+
+def _unclear(file: RowFile, column: str, doubt: str, readings: Readings) -> DataError:
+    told = [f"{with_columns({'label': name}, file.path)} {what}" for name, what in [*readings, _UNREAD]]
+    return DataError("data.unclear_label", file=file.path, column=column, doubt=doubt, readings="; ".join(told))
+
+
+def _refuse_hints(file: RowFile, free: Mapping[str, str]) -> None:
+    """Refuse a column without a known name that calls pairs wrong by a part of its name, or by its words alone.
+
+    Raises:
+        DataError: If there is one.
+    """
+    for column, words in _first_words(file, [name for plain, name in free.items() if plain]).items():
+        parts, names = {*re.split(r"[._]", _plain(column))}, file.class_names().get(column, ())
+        named = [LabelColumn(column, names).named(word) for word in words]
+        grades = {_GRADE_OF.get(word, number_in(word)) for word in named}
+        if None in grades or len(words) > _MOST_SHOWN:
+            continue
+        reading = None
+        if parts & _OPPOSITES and grades - {0}:
+            zero = "|".join(word for word, name in zip(words, named, strict=True) if _GRADE_OF.get(name) == 0) or "0"
+            reading = f"{column}:{zero}", f"takes {zero} alone for right"
+        elif 0 in grades and ((1 in grades and not _COMMON & {*named}) or (parts & _HINTS and grades <= {0, 1, -1})):
+            reading = column, f"reads {column}"
+        if reading:
+            raise _unclear(file, column, f"for it holds {_shown(words)}", [reading])
 
 
 def parsed(asked: str, columns: Sequence[str]) -> tuple[str, frozenset[str], float | None]:
@@ -141,11 +173,11 @@ def parsed(asked: str, columns: Sequence[str]) -> tuple[str, frozenset[str], flo
     return asked, frozenset(), None
 
 
-def _doubt(found: Labels, words: Sequence[str], columns: Set[str]) -> tuple[str, Readings]:
+def _doubt(found: LabelColumn, words: Sequence[str], columns: Set[str]) -> tuple[str, Readings]:
     """Why the meaning of these values is not clear, and the possible readings; nothing if it is clear."""
     column, named = found.column, [found.named(word) for word in words]
-    numbers = {number for name in named if (number := _number(name)) is not None}
-    unknown = [name for name in named if _number(name) is None and name not in _GRADE_OF]
+    numbers = {number for name in named if (number := number_in(name)) is not None}
+    unknown = [name for name in named if number_in(name) is None and name not in _GRADE_OF]
     if unknown:
         right = next((name for name in named if _GRADE_OF.get(name) == 1), unknown[0])
         return f"for it holds {_shown(words)}", [(f"{column}:{right}", f"takes {right} alone for right")]
@@ -162,12 +194,16 @@ def _doubt(found: Labels, words: Sequence[str], columns: Set[str]) -> tuple[str,
     return f"for it holds {_shown(words)}", [grades, (f"{column}:0", "takes 0 alone for right, as NLI has entailment")]
 
 
-def _first_words(file: RowFile, column: str) -> list[str]:
-    """The distinct values of the first rows, sorted."""
+def _first_words(file: RowFile, columns: Sequence[str]) -> dict[str, list[str]]:
+    """The distinct values of each column's first rows, sorted."""
     with glance():
-        values = [row[column] for _, row in islice(file.rows([column]), _PEEKED)]
-    listed = chain.from_iterable(value if isinstance(value, list) else [value] for value in values)
-    return sorted({word for value in listed if (word := _word(value))}, key=lambda word: (_number(word) or 0, word))
+        rows = [row for _, row in islice(file.rows(columns), _PEEKED if columns else 0)]
+    found = {}
+    for column in columns:
+        listed = chain.from_iterable(one if isinstance(one, list) else [one] for one in (row[column] for row in rows))
+        words = {word for value in listed if (word := _word(value))}
+        found[column] = sorted(words, key=lambda word: (number_in(word) or 0, word))
+    return found
 
 
 def _plain(name: str) -> str:
@@ -177,17 +213,9 @@ def _plain(name: str) -> str:
 def _word(value: object) -> str:
     """A value in the form in which values are compared; empty if there is none."""
     text = " ".join(str(int(value) if isinstance(value, bool) else "" if value is None else value).lower().split())
-    if (number := _number(text)) is not None:
+    if (number := number_in(text)) is not None:
         return str(int(number)) if number.is_integer() else repr(number)
     return "" if text in _EMPTY else re.sub(r"[ _-]+", " ", text).strip() or text
-
-
-def _number(word: str) -> float | None:
-    try:
-        number = float(word)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
 
 
 def _shown(words: Sequence[str]) -> str:

@@ -1,11 +1,13 @@
 """Queries that are documents themselves, as in duplicate questions: they answer nothing, and are no wrong answer."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.base.artifact import PAIR_KEY
+from noisyir.engine.stage import Job
 from noisyir.engine.tables import semi_join
 
 
@@ -26,6 +28,15 @@ def own_documents(queries: pa.Table, corpus: Iterable[pa.RecordBatch], qrels: pa
             found.append(asked.join(same, "text", join_type="inner").select(PAIR_KEY))
     own = pa.concat_tables(found)
     return own if qrels is None else own.filter(pa.array(~semi_join(own, qrels.filter(pc.field("relevance") >= 1))))
+
+
+def without_own_documents(job: Job[Any], runs: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """The runs of a stage that reads queries and qrels, without hits that are the query itself, by its own corpus."""
+    made = job.store.builds.meta(job.ref("queries"))
+    there = "corpus" in made.artifacts
+    corpus = job.store.builds.batches(made.ref("corpus"), ("doc_id", "title", "text")) if there else ()
+    own = own_documents(job.table("queries"), corpus, job.table("qrels"))
+    return {name: run.filter(pa.array(~semi_join(run, own))) for name, run in runs.items()}
 
 
 def _plain(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

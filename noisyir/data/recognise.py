@@ -32,7 +32,8 @@ _FOLDERS = {
 }
 _TREC = ("qrels.txt", "topics.tsv", "corpus.tsv")
 _SQUAD = re.compile(rb'"(paragraphs|data)"\s*:\s*\[')
-_OF_HEADER = ("data.nameless_columns", "data.not_utf8_line")
+_OF_HEADER = ("data.nameless_columns", "data.column_name_twice", "data.not_utf8_line", "data.zero_bytes",
+              "data.invalid_json", "data.json_comma_before_end")  # fmt: skip
 _NO_NAME = re.compile(r"\s*|.*[?!.]\s*|.{41,}|(\S+\s+){4,}.*|[\d.,]+", re.DOTALL)  # rather a text or a title
 _LITERAL = re.compile(r"^\[.*\]$")
 
@@ -162,6 +163,9 @@ def _unclear(rows: RowFile) -> str:
             f"has a first line that names no columns ({named.removeprefix('it has ')}): if it is a pair, add a line "
             f"above it, such as query,document; if it is a title above the names, {delete}"
         )
+    if rows.suffix not in FLAT and any(map(_NO_NAME.fullmatch, rows.columns)):
+        texts = named.removeprefix("it has ")
+        return f"has texts for names of fields ({texts}): write an object with query and document for each pair"
     headed = "; if the first line is a pair, add names above it" if rows.suffix in FLAT else ""
     return f"does not tell the columns of query and document apart; {named}: {_mapping(rows)}{headed}"
 
@@ -176,7 +180,9 @@ def _mapping(rows: RowFile) -> str:
     document = known.get("document") or (longest.pop() if longest else None)
     query = known.get("query") or (longest.pop() if longest else None)
     if query is None or document is None:
-        return "a pair needs a column of queries and one of documents, so add the missing one"
+        inside = [f"{name} ({', '.join(value)})" for name, value in first.items() if isinstance(value, dict)]
+        nested = f", or make columns of the fields in {'; '.join(inside)}" if inside else ""
+        return f"a pair needs a column of queries and one of documents, so add the missing one{nested}"
     return f"if {query!r} is the query, {_typed(rows, query, document)}"
 
 
@@ -209,7 +215,7 @@ def _headerless(path: Path) -> str | None:
     if trec_role(path):
         return "trec"
     cells = [line.split("\t") for line in lines]
-    if all(array_in(line) for line in lines):
+    if all(array_in(line) for line in lines) and (len(lines) > 1 or path.suffix.lower() != ".json"):
         return "triples"
     if all(len(row) == 3 for row in cells):
         return "triples"

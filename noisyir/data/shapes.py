@@ -8,6 +8,7 @@ from noisyir.data.columns import NAMES, PairColumn, found_in, open_corpus
 from noisyir.data.examples import Example, Passage
 from noisyir.data.records import as_id
 from noisyir.data.row_files import RowFile
+from noisyir.data.spelt import number_in
 
 
 def open_rows(kind: str, path: str | None, needed: Sequence[str]) -> RowFile:
@@ -54,11 +55,7 @@ def number(row: Mapping[str, Any], name: str, where: str) -> float | None:
     value = row.get(name)
     if value is None or value == "":
         return None
-    try:
-        found = float("nan") if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        found = float("nan")
-    if not abs(found) < float("inf"):
+    if (found := number_in(value)) is None:
         raise DataError("data.wrong_value", expected="a number", where=where, name=name, value=value)
     return found
 

@@ -28,6 +28,7 @@ _UNPACKED: Mapping[str, Callable[[IO[bytes]], Any]] = {".gz": gzip.open, ".bz2":
 _BESIDE = "__MACOSX/"  # added to archives by macOS
 _OPENED: ContextVar[IO[bytes] | None] = ContextVar("opened", default=None)
 _CONVERT = "convert it, for example with iconv -f WINDOWS-1252 -t UTF-8"
+_FROM_UTF16 = "convert it, for example with iconv -f UTF-16 -t UTF-8"
 # Raised by reading a damaged or cut packed file
 DAMAGED = (EOFError, zlib.error, OSError, lzma.LZMAError, zipfile.BadZipFile)
 
@@ -181,10 +182,13 @@ class FilePart(NamedTuple):
 WHOLE = FilePart()
 
 
-def utf8_lines(path: Path, part: FilePart = WHOLE) -> Iterator[tuple[int, str]]:
+def utf8_lines(path: Path, part: FilePart = WHOLE, *, ends: bool = False) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, line without its end) of a text file, perhaps packed, without a byte order mark.
 
     Of a packed file only the whole can be read.
+
+    Args:
+        ends: Yield lines with their ends.
 
     Raises:
         DataError: If a line is not UTF-8, holds zero bytes or is too long, or a packed file is damaged.
@@ -202,18 +206,18 @@ def utf8_lines(path: Path, part: FilePart = WHOLE) -> Iterator[tuple[int, str]]:
                 except DataError as error:
                     bad_row(f"{path} line", number, error)
                 else:
-                    yield number, line
+                    yield number, line if ends else line.rstrip("\r\n")
                 offset += len(raw)
     except DAMAGED as error:
         raise DataError("data.damaged_after", unit="line", path=path, number=number, reason=one_line(error)) from error
 
 
 def _decoded(raw: bytes, place: str, number: int, offset: int) -> str:
-    """A line's text without its end, and without a byte order mark in the first one."""
+    """A line's text, without a byte order mark in the first one."""
     if b"\0" in raw:
-        raise DataError("data.zero_bytes", place=place, number=number, convert=_CONVERT)
+        raise DataError("data.zero_bytes", place=place, number=number, convert=_FROM_UTF16)
     try:
-        return raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        return raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         byte = offset + error.start
         raise DataError("data.not_utf8_line", place=place, number=number, byte=byte, convert=_CONVERT) from error

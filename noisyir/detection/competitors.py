@@ -10,7 +10,7 @@ from noisyir.detection.collection import EncodedCollection, unnamed
 from noisyir.detection.combine import Scores
 from noisyir.detection.synthetic import References
 from noisyir.retrieval.numpy_bm25 import NumpyBm25
-from noisyir.training.batches import NumberedPairs, Rows
+from noisyir.training.batches import NumberedPairs, Rows, is_known
 
 _PAIRS_AT_ONCE = 4096
 _ROUNDING = 1e-6  # relative to norms of 1 and more: closer scores are ties
@@ -81,10 +81,21 @@ def dense_competitors(
         asked = collection.queries[pairs.query[rows]]
         hits, scores = collection.search(asked, depth + most_known)
         similarities = collection.similarities(asked, some)
-        rank = rank_within(some[:, 0], hits, scores, depth)
+        rank = rank_within(some[:, 0], hits, _but_itself(pairs, rows, hits, scores), depth)
         found.append((similarities[:, 0], similarities[:, 1:], rank, *best_others(pairs, rows, hits, scores, keep)))
     own, made_up, rank, competitors, similarities = (np.concatenate(column) for column in zip(*found, strict=True))
     return Competitors(own, made_up, rank, competitors, similarities, depth)
+
+
+def _but_itself(
+    pairs: NumberedPairs, rows: Rows, hits: Int[np.ndarray, "pair hit"], scores: Float[np.ndarray, "pair hit"]
+) -> Float[np.ndarray, "pair hit"]:
+    """The scores, minus infinity for hits that are the query itself and not the pair's document."""
+    if pairs.itself is None:
+        return scores
+    texts = np.repeat(pairs.text[pairs.query[rows]], hits.shape[1])
+    itself = is_known(pairs.itself, texts, hits.ravel()).reshape(hits.shape) & (hits != pairs.passage[rows][:, None])
+    return np.where(itself, -np.inf, scores)
 
 
 def rank_within(
@@ -139,7 +150,9 @@ def lexical_competitors(
             continue
         found = found[first]
         own[number] = found[tried[number]]
-        rank[number] = int((found >= own[number, 0]).sum()) if own[number, 0] > 0 else 0
+        itself = np.setdiff1d(pairs.itself.of(pairs.text[pairs.query[pair]]) if pairs.itself else (), owns[number])
+        above = (found >= own[number, 0]).sum() - (found[np.searchsorted(distinct, itself)] >= own[number, 0]).sum()
+        rank[number] = int(above) if own[number, 0] > 0 else 0
         best = np.argpartition(-found, reach - 1)[:reach]
         best = best[np.lexsort((best, -found[best]))]
         best = best[found[best] > 0]

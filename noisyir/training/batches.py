@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Generic, Literal, TypeVar
 
@@ -31,6 +31,10 @@ class Ragged:
         order = np.argsort(keys, kind="stable")
         return cls(np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=size))]), values[order])
 
+    def of(self, thing: int) -> Rows:
+        """Return the values of one thing."""
+        return self.values[self.offsets[thing] : self.offsets[thing + 1]]
+
     def take(self, rows: Rows) -> tuple[Rows, Rows]:
         """Return (index into `rows`, value), one entry a value."""
         offsets, places = take_ragged(self.offsets, rows)
@@ -50,6 +54,7 @@ class NumberedPairs:
     text: Text number of each query, equal for queries that read the same.
     known: Passages that pairs give to each text number; they are never its negatives.
     negatives: Mined negatives of each query, perhaps none.
+    itself: Passages that are the query itself, of each text number; `known` has them, too.
     """
 
     query: Rows
@@ -57,6 +62,7 @@ class NumberedPairs:
     text: Rows
     known: Ragged
     negatives: Ragged
+    itself: Ragged | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.query)

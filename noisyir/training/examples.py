@@ -148,17 +148,19 @@ def numbered_pairs(
     query, passage = numbering.rows(pairs["query_id"]), documents.passages(pairs["doc_id"])
     text = np.asarray(queries["text"].combine_chunks().dictionary_encode().indices, np.int64)
     own = own.filter(pc.is_in(own["doc_id"], value_set=documents.numbering.ids))
-    both = zip((query, passage), (numbering.rows(own["query_id"]), documents.passages(own["doc_id"])), strict=True)
-    of, right = map(np.concatenate, both)
-    known = np.unique(np.stack([text[of], right], axis=1), axis=0)
+    asked, itself = text[numbering.rows(own["query_id"])], documents.passages(own["doc_id"])
+    of, right = np.concatenate([text[query], asked]), np.concatenate([passage, itself])
+    known = np.unique(np.stack([of, right], axis=1), axis=0)
+    count = int(text.max()) + 1
     return NumberedPairs(
         query=query,
         passage=passage,
         text=text,
-        known=Ragged.grouped(known[:, 0], known[:, 1], int(text.max()) + 1),
+        known=Ragged.grouped(known[:, 0], known[:, 1], count),
         negatives=Ragged.grouped(
             numbering.rows(negatives["query_id"]), documents.passages(negatives["doc_id"]), len(numbering)
         ),
+        itself=Ragged.grouped(asked, itself, count),
     )
 
 

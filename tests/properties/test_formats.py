@@ -25,7 +25,7 @@ WRITTEN = [
                                               ".jsonl.gz", ".csv.zst", ".json.zst")],
     *[("dpr_json", name) for name in ("x.json", "x.jsonl.zst", "x.parquet")],
     *[("tevatron", name) for name in ("x.jsonl", "x.arrow")],
-    ("nemo", "x.jsonl"), ("swift", "x.jsonl"),
+    ("nemo", "x.jsonl"), ("nemo", "x.json"), ("swift", "x.jsonl"),
     *[("flagembedding", name) for name in ("x.jsonl", "x.parquet")],
     *[("sentence_transformers", name) for name in ("x.csv", "x.parquet")],
     ("triples", "x.tsv"), ("staqc", "x.jsonl"), ("squad", "x.json"), ("line_pairs", "x.nl"),

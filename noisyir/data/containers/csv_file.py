@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -16,6 +17,9 @@ from noisyir.data.limits import LINE
 from noisyir.data.text_files import open_to_write, utf8_lines
 
 _DELIMITERS = ",;\t|"
+_LINES = 1000  # of a tsv, by which quotes are known
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_END, _DOUBLED = "\r\n", "\r\r\n"  # doubled where text mode translates what csv ends already
 _SAMPLE = 50  # records by which a delimiter is chosen
 
 
@@ -60,7 +64,8 @@ class Separated:
 
     def _cells(self, path: Path) -> Iterator[tuple[int, list[str]]]:
         """(first line, cells) of every record, the header too."""
-        return records(path, delimiter_of(path) if self.quoted else "\t", quoted=self.quoted)
+        delimiter, quoted = dialect_of(path, ".csv" if self.quoted else ".tsv")
+        return records(path, delimiter, quoted=quoted)
 
 
 def csv_record(cells: Iterable[str], delimiter: str = ",") -> str:
@@ -94,6 +99,21 @@ def container(suffix: str) -> Separated:
     return Separated(suffix == ".csv")
 
 
+def dialect_of(path: Path, suffix: str) -> tuple[str, bool]:
+    """The delimiter, and whether cells may be quoted: in a tsv only if the first lines are, as pandas writes them."""
+    if suffix == ".csv":
+        return delimiter_of(path), True
+    has_doubled, all_quoted = False, True
+    with glance():
+        for _, line in islice(utf8_lines(path), _LINES):
+            for cell in line.split("\t"):
+                if '"' in cell and not _QUOTED.fullmatch(cell):
+                    return "\t", False
+                has_doubled |= '""' in cell[1:-1]
+                all_quoted &= cell.startswith('"')
+    return "\t", has_doubled or all_quoted
+
+
 def delimiter_of(path: Path) -> str:
     """The delimiter that gives most records of a csv file as many cells as the header."""
     with glance():
@@ -116,31 +136,33 @@ def _agreement(path: Path, delimiter: str) -> tuple[float, int]:
 
 def records(path: Path, delimiter: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
     """(first line, cells) of every record; blank lines are passed over."""
-    csv.field_size_limit(LINE.most)  # csv's own limit of 131,072 characters is less than a long document
-    lines = (f"{line}\n" for _, line in utf8_lines(path))
-    if quoted:
-        header = next(lines, "")  # a space behind its commas is no part of any cell, as in `query, document`
-        spaced = f"{delimiter} " in header
-        reader = csv.reader(chain([header], lines), delimiter=delimiter, strict=True, skipinitialspace=spaced)
-    else:
-        reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
-    line = 0
+    reader, line = reader_of((text for _, text in utf8_lines(path, ends=True)), delimiter, quoted=quoted), 0
     while True:
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            kind = "csv" if quoted else "tsv"
-            bad_row(
-                f"{path} line",
-                line + 1,
-                DataError("data.bad_csv_line", path=path, line=line + 1, kind=kind, error=error),
-            )
+            for lost in range(line + 1, reader.line_num + 1):  # an open quote takes in what follows
+                fault = DataError(
+                    "data.bad_csv_line", path=path, line=lost, kind="csv" if quoted else "tsv", error=error
+                )
+                bad_row(f"{path} line", lost, fault)
         else:
             if cells:
                 yield line + 1, cells
         line = reader.line_num
+
+
+def reader_of(lines: Iterator[str], delimiter: str, *, quoted: bool) -> Any:
+    """csv's reader of these lines; a line end within a cell stays as it is, and doubled returns are one."""
+    csv.field_size_limit(LINE.most)  # csv's own limit of 131,072 characters is less than a long document
+    lines = (line.rstrip(_END) + _END if line.endswith(_DOUBLED) else line for line in lines)
+    if not quoted:
+        return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    header = next(lines, "")  # a space behind its commas is no part of any cell, as in `query, document`
+    spaced = f"{delimiter} " in header
+    return csv.reader(chain([header], lines), delimiter=delimiter, strict=True, skipinitialspace=spaced)
 
 
 def _cell(value: Any) -> str:

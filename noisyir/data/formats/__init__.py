@@ -12,8 +12,9 @@ from noisyir.base.errors import DataError, NoisyirError
 from noisyir.base.settings import HELD_OUT, Location, Split
 from noisyir.base.variants import Variant
 from noisyir.data.collection import Collection
+from noisyir.data.containers.csv_file import dialect_of
 from noisyir.data.examples import ExampleSource, ShapedRows
-from noisyir.data.records import Document, Judgement, Negative, Query, Source
+from noisyir.data.records import Document, Judgement, Negative, Query, Source, one_by_one
 from noisyir.data.settings import RecordParams
 from noisyir.data.words import signs, words
 from noisyir.engine.file_memory import remembered
@@ -133,18 +134,28 @@ class Format(Variant, RecordParams):
         """Properties of the first records that earlier versions took wrongly: part of a key; None without any."""
         settings = self.model_dump_json(exclude={*RecordParams.model_fields})
         with suppress(NoisyirError):
-            return (remembered(self._files(), f"marks of {settings}", self._marks) or None) if self._is_there else None
+            return (
+                (remembered(self._files(), f"properties of {settings}", self._marks) or None)
+                if self._is_there
+                else None
+            )
         return None
 
     def _marks(self) -> str:
-        first = list(islice(self.open().records(), COUNTED))
+        source = self.open()
+        first = list(islice(one_by_one(source.records()), COUNTED))
+        first += islice(source.queries(), COUNTED) if hasattr(source, "queries") else ()  # behind many documents
         queries = {record.query_id: record.text for record in first if isinstance(record, Query)}
         documents = {record.doc_id: record.text or record.title for record in first if isinstance(record, Document)}
         asked, read = ({text.strip().lower() for text in some.values()} for some in (queries, documents))
         own = not asked.isdisjoint(read) or any(name in documents for name in queries if not name.isdecimal())
         wanted = {*words(" ".join(asked))}
         apart = bool(asked and read) and all(wanted.isdisjoint(words(text)) for text in read)
-        found = {"own": own, "apart": apart, "signs": 10 * sum(map(bool, map(signs, asked))) > len(asked)}
+        path = Path(getattr(self, "path", None) or ".")
+        quoted = ".tsv" in path.name.lower() and path.is_file() and dialect_of(path, ".tsv")[1]
+        returns = ".csv" in path.name.lower() and any("\r\n" in text for text in (*asked, *read))
+        many = 10 * sum(map(bool, map(signs, asked))) > len(asked)
+        found = {"itself": own, "returns": returns or quoted, "apart": apart, "signs": many}
         return ", ".join(name for name, there in found.items() if there)
 
     def _files(self) -> list[Path]:
@@ -182,7 +193,10 @@ class FormatOfRows(Format):
     @property
     def has_weights(self) -> bool:
         """By its columns."""
-        return self._is_there and "weight" in getattr(self.open(), "columns", ())
+        if not self._is_there:
+            return False
+        opened = self.open()
+        return "weight" in (opened.file.columns if isinstance(opened, ShapedRows) else getattr(opened, "columns", ()))
 
     def weights(self) -> dict[tuple[str, str], float]:
         """The weights of training pairs by query id and document id; of a repeated pair the first."""

@@ -16,6 +16,7 @@ from noisyir.data.containers import write_rows
 from noisyir.data.formats import Format
 from noisyir.data.id_texts import documents_in_batches
 from noisyir.data.records import Document, Judgement, Query, Record, as_id, relevance_of
+from noisyir.data.shapes import texts
 from noisyir.data.text_files import FilePart, folder_with, json_lines, open_to_write, text_of, utf8_lines
 from noisyir.engine.provenance import files_digest
 
@@ -87,7 +88,7 @@ class BeirFolder:
             with leniency.row(place, number):
                 where = f"{place} {number}"
                 name, text = text_of({**row, "_id": as_id(row.get("_id"))}, "_id", where), text_of(row, "text", where)
-                yield Query(name, text, _answers(row.get("answers"), where), place, number)
+                yield Query(name, text, texts(row, "answers", where), place, number)
 
     def judgements(self) -> Iterator[Judgement]:
         """The lines of every qrels file; read the documents first, because they have the sources."""
@@ -128,15 +129,6 @@ def _qrels(collection: Collection, split: Split) -> Iterator[str]:
 def _source(metadata: object) -> str | None:
     source = metadata.get("source") if isinstance(metadata, dict) else None
     return source if isinstance(source, str) and source.strip() else None
-
-
-def _answers(given: object, where: str) -> tuple[str, ...]:
-    """The distinct texts of a list, without blank ones; none if there is no list."""
-    if given is None:
-        return ()
-    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-        raise DataError("data.answers_not_texts", where=where, value=given)
-    return tuple(dict.fromkeys(one for one in given if one.strip()))
 
 
 def _judgements(path: Path, split: Split, sources: Mapping[str, str]) -> Iterator[Judgement]:

@@ -1,6 +1,5 @@
 """DPR's release: Wikipedia passages, questions with answers, training contexts (Karpukhin et al., EMNLP 2020)."""
 
-import ast
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,8 @@ from noisyir.data.json_arrays import json_array
 from noisyir.data.leniency import bad_row, row
 from noisyir.data.limits import LINE
 from noisyir.data.records import Document, Judgement, Query, Record
+from noisyir.data.shapes import texts
+from noisyir.data.spelt import texts_in
 from noisyir.data.text_files import folder_with, list_of, one_of, open_to_write, spaced, text_of, utf8_lines
 from noisyir.engine.provenance import files_digest
 
@@ -160,7 +161,7 @@ class DprFolder:
             where = f"{path} item {number}"
             try:
                 text = _plain(text_of(item, "question", where))
-                answers = _answers(item.get("answers"), where)
+                answers = texts(item, "answers", where)
                 found = [_passage_id(context, where) for context in list_of(item, "positive_ctxs", where)]
             except DataError as error:
                 bad_row(f"{path} item", number, error)
@@ -208,24 +209,13 @@ def _rows(path: Path, columns: int, expected: str) -> Iterator[tuple[int, list[s
 def _questions(path: Path, split: Split) -> Iterator[Query]:
     count = 0
     for count, (number, (text, literal)) in enumerate(_rows(path, 2, _EXAMPLE), 1):
-        where = f"{path} line {number}"
-        try:
-            answers = _answers(ast.literal_eval(literal), where)  # a Python literal; nothing is executed
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            bad_row(f"{path} line", number, DataError("data.answers_not_a_list", where=where, value=literal))
-            continue
-        except DataError as error:
-            bad_row(f"{path} line", number, error)
+        if (answers := texts_in(literal)) is None:
+            fault = DataError("data.answers_not_a_list", where=f"{path} line {number}", value=literal)
+            bad_row(f"{path} line", number, fault)
             continue
         yield Query(f"{split}-{count}", _plain(text), answers, f"{path} line", number, split)
     if not count:
         raise DataError("data.empty_file", path=path)
-
-
-def _answers(value: object, where: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(answer, str) for answer in value):
-        raise DataError("data.answers_not_texts", where=where, value=value)
-    return tuple(dict.fromkeys(answer for answer in value if answer.strip()))
 
 
 def _passage_id(context: dict[str, Any], where: str) -> str:

@@ -1,5 +1,6 @@
 """NeMo Automodel's retrieval data: JSON with the ids of a corpus, or lines with the texts in them."""
 
+import json
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from noisyir.data.containers import OBJECT, write_rows
 from noisyir.data.examples import Example, Passage, ShapedRows
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.row_files import RowFile
-from noisyir.data.text_files import read_object
+from noisyir.data.text_files import open_to_write, read_object
 
 _POSITIVES, _NEGATIVES = "pos_doc", "neg_doc"
 _COLUMNS = ("question_id", "query_id", "question", "query", _POSITIVES, _NEGATIVES, "answers")
@@ -40,12 +41,29 @@ class Nemo(FormatOfRows):
         corpus = self.corpus or _corpus_of(rows)
         shape = partial(_example, held="text" if corpus is None else "id")
         opened = None if corpus is None else shapes.corpus_of("nemo", corpus)
-        return ShapedRows(rows.path.stem, rows, _COLUMNS, shape, opened)
+        return ShapedRows(rows.path.stem, rows, _COLUMNS, shape, opened, None, (_NEGATIVES,), _POSITIVES)
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """Lines with the texts, titles before them; ids of documents, scores, weights and grades are dropped."""
-        write_rows(target, _rows(collection), nested=True)
+        """Lines with the texts, titles before them; or as .json the ids of a corpus, which is a folder next to it.
+
+        Scores, weights and grades are dropped, in lines also the ids of documents.
+        """
+        if target.suffix != ".json":
+            write_rows(target, _rows(collection), nested=True)
+            return
+        corpus = target.with_name(f"{target.stem}-corpus")
+        corpus.mkdir()
+        names, titles, texts = (column.to_pylist() for column in collection.documents.columns)
+        joined = map(shapes.joined, map(Passage, titles, texts))
+        write_rows(
+            corpus / "train.parquet", ({"id": name, "text": text} for name, text in zip(names, joined, strict=True))
+        )
+        about = {"class": "TextQADataset", "corpus_id": corpus.name}
+        (corpus / "merlin_metadata.json").write_text(json.dumps(about), encoding="utf-8")
+        data = [*_rows(collection, corpus.name)]
+        with open_to_write(target) as out:
+            out.write(json.dumps({"corpus": [{"path": corpus.name}], "data": data}, ensure_ascii=False).encode())
 
 
 def _corpus_of(rows: RowFile) -> str | None:
@@ -86,12 +104,14 @@ def _passages(row: Mapping[str, Any], name: str, where: str, held: Literal["text
             yield Passage(shapes.text(value, "title", where), shapes.text(value, "text", where), doc_id)
 
 
-def _rows(collection: Collection) -> Iterator[dict[str, Any]]:
+def _rows(collection: Collection, corpus: str | None = None) -> Iterator[dict[str, Any]]:
+    """Rows with the texts, or with the ids of a corpus."""
     for example in collection.examples():
-        yield {
-            "query_id": example.query_id,
-            "query": example.query,
-            _POSITIVES: [shapes.joined(passage) for passage in example.positives],
-            _NEGATIVES: [shapes.joined(passage) for passage in example.negatives],
-            **shapes.beyond(example),
-        }
+        sides = {_POSITIVES: example.positives, _NEGATIVES: example.negatives}
+        if corpus is None:
+            row = {"query_id": example.query_id, "query": example.query}
+            found: dict[str, Any] = {name: [*map(shapes.joined, some)] for name, some in sides.items()}
+        else:
+            row = {"question_id": example.query_id, "question": example.query, "corpus_id": corpus}
+            found = {name: [{"id": one.doc_id} for one in some] for name, some in sides.items()}
+        yield {**row, **found, **shapes.beyond(example)}

@@ -1,5 +1,6 @@
 """A file of (query, document) pairs, with texts in it or in a corpus file."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -18,7 +19,6 @@ from noisyir.data.columns import (
     choose_columns,
     corpus_documents,
     found_in,
-    list_in,
     names_that_mean,
     need,
     numbered_negatives,
@@ -27,17 +27,19 @@ from noisyir.data.columns import (
 from noisyir.data.containers import FIRST_ROWS, FLAT, stem, write_rows
 from noisyir.data.examples import SPLITS, Example, ExampleSource, Passage, Placed, content_id
 from noisyir.data.formats import FormatOfRows
-from noisyir.data.labels import MEANINGFUL, Labels, labels_of, parsed
+from noisyir.data.labels import MEANINGFUL, LabelColumn, labels_of, parsed
 from noisyir.data.leniency import glance, strict
 from noisyir.data.records import Document, Record
 from noisyir.data.row_files import RowFile, plain_name
 from noisyir.data.shapes import joined
+from noisyir.data.spelt import list_in
 
 _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title", "negative")
 _OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight", "score", "label")
 _OF_NEGATIVE: tuple[PairColumn, ...] = ("negative", "negative_id", "negative_score")
 # Earlier versions read these otherwise: the digest says so, and their builds are not taken for new ones
-_AFTER_CONTEXT, _NEW_NEGATIVES = {"answer", "code", "snippet"}, {"rejected_response"}
+_AFTER_CONTEXT, _NEW_NEGATIVES = {"answer", "code", "snippet"}, {"rejected_response", "rejected"}
+_INDEX = re.compile(r"\s*|Unnamed: \d+|__index_level_\d+__")
 _WRITTEN = (
     "query_id", "query", "doc_id", "title", "document", "split", "source", "weight", "pos_scores", "label", "answers",
     "negative", "neg_scores",
@@ -111,9 +113,8 @@ def open_pairs(
     else:
         _need_texts(pairs, columns)
     plain = {what: plain_name(name) for what, name in columns.items() if what not in given}
-    newer = (
-        "-context" if plain.get("document") == "context" and _AFTER_CONTEXT & {*map(plain_name, pairs.columns)} else ""
-    )
+    before = plain.get("document") in ("context", "contexts") and _AFTER_CONTEXT & {*map(plain_name, pairs.columns)}
+    newer = "-context" if before else ""
     newer += "-negatives" if plain.get("negative") in _NEW_NEGATIVES or " " in "".join(numbered) else ""
     labels = labels_of(pairs, {name for what, name in columns.items() if what != "label"}.union(numbered), given)
     return PairsFile(
@@ -168,7 +169,7 @@ class PairsFile(ExampleSource):
     corpus: RowFile | None
     meaningful: frozenset[str] = frozenset()
     numbered: tuple[str, ...] = ()
-    labels: Labels | None = None
+    labels: LabelColumn | None = None
     newer: str = ""
     listed: tuple[PairColumn, ...] = ()
     pool: RowFile | None = None
@@ -207,8 +208,9 @@ class PairsFile(ExampleSource):
 
     @property
     def unread(self) -> list[str]:
-        """Columns that mean nothing here."""
-        return [name for name in self.pairs.columns if name not in (*self.columns.values(), *self.numbered)]
+        """Columns that mean nothing here; pandas' index is none."""
+        read = *self.columns.values(), *self.numbered
+        return [name for name in self.pairs.columns if name not in read and not _INDEX.fullmatch(name)]
 
     def pairs_in_order(self) -> Iterator[PairRow]:
         """Every pair of every row."""

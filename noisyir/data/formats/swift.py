@@ -13,6 +13,7 @@ from noisyir.data.collection import Collection
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import Example, Passage, ShapedRows
 from noisyir.data.formats import FormatOfRows
+from noisyir.data.leniency import not_kept
 
 _QUERY, _RIGHT = "messages", "positive_messages"
 _WRONG = ("negative_messages", "rejected_messages")
@@ -49,6 +50,8 @@ def _example(row: Mapping[str, Any], where: str) -> Example:
         asked, right = asked[:-1], [asked[-1:]]
     query = [shapes.text(one, "content", where) for one in asked if one.get("role") != "system"]
     judged = _label(row.get("label"), where)
+    if len(query) < len(asked):
+        not_kept("a system message, which is no part of a query")
     return Example(
         "\n".join(query),
         [_passage(chat, where)._replace(relevance=judged) for chat in right],

@@ -1,6 +1,5 @@
 """A file of questions: rows with columns, `id<TAB>text`, `question<TAB>['answers']`, or <top>s of TREC."""
 
-import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from noisyir.data.leniency import glance, row
 from noisyir.data.records import Query
 from noisyir.data.row_files import RowFile
 from noisyir.data.shapes import identity, text, texts
+from noisyir.data.spelt import texts_in
 from noisyir.data.text_files import utf8_lines
 from noisyir.engine.provenance import files_digest
 
@@ -102,7 +102,9 @@ class TopicsFile:
                 name = identity(values, columns.get("query_id", "qId"), where)
                 question = text(values, columns["query"], where)
                 given = values.get(columns.get("answers", ""))
-                answers = texts({"answers": [given] if isinstance(given, str) else given}, "answers", where)
+                answers = texts(
+                    {"answers": [*(texts_in(given) or [given])] if isinstance(given, str) else given}, "answers", where
+                )
                 yield Query(name or content_id(number, question), question, answers, rows.place, number, self.split)
 
     def _separated(self) -> Iterator[Query]:
@@ -114,7 +116,7 @@ class TopicsFile:
                 first, tab, second = line.partition("\t")
                 if not tab:
                     raise DataError("data.not_topic_line", place=place, number=number)
-                answers = _literal(second) if _ANSWERS.match(second) else None
+                answers = texts_in(second) if _ANSWERS.match(second) else None
                 if answers is None:
                     yield Query(first, second, (), place, number, self.split)
                 else:
@@ -140,14 +142,3 @@ class TopicsFile:
                 tag = ""
             elif tag == "title":
                 found["title"] += f" {line}"
-
-
-def _literal(value: str) -> tuple[str, ...] | None:
-    """A Python list of texts, parsed and never executed; None for anything else."""
-    try:
-        found = ast.literal_eval(value)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        return None
-    return tuple(dict.fromkeys(one for one in found if one.strip()))

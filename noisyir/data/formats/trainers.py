@@ -33,10 +33,11 @@ _LABELLED: dict[PairColumn, str] = {
 }  # fmt: skip
 _MAPPED = "columns that are read otherwise; null: none is"
 _LABEL = "label: the column that says whether a row's documents are right; null: none does"
-_TEXTS = ("query_id", "query", "positive_passages", "negative_passages", "answers")
-_IDS = ("query_id", "query_text", "query", "positive_document_ids", "negative_document_ids", "answers", "source")
+_TEXTS = ("query_id", "query", "positive_passages", "negative_passages", "answers", "weight")
+_IDS = ("query_id", "query_text", "query", "positive_document_ids", "negative_document_ids", "answers", "source",
+        "weight")  # fmt: skip
 _NEGATIVES = ("hard_negative_ctxs", "negative_ctxs")
-_DPR_JSON_COLUMNS = ("query_id", "question", "answers", "positive_ctxs", *_NEGATIVES)
+_DPR_JSON_COLUMNS = ("query_id", "question", "answers", "positive_ctxs", *_NEGATIVES, "weight")
 
 
 class FlagEmbedding(FormatOfRows):
@@ -166,13 +167,13 @@ class Tevatron(FormatOfRows):
         rows = shapes.open_rows("tevatron", self.path, ())
         if "positive_passages" in rows.columns:
             labels = labels_of(rows, _TEXTS, self.columns)
-            return ShapedRows(
-                rows.path.stem, rows, _TEXTS, _with_texts, labels=labels, negatives=("negative_passages",)
-            )
+            sides = ("negative_passages",), "positive_passages"
+            return ShapedRows(rows.path.stem, rows, _TEXTS, _with_texts, None, labels, *sides)
         if "positive_document_ids" not in rows.columns:
             raise DataError("data.not_tevatron", rows=rows.path)
         corpus, labels = shapes.corpus_of("tevatron", self.corpus), labels_of(rows, _IDS, self.columns)
-        return ShapedRows(rows.path.stem, rows, _IDS, _with_ids, corpus, labels, ("negative_document_ids",))
+        sides = ("negative_document_ids",), "positive_document_ids"
+        return ShapedRows(rows.path.stem, rows, _IDS, _with_ids, corpus, labels, *sides)
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
@@ -239,7 +240,7 @@ class DprJson(FormatOfRows):
         """The file's rows."""
         rows = shapes.open_rows("dpr_json", self.path, ("question", "positive_ctxs"))
         labels = labels_of(rows, _DPR_JSON_COLUMNS, self.columns)
-        return ShapedRows(rows.path.stem, rows, _DPR_JSON_COLUMNS, _example, labels=labels, negatives=_NEGATIVES)
+        return ShapedRows(rows.path.stem, rows, _DPR_JSON_COLUMNS, _example, None, labels, _NEGATIVES, "positive_ctxs")
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:

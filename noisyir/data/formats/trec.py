@@ -16,6 +16,7 @@ from noisyir.data.formats.topics import TopicsFile
 from noisyir.data.id_texts import IdTexts
 from noisyir.data.leniency import not_kept, row
 from noisyir.data.records import INTEGER, Document, Judgement, Negative, Query, Record, relevance_of
+from noisyir.data.spelt import number_in
 from noisyir.data.text_files import open_to_write, spaced, utf8_lines
 from noisyir.engine.provenance import files_digest
 
@@ -106,7 +107,9 @@ def layout_of_run(fields: list[str]) -> Callable[[list[str]], tuple[str, str, st
     """How to find qid, docid, score and grade in the lines of a run, by its first one."""
     if len(fields) >= 6 and fields[1].upper() == "Q0" and fields[3].isdecimal():  # a tag may hold spaces
         return lambda f: (f[0], f[2], f[4], None)
-    if len(fields) == 6 and fields[2].isdecimal() and _is_number(fields[4]):  # qid method rank docid score grade
+    if (
+        len(fields) == 6 and fields[2].isdecimal() and number_in(fields[4]) is not None
+    ):  # qid method rank docid score grade
         return lambda f: (f[0], f[3], f[4], f[5])
     if len(fields) == 3 and fields[2].isdecimal():
         return lambda f: (f[0], f[1], str(-int(f[2])), None)
@@ -181,22 +184,15 @@ class TrecFiles:
                 if layout is None or len(fields) < least or least == 3 < len(fields):
                     raise DataError("data.not_run_line", place=place, number=number, line=line)
                 query_id, doc_id, score, grade = layout(fields)
-                if not _is_number(score):
+                if (number_of := number_in(score)) is None:
                     raise DataError("data.wrong_score", place=place, number=number, value=score)
                 graded = grade is not None and grade.isdecimal() and int(grade) >= self.min_relevance
                 if graded or (query_id, doc_id) in relevant:
                     not_kept("a hit that is judged relevant, and so no negative")
                 else:
-                    yield Negative(query_id, doc_id, float(score), place, number)
+                    yield Negative(query_id, doc_id, number_of, place, number)
         if self.run and layout is None:
             raise DataError("data.empty_run", run=self.run)
-
-
-def _is_number(value: str) -> bool:
-    try:
-        return abs(float(value)) < float("inf")
-    except ValueError:
-        return False
 
 
 def _rows(table: Any) -> Iterator[tuple[Any, ...]]:

@@ -1,6 +1,5 @@
 """MS MARCO's triples: query, relevant and irrelevant passage between tabs or in a JSON array, as texts or ids."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +18,7 @@ from noisyir.data.id_texts import IdTexts
 from noisyir.data.leniency import bad_row
 from noisyir.data.records import Document
 from noisyir.data.shapes import joined, text
+from noisyir.data.spelt import list_in
 from noisyir.data.text_files import open_to_write, spaced, utf8_lines
 
 _COLUMNS = 3
@@ -37,7 +37,7 @@ class Triples(FormatOfRows):
     def open(self, workers: int | None = None) -> "TriplesFile":
         """The file, with the texts of ids."""
         if self.path is None or not Path(self.path).is_file():
-            raise DataError("data.triples_file_missing", not_there=_not_there(self.path))
+            raise DataError("data.triples_file_missing", not_there=f"; {self.path} is none" if self.path else "")
         file = Path(self.path)
         if (self.queries is None) != (self.corpus is None):
             raise DataError("data.triples_need_both", file=file)
@@ -118,13 +118,8 @@ class TriplesFile(ExampleSource):
 
 def array_in(line: str) -> list[_Cell] | None:
     """The items of a JSON array: a query, its document, wrong ones; None for any other line."""
-    if not line.startswith("["):
-        return None
-    try:
-        items = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    pairs = [item if isinstance(item, list) else (item, None) for item in items]
+    items = list_in(line) if line.startswith("[") else None
+    pairs = [item if isinstance(item, list) else (item, None) for item in items or ()]
     if len(pairs) < 2 or not all(len(pair) == 2 and _is_cell(*pair) for pair in pairs):
         return None
     return [(value, score) for value, score in pairs]
@@ -138,7 +133,3 @@ def _are_ids(file: Path) -> bool:
     first = next((line for _, line in utf8_lines(file) if line.strip()), "")
     cells = array_in(first) or [(cell, None) for cell in first.split("\t")]
     return all(str(cell).strip().isdecimal() for cell, _ in cells)
-
-
-def _not_there(path: str | None) -> str:
-    return f"; {path} is none" if path else ""

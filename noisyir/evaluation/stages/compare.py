@@ -8,9 +8,8 @@ import pyarrow.compute as pc
 
 from noisyir.base.errors import ConfigError
 from noisyir.data.artifacts import QRELS, QUERIES
-from noisyir.data.own_documents import own_documents
+from noisyir.data.own_documents import without_own_documents
 from noisyir.engine.stage import Job, SplitCounts, Stage
-from noisyir.engine.tables import semi_join
 from noisyir.evaluation import comparison as systems
 from noisyir.evaluation.artifacts import COMPARISON, METRICS, STANDINGS
 from noisyir.evaluation.pages.advice import in_short
@@ -52,8 +51,7 @@ def recommend(job: Job[RecommendParams]) -> None:
             "hybrid weighs BM25 and vectors alike; put dev into encode.splits and bm25.splits", ", ".join(unsearched),
         )  # fmt: skip
         dev = {}
-    own = _own(job) if dev else None
-    runs = runs if own is None else {of: run.filter(pa.array(~semi_join(run, own))) for of, run in runs.items()}
+    runs = without_own_documents(job, runs) if dev else runs
     with job.writer("standings") as out:
         for system, metrics in job.tables("metrics").items():
             measure, splits = metrics["measure"][0].as_py(), metrics["split"].unique().to_pylist()
@@ -66,14 +64,6 @@ def recommend(job: Job[RecommendParams]) -> None:
             out.append(table)
     standings = pa.concat_tables(table.cast(STANDINGS.schema) for table in rows)
     job.note("result", in_short(recommendation([standings], job.params.confidence)))
-
-
-def _own(job: Job[RecommendParams]) -> pa.Table:
-    """Documents that are a query itself; the corpus is from the queries' own build."""
-    made = job.store.builds.meta(job.ref("queries"))
-    there = "corpus" in made.artifacts
-    corpus = job.store.builds.batches(made.ref("corpus"), ("doc_id", "title", "text")) if there else ()
-    return own_documents(job.table("queries"), corpus, job.table("qrels"))
 
 
 def _on_dev(run: pa.Table, judgements: Mapping[str, Mapping[str, int]], measure: str) -> pa.Table | None:

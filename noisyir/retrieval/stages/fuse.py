@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.data.artifacts import QRELS, QUERIES
+from noisyir.data.own_documents import without_own_documents
 from noisyir.engine.stage import Job, Stage
 from noisyir.retrieval.artifacts import BM25_RUN, DENSE_RUN, FUSED_RUN, FUSION
 from noisyir.retrieval.fusion import (
@@ -50,7 +51,10 @@ def _by_dev(job: Job[HybridParams], lexical: pa.Table, dense: pa.Table) -> tuple
     ):
         return None
     query_ids = pa.array(judgements, pa.string())
-    found = candidates_of(*(run.filter(pc.is_in(run["query_id"], query_ids)) for run in (lexical, dense)))
+    runs = without_own_documents(
+        job, {of: run.filter(pc.is_in(run["query_id"], query_ids)) for of, run in runs.items()}
+    )
+    found = candidates_of(runs["lexical"], runs["dense"])
     # judgements and candidates are in the order of ids; a query without candidates has no rows
     numbers = {query_id: number for number, query_id in enumerate(judgements)}
     pairs = list(zip(found.query_ids.to_pylist(), found.doc_ids.to_pylist(), strict=True))
@@ -74,7 +78,7 @@ FUSE = Stage(
     reads={
         "lexical": BM25_RUN.all(),
         "dense": DENSE_RUN.all(),
-        "queries": QUERIES["query_id", "split"],
+        "queries": QUERIES["query_id", "text", "split"],
         "qrels": QRELS["query_id", "doc_id", "relevance"],
     },
     writes={"fused_run": FUSED_RUN, "fusion": FUSION},

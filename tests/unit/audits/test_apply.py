@@ -11,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from noisyir.audits.apply import apply_audit, changed, decide
-from noisyir.audits.pairs_to_clean import FileOfPairs, TableOfPairs
+from noisyir.audits.pairs_to_clean import FileOfPairs, RowsOfExamples, TableOfPairs
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import PAIRS
+from noisyir.data.containers import write_rows
+from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import Pairs, PairsFile
 from noisyir.data.records import Query
 from tests.refusals import refuses
@@ -95,6 +97,45 @@ def test_nothing_flagged_is_the_same_content(tmp_path: Path, suffix: str):
         unzip = gzip.decompress if suffix.endswith(".gz") else bytes
         assert unzip(done.pairs.read_bytes()).rstrip(b"\n") == unzip(source.read_bytes()).rstrip(b"\n")
     assert done.log.read_text() == "" and done.kept == 4
+
+
+def _dpr(query: str, *texts: str) -> dict:
+    right = [{"title": "", "text": text, "score": 9.5, "psg_id": text[:3]} for text in texts]
+    return {
+        "question": query,
+        "answers": [],
+        "positive_ctxs": right,
+        "hard_negative_ctxs": [{"title": "", "text": EEL}],
+    }
+
+
+def _tevatron(query: str, *texts: str) -> dict:
+    right = [{"docid": text[:3], "title": "", "text": text} for text in texts]
+    return {"query": query, "positive_passages": right, "negative_passages": [{"docid": "e", "title": "", "text": EEL}]}
+
+
+@pytest.mark.parametrize(("kind", "row", "column"), [("dpr_json", _dpr, "positive_ctxs"),
+                                                    ("tevatron", _tevatron, "positive_passages")])  # fmt: skip
+@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".json.gz", ".parquet"])
+def test_rows_of_trainers_keep_their_shape_and_their_negatives(tmp_path: Path, kind, row, column, suffix):
+    source = tmp_path / f"mine{suffix}"
+    rows = [row("who sat?", CAT, DOG), row("who ran?", CAT), row("who swam?", DOG)]
+    write_rows(source, iter(rows), nested=True)
+    given = Format.of_kind(kind)(path=str(source))
+    file = given.open()
+    assert file.is_written_back and not given.has_weights
+    audit = audit_of_file(file, {"who ran?": wrong(id_of(file, DOG)), "who swam?": wrong(None)})
+    done = cleaned(audit, RowsOfExamples(file), tmp_path / "drop")
+    assert done.pairs.name == f"mine.cleaned{suffix}" and (done.kept, done.relabelled, done.dropped) == (2, 1, 1)
+    back = Format.of_kind(kind)(path=str(done.pairs)).open()
+    found = [back.example(one) for one in back.rows()]
+    assert [[one.text for one in example.positives] for example in found] == [[CAT, DOG], [DOG]]
+    assert all([one.text for one in example.negatives] == [EEL] for example in found)
+    assert [one.score for one in found[1].positives] == [None]
+    done = weighted(audit, RowsOfExamples(file), tmp_path / "weigh")
+    again = Format.of_kind(kind)(path=str(done.pairs))
+    assert again.has_weights and [*again.weights().values()] == [0.9, 0.9, 1.0, 0.1]
+    assert [placed.value[column] for placed in again.open().rows()][::2] == [rows[0][column], rows[2][column]]
 
 
 def test_the_log_names_every_change_in_the_order_of_the_source(tmp_path: Path):

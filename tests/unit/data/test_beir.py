@@ -239,5 +239,5 @@ def test_a_question_may_list_its_answers(ingest, tmp_path):
         {"query_id": "q1", "aliases": ["a cat"]}
     ]
     for wrong in ("a cat", [1]):
-        with refuses(DataError, "data.answers_not_texts"):
+        with refuses(DataError, "data.wrong_value", name="answers"):
             ingest(write(tmp_path / f"raw{wrong}", queries_jsonl=[{**queries[0], "answers": wrong}, *queries[1:]]))

@@ -21,6 +21,7 @@ from noisyir.data.collection import Collection
 from noisyir.data.containers import write_rows
 from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import Pairs
+from noisyir.data.recognise import recognise
 from noisyir.data.stages.ingest import INGEST
 from noisyir.engine.store import open_store
 from noisyir.front.cli import main
@@ -169,6 +170,48 @@ def test_what_is_not_understood_is_refused_and_each_advised_command_works(tmp_pa
         assert texts(experiments.load(f"y{wanted}.yaml", []).data.open()) == RIGHT
 
 
+@pytest.mark.parametrize(
+    ("column", "values", "reading"),
+    [
+        ("human_label", (1, 1, 0, 0), "human_label"),
+        ("relevance.responses", ("yes", "yes", "no", "no"), "relevance.responses"),
+        ("annotator_1", ("relevant", "relevant", "irrelevant", "irrelevant"), "annotator_1"),
+        ("choice", ("Correct", "Correct", "Not correct", "Not correct"), "choice"),
+        ("target", (1, 1, 0, 0), "target"),
+        ("is_noise", (0, 0, 1, 1), "is_noise:0"),
+        ("is_impossible", ("False", "False", "True", "True"), "is_impossible:false"),
+    ],
+)
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_a_column_of_another_name_that_calls_pairs_wrong_is_asked_about(tmp_path, column, values, reading, suffix):
+    source = file_of(tmp_path / f"x{suffix}", column, values)
+    with refuses(DataError, "data.unclear_label", column=column) as caught:
+        import_data(str(source), tmp_path / "out")
+    assert f"{{label: {reading}}}" in str(caught.value).replace('"', "")
+    assert texts(Pairs(path=str(source), columns={"label": reading}).open()) == RIGHT
+    assert len(texts(Pairs(path=str(source), columns={"label": None}).open())) == 4
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("has_code", (1, 1, 0, 0)), ("verified", ("yes", "yes", "no", "no")), ("human_label", (1, 1, 1, 1)),
+        ("topic_label", ("law", "law", "art", "art")), ("is_noise", (0, 0, 0, 0)), ("target", ("a", "b", "c", "d")),
+        ("note", ("good", "good", "x", "y")), ("gold", (7, 8, 9, 10)),
+    ],
+)  # fmt: skip
+def test_a_column_that_calls_no_pair_wrong_is_left_unread(tmp_path, column, values):
+    found = import_data(str(file_of(tmp_path / "x.csv", column, values)), tmp_path / "out")
+    assert found.report["unread"] == [column] and found.report["pairs"] == {"train": 4}
+
+
+def test_a_decimal_comma_is_a_number(tmp_path):
+    source = file_of(tmp_path / "x.csv", "score", ("0,9", "0,85", "0,1", "0,2"))
+    with refuses(DataError, "data.unclear_label", doubt="a scale from 0.1 to 0.9"):
+        import_data(str(source), tmp_path / "out")
+    assert texts(Pairs(path=str(source), columns={"label": "score>=0.5"}).open()) == RIGHT
+
+
 def test_two_columns_that_judge_are_asked_about(tmp_path):
     write_rows(tmp_path / "x.csv", iter([{"query": "q", "document": "d", "label": 1, "relevance": 0}]))
     with refuses(DataError, "data.unclear_label", column="label"):
@@ -276,15 +319,15 @@ def test_no_verb_trains_on_a_pair_that_a_column_calls_wrong(tmp_path, run_stage_
                 (one.query, passage.text) for one, passage in kept.pairs(wrong=False) if weights[one.query_id] != 0
             }
             assert right == RIGHT, (column, found.summary)
-            assert "labels        " in found.summary or "weight is weight" in found.summary
+            assert "labels        " in found.summary or Format.parse(recognise(str(source))).has_weights
         try:
             exp = experiment_to_audit(str(source))  # audit and mine
             tables = run_stage_on(INGEST, exp.data, {})
             documents = {row["doc_id"]: row["text"] for row in tables["corpus"].to_pylist()}
             trained = {documents[name] for name in tables["pairs"]["doc_id"].to_pylist()}
-            assert trained == {text for _, text in RIGHT} or exp.data.open().columns.get("weight") == "weight"
+            assert trained == {text for _, text in RIGHT} or exp.data.has_weights
             said = experiments.load(str(written(tmp_path, source)), []).chosen  # init and run
-            assert "data.columns.label" in said or exp.data.open().columns.get("weight") == "weight"
+            assert "data.columns.label" in said or exp.data.has_weights
         except DataError as error:
             refused.add(error.code)
         assert refused <= {"data.unclear_label"}

@@ -15,11 +15,12 @@ import pytest
 
 from noisyir.app.data_import import import_data
 from noisyir.app.pairs_export import export_pairs
+from noisyir.audits.rewriting import NewColumn, rewrite
 from noisyir.base.errors import DataError
 from noisyir.data.collection import Collection
-from noisyir.data.columns import list_in
 from noisyir.data.recognise import recognise
 from noisyir.data.row_files import RowFile
+from noisyir.data.spelt import list_in
 from noisyir.engine.store import Store
 from tests.refusals import refuses
 
@@ -239,6 +240,110 @@ def test_nemo_reads_the_corpus_that_its_json_names(tmp_path: Path):
         import_data(str(tmp_path / "t.json"), tmp_path / "out")
 
 
+def test_nemo_writes_ids_with_a_corpus_beside_them(tmp_path: Path):
+    rows = [{"query": "who sat?", "pos": ["A cat.", "A fox."], "neg": ["A\n dog."]}, {"query": "é?", "pos": ["O."]}]
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps({"neg": [], **row}) + "\n" for row in rows))
+    store = Store(str(tmp_path / "store"), home=tmp_path / "home")
+    _, target = export_pairs(store, str(tmp_path / "p.jsonl"), "nemo", str(tmp_path / "e.json"))
+    written = json.loads(target.read_text())
+    assert written["corpus"] == [{"path": "e-corpus"}] and {*written["data"][0]} >= {"question_id", "corpus_id"}
+    about = json.loads((tmp_path / "e-corpus/merlin_metadata.json").read_text())
+    assert about == {"class": "TextQADataset", "corpus_id": "e-corpus"}
+    assert pairs_of(target) == pairs_of(tmp_path / "p.jsonl")
+    assert negatives_of(target) == negatives_of(tmp_path / "p.jsonl")
+
+
+@pytest.mark.parametrize("between", [",", ", "])
+def test_a_cell_of_csv_keeps_its_line_ends_and_its_rewritten_copy_does(tmp_path: Path, between: str):
+    lines = [between.join(cells) for cells in (["query", "document"], ['"a\r\nb"', '"c\nd, e"'], ['"q"', '"old"'])]
+    (tmp_path / "p.csv").write_bytes("\r\n".join([*lines, ""]).encode())
+    file = RowFile.open(str(tmp_path / "p.csv"), "data.path")
+    rewrite(file, tmp_path / "new.csv", {5}, lambda _, row: row | {"document": "n, ew\r\n"}, NewColumn("weight", float))
+    for name, last in (("p.csv", "old"), ("new.csv", "n, ew\r\n")):
+        rows = [*RowFile.open(str(tmp_path / name), "data.path").rows(["query", "document"])]
+        assert rows == [(2, {"query": "a\r\nb", "document": "c\nd, e"}), (5, {"query": "q", "document": last})]
+    doubled = (tmp_path / "p.csv").read_bytes().replace(b"\r\n", b"\r\r\n")
+    (tmp_path / "p.csv").write_bytes(doubled)
+    assert [row["document"] for _, row in RowFile.open(str(tmp_path / "p.csv"), "data.path").rows(["document"])][
+        -1
+    ] == "old"
+
+
+@pytest.mark.parametrize(
+    ("lines", "document"),
+    [
+        (["query\tdocument", 'q\t"say ""hi"""', "r\ta b"], 'say "hi"'),
+        (['"query"\t"document"', '"q"\t"say hi"', '"r"\t"a b"'], "say hi"),
+        (["query\tdocument", 'q\t"say" hi', 'r\t"a ""b"""'], '"say" hi'),
+        (["query\tdocument", 'q\t"say hi"', "r\ta b"], '"say hi"'),
+    ],
+)
+def test_quotes_of_a_tsv_are_text_unless_the_file_doubles_them(tmp_path: Path, lines: list[str], document: str):
+    (tmp_path / "p.tsv").write_text("\n".join([*lines, ""]))
+    file = RowFile.open(str(tmp_path / "p.tsv"), "data.path")
+    assert next(file.rows(["query", "document"]))[1] == {"query": "q", "document": document}
+    rewrite(file, tmp_path / "new.tsv", {3}, lambda _, row: row | {"document": 'new "one"'})
+    again = RowFile.open(str(tmp_path / "new.tsv"), "data.path")
+    assert [row["document"] for _, row in again.rows(["document"])] == [document, 'new "one"']
+
+
+def test_every_line_behind_an_open_quote_is_counted(tmp_path: Path):
+    (tmp_path / "p.csv").write_text('query,document\nwho sat?,A cat.\nq,"a\nr,b\ns,"c"\nwho ran?,A dog.\n')
+    found = import_data(str(tmp_path / "p.csv"), tmp_path / "out")
+    assert "left out    3: not csv (line 3, 4, 5)" in found.summary and found.report["pairs"] == {"train": 2}
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        ("query,document\nq,d\n".encode("utf-16"), "data.zero_bytes"),
+        (b"query,document,document\nq,d,e\n", "data.column_name_twice"),
+    ],
+)
+def test_a_fault_of_the_header_is_told_without_a_list_of_formats(tmp_path: Path, content: bytes, code: str):
+    (tmp_path / "p.csv").write_bytes(content)
+    with refuses(DataError, code):
+        recognise(str(tmp_path / "p.csv"))
+
+
+def test_what_people_prefer_is_a_document_and_what_they_reject_a_negative(tmp_path: Path):
+    rows = [{"prompt": row["query"], "chosen": row["document"], "rejected": "A cow."} for row in ROWS]
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert pairs_of(tmp_path / "p.jsonl") == PAIRS
+    assert negatives_of(tmp_path / "p.jsonl")["who ran?"] == {"A cow."}
+
+
+def test_an_index_without_a_name_is_no_unread_column(tmp_path: Path):
+    (tmp_path / "p.csv").write_bytes(b",query,document,Unnamed: 3,note\n0,who sat?,A cat.,,x\n")
+    assert import_data(str(tmp_path / "p.csv"), tmp_path / "out").report["unread"] == ["note"]
+
+
+def test_a_pair_that_is_judged_again_otherwise_is_said(tmp_path: Path):
+    (tmp_path / "p.csv").write_text("query,document,label\nq,d,1\nq,d,0\nr,e,1\nr,e,1\n")
+    found = import_data(str(tmp_path / "p.csv"), tmp_path / "out")
+    assert "1 pairs that are judged again, and otherwise: the first judgement counts (number 3)" in found.summary
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ({"how do I sit?": "On a mat.", "who sat?": "A cat."}, "data.unclear_columns"),
+        (["how do I sit?", "who sat?", "who ran?"], "data.unknown_format"),
+    ],
+)
+def test_texts_are_no_names_of_columns_and_no_triple(tmp_path: Path, value: object, code: str):
+    (tmp_path / "p.json").write_text(json.dumps(value))
+    with refuses(DataError, code) as caught:
+        recognise(str(tmp_path / "p.json"))
+    assert "--map" not in str(caught.value) and "is the query" not in str(caught.value)
+
+
+def test_objects_in_cells_are_named_where_columns_are_missing(tmp_path: Path):
+    (tmp_path / "p.json").write_text(json.dumps([{"id": 1, "fields": {"query": "q", "document": "d"}}]))
+    with pytest.raises(DataError, match=r"make columns of the fields in fields \(query, document\)"):
+        recognise(str(tmp_path / "p.json"))
+
+
 def test_swift_reads_messages_and_its_label_judges(tmp_path: Path):
     def said(text: str, role: str = "user") -> list[dict[str, str]]:
         return [{"role": role, "content": text}]
@@ -249,8 +354,9 @@ def test_swift_reads_messages_and_its_label_judges(tmp_path: Path):
         {"messages": said("who hid?"), "positive_messages": [said("A cow.")], "label": 0.0},
     ]
     (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    report = import_data(str(tmp_path / "p.jsonl"), tmp_path / "tables").report
-    assert (report["format"], report["judged"]["0"]) == ("swift", 1)
+    found = import_data(str(tmp_path / "p.jsonl"), tmp_path / "tables")
+    assert (found.report["format"], found.report["judged"]["0"]) == ("swift", 1)
+    assert "a system message, which is no part of a query (line 1)" in found.summary
     assert pairs_of(tmp_path / "p.jsonl") == {*PAIRS, ("who hid?", "A cow.")}
     assert negatives_of(tmp_path / "p.jsonl")["who ran?"] == {"A cow."}
     (tmp_path / "p.jsonl").write_text(json.dumps(rows[0] | {"label": 0.8}) + "\n")

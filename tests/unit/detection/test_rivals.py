@@ -1,5 +1,7 @@
 """What a searcher would pair instead, against a slow look at the whole collection."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -79,6 +81,32 @@ def test_dense_competitors_are_those_of_a_slow_search(similarity, size, depth):
     found = world.dense(keep=keep, depth=depth)
     check(world, found, world.similarities(), keep=keep, depth=depth, atol=1e-5 * size**2)
     assert (found.rank > 0).all() == (depth == 1000)
+
+
+def test_a_document_that_is_the_query_itself_takes_no_rank(bm25):
+    world = World(5)
+    text = world.pairs.text[world.pairs.query]
+    better = [int(np.setdiff1d(world.same, [own])[0]) for own in world.pairs.passage]
+    itself = Ragged.grouped(text, np.array(better), QUERIES)
+    world.pairs = replace(world.pairs, itself=itself)
+    scores, found = world.similarities(), world.dense(depth=1000)
+    for pair, own in enumerate(world.pairs.passage):
+        barred = np.setdiff1d(itself.of(text[pair]), [own])
+        rivals = np.setdiff1d(np.unique(world.same), barred)
+        rank = int((scores[pair][rivals] >= scores[pair][own] - 1e-5).sum())
+        assert found.rank[pair] == rank
+    searcher, rows = bm25(world)
+
+    def lexical(itself):
+        pairs = replace(world.pairs, itself=itself)
+        given = searcher, world.queries, world.same[rows], pairs, np.arange(PAIRS)
+        return lexical_competitors(*given, keep=5, wrong=world.wrong)
+
+    without = lexical(None)
+    there = without.rows[:, 0] >= 0
+    barred = lexical(Ragged.grouped(text[there], without.rows[there, 0], QUERIES))
+    assert (barred.rank <= without.rank).all() and (barred.rank < without.rank).any()
+    np.testing.assert_array_equal(barred.rows, without.rows)
 
 
 def test_competitors_of_some_pairs_merge_to_those_of_all():

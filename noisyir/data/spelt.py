@@ -1,0 +1,42 @@
+"""Values as cells spell them: numbers, and lists as JSON, Python or numpy writes them."""
+
+import ast
+import json
+import math
+import re
+from typing import Any
+
+_PYTHON_TEXT = re.compile(r"""\s*('(?:[^'\\\n]|\\[^\n])*'|"(?:[^"\\\n]|\\[^\n])*")\s*,?\s*""")
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?(0,\d+|\d+,\d\d?)\s*")  # 1,000 is a thousand in English
+
+
+def number_in(value: Any) -> float | None:
+    """The finite number that a value is or spells; None for any other value, and for true and false."""
+    if isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value):
+        value = value.replace(",", ".")
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def list_in(cell: str) -> list[Any] | None:
+    """The list that a cell spells as JSON, as Python or as numpy (`['a' 'b']`); None for any other text."""
+    try:
+        found = json.loads(cell)
+    except (ValueError, RecursionError):
+        found, at, end = [], 1, cell.rstrip()
+        while text := _PYTHON_TEXT.match(cell, at):
+            found.append(ast.literal_eval(text[1]))
+            at = text.end()
+        return found if found and cell.startswith("[") and end[at:] == "]" else None
+    return found if isinstance(found, list) else None
+
+
+def texts_in(cell: str) -> tuple[str, ...] | None:
+    """The distinct texts of such a list, without blank ones; None if it holds anything else."""
+    found = list_in(cell)
+    if found is None or not all(isinstance(one, str) for one in found):
+        return None
+    return tuple(dict.fromkeys(one for one in found if one.strip()))
