@@ -60,12 +60,16 @@ class AuditArguments(NamedTuple):
         """The shell command that audits the same pairs with a file of judgements."""
         return self._with("--judgements", str(path))
 
+    def to_judge(self) -> str:
+        """The shell command that serves the page for judging the same pairs."""
+        return self._with("--judge")
+
     def to_learn_the_rate(self, folder: Path) -> str:
         """The shell command that tells how many pairs are wrong, by answers in the folder if any, and a remark."""
         for name, remark in _ANSWERS.items():
             if (folder / name).exists():
                 return f"{self.with_judgements(folder / name)}\n{'':<15} {remark}"
-        return f"{self._with('--judge')}\n{'':<15} check 50 pairs to know how many are wrong"
+        return f"{self.to_judge()}\n{'':<15} check 50 pairs to know how many are wrong"
 
     def _with(self, *more: str) -> str:
         named = {name: value for name, value in self._asdict().items() if name not in ("data", "overrides")}
