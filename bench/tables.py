@@ -37,12 +37,17 @@ def record(name: str, rows: Sequence[Sequence[str]], *, left: int = 0, claim: st
     return path
 
 
+def whole(commit: str) -> str:
+    """The 40 digits of a commit of this repository."""
+    found = subprocess.run(["git", "rev-parse", commit], cwd=ROOT, capture_output=True, text=True, check=False)
+    return found.stdout.strip()
+
+
 def circumstances() -> dict[str, str]:
     """What was typed, of which commit, on what machine, with which packages, and when."""
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
     return {
         "command": " ".join([Path(sys.executable).name, *sys.orig_argv[1:]]),
-        "commit": head.stdout.strip(),
+        "commit": whole("HEAD"),
         "machine": machine(),
         "packages": f"uv.lock of the commit, Python {platform.python_version()}",
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -99,7 +104,8 @@ def record_bench(name: str, build: str, claim: str = "") -> Path:
     seeds = values.group_by(["mechanism", "rate", "method", "measure", "split", "seed"]).aggregate([("value", "mean")])
     baseline = next((row[5] for row in rows if row[5]), "")
     shown, further = ([row for row in rows if (row[5] in ("", baseline)) == is_shown] for is_shown in (True, False))
-    return record(name, [head, *shown], left=4, claim=claim, commit=meta.git_commit, by_seed=seeds.to_pylist(),
+    commit = whole((meta.git_commit or "HEAD").rstrip("+"))
+    return record(name, [head, *shown], left=4, claim=claim, commit=commit, by_seed=seeds.to_pylist(),
                   artifact=meta.key, further=further)  # fmt: skip
 
 
