@@ -23,7 +23,7 @@ NAMES: Names = {
     "doc_id": ("doc_id", "docid", "pid", "corpus_id"),
     "document": tuple(
         "document positive passage context contexts answer code snippet sentence2 pos text response question2 "
-        "hypothesis chosen positives documents".split()
+        "hypothesis chosen positives documents paragraph chunk content contents body".split()
     ),
     "query": tuple("query question anchor text sentence1 intent docstring title question1 premise prompt".split()),
     "title": ("title",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from noisyir.base.errors import ConfigError, DataError
+from noisyir.base.errors import ConfigError
 from noisyir.front.commands import Json, StoreUrl, argument, experiment_names, flag, open_store, option, print_json
 
 _SYSTEM = "an experiment's model, a key, models:/NAME@ALIAS, or EXPERIMENT:SYSTEM: demo:bm25, demo:hybrid, demo:best"
@@ -39,7 +39,8 @@ def run(
     if as_json:
         return print_json({"query": query, "model": system.model and system.model.key, "hits": hits})
     if not hits:
-        raise DataError("front.nothing_found", query=query, model=model)
+        print(f"nothing found: no document shares a word with {query!r}, and {model} looks for words alone")
+        return 0
     out = stdout_console()
     for hit in hits:
         out.print(f"[bold]{hit['rank']}[/]  {hit['score']:.4f}  [cyan]{escape(hit['doc_id'])}[/]")

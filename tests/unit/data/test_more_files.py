@@ -69,6 +69,12 @@ def test_packing_is_known_by_name_or_first_bytes(tmp_path: Path, name: str, cont
     assert not RowFile.open(str(tmp_path / name), "data.path").is_rewritten
 
 
+@pytest.mark.parametrize("name", ["paragraph", "chunk", "content", "body"])
+def test_usual_names_of_documents_are_known(tmp_path: Path, name: str):
+    (tmp_path / "p.csv").write_bytes(CSV.replace(b"document", name.encode()))
+    assert pairs_of(tmp_path / "p.csv") == PAIRS
+
+
 def test_an_archive_of_one_file_is_that_file(tmp_path: Path):
     assert pairs_of(zipped(tmp_path / "p.csv.zip", p__csv=CSV)) == PAIRS
     assert pairs_of(zipped(tmp_path / "other.zip", p__csv=CSV)) == PAIRS
