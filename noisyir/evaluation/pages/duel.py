@@ -61,7 +61,7 @@ class Shift:
         if self.relevant is None:
             return "scored by its answers alone"
         first, second = (f"{rank:,}" if rank else "not found" for rank in (self.first_rank, self.second_rank))
-        return f"rank {first} → {second}"
+        return f"rank {first} → {second}" if self.first_rank else f"not found → rank {second}"
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,8 @@ def versions(backend: Backend, home: Path, folders: dict[Kind, Path]) -> Backend
     for kind, folder in [*folders.items(), *folders.items()]:
         digest = contents_of(folder, 1, None).digest
         model = Ref(kind.kept, "made", "a" * 32, "build", digest)
-        card = Card({"F1_x": 0.5}, {"artifact_key": model.key, "artifact_digest": digest}, "A card.")
+        tags = {"artifact_key": model.key, "artifact_digest": digest, "experiment": "tiny", "eval_digest": "e" * 32}
+        card = Card({"F1_x": 0.5}, tags, "A card.")
         run = backend.client.create_run(experiment).info.run_id
         with exclusive(home):
             number = register(backend, kind, model, folder, card, Origin(run, experiment, {"flow_run": "f1"}))
