@@ -82,7 +82,7 @@ def test_the_summary_gives_rate_interval_flags_and_what_is_left_out(page):
     assert "<dt>If wrong pairs have random documents</dt><dd>33 % [32, 35]; the scores agree with that</dd>" in text
     assert "<dt>If they have any of these</dt><dd>32 to 35 %</dd>" in text
     assert "<strong>30</strong>" in text and "33.3 % of the pairs" in text
-    assert "20 most suspect pairs; the other 70 are in audit.csv" in text
+    assert "20 most suspect pairs; audit.csv has the other 70, too." in text
     assert "<noscript>" in text and "needs JavaScript" in text
     assert len(json.loads(Outline(text).scripts[0])["rows"]["query_id"]) == 20
 
@@ -100,7 +100,7 @@ def test_judgements_are_said_with_their_number_and_their_rate(page, tmp_path):
     )
     assert low < rate < high and (low, high) != (32.0, 35.0)
     assert "% (95 % interval), by 22 judgements</span>" in plain
-    assert "22 verdicts are people's. The other verdicts are the machine's" in plain
+    assert "22 verdicts are people's. The other verdicts are learnt from these" in plain
     assert text.count('class="limit"') == page(tables).count('class="limit"') == 2
     assert "by 22 judgements" not in page(tables) and "no person has judged them" in page(tables)
     before, after = (json.loads(Outline(made).scripts[0]) for made in (page(tables), text))
