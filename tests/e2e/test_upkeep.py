@@ -63,8 +63,6 @@ def test_servers_come_back_from_a_backup_and_from_an_older_schema(own_site):
         client.get_run(gone)
 
     of_an_older_mlflow(Settings(home=site.home, database="postgres", postgres_port=site.ports["POSTGRES_PORT"]))
-    kill(site.pid("mlflow"))
-    assert "out-of-date database schema" in site.infra("up", fails=True)
     assert "mlflow.dump" in str(list(Path(site.infra("upgrade").partition("backup ")[2].split()[0]).iterdir()))
     assert [model.name for model in client.search_registered_models()] == ["of before"]
     assert site.api.get("/variables/name/kept").json()["value"] == "before"

@@ -230,9 +230,8 @@ def _share_gained(plain: Float[Array, " judged"], taught: Float[Array, " judged"
     """
     gained, lost = plain - taught, float(plain.mean())
     error = _OF_ONE_SESSION * float(gained.std(ddof=1)) / math.sqrt(len(gained))
-    return Gain(
-        float(gained.mean()) / lost, (float(gained.mean()) - normal_quantile(2 * GAIN_CONFIDENCE - 1) * error) / lost
-    )
+    mean, half = float(gained.mean()), normal_quantile(2 * GAIN_CONFIDENCE - 1) * error
+    return Gain(mean / lost, (mean - half) / lost)
 
 
 class Prior(NamedTuple):
