@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.audits.apply import Applied, apply_audit
 from noisyir.audits.by_hand import how_many
-from noisyir.audits.columns import FLAGGED
+from noisyir.audits.columns import FLAGGED, ROW
+from noisyir.audits.files import cut, write_csv
 from noisyir.audits.judgements import Pair, drawn_at_random, given_judgements, has_verdicts
 from noisyir.audits.keeping import Keeping, kept_if_assumed
 from noisyir.audits.pairs_to_clean import FileOfPairs, PairsToClean, RowsOfExamples, TableOfPairs
@@ -42,7 +43,11 @@ from noisyir.methods.plans.audit import audit_pairs
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.training.flags import last_estimate
 
-_TABLE, _DATA = "audit.parquet", b"noisyir.data"  # the file, and the entry of its metadata that names the data
+_TABLE, _CSV, _DATA = (
+    "audit.parquet",
+    "audit.csv",
+    b"noisyir.data",
+)  # the files, and the entry of its metadata that names the data
 _TOLD = 2  # pairs that the terminal shows
 KEPT = "kept.jsonl"  # written by whoever is asked for a guarantee
 
@@ -67,6 +72,17 @@ class Audited:
     def table(self) -> pa.Table:
         """One row per pair, the most suspect first."""
         return self.store.builds.table(self.outcome.kept["audit"])
+
+    @cached_property
+    def with_rows(self) -> pa.Table:
+        """The table with `row`, where in the file each pair first stands; null for data of several files."""
+        opened, first = located(self.exp.data).open(), dict[Pair, int]()
+        if isinstance(opened, PairsFile | ShapedRows):
+            source = FileOfPairs(opened) if isinstance(opened, PairsFile) else RowsOfExamples(opened)
+            for row, pair in source.pairs():
+                first.setdefault(pair, row)
+        found = pa.array([first.get(pair) for pair in pair_ids(self._of_documents())], pa.int64())
+        return self.table.add_column(self.table.column_names.index("source"), ROW, found)
 
     @property
     def flagged(self) -> int:
@@ -153,12 +169,12 @@ class Audited:
 
     @property
     def _most_suspect(self) -> list[str]:
-        """Query, first words of the document and reason of the pairs at the top."""
-        unseen = self.table.filter(pc.is_null(self.table["judged"]))
-        rows = unseen.slice(0, _TOLD).select(["query", "document", "reason"]).to_pylist()
+        """Query, first words of the document, row and reason of the pairs at the top."""
+        unseen = self.with_rows.filter(pc.is_null(self.table["judged"]))
+        rows = unseen.slice(0, _TOLD).select([ROW, "query", "document", "reason"]).to_pylist()
         told = (
             [f"  {place}  {opening(row['query'], 74)}", f"     {opening(row['document'], 74)}"]
-            + [f"     {line}" for line in wrap(row["reason"], 74)]
+            + [f"     {line}" for line in wrap(f"row {row[ROW]}: {row['reason']}" if row[ROW] else row["reason"], 74)]
             for place, row in enumerate(rows, 1)
         )
         head = (
@@ -219,10 +235,11 @@ class Audited:
             for name in names:
                 shutil.copyfile(made / name, folder / name)
             with (folder / _TABLE).open("wb") as file:
-                pq.write_table(self.table.replace_schema_metadata({_DATA: _data_name(self.exp)}), file)
+                pq.write_table(self.with_rows.replace_schema_metadata({_DATA: _data_name(self.exp)}), file)
+            write_csv([cut(self.with_rows, (self.exp.audit or AuditParams()).text_chars)], folder / _CSV)
         except OSError as error:
             raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
-        return [name for name in files_of(self.exp) if name in names | {_TABLE}]
+        return [name for name in files_of(self.exp) if name in names | {_TABLE, _CSV}]
 
     def apply(self, folder: Path, *, drop: bool = False) -> Applied:
         """Write the cleaned pairs and a log of the changes.
@@ -323,7 +340,7 @@ def said_of_labels(outcome: Outcome) -> list[str]:
 def files_of(exp: Experiment) -> list[str]:
     """Names of files that an audit may write."""
     sample = ["sample.csv"] if exp.audit and exp.audit.sample else []
-    return ["audit.html", "audit.csv", "audit.parquet", *sample, "negatives.csv", "extra_positives.jsonl", KEPT]
+    return ["audit.html", _CSV, _TABLE, *sample, "negatives.csv", "extra_positives.jsonl", KEPT]
 
 
 def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:

@@ -9,6 +9,11 @@ from noisyir.base.artifact import BOOL, F32, FLOATS, I32, PAIR_KEY, STRING, STRI
 
 FLAGGED = ("wrong", "suspect")
 """Verdicts of flagged pairs."""
+ROW = "row"
+"""A column of the written files alone: rows of a file do not change what an audit finds."""
+_MEANING_OF_ROW = (
+    "where the pair first stands in the file: its line, or its row in Parquet, from 1; null in data of several files"
+)
 
 
 @dataclass(frozen=True)
@@ -106,5 +111,6 @@ def in_table(condition: str = "") -> list[tuple[str, str, str]]:
 
 def documented() -> str:
     """The table of columns, as docs/reference/audit_files.md has it."""
-    rows = [f"| `{column.name}` | {column.meaning} |" for column in COLUMNS]
-    return "\n".join(["| column | meaning |", "|---|---|", *rows])
+    meanings = [(column.name, column.meaning) for column in COLUMNS]
+    meanings.insert(2, (ROW, _MEANING_OF_ROW))
+    return "\n".join(["| column | meaning |", "|---|---|", *(f"| `{name}` | {said} |" for name, said in meanings)])

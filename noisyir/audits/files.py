@@ -63,6 +63,14 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
     return column
 
 
+def cut(rows: pa.Table, length: int) -> pa.Table:
+    """The rows with the first characters of query and document."""
+    for name in ("query", "document"):
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, name, pc.utf8_slice_codeunits(rows[name], 0, length))
+    return rows
+
+
 def write_pairs(pairs: pa.Table, documents: pa.Table, path: Path) -> None:
     """Write rows (query_id, doc_id, query and any others) as jsonl, each with its whole document."""
     own = aligned(pairs, documents, ["doc_id"])

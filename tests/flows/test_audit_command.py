@@ -124,6 +124,9 @@ def test_pairs_with_their_texts_are_audited(noisyir, owner, file, tmp_path):
     assert [(row["query_id"], row["verdict"] or None) for row in listed] == [
         (row["query_id"], row["verdict"]) for row in rows
     ]
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert all(lines[int(row["row"]) - 1]["query"] == row["query"] for row in listed), "row names the line of the file"
+    assert f"row {listed[0]['row']}: " in out
     page = (tmp_path / "mine-audit" / "audit.html").read_text()
     assert page.startswith("<!doctype html>") and "The scores alone cannot tell which pairs are wrong." in page
     assert not wrong_by(rows)

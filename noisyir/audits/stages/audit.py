@@ -1,6 +1,5 @@
 """audit: the training pairs for their owner, the most suspect first, with the evidence."""
 
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from noisyir.audits.artifacts import AUDIT_FILES, AUDIT_JUDGES, AUDIT_NEGATIVES
 from noisyir.audits.by_hand import MOST_SUSPECT_FIRST, as_the_machine_says, judged_by_hand, with_suspicion
 from noisyir.audits.columns import AUDIT as ROWS
 from noisyir.audits.columns import FLAGGED, computed
-from noisyir.audits.files import better_documents, with_reasons, write_csv, write_pairs
+from noisyir.audits.files import better_documents, cut, with_reasons, write_csv, write_pairs
 from noisyir.audits.judgements import Judgements, drawn_at_random, judgements_digest, read_judgements
 from noisyir.audits.keeping import Keeping, kept_by_judgements, kept_if_assumed
 from noisyir.audits.settings import AuditParams
@@ -61,7 +60,10 @@ def write_audit(job: Job[AuditParams]) -> None:
     _refuse_unknown(accepted, texts.documents["doc_id"], "accepted replacements", "the corpus")
     folder = job.new_folder("audit_files")
     with job.writer("audit") as out:
-        write_csv(_written(job, pairs, texts, out.append), folder / "audit.csv")
+        for start in range(0, pairs.num_rows, _CHUNK):
+            rows = _explained(pairs.slice(start, _CHUNK), texts)
+            out.append(rows)
+            job.progress(start + rows.num_rows, pairs.num_rows, "pairs")
     if job.params.sample:
         write_csv([_sample(job, pairs, texts)], folder / "sample.csv")
     if suspects:
@@ -159,7 +161,7 @@ def _suspects(job: Job[AuditParams]) -> Suspects | None:
 def _write_suspects(job: Job[AuditParams], suspects: Suspects, texts: PairTexts, folder: Path) -> None:
     rows = suspects.rows
     _refuse_unknown(rows["doc_id"], texts.documents["doc_id"], "documents", "the corpus")
-    write_csv([_cut(rows, job.params.text_chars)], folder / "negatives.csv")
+    write_csv([cut(rows, job.params.text_chars)], folder / "negatives.csv")
     sure = suspects.sure(job.params.promote)
     if sure.num_rows and job.params.split == "train":  # held-out queries are not trained on
         write_pairs(sure.select([*_PAIR, "query"]), texts.documents, folder / "extra_positives.jsonl")
@@ -179,26 +181,10 @@ def _explained(pairs: pa.Table, texts: PairTexts) -> pa.Table:
     return computed(with_reasons(pairs, texts))
 
 
-def _written(job: Job[AuditParams], pairs: pa.Table, texts: PairTexts, write: Any) -> Iterator[pa.Table]:
-    """Write the audit part by part; gives each part, its texts cut, for the CSV."""
-    for start in range(0, pairs.num_rows, _CHUNK):
-        rows = _explained(pairs.slice(start, _CHUNK), texts)
-        write(rows)
-        job.progress(start + rows.num_rows, pairs.num_rows, "pairs")
-        yield _cut(rows, job.params.text_chars)
-
-
-def _cut(rows: pa.Table, length: int) -> pa.Table:
-    for name in ("query", "document"):
-        place = rows.schema.get_field_index(name)
-        rows = rows.set_column(place, name, pc.utf8_slice_codeunits(rows[name], 0, length))
-    return rows
-
-
 def _sample(job: Job[AuditParams], pairs: pa.Table, texts: PairTexts) -> pa.Table:
     """Pairs to judge by hand, with an empty verdict and without the machine's."""
     sample = draw_sample(pairs["score"].to_numpy().astype(np.float64), job.params.sample, job.rng("sample"))
-    rows = _cut(_explained(pairs.take(sample.rows), texts), job.params.text_chars)
+    rows = cut(_explained(pairs.take(sample.rows), texts), job.params.text_chars)
     empty = pa.nulls(len(sample.rows), pa.string())
     return (
         rows.select([*_PAIR, "query", "document"])
@@ -232,7 +218,7 @@ def _provenance(job: Job[AuditParams]) -> "VerdictProvenance":
 
 AUDIT = Stage(
     name="audit",
-    version=10,
+    version=11,
     params=AuditParams,
     reads={
         "corpus": CORPUS["doc_id", "title", "text"],

@@ -131,9 +131,10 @@ class Audit:
     def table(self) -> pa.Table:
         """One row per pair, most suspect first: query, document, suspicion, verdict, better, reason and more.
 
-        `.to_pandas()` converts it to a DataFrame; docs/reference/audit_files.md lists the columns.
+        `.to_pandas()` converts it to a DataFrame; docs/reference/audit_files.md lists the columns.  Rows count from 1:
+        `pairs.iloc[row - 1]` is the row of a DataFrame that was given.
         """
-        return self._found.table
+        return self._found.with_rows
 
     @cached_property
     def flagged(self) -> pa.Table:
@@ -153,9 +154,9 @@ class Audit:
         `weight` is the number of pairs each row represents; leave it unchanged. The rows do not reveal the machine's
         opinion. The same audit draws the same pairs.
         """
-        scores = self.table["score"].to_numpy().astype(np.float64)
+        scores = self._found.table["score"].to_numpy().astype(np.float64)
         drawn = draw_sample(scores, size, np.random.default_rng(self._found.exp.seed))
-        rows = self.table.select(["query_id", "doc_id", "query", "document"]).take(drawn.rows)
+        rows = self._found.table.select(["query_id", "doc_id", "query", "document"]).take(drawn.rows)
         empty = pa.nulls(len(drawn.rows), pa.string())
         return rows.append_column("verdict", empty).append_column("weight", pa.array(drawn.weights, pa.float64()))
 
@@ -210,11 +211,11 @@ class Audit:
 
     def __repr__(self) -> str:
         """The number of pairs and flags in one line."""
-        return f"<Audit of {self.table.num_rows:,} pairs, {self.flagged.num_rows:,} flagged>"
+        return f"<Audit of {self._found.table.num_rows:,} pairs, {self._found.flagged:,} flagged>"
 
     def _repr_html_(self) -> str:
         """The notebook view: the summary, and the most suspect pairs."""
-        shown = self.table.select(["query", "document", "suspicion", "reason"]).slice(0, _SHOWN).to_pylist()
+        shown = self._found.table.select(["query", "document", "suspicion", "reason"]).slice(0, _SHOWN).to_pylist()
         heads = "".join(f"<th>{name}</th>" for name in ("query", "document", "suspicion", "reason"))
         rows = "".join(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row.values())}</tr>" for row in shown)
         return f"<pre>{escape(str(self))}</pre><table><tr>{heads}</tr>{rows}</table>"

@@ -48,7 +48,7 @@ def test_without_suspects_page_and_files_are_those_of_pairs_alone(run_stage_on):
     files = run_stage_on(AUDIT, AuditParams(), audit_tables(6))["audit_files"]
     text = (files / "audit.html").read_text()
     assert 'id="negatives"' not in text and "negatives-" not in text and "Candidates" not in text
-    assert {path.name for path in files.iterdir()} == {"audit.html", "audit.csv"}
+    assert {path.name for path in files.iterdir()} == {"audit.html"}
     assert "negatives" not in json.loads(Outline(text).scripts[0])
 
 
