@@ -29,7 +29,7 @@ from noisyir.app.runs import Execution, run_experiment
 from noisyir.base.errors import DataError
 from noisyir.corruption.kinds import Corruption
 from noisyir.detection.rate import RateByNull, rate_range
-from noisyir.detection.rates import cannot_be_known
+from noisyir.detection.rate_sentences import cannot_be_known
 from noisyir.detection.settings import NULLS, Null
 from noisyir.detection.verdicts import nulls_in
 from noisyir.engine.plan import Choice

@@ -1,45 +1,12 @@
-"""The reader's pipeline as a Prefect flow: for a deployment, and for `noisyir run --engine prefect`."""
+"""The flow of experiments that train readers: the one for retrievers, under a name of its own."""
 
 from functools import partial
 
-from prefect import flow
+from noisyir.flows.experiment import run_watched
+from noisyir.flows.train_retriever import train_retriever
 
-from noisyir.app.runs import Outcome
-from noisyir.engine.plan import Choice
-from noisyir.engine.runtime import Runtime
-from noisyir.flows.experiment import load, run_in_flow, run_name, run_watched
-from noisyir.methods.plans.experiment import Experiment
-from noisyir.tasks.dispatch import Pools
-
-
-@flow(name="train_reader", flow_run_name=run_name, persist_result=False)
-def train_reader(
-    experiment: Experiment | str,
-    overrides: tuple[str, ...] = (),
-    to: str | None = None,
-    only: str | None = None,
-    refresh: tuple[str, ...] = (),
-    store: str | None = None,
-    runtime: Runtime = Runtime(),  # noqa: B008 - frozen
-    pools: Pools = Pools(),  # noqa: B008 - frozen
-) -> Outcome:
-    """Train readers on distant labels, compare their answers, and track it.
-
-    Args:
-        experiment: a name that ships with noisyir, a .yaml file that the worker sees, or all settings.
-        overrides: settings to change, such as reader.train.epochs=1.
-        to: the last stage to run; empty: all.
-        only: the one stage to run, from artifacts that are there; empty: all.
-        refresh: stages to rebuild although they are there, such as encode or encode@npc.
-        store: folder or fsspec URL of the artifacts; empty: the one that this worker's NOISYIR_STORE or NOISYIR_HOME
-            names.
-        runtime: the machine that stages run on, not the method: device, threads, processes.
-        pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
-
-    """
-    exp = load(experiment, overrides, store, task="reader")
-    choice = Choice(to=to, only=only, refresh=refresh)
-    return run_in_flow(exp, choice, store=store, runtime=runtime, pools=pools)
-
-
+train_reader = train_retriever.with_options(
+    name="train_reader", description="Train readers on distant labels, compare their answers, and track it."
+)
+vars(train_reader).update(__module__=__name__, __name__="train_reader")  # the entrypoint of deployments
 run_experiment = partial(run_watched, train_reader)

@@ -1,8 +1,9 @@
-"""The retriever's pipeline as a Prefect flow: for a deployment, and for `noisyir run --engine prefect`."""
+"""The pipeline of training as a Prefect flow: for a deployment, and for `noisyir run --engine prefect`."""
 
 from functools import partial
 
 from prefect import flow
+from prefect.runtime import flow_run
 
 from noisyir.app.runs import Outcome
 from noisyir.engine.plan import Choice
@@ -37,7 +38,7 @@ def train_retriever(
         pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
 
     """
-    exp = load(experiment, overrides, store, task="retriever")
+    exp = load(experiment, overrides, store, task=flow_run.flow_name.removeprefix("train_"))
     choice = Choice(to=to, only=only, refresh=refresh)
     return run_in_flow(exp, choice, store=store, runtime=runtime, pools=pools)
 

@@ -32,7 +32,7 @@ from noisyir.data.examples import ShapedRows
 from noisyir.data.formats.pairs import PairsFile
 from noisyir.data.stages.chunk import CHUNK
 from noisyir.detection.null import named_null
-from noisyir.detection.rates import NOT_SAID, by_each_null, in_terminal, why_none_is_flagged
+from noisyir.detection.rate_sentences import NOT_SAID, by_each_null, in_terminal, why_none_is_flagged
 from noisyir.engine.meta import Ref
 from noisyir.engine.plan import Choice
 from noisyir.engine.provenance import lineage

@@ -8,7 +8,7 @@ import pyarrow as pa
 from noisyir.audits.judgements import Judgements
 from noisyir.detection.calibration.fit import guaranteed
 from noisyir.detection.guarantee import Guarantee, judgements_needed
-from noisyir.detection.rates import ASSUMED
+from noisyir.detection.rate_sentences import ASSUMED
 from noisyir.detection.settings import Null
 from noisyir.engine.tables import pair_ids
 from noisyir.training.flags import last_epoch

@@ -16,8 +16,8 @@ from markupsafe import Markup
 
 from noisyir.audits.by_hand import BY_ID
 from noisyir.audits.columns import COLUMNS, FLAGGED, in_table
-from noisyir.audits.files import first_of_each
 from noisyir.audits.keeping import Keeping
+from noisyir.audits.pair_evidence import first_of_each
 from noisyir.audits.reasons import chance
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.suspects_page import Suspects, brief, shown_columns, values_for_script
@@ -25,7 +25,7 @@ from noisyir.audits.texts import PairTexts, names_nothing
 from noisyir.base.pages.cells import templates
 from noisyir.detection.null import named_null
 from noisyir.detection.rate import wilson
-from noisyir.detection.rates import ASSUMED, NOT_KNOWN, by_each_null, why_none_is_flagged
+from noisyir.detection.rate_sentences import ASSUMED, NOT_KNOWN, by_each_null, why_none_is_flagged
 from noisyir.detection.score_chart import border, histogram
 from noisyir.detection.settings import DetectParams, Null
 from noisyir.engine.tables import pair_ids

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from noisyir.audits.reasons import chance
 from noisyir.detection.features import FEATURES
-from noisyir.detection.rates import ASSUMED, beside
+from noisyir.detection.rate_sentences import ASSUMED, beside
 
 Row: TypeAlias = dict[str, Any]
 ByArtifact: TypeAlias = Mapping[str, Sequence[Row]]

@@ -13,7 +13,7 @@ from jaxtyping import Float, Float32, Int
 from noisyir.detection.lexical import WordOverlap, bm25_share
 from noisyir.detection.null import Positions, distinct, leading
 from noisyir.detection.settings import NULLS, Null
-from noisyir.engine.ahead import done_ahead
+from noisyir.engine.prefetch import prefetched
 
 Array = np.ndarray
 
@@ -235,9 +235,9 @@ def search(
     with ThreadPoolExecutor(
         threads, initializer=faiss.omp_set_num_threads, initargs=(1,)
     ) as pool:  # numpy releases the GIL
-        found = done_ahead(pool, looked_at, searcher.parts(), threads)
+        found = prefetched(pool, looked_at, searcher.parts(), threads)
         beside = ((of, searcher.beside(of.fits.others[:, 0])) for of in found)  # in block order because it caches
-        for pairs, part in done_ahead(pool, with_nulls, enumerate(beside), threads):
+        for pairs, part in prefetched(pool, with_nulls, enumerate(beside), threads):
             for name, values in [*((name, getattr(part, name)) for name in _COLUMNS), *part.nulls.items()]:
                 room = columns.setdefault(name, np.empty((len(random), *values.shape[1:]), values.dtype))
                 room[pairs] = values

@@ -14,7 +14,7 @@ from noisyir.detection.combine import Scores, combined, robust_z, weights_of
 from noisyir.detection.mixture import Components
 from noisyir.detection.null import named_null
 from noisyir.detection.rate import rate_range
-from noisyir.detection.rates import NOT_KNOWN, by_each_null
+from noisyir.detection.rate_sentences import NOT_KNOWN, by_each_null
 from noisyir.detection.settings import NULLS, Assumed, DetectParams, Null
 from noisyir.detection.verdicts import detect, nulls_in
 

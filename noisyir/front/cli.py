@@ -153,7 +153,7 @@ def _before_each_verb(
         return
     end_with_agent()
     if begun.local_rank == 0 and begun.node > 0:
-        from noisyir.app.following import follow
+        from noisyir.app.torchrun_worker import follow
 
         follow(begun)
     if begun.rank > 0:

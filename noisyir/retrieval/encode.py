@@ -12,7 +12,7 @@ import torch
 
 from noisyir.base.artifact import Artifact
 from noisyir.base.errors import DataError
-from noisyir.engine.ahead import done_ahead
+from noisyir.engine.prefetch import prefetched
 from noisyir.engine.tables import conform
 from noisyir.models.text_tokenizer import Side, Tokens, passage_text, token_batches
 from noisyir.retrieval.texts import shortened
@@ -71,7 +71,7 @@ class ShardEncoder:
             return shard, self.model.tokenize(shard.texts, side)
 
         with ThreadPoolExecutor(1) as thread:
-            for shard, tokens in done_ahead(thread, prepare, shards, 1):
+            for shard, tokens in prefetched(thread, prepare, shards, 1):
                 yield self._table(shard, tokens, side, artifact)
 
     def _table(self, shard: VectorShard, tokens: Tokens, side: Side, artifact: Artifact) -> pa.Table:

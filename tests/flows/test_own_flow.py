@@ -79,16 +79,17 @@ def test_a_flow_of_ours_is_part_of_theirs(tmp_path: Path, monkeypatch):
     assert theirs() == (1, 0) and theirs() == (0, 1)
 
 
-def test_ours_are_deployed_by_their_own_method(prefect_api):
+@pytest.mark.parametrize("name", ["train_retriever", "train_reader"])
+def test_ours_are_deployed_by_their_own_method(prefect_api, name):
     from prefect import get_client
     from prefect.client.schemas.actions import WorkPoolCreate
     from prefect.deployments.runner import EntrypointType
 
-    from noisyir.flows import train_retriever
+    from noisyir import flows
 
     with get_client(sync_client=True) as client:
-        client.create_work_pool(WorkPoolCreate(name="theirs", type="process"))
-        made = train_retriever.to_deployment("mine", entrypoint_type=EntrypointType.MODULE_PATH)
-        made.apply(work_pool_name="theirs")
-        found = client.read_deployment_by_name("train_retriever/mine")
-    assert found.entrypoint == "noisyir.flows.train_retriever.train_retriever"
+        client.create_work_pool(WorkPoolCreate(name=f"their_{name}", type="process"))
+        made = getattr(flows, name).to_deployment("mine", entrypoint_type=EntrypointType.MODULE_PATH)
+        made.apply(work_pool_name=f"their_{name}")
+        found = client.read_deployment_by_name(f"{name}/mine")
+    assert found.entrypoint == f"noisyir.flows.{name}.{name}"

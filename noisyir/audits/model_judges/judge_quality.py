@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from noisyir.audits.judgements import Judgements, Kappa, MachineAnswers, cohens_kappa, given_judgements, machine_answers
-from noisyir.audits.model_judges.account import (
+from noisyir.audits.model_judges.answer_records import ByPeople
+from noisyir.audits.model_judges.judge_report import (
     AskedPair,
-    AskedReport,
-    account,
+    JudgeReport,
     ends_of,
     in_short,
     is_even,
+    judge_report,
     measured_on,
     surely_wrong,
 )
-from noisyir.audits.model_judges.answer_records import ByPeople
 from noisyir.audits.model_judges.judges import Answer, JudgeUsage
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.row_files import RowFile
@@ -54,7 +54,7 @@ class JudgeCheck:
         split: The needed labels on wrong and on clean pairs, if they need not be a random sample.
     """
 
-    report: AskedReport
+    report: JudgeReport
     answers: int
     labels: int
     both: int
@@ -175,7 +175,7 @@ def check_judge(answers: MachineAnswers, people: Judgements, within: float, conf
             "audits.answers_on_other_pairs", n_answers=len(answers.verdicts), judge=answers.judge, n_labels=len(labels)
         )
     pairs = round(sum(answers.weights.values())) or len(asked)
-    report = account(answers.judge, pairs, asked, JudgeUsage(), None, confidence)
+    report = judge_report(answers.judge, pairs, asked, JudgeUsage(), None, confidence)
     decided = [one for one in both if one.answer and one.answer.verdict != "unclear" and one.people]
     says = np.array([one.answer.verdict == "wrong" for one in decided if one.answer], bool)
     truth = np.array([one.people.wrong for one in decided if one.people], bool)
@@ -211,7 +211,7 @@ def _asked(pair: tuple[str, str], answers: MachineAnswers, labels: Judgements) -
 
 
 def _reach(
-    both: Sequence[AskedPair], report: AskedReport, even: bool, within: float, confidence: float
+    both: Sequence[AskedPair], report: JudgeReport, even: bool, within: float, confidence: float
 ) -> tuple[Reach | None, int | None, tuple[int, int] | None]:
     """The rate's precision, the labels needed for the requested one, and their split."""
     truth = np.array([one.people is not None and one.people.wrong for one in both], bool)

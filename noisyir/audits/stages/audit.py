@@ -12,9 +12,10 @@ from noisyir.audits.artifacts import AUDIT_FILES, AUDIT_JUDGES, AUDIT_NEGATIVES
 from noisyir.audits.by_hand import MOST_SUSPECT_FIRST, as_the_machine_says, judged_by_hand, with_suspicion
 from noisyir.audits.columns import AUDIT as ROWS
 from noisyir.audits.columns import FLAGGED, computed
-from noisyir.audits.files import better_documents, cut, with_reasons, write_csv, write_pairs
+from noisyir.audits.files import cut, write_csv, write_pairs
 from noisyir.audits.judgements import Judgements, drawn_at_random, judgements_digest, read_judgements
 from noisyir.audits.keeping import Keeping, kept_by_judgements, kept_if_assumed
+from noisyir.audits.pair_evidence import better_documents, with_reasons
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.suspects_page import Suspects
 from noisyir.audits.texts import PairTexts, read_texts

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from noisyir.audits.artifacts import AUDIT_JUDGES
 from noisyir.audits.artifacts import AUDIT_NEGATIVES as ROWS
-from noisyir.audits.judges import JudgeVerdict, what_judges_say
+from noisyir.audits.candidate_verdicts import JudgeVerdict, what_judges_say
 from noisyir.audits.reasons import NotKept, Suspicion, suspicion
 from noisyir.audits.settings import SuspectsParams
 from noisyir.audits.texts import overlap, texts_of

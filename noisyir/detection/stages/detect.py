@@ -13,7 +13,7 @@ from noisyir.detection.artifacts import KEPT_BY_NULL, NOISE_ESTIMATE, PAIR_SCORE
 from noisyir.detection.combine import Scores, combined
 from noisyir.detection.guarantee import guaranteed_by_null
 from noisyir.detection.null import named_null
-from noisyir.detection.rates import NOT_SAID
+from noisyir.detection.rate_sentences import NOT_SAID
 from noisyir.detection.relabel import gets_replacement
 from noisyir.detection.settings import NULLS, DetectParams, RepairParams
 from noisyir.detection.verdicts import Detection

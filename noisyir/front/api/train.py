@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from noisyir.app.answering import answer
 from noisyir.app.exports.sentence_transformers import write_folder
 from noisyir.app.lookup import Finished
 from noisyir.app.own_data import doubt_of, experiment_for
 from noisyir.app.runs import Outcome
+from noisyir.app.system_search import answer
 from noisyir.app.systems import System, indexes_of
 from noisyir.base.errors import ConfigError, StoreError
 from noisyir.engine.meta import Ref

@@ -91,8 +91,8 @@ def run(
     if judge_check:
         return _check_judge(data, judge_check, error, as_json=as_json)
     from noisyir.app.after_audit import AuditArguments, JudgingOptions
-    from noisyir.app.asking import whom_to_ask
     from noisyir.app.audit_data import experiment_to_audit
+    from noisyir.app.model_judge import whom_to_ask
 
     settings, machine = split_settings(with_columns(overrides, query, document))
     command = AuditArguments(data, overrides or (), corpus, out, model, budget, assume, store, split, query, document)
@@ -269,8 +269,8 @@ def _audited(exp: "Experiment", store: "Store", runtime: "Runtime", *, verbose: 
 
 def _asked(judge: "AskParams", found: "Audited", folder: Path, runtime: "Runtime") -> bool:
     """Query a non-human judge and print the result; return whether it stopped answering."""
-    from noisyir.app.asking import ask
     from noisyir.app.console import questions_for
+    from noisyir.app.model_judge import ask
 
     with questions_for(sys.stderr) as progress:
         asked = ask(found, folder, judge, runtime, progress)

@@ -25,8 +25,8 @@ def run(
     """
     from rich.markup import escape
 
-    from noisyir.app.answering import answer
     from noisyir.app.console import print_text, stdout_console
+    from noisyir.app.system_search import answer
     from noisyir.app.systems import find_system, indexes_of
 
     if k < 1 or not query.strip():

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.tree import Tree
 
-    from noisyir.audits.account import Decided, RowAccount
+    from noisyir.audits.query_decisions import Decided, Decisions
     from noisyir.engine.meta import Meta
     from noisyir.engine.store import Store
 
@@ -197,9 +197,9 @@ def _open_page(store: Store, name: str, *, audit: bool, as_json: bool) -> int:
 def _show_account(store: Store, experiment: str | None, query: str, document: str | None, *, as_json: bool) -> int:
     """Print each stage's decision about a query or a pair."""
     from noisyir.app.console import stdout_console
-    from noisyir.audits.account import account_of
+    from noisyir.audits.query_decisions import decisions_on
 
-    account = account_of(store, query, document, experiment)
+    account = decisions_on(store, query, document, experiment)
     if as_json:
         print(json.dumps(account.as_json(), indent=2, ensure_ascii=False, default=str))
         return 0
@@ -207,7 +207,7 @@ def _show_account(store: Store, experiment: str | None, query: str, document: st
     return 0
 
 
-def _print_account(account: RowAccount, out: Console) -> None:
+def _print_account(account: Decisions, out: Console) -> None:
     from rich.text import Text
 
     from noisyir.app.console import print_text
@@ -226,7 +226,7 @@ def _print_account(account: RowAccount, out: Console) -> None:
 
 def _lines(one: Decided) -> list[str]:
     """Return the sentences or, for tables of unknown meaning, the first rows unchanged."""
-    from noisyir.audits.account import cut
+    from noisyir.audits.query_decisions import cut
 
     if one.says:
         return [cut(text) for text in one.says]

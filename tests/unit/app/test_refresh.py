@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from noisyir.app.answering import answer
 from noisyir.app.lookup import find_model, newest_index
 from noisyir.app.refresh import refresh_corpus
 from noisyir.app.retention import unneeded
 from noisyir.app.runs import Execution, run_experiment
+from noisyir.app.system_search import answer
 from noisyir.app.systems import System, indexes_of
 from noisyir.base.errors import ConfigError, DataError, StoreError
 from noisyir.data.settings import JoinCorpusParams

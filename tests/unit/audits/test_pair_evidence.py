@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from noisyir.audits.files import better_documents, first_of_each
+from noisyir.audits.pair_evidence import better_documents, first_of_each
 from noisyir.detection.artifacts import COMPETITORS
 from tests.world import table
 

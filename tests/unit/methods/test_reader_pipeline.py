@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from noisyir.app.runs import Execution, run_experiment
-from noisyir.audits.account import account_of
+from noisyir.audits.query_decisions import decisions_on
 from noisyir.base.errors import ConfigError, StoreError
 from noisyir.data.formats.pairs import Pairs
 from noisyir.engine.build_stage import run_stage
@@ -72,7 +72,7 @@ def test_readers_are_trained_read_scored_and_shown_and_a_second_run_is_cached(wo
     assert {row["queries"] for row in rows} == {6}
     page = (store.builds.folder(first.kept["report"]) / "report.html").read_text()
     assert "Distant labels" in page and "AUROC by question" in page and re.search(r"<mark>w\d+</mark>", page)
-    said = [one.says for one in account_of(store, "train0", "train-train-0").decided if one.artifact == "confidences"]
+    said = [one.says for one in decisions_on(store, "train0", "train-train-0").decided if one.artifact == "confidences"]
     assert said and "confidence" in said[-1][0]
 
 

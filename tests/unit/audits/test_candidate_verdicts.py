@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from noisyir.audits.judges import standing
+from noisyir.audits.candidate_verdicts import standing
 
 
 def test_standing_is_the_share_of_smaller_margins():

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from noisyir.detection.rates import beside, by_each_null, cannot_be_known, in_terminal, why_none_is_flagged
+from noisyir.detection.rate_sentences import beside, by_each_null, cannot_be_known, in_terminal, why_none_is_flagged
 from noisyir.detection.verdicts import nulls_in
 
 PAIRS = {"pairs": 3000, "beside": 180, "trusted": 0.99}

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from noisyir.app.runs import Execution, run_experiment
-from noisyir.audits.account import MAX_CHARS, account_of
+from noisyir.audits.query_decisions import MAX_CHARS, decisions_on
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.stages.audit import AUDIT
 from noisyir.audits.stages.audit_negatives import AUDIT_NEGATIVES
@@ -148,7 +148,7 @@ def said(account) -> dict[str, str]:
 def test_a_wrong_pair_is_told_from_ingest_to_audit(finished, replaced):
     store, tables = finished
     query, wrong = replaced["query_id"], replaced["doc_id"]
-    account = account_of(store, query, wrong)
+    account = decisions_on(store, query, wrong)
     says = said(account)
     assert says["pairs"] == f"not paired with {wrong}, but with {replaced['true']}"
     assert says["noise_truth"] == f"replaced on purpose: {wrong} was put in (uniform), so the pair is wrong"
@@ -182,7 +182,7 @@ def test_a_wrong_pair_is_told_from_ingest_to_audit(finished, replaced):
 
 def test_the_true_document_is_told_apart_from_the_one_put_in(finished, replaced):
     store, _ = finished
-    says = said(account_of(store, replaced["query_id"], replaced["true"]))
+    says = said(decisions_on(store, replaced["query_id"], replaced["true"]))
     assert says["pairs"] == f"paired with {replaced['true']} for train"
     assert says["noise_truth"].startswith(f"no longer paired with {replaced['true']}: replaced on purpose")
     assert says["qrels"] == f"{replaced['true']} is judged relevant (1)"
@@ -191,7 +191,7 @@ def test_the_true_document_is_told_apart_from_the_one_put_in(finished, replaced)
 
 def test_a_query_alone_is_told_with_all_its_documents(finished, replaced):
     store, _ = finished
-    account = account_of(store, replaced["query_id"])
+    account = decisions_on(store, replaced["query_id"])
     says = said(account)
     assert {replaced["doc_id"], replaced["true"]} <= account.texts.keys()
     assert says["bm25_run"].count(" rank ") + says["bm25_run"].count("not among") >= 2
@@ -202,9 +202,13 @@ def test_a_query_alone_is_told_with_all_its_documents(finished, replaced):
 def test_negatives_name_the_drawn_and_deny_the_others(finished):
     store, tables = finished
     drawn = tables["negatives"].to_pylist()[0]
-    assert said(account_of(store, drawn["query_id"], drawn["doc_id"]))["negatives"].endswith("drawn as a hard negative")
+    assert said(decisions_on(store, drawn["query_id"], drawn["doc_id"]))["negatives"].endswith(
+        "drawn as a hard negative"
+    )
     pair = next(row for row in tables["noisy_pairs"].to_pylist() if row["query_id"] == drawn["query_id"])
-    assert "was not drawn as a hard negative" in said(account_of(store, pair["query_id"], pair["doc_id"]))["negatives"]
+    assert (
+        "was not drawn as a hard negative" in said(decisions_on(store, pair["query_id"], pair["doc_id"]))["negatives"]
+    )
 
 
 def test_a_candidate_is_told_with_its_rank_its_judge_and_whether_it_was_drawn(finished):
@@ -215,14 +219,14 @@ def test_a_candidate_is_told_with_its_rank_its_judge_and_whether_it_was_drawn(fi
         next(row for row in tables["audit_negatives"].to_pylist() if row["used"] is used) for used in (True, False)
     ):
         pair = suspect["query_id"], suspect["doc_id"]
-        says = said(account_of(store, *pair))
+        says = said(decisions_on(store, *pair))
         assert says["candidates"] == f"{pair[1]} may become a hard negative: rank {ranks[pair]}"
         score = f"score {1 / ranks[pair]:.3f}, and its bound is 0.250 (by rank)"
         assert says["verdicts"] == f"referee drops {pair[1]}: {score}"
         place = "was drawn as a negative" if pair in drawn else "was not drawn as a negative"
         assert f", and {place}: {suspect['reason']}" in says["audit_negatives"]
     kept = next(row for row in tables["verdicts"].to_pylist() if row["keep"])
-    assert said(account_of(store, kept["query_id"], kept["doc_id"]))["verdicts"].startswith(
+    assert said(decisions_on(store, kept["query_id"], kept["doc_id"]))["verdicts"].startswith(
         f"referee keeps {kept['doc_id']}: "
     )
 
@@ -230,15 +234,15 @@ def test_a_candidate_is_told_with_its_rank_its_judge_and_whether_it_was_drawn(fi
 def test_what_was_no_candidate_and_what_no_judge_saw_is_told(finished):
     store, tables = finished
     odd = next(row for row in tables["candidates"].to_pylist() if row["rank"] % 2)
-    unseen = said(account_of(store, odd["query_id"], odd["doc_id"]))
+    unseen = said(decisions_on(store, odd["query_id"], odd["doc_id"]))
     assert unseen["verdicts"].startswith(f"referee did not see {odd['doc_id']}, only ")
     assert "audit_negatives" not in unseen
     pair = next(row for row in tables["noisy_pairs"].to_pylist() if row["query_id"] == odd["query_id"])
     assert (
         f"{pair['doc_id']} is not among the "
-        in said(account_of(store, *(pair[name] for name in ("query_id", "doc_id"))))["candidates"]
+        in said(decisions_on(store, *(pair[name] for name in ("query_id", "doc_id"))))["candidates"]
     )
-    whole = said(account_of(store, odd["query_id"]))
+    whole = said(decisions_on(store, odd["query_id"]))
     assert whole["candidates"].startswith("candidates for hard negatives: ")
     assert whole["verdicts"].startswith("referee drops 1 of ")
     assert whole["audit_negatives"].startswith("likely relevant candidates: ")
@@ -246,7 +250,7 @@ def test_what_was_no_candidate_and_what_no_judge_saw_is_told(finished):
 
 def test_a_test_query_has_ranks_and_measures_in_the_step_that_made_them(finished):
     store, tables = finished
-    account = account_of(store, "test3")
+    account = decisions_on(store, "test3")
     mean = next(row["value"] for row in tables["metrics"].to_pylist() if row["query_id"] == "test3")
     by_step = {(one.step, one.artifact): one.says for one in account.decided}
     assert by_step["score@start", "metrics"] == [f"RR@10 {mean:.3f} (split test)"]
@@ -256,7 +260,7 @@ def test_a_test_query_has_ranks_and_measures_in_the_step_that_made_them(finished
 
 def test_a_table_of_unknown_meaning_is_shown_as_it_is(finished, replaced, capsys):
     store, _ = finished
-    (one,) = [one for one in account_of(store, replaced["query_id"]).decided if one.artifact == "opinions"]
+    (one,) = [one for one in decisions_on(store, replaced["query_id"]).decided if one.artifact == "opinions"]
     assert one.says == [] and one.rows[0]["mood"] == "glad"
     show.run(query=replaced["query_id"], store=store.url)
     assert "mood glad" in capsys.readouterr().out
@@ -264,7 +268,7 @@ def test_a_table_of_unknown_meaning_is_shown_as_it_is(finished, replaced, capsys
 
 def test_what_was_left_out_is_told(finished):
     store, _ = finished
-    assert said(account_of(store, "train0", "blank"))["excluded"] == "the document blank was left out: no text"
+    assert said(decisions_on(store, "train0", "blank"))["excluded"] == "the document blank was left out: no text"
 
 
 def test_the_command_prints_text_or_one_object(finished, replaced, capsys):
@@ -296,7 +300,7 @@ def test_long_texts_are_cut(store: Store):
         return plan
 
     run_experiment(Experiment(name="long"), Choice(), Execution(store=store), pipeline=pipeline)
-    account = account_of(store, "q")
+    account = decisions_on(store, "q")
     (mood,) = [row["mood"] for one in account.decided if one.artifact == "opinions" for row in one.rows]
     assert len(account.query) == len(mood) == MAX_CHARS and mood.endswith("…")
 
@@ -304,13 +308,13 @@ def test_long_texts_are_cut(store: Store):
 def test_unknown_names_get_a_near_match(finished, store: Store):
     full, _ = finished
     with refuses(DataError, "audits.unknown_in_run", kind="query", name="trian0"):
-        account_of(full, "trian0")
+        decisions_on(full, "trian0")
     with refuses(DataError, "audits.unknown_in_run", kind="document", name="dd1"):
-        account_of(full, "train0", "dd1")
+        decisions_on(full, "train0", "dd1")
     with refuses(StoreError, "audits.no_run_of_experiment", experiment="tinny", names="tiny"):
-        account_of(full, "train0", None, "tinny")
+        decisions_on(full, "train0", None, "tinny")
     with refuses(StoreError, "audits.no_finished_run"):
-        account_of(store, "train0")
+        decisions_on(store, "train0")
 
 
 def test_only_finished_runs_are_asked(finished, tmp_path: Path):
@@ -318,7 +322,7 @@ def test_only_finished_runs_are_asked(finished, tmp_path: Path):
     newest = {**full.runs.all()[0], "experiment": "half", "status": "failed"}
     full.runs.record("99991231T235959999999-half", newest)
     try:
-        assert account_of(full, "train0").experiment == "tiny"
+        assert decisions_on(full, "train0").experiment == "tiny"
     finally:
         full.fs.rm_file(f"{full.root}/.runs/99991231T235959999999-half.json")
 
@@ -339,12 +343,12 @@ def test_an_id_of_another_run_is_looked_for_there_and_what_gc_took_is_said(store
 
     for version, name in enumerate(("first", "second", "third"), 1):
         asked(name, version)
-    assert account_of(store, "first").experiment == "first"
+    assert decisions_on(store, "first").experiment == "first"
     with refuses(DataError, "audits.unknown_in_run", kind="query", name="frist"):
-        account_of(store, "frist")
+        decisions_on(store, "frist")
     with refuses(DataError, "audits.unknown_in_run", kind="query", name="first"):
-        account_of(store, "first", experiment="second")
+        decisions_on(store, "first", experiment="second")
     for meta in store.builds.all():
         store.builds.remove(meta)
     with refuses(StoreError, "audits.run_tables_gone", experiment="third", run="noisyir run third"):
-        account_of(store, "first")
+        decisions_on(store, "first")

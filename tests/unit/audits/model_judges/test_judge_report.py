@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from noisyir.audits.judgements import given_judgements
-from noisyir.audits.model_judges.account import AskedPair, account
 from noisyir.audits.model_judges.answer_records import ByPeople, ModelJudgement, write_judgements
+from noisyir.audits.model_judges.judge_report import AskedPair, judge_report
 from noisyir.audits.model_judges.judges import Answer, JudgeUsage
 from noisyir.base.errors import DataError, StoreError
 from tests.refusals import refuses
@@ -22,7 +22,7 @@ def asked(*parts):
 
 
 def report(*parts, spent=None, cost=None):
-    return account("model:m@v1", PAIRS, asked(*parts), spent or JudgeUsage(calls=7), cost)
+    return judge_report("model:m@v1", PAIRS, asked(*parts), spent or JudgeUsage(calls=7), cost)
 
 
 def test_the_rate_is_that_of_the_random_part_alone():
@@ -103,7 +103,7 @@ def test_corrections_find_a_known_rate():
             else AskedPair("", WRONG if says[row] else CLEAN, ByPeople(bool(wrong[row]), 62.5))
             for row in range(400)
         ]
-        rate = account("model:m@v1", PAIRS, rows, JudgeUsage(), None).corrected.rate
+        rate = judge_report("model:m@v1", PAIRS, rows, JudgeUsage(), None).corrected.rate
         held += rate.low <= 0.3 <= rate.high
     assert held >= 276  # 92 %: three standard errors below 95
 

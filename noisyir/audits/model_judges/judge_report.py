@@ -41,7 +41,7 @@ class Corrected(NamedTuple):
     by: Literal["people and judge", "sensitivity and specificity"]
 
 
-class AskedReport(NamedTuple):
+class JudgeReport(NamedTuple):
     """The result of asking.
 
     Attributes:
@@ -137,9 +137,9 @@ class AskedReport(NamedTuple):
         return f"{'took':<12}{spent.calls:,} calls{tokens}{untold}{cost}"
 
 
-def account(
+def judge_report(
     judge: str, pairs: int, asked: Sequence[AskedPair], spent: JudgeUsage, cost: float | None, confidence: float = 0.95
-) -> AskedReport:
+) -> JudgeReport:
     """The report on the answers; pairs: number in the audit, from which the random ones were drawn.
 
     The rate is prediction-powered if people judged enough of the random pairs; else the judge's sensitivity and
@@ -152,7 +152,7 @@ def account(
     both, by_chance = measured_on(asked)
     error = _error(both)
     answered = [one.answer for one in asked if one.answer is not None]
-    return AskedReport(
+    return JudgeReport(
         judge=judge,
         pairs=pairs,
         asked=len(asked) - spent.left,

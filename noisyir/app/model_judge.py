@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from noisyir.app.label_audit import Audited
 from noisyir.audits.judgements import Pair, given_judgements
-from noisyir.audits.model_judges.account import AskedPair, AskedReport, account
 from noisyir.audits.model_judges.answer_records import MODEL_JUDGEMENTS, ByPeople, ModelJudgement, write_judgements
 from noisyir.audits.model_judges.budget import Budget
+from noisyir.audits.model_judges.judge_report import AskedPair, JudgeReport, judge_report
 from noisyir.audits.model_judges.judges import Question, QuestionQueue
 from noisyir.audits.model_judges.settings import AskParams
 from noisyir.base.errors import ConfigError
@@ -58,7 +58,7 @@ def whom_to_ask(
     return settings, params
 
 
-def ask(audited: Audited, folder: Path, params: AskParams, runtime: Runtime, progress: _Progress) -> AskedReport:
+def ask(audited: Audited, folder: Path, params: AskParams, runtime: Runtime, progress: _Progress) -> JudgeReport:
     """Ask about pairs of the audit and write `model_judgements.jsonl` into the folder; what came of it.
 
     The audit, its files and people's judgements stay as they are.
@@ -77,7 +77,7 @@ def ask(audited: Audited, folder: Path, params: AskParams, runtime: Runtime, pro
     ]
     write_judgements(_records(judge, pairs, asked, table.num_rows), folder / MODEL_JUDGEMENTS)
     confidence = audited.exp.detect.confidence
-    return account(judge, table.num_rows, asked, spent, params.judge.cost(spent), confidence)
+    return judge_report(judge, table.num_rows, asked, spent, params.judge.cost(spent), confidence)
 
 
 def _by_id(table: pa.Table) -> np.ndarray:

@@ -35,7 +35,7 @@ class Decided:
 
 
 @dataclass(frozen=True)
-class RowAccount:
+class Decisions:
     """A run's decisions about a query, or about a query and a document, in their order.
 
     `texts` are cut, of documents paired with the query or named in a decision.
@@ -98,7 +98,7 @@ class _Table:
         return self.store.builds.batches(self.meta.ref(self.artifact), columns, rows)
 
 
-def account_of(store: Store, query_id: str, doc_id: str | None = None, experiment: str | None = None) -> RowAccount:
+def decisions_on(store: Store, query_id: str, doc_id: str | None = None, experiment: str | None = None) -> Decisions:
     """Decisions of the newest finished run that knows the query and the document, perhaps of this experiment.
 
     A run that audited the pair goes first.
@@ -108,7 +108,7 @@ def account_of(store: Store, query_id: str, doc_id: str | None = None, experimen
         DataError: If no experiment's newest run knows the ids; its text has a near match.
     """
     refused: list[NoisyirError] = []
-    found: list[RowAccount] = []
+    found: list[Decisions] = []
     for run in _newest_runs(store, experiment):
         try:
             found.append(_account(store, run, query_id, doc_id))
@@ -122,7 +122,7 @@ def account_of(store: Store, query_id: str, doc_id: str | None = None, experimen
     return found[0]
 
 
-def _account(store: Store, run: Mapping[str, Any], query_id: str, doc_id: str | None) -> RowAccount:
+def _account(store: Store, run: Mapping[str, Any], query_id: str, doc_id: str | None) -> Decisions:
     tables = list(_tables(store, run))
     found = [(table, rows) for table in tables if (rows := _rows_about(table, query_id, doc_id)) is not None]
     if not any(table.artifact == "queries" for table in tables):
@@ -148,7 +148,7 @@ def _account(store: Store, run: Mapping[str, Any], query_id: str, doc_id: str | 
         if says or (shown and table.artifact not in SENTENCES)
     ]
     began = datetime.fromisoformat(run["began"])
-    return RowAccount(run["experiment"], began, query_id, doc_id, cut(query["text"]), query["split"], texts, decided)
+    return Decisions(run["experiment"], began, query_id, doc_id, cut(query["text"]), query["split"], texts, decided)
 
 
 def _newest_runs(store: Store, experiment: str | None) -> list[Mapping[str, Any]]:

@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def done_ahead(pool: Executor, work: Callable[[Item], Result], items: Iterable[Item], count: int) -> Iterator[Result]:
+def prefetched(pool: Executor, work: Callable[[Item], Result], items: Iterable[Item], count: int) -> Iterator[Result]:
     """Yield `work(item)` for each item in order, while the pool works on the next `count` items."""
     hand = deque[Future[Result]]()
     for item in items:
