@@ -8,7 +8,8 @@ from prefect.runtime import flow_run
 
 from noisyir.app.after_audit import CarriedRate
 from noisyir.app.audit_data import experiment_to_audit
-from noisyir.app.label_audit import Audited, refuse_to_overwrite, run_audit
+from noisyir.app.audit_folder import refuse_to_overwrite
+from noisyir.app.label_audit import Audited, run_audit
 from noisyir.app.label_cleaning import how_to_measure, refuse_too_much, refuse_unjudged
 from noisyir.app.runs import Execution, Outcome
 from noisyir.audits.apply import Applied

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float
 
+from noisyir.app.audit_folder import KEPT, read_written
 from noisyir.app.console import stdout_console
-from noisyir.app.label_audit import KEPT, Audited, read_written
+from noisyir.app.label_audit import Audited
 from noisyir.audits.files import write_pairs
 from noisyir.audits.judgements import BY_MODEL, given_judgements, has_verdicts, read_judgements
 from noisyir.audits.judging.journal import Journal

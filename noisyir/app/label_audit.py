@@ -1,12 +1,10 @@
 """A finished audit: its findings, its files, and the cleaning of its pairs."""
 
-import shlex
 import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryFile
 from textwrap import wrap
 from typing import Any, NamedTuple
 
@@ -14,12 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from noisyir.app.audit_folder import CSV, DATA, TABLE, data_name, files_of
 from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.audits.apply import Applied, apply_audit
 from noisyir.audits.by_hand import how_many
 from noisyir.audits.columns import FLAGGED, ROW
 from noisyir.audits.files import cut, write_csv
-from noisyir.audits.judgements import Pair, drawn_at_random, given_judgements, has_verdicts
+from noisyir.audits.judgements import Pair, drawn_at_random, given_judgements
 from noisyir.audits.keeping import Keeping, kept_if_assumed
 from noisyir.audits.pairs_to_clean import FileOfPairs, PairsToClean, RowsOfExamples, TableOfPairs
 from noisyir.audits.settings import AuditParams
@@ -43,13 +42,7 @@ from noisyir.methods.plans.audit import audit_pairs
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.training.flags import last_estimate
 
-_TABLE, _CSV, _DATA = (
-    "audit.parquet",
-    "audit.csv",
-    b"noisyir.data",
-)  # the files, and the entry of its metadata that names the data
 _TOLD = 2  # pairs that the terminal shows
-KEPT = "kept.jsonl"  # written by whoever is asked for a guarantee
 
 
 class NoiseSummary(NamedTuple):
@@ -234,12 +227,12 @@ class Audited:
             folder.mkdir(parents=True, exist_ok=True)
             for name in names:
                 shutil.copyfile(made / name, folder / name)
-            with (folder / _TABLE).open("wb") as file:
-                pq.write_table(self.with_rows.replace_schema_metadata({_DATA: _data_name(self.exp)}), file)
-            write_csv([cut(self.with_rows, (self.exp.audit or AuditParams()).text_chars)], folder / _CSV)
+            with (folder / TABLE).open("wb") as file:
+                pq.write_table(self.with_rows.replace_schema_metadata({DATA: data_name(self.exp)}), file)
+            write_csv([cut(self.with_rows, (self.exp.audit or AuditParams()).text_chars)], folder / CSV)
         except OSError as error:
             raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
-        return [name for name in files_of(self.exp) if name in names | {_TABLE, _CSV}]
+        return [name for name in files_of(self.exp) if name in names | {TABLE, CSV}]
 
     def apply(self, folder: Path, *, drop: bool = False) -> Applied:
         """Write the cleaned pairs and a log of the changes.
@@ -337,66 +330,6 @@ def said_of_labels(outcome: Outcome) -> list[str]:
     return told + ([f"not read: {', '.join(source['unread'])}"] if "unread" in source else [])
 
 
-def files_of(exp: Experiment) -> list[str]:
-    """Names of files that an audit may write."""
-    sample = ["sample.csv"] if exp.audit and exp.audit.sample else []
-    return ["audit.html", _CSV, _TABLE, *sample, "negatives.csv", "extra_positives.jsonl", KEPT]
-
-
-def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
-    """Check that writing an audit into the folder loses no judgements.
-
-    Raises:
-        ConfigError: If the folder is a file, or judgements or the audit of other data would be overwritten.
-        StoreError: If nothing can be written there.
-    """
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not there.is_dir():
-        raise ConfigError("app.folder_is_file", folder=folder)
-    try:
-        with TemporaryFile(dir=there):
-            pass
-    except OSError as error:
-        raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
-    if (other := _data_of(folder)) not in (None, _data_name(exp)):
-        raise ConfigError("app.folder_of_other_data", folder=folder, other=other)
-    written = [(folder / name).resolve() for name in files_of(exp)]
-    for given in exp.audit.judgement_files if exp.audit else ():
-        if Path(given).resolve() in written:
-            raise ConfigError("app.judgements_overwritten", given=given)
-    sample = folder / "sample.csv"
-    if exp.audit and exp.audit.sample and sample.is_file() and has_verdicts(sample):
-        raise ConfigError("app.sample_overwritten", sample=sample, quote=shlex.quote(str(sample)))
-
-
 def _suspects(counts: dict[str, Any]) -> str:
     drawn = "" if counts["used"] is None else f"; {counts['used']:,} of them drawn as negatives"
     return f"candidates    {counts['judged']:,} for negatives judged, {counts['against']:,} not kept by a judge{drawn}"
-
-
-def _data_name(exp: Experiment) -> str:
-    """The name of the audited file or folder, without its place; of other data its kind."""
-    places = (getattr(exp.data, name) for name in exp.data.locations())
-    return next((Path(place).name for place in places if place), exp.data.kind)
-
-
-def read_written(folder: Path, columns: list[str]) -> pa.Table:
-    """Columns of the table that an audit wrote into a folder.
-
-    Raises:
-        StoreError: If it is not there.
-    """
-    try:
-        return pq.read_table(folder / _TABLE, columns=columns)
-    except (OSError, pa.ArrowException) as error:
-        raise StoreError("app.no_written_audit", folder=folder, error=error) from error
-
-
-def _data_of(folder: Path) -> str | None:
-    """The name of the data of the audit in a folder, if there is one that tells."""
-    try:
-        with (folder / _TABLE).open("rb") as file:
-            found = (pq.read_schema(file).metadata or {}).get(_DATA)
-    except (OSError, pa.ArrowException):
-        return None
-    return found.decode() if found else None

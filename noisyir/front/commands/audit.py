@@ -133,7 +133,8 @@ def _audit(
     Returns:
         The exit code; 1 if a judge stopped answering.
     """
-    from noisyir.app.label_audit import Gate, refuse_to_overwrite
+    from noisyir.app.audit_folder import refuse_to_overwrite
+    from noisyir.app.label_audit import Gate
     from noisyir.app.label_cleaning import refuse_held_out
     from noisyir.methods.experiments import load_runtime
 

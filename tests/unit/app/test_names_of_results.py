@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from noisyir.app.audit_data import experiment_to_audit, named_after
-from noisyir.app.label_audit import refuse_to_overwrite
+from noisyir.app.audit_folder import refuse_to_overwrite
 from noisyir.base.errors import ConfigError, StoreError
 from noisyir.data.containers import write_rows
 from noisyir.data.formats.pairs import Pairs

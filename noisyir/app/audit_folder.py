@@ -1,0 +1,76 @@
+"""The folder of an audit's files: their names, and what it must not lose."""
+
+import shlex
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from noisyir.audits.judgements import has_verdicts
+from noisyir.base.errors import ConfigError, StoreError
+from noisyir.methods.plans.experiment import Experiment
+
+PAGE, CSV, TABLE = "audit.html", "audit.csv", "audit.parquet"
+DATA = b"noisyir.data"  # the entry of the table's metadata that names the data
+KEPT = "kept.jsonl"  # written by whoever is asked for a guarantee
+
+
+def files_of(exp: Experiment) -> list[str]:
+    """Names of files that an audit may write."""
+    sample = ["sample.csv"] if exp.audit and exp.audit.sample else []
+    return [PAGE, CSV, TABLE, *sample, "negatives.csv", "extra_positives.jsonl", KEPT]
+
+
+def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
+    """Check that writing an audit into the folder loses no judgements.
+
+    Raises:
+        ConfigError: If the folder is a file, or judgements or the audit of other data would be overwritten.
+        StoreError: If nothing can be written there.
+    """
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise ConfigError("app.folder_is_file", folder=folder)
+    try:
+        with TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
+    if (other := _data_of(folder)) not in (None, data_name(exp)):
+        raise ConfigError("app.folder_of_other_data", folder=folder, other=other)
+    written = [(folder / name).resolve() for name in files_of(exp)]
+    for given in exp.audit.judgement_files if exp.audit else ():
+        if Path(given).resolve() in written:
+            raise ConfigError("app.judgements_overwritten", given=given)
+    sample = folder / "sample.csv"
+    if exp.audit and exp.audit.sample and sample.is_file() and has_verdicts(sample):
+        raise ConfigError("app.sample_overwritten", sample=sample, quote=shlex.quote(str(sample)))
+
+
+def data_name(exp: Experiment) -> str:
+    """The name of the audited file or folder, without its place; of other data its kind."""
+    places = (getattr(exp.data, name) for name in exp.data.locations())
+    return next((Path(place).name for place in places if place), exp.data.kind)
+
+
+def read_written(folder: Path, columns: list[str]) -> pa.Table:
+    """Columns of the table that an audit wrote into a folder.
+
+    Raises:
+        StoreError: If it is not there.
+    """
+    try:
+        return pq.read_table(folder / TABLE, columns=columns)
+    except (OSError, pa.ArrowException) as error:
+        raise StoreError("app.no_written_audit", folder=folder, error=error) from error
+
+
+def _data_of(folder: Path) -> str | None:
+    """The name of the data of the audit in a folder, if there is one that tells."""
+    try:
+        with (folder / TABLE).open("rb") as file:
+            found = (pq.read_schema(file).metadata or {}).get(DATA)
+    except (OSError, pa.ArrowException):
+        return None
+    return found.decode() if found else None
