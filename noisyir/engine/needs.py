@@ -26,7 +26,7 @@ class Needs:
 
     def __str__(self) -> str:
         parts = (
-            self.processors and f"{self.processors:g} cpu",
+            self.processors and f"{self.processors:.2g} cpu",
             self.memory and f"{self.memory / 2**30:.1f} GiB",
             self.gpu_memory and f"GPU {self.gpu_memory / 2**30:.1f} GiB",
         )
