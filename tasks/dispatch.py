@@ -24,16 +24,19 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelling
 from pydantic import Field, PositiveFloat
 
+from noisyir.app.needs import run_needs
 from noisyir.base.errors import ConfigError, NoisyirError, StoreError
 from noisyir.base.settings import Params
 from noisyir.engine.build_stage import Result, recorded
 from noisyir.engine.locks import current_run
 from noisyir.engine.meta import Meta
+from noisyir.engine.needs import Needs, most
 from noisyir.engine.plan import Ahead, RunStep, ahead, filled, resolved
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Inputs, Output, PlannedInputs, Step
 from noisyir.engine.store import Store
 from noisyir.registry.tracker import Tracker
+from noisyir.tasks.machine import Machine, in_words, lack_of_memory
 from noisyir.tasks.pages import flow_run_page
 from noisyir.tasks.stage_task import Call
 from noisyir.training.launch import SerializedStep
@@ -47,6 +50,7 @@ _NAMED = 20
 LATE_SECONDS = 30.0  # an answer that took longer came after a restart of the server
 T = TypeVar("T")
 _RAISED = "Flow run encountered an exception: "
+_MORE = "Lower train.batch_size or runtime.batch_tokens, or set more in the job variables of "
 
 
 class Pools(Params):
@@ -71,6 +75,7 @@ class _Sent:
     at: datetime
     child: FlowRun
     state: "State[object]"
+    more: str  # to say of a failure
 
 
 @dataclass(frozen=True)
@@ -80,8 +85,8 @@ class Dispatch:
     Each is a task of this run, in which the flow run of the pool nests.  Cached steps are not sent anywhere.  With a
     step go those of its pool that the run does next, for a hop costs more
     than many a stage; each is an artifact of its own, and one that fails leaves those before it in the store.  A child
-    that crashed, as one does that was killed or ran out of memory, is started again, `ATTEMPTS` times in all: stages go
-    on from their checkpoints.  NoisyirError for what a child raises.
+    that crashed, as one does that was killed, is started again, `ATTEMPTS` times in all: stages go on from their
+    checkpoints.  NoisyirError for what a child raises.
     """
 
     pools: Pools
@@ -93,6 +98,7 @@ class Dispatch:
     _sent: dict[str, _Sent] = field(default_factory=dict)  # by key, steps that went with an earlier one
     _made: dict[str, Result] = field(default_factory=dict)  # by name, what they made, which the run has not come to yet
     _at_work: set[UUID] = field(default_factory=set)  # children that are waited for
+    _machines: dict[str, Machine] = field(default_factory=dict)  # by pool
 
     def __call__(self, step: Step, inputs: Inputs, refresh: bool) -> Result:
         """Run the step where its pool says."""
@@ -109,7 +115,7 @@ class Dispatch:
             if found and (fresh or sent.state.is_completed()):
                 return Result(found, cached=not (fresh or refresh))
             if not sent.state.is_crashed():
-                raise NoisyirError(_failure(step, sent.child, sent.state))
+                raise NoisyirError(_failure(step, sent.child, sent.state) + sent.more)
         return self._send(step, inputs, refresh)
 
     def cancel_children(self) -> None:
@@ -125,32 +131,68 @@ class Dispatch:
     def _send(self, step: Step, inputs: Inputs, refresh: bool) -> Result:
         """Have the pool's worker run the step, and those behind it that can run there at once."""
         together, began = self._together(Ahead(step, inputs, refresh)), datetime.now(UTC)
-        for attempt in range(1, ATTEMPTS + 1):
-            child = self._start(together)
-            if run := current_run.get():
-                self.store.runs.set_progress(run, {"step": f"{step.name} on the pool {step.stage.pool}"})
-            name = called([one.step.name for one in together])
-            get_run_logger().info("%s sent to the pool %s: %s", name, step.stage.pool, flow_run_page(child.id))
-            self._at_work.add(child.id)
-            state = self._wait(child, step)
-            self._at_work.remove(child.id)
-            if not state.is_crashed():
-                break
-            get_run_logger().warning("%s crashed, attempt %d of %d: %s", name, attempt, ATTEMPTS, state.message)
+        child, state, more = self._tried(together)
         found = self._find(step, inputs)
         fresh = found is not None and datetime.fromisoformat(found.created) >= began
         if not state.is_completed() and (len(together) == 1 or not fresh):
-            raise NoisyirError(_failure(step, child, state))
+            raise NoisyirError(_failure(step, child, state) + more)
         if found is None:
             raise StoreError(
                 f"{step.name} is done, says the pool {step.stage.pool}, but its artifact is not in {self.store.url}: "
                 f"do its workers share that store? Its log: {flow_run_page(child.id)}"
             )
-        self._sent.update({one.step.key: _Sent(began, child, state) for one in together[1:]})
+        self._sent.update({one.step.key: _Sent(began, child, state, more) for one in together[1:]})
         if state.is_completed():
             self._know(together)
         # Not fresh: of another run, whose child was faster, or built again to the same bytes.
         return Result(found, cached=not (fresh or refresh))
+
+    def _tried(self, together: Sequence[Ahead]) -> tuple[FlowRun, "State[object]", str]:
+        """The last child of these steps, how it ended, and what to say of memory that did not suffice twice.
+
+        One that lacked memory is started again with twice of it, once; one that crashed otherwise as it was.
+        """
+        step, pool = together[0].step, together[0].step.stage.pool
+        name, machine, log = called([one.step.name for one in together]), self._machine(pool), get_run_logger()
+        asked = first = self._needs_of(together, machine)
+        for attempt in range(1, ATTEMPTS + 1):
+            child = self._start(together, asked)
+            if run := current_run.get():
+                self.store.runs.set_progress(run, {"step": f"{step.name} on the pool {pool}"})
+            log.info("%s sent to the pool %s: %s", name, pool, flow_run_page(child.id))
+            self._at_work.add(child.id)
+            state = self._wait(child, step)
+            self._at_work.remove(child.id)
+            lacking = machine.takes_needs() and self._patiently(partial(lack_of_memory, child, state))
+            if lacking and asked != first:
+                return child, state, f" It lacked memory twice, at last with {in_words(asked)}. {_MORE}{FLOW}/{pool}"
+            if lacking and (more := machine.more(asked, lacking)) != asked:
+                log.warning("%s lacked memory, and is tried again with %s: %s", name, in_words(more), lacking)
+                asked = more
+            elif state.is_crashed():
+                log.warning("%s crashed, attempt %d of %d: %s", name, attempt, ATTEMPTS, state.message)
+            else:
+                break
+        return child, state, ""
+
+    def _machine(self, pool: str) -> Machine:
+        """What machines of the pool can be asked for; a pool of processes takes no needs, which is said once."""
+        if pool not in self._machines:
+            try:
+                self._machines[pool] = found = self._patiently(partial(Machine.of, f"{FLOW}/{pool}"))
+            except ObjectNotFound as error:
+                raise ConfigError(f"no deployment {FLOW}/{pool}: python -m infra.bootstrap") from error
+            if not found.takes_needs():
+                get_run_logger().info("the pool %s is of type %s: needs of stages are ignored", pool, found.kind)
+        return self._machines[pool]
+
+    def _needs_of(self, together: Sequence[Ahead], machine: Machine) -> dict[str, str]:
+        """The variables for what the steps need, of which each runs for itself."""
+        if not machine.takes_needs():
+            return {}
+        needs, steps = run_needs.get()(), [one.step for one in together]
+        gpus = self.runtime.processes if any(step.stage.learners for step in steps) else 1
+        return machine.variables(most(needs.get(step.name, Needs()) for step in steps), gpus)
 
     def _know(self, together: Sequence[Ahead]) -> None:
         """Remember what steps made that went together, for those that go next."""
@@ -186,7 +228,7 @@ class Dispatch:
     def _one_at_a_time(self) -> bool:
         return self.runtime.steps_at_once == 1
 
-    def _start(self, together: Sequence[Ahead]) -> FlowRun:
+    def _start(self, together: Sequence[Ahead], variables: dict[str, str]) -> FlowRun:
         pool = together[0].step.stage.pool
         name, request = f"{FLOW}/{pool}", str(uuid4())  # asked twice, Prefect makes one run of it
         alone = self.runtime.model_copy(update={"steps_at_once": 1})  # how many run at once is its pool's matter
@@ -203,12 +245,10 @@ class Dispatch:
             return run_deployment(  # type: ignore[return-value]  # it is a coroutine in async code only
                 name, parameters=parameters, flow_run_name=called([one.step.name for one in together]), tags=[pool],
                 idempotency_key=request, timeout=0, work_queue_name=_queue(flow_run.id) if flow_run.id else None,
+                job_variables=variables,
             )  # fmt: skip
 
-        try:
-            return self._patiently(send)
-        except ObjectNotFound as error:
-            raise ConfigError(f"no deployment {name}: python -m infra.bootstrap") from error
+        return self._patiently(send)
 
     def _wait(self, child: FlowRun, step: Step) -> "State[object]":
         """The child's final state.  NoisyirError when no worker takes it."""

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -16,6 +16,7 @@ from noisyir.base.durations import duration
 from noisyir.base.errors import DataError, MissingPackageError
 from noisyir.base.settings import flat
 from noisyir.engine.meta import Meta, Ref
+from noisyir.engine.needs import Needs, needs_of
 from noisyir.engine.plan import Forecast
 from noisyir.engine.provenance import ABSENT
 from noisyir.engine.remote.fetched import located
@@ -34,6 +35,7 @@ _DEFAULT = "its default"
 _READABLE = 60  # steps of a plan that are listed one by one
 HEADINGS = ("stage", "key", "pool", "time", "")
 GPUS = (24, 40, 80)  # GiB of those that are common
+_FAR = 4.0  # times the rows, above which a former build does not tell the memory
 _SAMPLE, _CHARACTERS, _FRAMED = 1000, 4.5, 2  # texts that are measured; characters of a token; tokens around a text
 _FREE = 0.9  # of a GPU's memory: the rest is CUDA's own, or between the allocator's blocks
 
@@ -57,6 +59,12 @@ class StepEstimate:
     def size(self) -> float:
         """Bytes in the store in proportion to the rows."""
         return self.build.size * (self.factor or 1.0)
+
+    @property
+    def needs(self) -> Needs:
+        """Needs of the build, with memory in proportion to more rows; unknown for far more."""
+        needs, factor = needs_of(self.build), max(1.0, self.factor or 1.0)
+        return Needs() if factor > _FAR else replace(needs, memory=needs.memory and round(needs.memory * factor))
 
 
 def estimates(states: Sequence[Forecast], store: Store, experiment: str) -> dict[str, StepEstimate]:
@@ -105,7 +113,8 @@ def _row(
     factor = known[0].factor or 1.0
     scaled = "" if factor == 1.0 else f", {factor:.3g} times the rows"
     seconds = sum(estimate.seconds for estimate in known)
-    return [*cells, duration(seconds), f"newest build {duration(known[0].build.seconds)}{scaled}"]
+    needs = f"; {known[0].needs}" if known[0].needs.memory else ""
+    return [*cells, duration(seconds), f"newest build {duration(known[0].build.seconds)}{scaled}{needs}"]
 
 
 def total_line(states: Sequence[Forecast], found: Mapping[str, StepEstimate]) -> str:
@@ -130,6 +139,7 @@ def dry_run_json(
             "state": entry.state,
             "pool": entry.step.stage.pool,
             "seconds": found[entry.step.name].seconds if entry.step.name in found else None,
+            "needs": asdict(found[entry.step.name].needs) if entry.step.name in found else None,
         }
         for entry in states
     ]

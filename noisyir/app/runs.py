@@ -9,12 +9,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import pyarrow.compute as pc
 
 from noisyir.app.dry_run import estimates
+from noisyir.app.needs import needs_of_plan, run_needs
 from noisyir.base.command_line import typed_words
 from noisyir.base.errors import NoisyirError, StoreError
 from noisyir.base.settings import Params
@@ -189,6 +190,7 @@ def run(plan: Plan, choice: Choice, execution: Execution, *, name: str, settings
     preflight = Preflight(plan, choice, store, runtime, execution.elsewhere)
     record = _Record(store, name, settings, plan, choice, tracker.tags)
     current_run.set(record.id)
+    run_needs.set(cache(partial(needs_of_plan, plan, choice, store, name)))
     # who finds the run's lock free knows that a run that has no end was killed
     with store.locks.in_use(), store.locks.held(RUN_LOCK, record.id):
         record.write("running", {}, {})

@@ -15,6 +15,7 @@ import pyarrow as pa
 from noisyir.base.errors import DataError, MissingPackageError, NoisyirError, install_hint
 from noisyir.engine.file_memory import own_reading
 from noisyir.engine.meta import Meta, Ref
+from noisyir.engine.needs import measured
 from noisyir.engine.outside_errors import in_our_words, is_from_outside
 from noisyir.engine.provenance import git_commit, package_versions
 from noisyir.engine.remote.leases import LeaseLostError
@@ -64,7 +65,8 @@ def run_stage(
                 began = time.monotonic()
                 with _staging(step, inputs, store) as folders, _errors_of(step):
                     job = Job(step, step.params, inputs, store, machine, observer, *folders, spread)
-                    step.stage.run(job)
+                    with measured(job.notes, machine):
+                        step.stage.run(job)
                     meta = _publish(job, began)
         except BaseException as error:
             if isinstance(error, LeaseLostError) and (result := reuse(step, inputs, store, observer)):
