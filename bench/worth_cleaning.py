@@ -7,9 +7,9 @@ The plan, written before any set of the table was run.
 Sets: those of bench.method_table with a truth, which is all but pydocs as it is.  A tenth of the training queries is
 held out, with labels as wrong as the others.  Static model, settings of that table.
 Added pairs: the made-up kind that fits the detector's scores best, without labels (`best_fit`).  The detector is the
-protocol's, without MiniLM, which saves most of the time.  Each made-up kind has a corruption of its own: random: uniform, near: neighbour, lexical: confusable, source: same_source; uniform where that
-one cannot be put in.  10, 20 and 30 % of the pairs are drawn, spoilt, and added to all pairs, each share holding the
-one before.  So the right pairs stay, and the number of wrong ones is the only thing that changes.
+protocol's, without MiniLM, which saves most of the time.  Each made-up kind has a corruption of its own (KINDS);
+uniform where that one cannot be put in.  10, 20 and 30 % of the pairs are drawn, spoilt, and added to all pairs, each
+share holding the one before.  So the right pairs stay, and the number of wrong ones is the only thing that changes.
 Extrapolation: nDCG@10 of each query and seed is linear in the added share x, by least squares, with slope b.  Leaving
 out a share r of wrong pairs is x = -r, so the gain is -b r.  Of the held-out queries a share r has a wrong label, which
 no model finds, so their slope is divided by 1 - r.
@@ -200,7 +200,7 @@ class Trainer:
 
 
 class Measured(NamedTuple):
-    """(share added, query, seed) of the queries held out and of the test; (query, seed) of the test without wrong pairs."""
+    """(share added, query, seed) of held-out queries and of the test; (query, seed) of the test without wrong pairs."""
 
     held: Array
     test: Array
