@@ -31,7 +31,7 @@ class Machine:
 
     @classmethod
     def of(cls, deployment: str) -> "Machine":
-        """The machines of a deployment's pool: its job template, and what the deployment sets of it."""
+        """The machines of a deployment's pool: its job template, with the values that the deployment sets."""
         with get_client(sync_client=True) as client:
             found = client.read_deployment_by_name(deployment)
             pool = client.read_work_pool(str(found.work_pool_name))
@@ -40,7 +40,7 @@ class Machine:
         return cls(pool.type, {**defaults, **found.job_variables}, frozenset(found.job_variables))
 
     def takes_needs(self) -> bool:
-        """Whether its template has variables for needs, as those of containers have."""
+        """Whether its template has variables for needs, as templates of containers do."""
         return bool(self.given.keys() & {*MEMORY, *GPU_MEMORY})
 
     def variables(self, needs: Needs, gpus: int) -> dict[str, str]:
@@ -57,7 +57,7 @@ class Machine:
         return {name: value for name, value in asked.items() if name in self.given and name not in fixed}
 
     def more(self, asked: Variables, said: str) -> dict[str, str]:
-        """What is asked for with twice the memory that was lacking; the same where the pool cannot give it."""
+        """The variables with twice the memory that was lacking; the same where the pool cannot give it."""
         lacking = GPU_MEMORY if "CUDA" in said else MEMORY
         now = {name: str(asked.get(name) or self.given.get(name) or "") for name in lacking}
         return {**asked, **{name: _twice(value) for name, value in now.items() if value}}

@@ -1,4 +1,4 @@
-"""The folder of an audit's files: their names, and what it must not lose."""
+"""The folder of an audit's files: their names, and a check that no judgement is lost."""
 
 import shlex
 from pathlib import Path

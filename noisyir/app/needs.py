@@ -1,4 +1,4 @@
-"""What the steps of a run need of a machine: measured by former builds, else rehearsed."""
+"""Processors and memory that the steps of a run need: measured by former builds, else rehearsed."""
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar

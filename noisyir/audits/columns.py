@@ -10,7 +10,7 @@ from noisyir.base.artifact import BOOL, F32, FLOATS, I32, PAIR_KEY, STRING, STRI
 FLAGGED = ("wrong", "suspect")
 """Verdicts of flagged pairs."""
 ROW = "row"
-"""A column of the written files alone: rows of a file do not change what an audit finds."""
+"""A column of the written files alone: an audit does not depend on the order of rows."""
 _MEANING_OF_ROW = (
     "where the pair first stands in the file: its line, or its row in Parquet, from 1; null in data of several files"
 )

@@ -18,7 +18,7 @@ NOTE = "needs"
 
 @dataclass(frozen=True)
 class Needs:
-    """What a stage needs of a machine: processors at work on average, and bytes; None if not known."""
+    """Processors at work on average, and bytes of memory; None if not known."""
 
     processors: float | None = None
     memory: int | None = None
@@ -34,7 +34,7 @@ class Needs:
 
 
 def needs_of(meta: Meta) -> Needs:
-    """Return what a build needed; nothing is known of builds of earlier versions."""
+    """Return the needs of a build; none are known of builds of earlier versions."""
     noted = meta.notes.get(NOTE, {})
     return Needs(**{field.name: noted.get(field.name) for field in fields(Needs)})
 
@@ -68,7 +68,7 @@ def measured(notes: dict[str, Any], runtime: Runtime) -> Iterator[None]:
 
 
 def _spent() -> float:
-    """Seconds that processors worked for this process and for those that it started and that have ended."""
+    """Seconds of processors for this process and for its children that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 

@@ -54,7 +54,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_the_first_stage(tmp_path
     def full(**given):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("noisyir.app.label_audit.TemporaryFile", full)  # as root may write anywhere
+    monkeypatch.setattr("noisyir.app.audit_folder.TemporaryFile", full)  # as root may write anywhere
     with refuses(StoreError, "app.cannot_write_folder"):
         refuse_to_overwrite(experiment_to_audit(str(tmp_path / "x.csv")), tmp_path / "there")
 

@@ -157,7 +157,7 @@ def test_a_sample_filled_in_by_hand_is_taken_back(run, tmp_path, store):
         assert row["replacement"] == ("d" + row["query_id"][1:] if right == "wrong" else None)
         if right == "wrong":
             assert row["reason"].startswith("The document shares no important word with the query, and 39 others")
-    (notes,) = [meta.notes for meta in store.builds.all() if meta.stage == "audit" and meta.notes]
+    (notes,) = [meta.notes for meta in store.builds.all() if meta.stage == "audit" and "judgements" in meta.notes]
     found = notes["judgements"]
     wrong = sum(row["verdict"] == "wrong" for row in rows)
     assert (found["judged"], found["unclear"], found["flagged_before"], found["flagged"]) == (
