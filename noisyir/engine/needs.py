@@ -26,9 +26,9 @@ class Needs:
 
     def __str__(self) -> str:
         parts = (
-            self.processors and f"{self.processors:.2g} cpu",
-            self.memory and f"{self.memory / 2**30:.1f} GiB",
-            self.gpu_memory and f"GPU {self.gpu_memory / 2**30:.1f} GiB",
+            f"{self.processors:.2g} cpu" if self.processors else "",
+            f"{self.memory / 2**30:.1f} GiB" if self.memory else "",
+            f"GPU {self.gpu_memory / 2**30:.1f} GiB" if self.gpu_memory else "",
         )
         return ", ".join(filter(None, parts))
 
