@@ -34,7 +34,9 @@ from pydantic import SecretStr
 
 FOLDER = Path(__file__).resolve().parent
 WANTED = Template((FOLDER / "bootstrap.yaml").read_text())
-POOLS, QUEUE, SCHEDULES = (yaml.safe_load(WANTED.template)[name] for name in ("pools", "queue", "schedules"))
+DECLARED = yaml.safe_load(WANTED.template)
+POOLS, QUEUE, SCHEDULES = (DECLARED[name] for name in ("pools", "queue", "schedules"))
+OURS = "made by infra.bootstrap"  # tag of automations
 TYPES = ("process", "kubernetes")  # of pools whose job templates are ours
 BEATS = 4  # heartbeats that must be missing in a row
 LEAST_BEATS = 3  # with fewer, a run that is merely busy counts as crashed
@@ -73,6 +75,7 @@ def prepare(
         automations += [automation(name, WEBHOOK=webhook) for name in TOLD]
     for wanted in automations:
         ensure_automation(client, wanted)
+    remove_former_automations(client)
 
 
 def _window(heartbeat: int, given: str | None) -> int:
@@ -126,15 +129,25 @@ def automation(name: str, **values: object) -> AutomationCore:
 def ensure_automation(client: SyncPrefectClient, wanted: AutomationCore) -> None:
     """Make the automation, or change the one of its name; one that somebody switched off stays off."""
     found, without_ids = client.read_automations_by_name(wanted.name), {"trigger": {"id"}}
+    wanted = wanted.model_copy(update={"tags": [OURS]})
     if not found:
         client.create_automation(wanted)
         print(f"{wanted.name}: made")
         return
     present = AutomationCore(**found[0].model_dump(exclude={"id"}))
-    wanted = wanted.model_copy(update={"enabled": present.enabled, "tags": present.tags})
+    wanted = wanted.model_copy(update={"enabled": present.enabled, "tags": sorted({*present.tags, OURS})})
     if present.model_dump(exclude=without_ids) != wanted.model_dump(exclude=without_ids):
         client.update_automation(found[0].id, wanted)
         print(f"{wanted.name}: changed")
+
+
+def remove_former_automations(client: SyncPrefectClient) -> None:
+    """Remove automations that were made here under a name that bootstrap.yaml no longer has; people's stay."""
+    declared = {wanted["name"] for wanted in DECLARED["automations"].values()}
+    for found in client.read_automations():
+        if found.name not in declared and (OURS in found.tags or found.name in DECLARED["former"]):
+            client.delete_automation(found.id)
+            print(f"{found.name}: removed")
 
 
 def ensure_webhook(client: SyncPrefectClient, url: str) -> UUID:

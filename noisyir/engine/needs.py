@@ -25,12 +25,9 @@ class Needs:
     gpu_memory: int | None = None
 
     def __str__(self) -> str:
-        parts = (
-            f"{self.processors:.2g} cpu" if self.processors else "",
-            f"{self.memory / 2**30:.1f} GiB" if self.memory else "",
-            f"GPU {self.gpu_memory / 2**30:.1f} GiB" if self.gpu_memory else "",
-        )
-        return ", ".join(filter(None, parts))
+        sizes = {"": self.memory, "GPU ": self.gpu_memory}
+        known = [f"{self.processors:.2g} cpu"] if self.processors else []
+        return ", ".join(known + [f"{name}{size / 2**30:.1f} GiB" for name, size in sizes.items() if size])
 
 
 def needs_of(meta: Meta) -> Needs:

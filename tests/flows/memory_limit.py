@@ -11,15 +11,15 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-LEAST = float(os.environ["MEMORY_LIMIT"].removesuffix("Mi")) * 1024
+MOST = float(os.environ["MEMORY_LIMIT"].removesuffix("Mi")) * 1024
 
 
 def main() -> int:
-    run = subprocess.Popen([sys.executable, "-m", "prefect.flow_engine"])
+    run = subprocess.Popen([sys.executable, "-m", "prefect.engine"])
     while run.poll() is None:
         with suppress(OSError, TypeError):
             used = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{run.pid}/status").read_text())
-            if int(used[1]) > LEAST:
+            if int(used[1]) > MOST:
                 run.kill()
                 return 137
         time.sleep(0.02)

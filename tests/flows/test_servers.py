@@ -320,6 +320,30 @@ def test_bootstrap_twice_changes_nothing(prefect_api, monkeypatch):
             assert client.read_work_pool("cpu").base_job_template == bootstrap.base_template("cpu", "process")
 
 
+def test_bootstrap_removes_its_own_automations_that_are_declared_no_more(prefect_api, monkeypatch):
+    from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+    from infra import bootstrap
+
+    def named(name: str, tags: list[str]):
+        made = bootstrap.automation("silent", SECONDS=120)
+        return made.model_copy(update={"name": name, "enabled": False, "tags": tags})
+
+    with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: 30}), get_client(sync_client=True) as client:
+        monkeypatch.setitem(bootstrap.DECLARED["automations"], "once", {"name": "noisyir: of once"})
+        bootstrap.ensure_automation(client, named("noisyir: of once", []))
+        client.create_automation(named("noisyir: tell of late flow runs", []))
+        client.create_automation(named("noisyir: my own", ["ours"]))
+        bootstrap.prepare(client)
+        assert client.read_automations_by_name("noisyir: of once"), "it is declared"
+        monkeypatch.delitem(bootstrap.DECLARED["automations"], "once")
+        bootstrap.prepare(client)
+        names = {found.name for found in client.read_automations()}
+        assert names.isdisjoint({"noisyir: of once", "noisyir: tell of late flow runs"})
+        assert {"noisyir: my own", name_of("silent")} <= names
+
+
 class Told(NamedTuple):
     url: str
     messages: "queue.Queue[dict[str, str]]"
