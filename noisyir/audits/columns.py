@@ -12,7 +12,7 @@ FLAGGED = ("wrong", "suspect")
 ROW = "row"
 """A column of the written files alone: an audit does not depend on the order of rows."""
 _MEANING_OF_ROW = (
-    "where the pair first stands in the file: its line, or its row in Parquet, from 1; null in data of several files"
+    "the first row of the file that has the pair: its line, or its row in Parquet, from 1; null in data of several files"
 )
 
 
