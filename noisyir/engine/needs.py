@@ -44,7 +44,7 @@ def most(of_each: Iterable[Needs]) -> Needs:
 
 @contextmanager
 def measured(notes: dict[str, Any], runtime: Runtime) -> Iterator[None]:
-    """Note what the work inside needs; not on systems that do not count the memory of a process."""
+    """Note the needs of the work inside; memory only on systems that count it for a process."""
     began, spent = time.monotonic(), _spent()
     cuda = _cuda()
     with suppress(OSError):

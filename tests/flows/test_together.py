@@ -22,13 +22,18 @@ def test_what_went_along_is_there_for_those_that_go_next(tmp_path: Path, monkeyp
     from prefect.states import Completed
 
     from noisyir.tasks.dispatch import Dispatch, Pools
+    from noisyir.tasks.machine import Machine
 
     sent: list[list[str]] = []
 
     class InThisProcess(Dispatch):
         """A pool whose worker is this process."""
 
-        def _start(self, together):
+        def _machine(self, pool):
+            return Machine("process", {})
+
+        def _start(self, together, variables):
+            assert not variables
             made: dict[str, Result] = {}
             for one in together:
                 step, inputs = SerializedStep.of(one.step, one.inputs).open(stage_named, made)
