@@ -11,7 +11,9 @@ FLAGGED = ("wrong", "suspect")
 """Verdicts of flagged pairs."""
 ROW = "row"
 """A column of the written files alone: an audit does not depend on the order of rows."""
-_MEANING_OF_ROW = "the first row of the file that has the pair: its line, or its row in Parquet, from 1; null in data of several files"
+_MEANING_OF_ROW = (
+    "the first row of the file with the pair: its line, or its row in Parquet, from 1; null in data of several files"
+)
 
 
 @dataclass(frozen=True)
