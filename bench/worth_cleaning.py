@@ -2,7 +2,7 @@
 
     python -m bench.worth_cleaning --data ../shared/data --home .worth      # writes benchmarks/worth_cleaning.json
 
-The plan, written before any set of the table was run.
+The plan, written before any result was seen; the truths of these sets had been published, and WORTH knows them.
 
 Sets: those of bench.method_table with a truth, which is all but pydocs as it is.  A tenth of the training queries is
 held out, with labels as wrong as the others.  Static model, settings of that table.

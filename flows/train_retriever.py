@@ -38,7 +38,7 @@ def train_retriever(
         pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
 
     """
-    exp = load(experiment, overrides, store, task=flow_run.flow_name.removeprefix("train_"))
+    exp = load(experiment, overrides, store, task="reader" if flow_run.flow_name == "train_reader" else "retriever")
     choice = Choice(to=to, only=only, refresh=refresh)
     return run_in_flow(exp, choice, store=store, runtime=runtime, pools=pools)
 

@@ -43,6 +43,7 @@ from noisyir.methods.plans.experiment import Experiment
 from noisyir.training.flags import last_estimate
 
 _TOLD = 2  # pairs that the terminal shows
+_AT_ONCE = 8192  # rows of the csv that are Python objects
 
 
 class NoiseSummary(NamedTuple):
@@ -229,7 +230,9 @@ class Audited:
                 shutil.copyfile(made / name, folder / name)
             with (folder / TABLE).open("wb") as file:
                 pq.write_table(self.with_rows.replace_schema_metadata({DATA: data_name(self.exp)}), file)
-            write_csv([cut(self.with_rows, (self.exp.audit or AuditParams()).text_chars)], folder / CSV)
+            parts = map(pa.Table.from_batches, zip(self.with_rows.to_batches(max_chunksize=_AT_ONCE)))
+            length = (self.exp.audit or AuditParams()).text_chars
+            write_csv((cut(part, length) for part in parts), folder / CSV)
         except OSError as error:
             raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
         return [name for name in files_of(self.exp) if name in names | {TABLE, CSV}]

@@ -111,7 +111,7 @@ def decisions_on(store: Store, query_id: str, doc_id: str | None = None, experim
     found: list[Decisions] = []
     for run in _newest_runs(store, experiment):
         try:
-            found.append(_account(store, run, query_id, doc_id))
+            found.append(_decisions(store, run, query_id, doc_id))
         except (DataError, StoreError) as error:
             refused.append(error)
             continue
@@ -122,7 +122,7 @@ def decisions_on(store: Store, query_id: str, doc_id: str | None = None, experim
     return found[0]
 
 
-def _account(store: Store, run: Mapping[str, Any], query_id: str, doc_id: str | None) -> Decisions:
+def _decisions(store: Store, run: Mapping[str, Any], query_id: str, doc_id: str | None) -> Decisions:
     tables = list(_tables(store, run))
     found = [(table, rows) for table in tables if (rows := _rows_about(table, query_id, doc_id)) is not None]
     if not any(table.artifact == "queries" for table in tables):
