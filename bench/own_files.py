@@ -7,7 +7,6 @@ or wrong as people found them) and does with each what `noisyir init FILE && noi
 the queries is kept from every choice, as the split `promotion`: the weight of a hybrid, the epoch, the best system and
 the verdict on a model are found by dev and by test.  Measured are the queries of this split that have a right pair.
 
-Where `init` trains the packaged transformer, a second run trains the static model, so that all systems are compared.
 `init` times the machine: on a busy one, a greater `--budget` has it choose as it would on an idle one.
 
 Writes benchmarks/own_files.json, a row a file; files that are not named keep their rows.
@@ -29,14 +28,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.tables import read, record
-from noisyir.app.init import advice_for
+from noisyir.app.init import advice_for, methods_of
 from noisyir.app.own_data import experiment_for
 from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.base.pages.cells import NONE
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
-from noisyir.evaluation.recommendation import LEXICAL, START, as_is, hybrid_of, model_as_is, model_of
+from noisyir.evaluation.recommendation import LEXICAL, START, STATIC, as_is, hybrid_of, model_of
 from noisyir.evaluation.significance import crossed_t_test
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.models.weights import MINILM
@@ -123,11 +122,8 @@ def pairs_of(file: OwnFile, data: Path) -> Pairs:
     return [(q, draw.choice(documents), False) if n in wrong else (q, d, ok) for n, (q, d, ok) in enumerate(rows)]
 
 
-def run_file(name: str, pairs: Pairs, store: Store, budget: str) -> list[tuple[Experiment, Outcome]]:
-    """The run that `noisyir init` would write, with its draw of queries and a tenth of them kept from every choice.
-
-    After a run of the transformer comes a run of the static model.
-    """
+def run_file(name: str, pairs: Pairs, store: Store, budget: str) -> tuple[Experiment, Outcome]:
+    """The run that `noisyir init` would write, with its draw of queries and a tenth of them kept from every choice."""
     path, execution = store.home / f"{name}.csv", Execution(store, Runtime(device="cpu"))
     _write(path, [("question", "answer"), *(row[:2] for row in pairs)])
     drawn = run_experiment(experiment_for(str(path), overrides=DRAWN), Choice(to="ingest"), execution)
@@ -135,13 +131,10 @@ def run_file(name: str, pairs: Pairs, store: Store, budget: str) -> list[tuple[E
     split = dict(zip(queries["text"].to_pylist(), queries["split"].to_pylist(), strict=True))
     _write(path, [("question", "answer", "split"), *((*row[:2], split[row[0]]) for row in pairs if row[0] in split)])
     _, models, advice, _ = advice_for(str(path), store, budget=budget)
-    methods = f"methods=[{', '.join(dict.fromkeys(['dpr', advice.method]))}]"
+    methods = f"methods=[{', '.join(methods_of(models, advice))}]"
     assumed = [f"detect.assume={advice.assume}"] if advice.assume else []
-    students = [models.settings]
-    if models.backbone == "transformer":
-        students.append(["model.backbone=static", "as_is={}"])
-    made = [experiment_for(str(path), overrides=[*KEPT_APART, *own, methods, *assumed]) for own in students]
-    return [(exp, run_experiment(exp, Choice(), execution)) for exp in made]
+    exp = experiment_for(str(path), overrides=[*KEPT_APART, *models.settings, methods, *assumed])
+    return exp, run_experiment(exp, Choice(), execution)
 
 
 def _write(path: Path, rows: Sequence[Sequence[str]]) -> None:
@@ -149,28 +142,24 @@ def _write(path: Path, rows: Sequence[Sequence[str]]) -> None:
         csv.writer(out).writerows(rows)
 
 
-def row_of(name: str, pairs: Pairs, store: Store, runs: list[tuple[Experiment, Outcome]]) -> list[str]:
+def row_of(name: str, pairs: Pairs, store: Store, exp: Experiment, outcome: Outcome) -> list[str]:
     """The table's row: means over the queries kept apart whose pair is right."""
-    exp, outcome = runs[0]
     found = read_recommendation(store, exp, outcome.kept)
     assert found is not None
     right = {query for query, _, ok in pairs if ok}
     asked = store.builds.table(outcome.results["ingest"].meta.ref("queries"))
     ids = asked.filter(pc.is_in(asked["text"], pa.array(sorted(right), pa.string())))["query_id"]
-    tables = dict[str, pa.Table]()
-    for one, made in runs:
-        student = one.model.backbone
-        for system, ref in read_evaluation(store, made.kept["comparison"]).scored.items():
-            tables[_named(system, student)] = _apart(store.builds.table(ref), ids)
+    student, scored = exp.model.backbone, read_evaluation(store, outcome.kept["comparison"]).scored
+    tables = {_named(system, student): _apart(store.builds.table(ref), ids) for system, ref in scored.items()}
     values = {system: table["value"].to_numpy() for system, table in tables.items()}
     means = {system: float(found.mean()) for system, found in values.items()}
     best = max(means, key=means.__getitem__)
-    chosen = _named(found.best, exp.model.backbone)
+    chosen = _named(found.best, student)
     groups = np.unique(tables[LEXICAL]["group"].to_numpy(zero_copy_only=False), return_inverse=True)[1]
     gain = crossed_t_test((values[chosen] - values[best])[:, None], groups)
     wrong = sum(not ok for *_, ok in pairs) / len(pairs)
-    trained = [f"{student} dpr" for student in ("static", "transformer")]
-    columns = [LEXICAL, *(form for model in (as_is(MINILM), *trained) for form in (model, hybrid_of(model)))]
+    models = (as_is(MINILM), STATIC, "transformer")
+    columns = [LEXICAL, *(form for model in models for form in (model, hybrid_of(model)))]
     return [
         name, f"{len(pairs):,}", f"{wrong:.0%}", f"{len(groups):,}",
         *(f"{means[system]:.3f}" if system in means else NONE for system in columns),
@@ -179,14 +168,10 @@ def row_of(name: str, pairs: Pairs, store: Store, runs: list[tuple[Experiment, O
 
 
 def _named(system: str, student: str) -> str:
-    """A system with its student; the untrained transformer is MiniLM as it is."""
-    if system == LEXICAL or model_as_is(system) is not None:
-        return system
-    return (
-        system.replace(START, as_is(MINILM))
-        if (student, model_of(system)) == ("transformer", START)
-        else f"{student} {system}"
-    )
+    """A system by its model: plain training's has the student's name, and the untrained transformer is MiniLM."""
+    if (student, model_of(system)) == ("transformer", START):
+        return system.replace(START, as_is(MINILM))
+    return system.replace("dpr", student) if model_of(system) == "dpr" else system
 
 
 def _apart(metrics: pa.Table, ids: pa.ChunkedArray) -> pa.Table:
@@ -206,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     store = Store(given.store / "store", home=given.store)
     for name in given.files:
         pairs = pairs_of(FILES[name], given.data)
-        row = row_of(name, pairs, store, run_file(name, pairs, store, given.budget))
+        row = row_of(name, pairs, store, *run_file(name, pairs, store, given.budget))
         try:
             rows = {one[0]: one for one in read("own_files")["table"][1:]}
         except FileNotFoundError:

@@ -16,7 +16,7 @@ from noisyir.data.formats.pairs import Pairs
 from noisyir.data.records import Document, Documents
 from noisyir.engine.remote.fetched import located
 from noisyir.methods.plans.experiment import Experiment
-from noisyir.methods.plans.left_out import MANY, RULES
+from noisyir.methods.plans.rules import MANY, rule_for
 from noisyir.models.backends import quickest
 from noisyir.models.weights import MINILM
 
@@ -83,11 +83,12 @@ def afforded(exp: Experiment, budget: str | None) -> Afforded:
         backend, precision = quickest(timed.device)
         how = {} if backend == "torch" else {"backend": backend, "precision": precision}
         as_is, why = {MINILM: how}, f"{MINILM}: encoding takes about {_minutes(encoding)} {on}"
-    epochs = next(rule.epochs for rule in RULES["transformer"])
+    epochs = rule_for("transformer", pairs).epochs
     trained = run_seconds(pairs, epochs, timed.forward)
     upper_alone = timed.device == "CPU" and timed.documents <= MOST_KEPT
     if upper_alone:
         trained = upper_seconds(pairs, timed.documents, epochs, timed.forward)
+    trained += static - _AROUND  # the static model is trained, too
     if trained > seconds:
         takes = f"training a transformer takes about {_minutes(trained)} {on}"
         return Afforded("static", f"static: {takes} ({_with(trained)} does it)", as_is, why)

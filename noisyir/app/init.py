@@ -19,7 +19,7 @@ from noisyir.engine.hub import is_on_hub
 from noisyir.engine.store import Store
 from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment
-from noisyir.methods.plans.left_out import MANY
+from noisyir.methods.plans.rules import MANY
 
 _PLAIN = re.compile(r"[A-Za-z_./][\w./-]*")  # YAML text that needs no quotes
 _WORDS = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")  # YAML reads these as other types
@@ -40,6 +40,7 @@ as_is: {as_is}
 # Trained on the same pairs, and compared with BM25 and models without training, each also together with BM25.
 # The last one is kept.  The run tells the best of all.
 #   dpr       believes every pair
+#   static    is dpr with a static model, in seconds, where the model below is a transformer
 #   auto      tries on held-out queries whether it helps to weigh the pairs by their chance to be right, and to give
 #             wrong ones another document too, and is dpr where it does not: 18 trainings, minutes of a static model
 #   reweight  weighs them where made-up pairs agree, or detect.assume is set: one training, for transformers;
@@ -100,7 +101,7 @@ def experiment_file(
         found=found,
         file=typed,
         name=_yaml(exp.name),
-        methods=", ".join(dict.fromkeys(["dpr", advice.method])),
+        methods=", ".join(methods_of(models, advice)),
         why_methods=why_methods,
         assumed=_ASSUMED.format(assume=advice.assume) if advice.assume else "",
         why_model=models.why,
@@ -175,6 +176,12 @@ def advice_for(
             profile,
         )
     return exp, models, advise(profile, exp.model.backbone, known_sets(), pairs, most_wrong(store, exp)), profile
+
+
+def methods_of(models: Afforded, advice: Advice) -> list[str]:
+    """Return the methods that a run trains by; the last one is kept."""
+    first = ["static"] if models.backbone == "transformer" else []
+    return list(dict.fromkeys([*first, "dpr", advice.method]))
 
 
 def most_wrong(store: Store, exp: Experiment) -> float | None:

@@ -15,7 +15,8 @@ from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import Pairs
 from noisyir.data.words import spaced
 from noisyir.engine.remote.fetched import located
-from noisyir.methods.plans.left_out import MANY, trials_pay
+from noisyir.methods.plans.left_out import trials_pay
+from noisyir.methods.plans.rules import MANY
 
 Array = np.ndarray
 NEAREST, LEAST_NEAR, MOST_LOSS = 5, 3, 0.005

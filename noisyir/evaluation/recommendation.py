@@ -1,8 +1,8 @@
 """The best of a run's systems, and whether a trained model is worth using: chosen on dev queries, reported on test.
 
-A trained model is worth using alone if the intervals of its gains over BM25 and over the untrained model, on the dev
-queries, lie above 0; in a hybrid, if the gains of its hybrid over BM25 and over the untrained model's hybrid do.
-It is not worth using if a model as it is has the greater mean.
+A trained model is worth using, alone or in a hybrid, if the interval of its gain over BM25 on the dev queries lies above
+0, for BM25 needs no model.  Its mean must also be above the means of the untrained model and of models as they are:
+these cost as much to search with, so chance decides nothing between them and it.
 The best system has the greatest dev mean among those worth using and those without training.  No choice reads the test
 queries, so their means are unbiased.
 """
@@ -20,7 +20,7 @@ from noisyir.evaluation.significance import Difference, crossed_t_test
 
 Array = np.ndarray
 
-LEXICAL, START, HYBRID = "bm25", "zero_shot", "hybrid"
+LEXICAL, START, STATIC, HYBRID = "bm25", "zero_shot", "static", "hybrid"
 _SUFFIX, _AS_IS = f"_{HYBRID}", "_as_is"
 
 
@@ -89,16 +89,17 @@ class Recommendation:
     def short_of(self, system: str) -> list[str]:
         """The systems without training that are reason enough not to use this one.
 
-        It must be significantly better than BM25 and its own start.  A model as it is counts against both forms of a
-        trained model, alone and with BM25, if its mean is above the better of the two.
+        It must be significantly better than BM25.  A model without training counts against both forms of a trained
+        model, alone and with BM25, if its mean is no less than the better of the two.
         """
-        start = START if system == model_of(system) else hybrid_of(START)
-        floors = [floor for floor in (LEXICAL, start) if {floor, system} <= self.standings.keys()]
-        margins = {floor: self.margin(system, floor) for floor in floors}
-        short = [floor for floor, one in margins.items() if one.low <= 0 or one.p_value >= 1 - self.confidence]
+        short = []
+        if LEXICAL in self.standings:
+            margin = self.margin(system, LEXICAL)
+            short = [LEXICAL] if margin.low <= 0 or margin.p_value >= 1 - self.confidence else []
         forms = {model_of(system), hybrid_of(model_of(system))} & self.standings.keys()
         reached = max(self.chosen_mean(form) for form in forms)
-        return short + [name for name in self.standings if model_as_is(name) and self.chosen_mean(name) > reached]
+        models = [name for name in self.standings if name != LEXICAL and needs_no_training(name)]
+        return short + [name for name in models if self.chosen_mean(name) >= reached]
 
     def chosen_mean(self, system: str) -> float:
         """A system's mean on the queries that choose."""

@@ -1,10 +1,16 @@
-"""Training without a detector: on all pairs, with refreshed negatives, or on the truly right pairs."""
+"""Training without a detector: on all pairs, with refreshed negatives, of a static model, or on truly right pairs."""
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from noisyir.base.errors import ConfigError
+from noisyir.engine.remote.fetched import located
 from noisyir.engine.stage import Outputs
 from noisyir.methods.plans.method import Method
+from noisyir.methods.plans.rules import rule_for
+from noisyir.models.settings import InitModelParams
+from noisyir.models.stages.init_model import INIT_MODEL
+from noisyir.retrieval.settings import EncodeParams
+from noisyir.training.settings import TrainDprParams
 from noisyir.training.stages.train_dpr import TRAIN_DPR
 
 if TYPE_CHECKING:
@@ -20,6 +26,28 @@ class Dpr(Method):
         """One training; without hard negatives it is the warm-up of ANCE and AR2."""
         mined = {} if context.exp.train.hard_negatives else {"negatives": None}
         return context.train(TRAIN_DPR, context.exp.train, "dpr", pairs=context.noisy["noisy_pairs"], **mined)
+
+
+class Static(Method):
+    """Plain training of a static model in addition to a transformer: on many short texts it may be the better one."""
+
+    kind: Literal["static"] = "static"
+
+    def train(self, context: "Context") -> Outputs:
+        """Train the transformer's own table of token vectors, by the rule for static models and in-batch negatives."""
+        exp = context.exp
+        if exp.model.backbone == "static":
+            raise ConfigError("methods.static_already")
+        model = InitModelParams(weights=exp.model.weights)
+        start = context.plan.add(INIT_MODEL, model, context.name(self.kind))["model"]
+        shared = {name: getattr(exp.train, name) for name in ("patience", "dev_queries", "dev_documents")}
+        rule = rule_for(model.backbone, located(exp.data).summary().pairs)
+        params, pairs = TrainDprParams(**shared, **rule.settings), context.noisy["noisy_pairs"]
+        return context.train(TRAIN_DPR, params, self.kind, pairs=pairs, model=start, negatives=None)
+
+    def encoding(self, encode: EncodeParams) -> EncodeParams:
+        """By torch and with whole vectors: other backends and shorter vectors are the transformer's."""
+        return encode.model_copy(update={"backend": "torch", "precision": "fp32", "dimensions": None})
 
 
 class Ance(Method):

@@ -11,7 +11,7 @@ from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Stage
 from noisyir.engine.store import Store
 from noisyir.evaluation.pages.advice import against, best_lines, unusable
-from noisyir.evaluation.recommendation import model_as_is
+from noisyir.evaluation.recommendation import STATIC, model_as_is, model_of
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.registry.evaluation import Evaluation, eval_digest, read_recommendation, recipe, system_of
 from noisyir.registry.kinds import Kind
@@ -191,6 +191,8 @@ def _training(exp: Experiment, kind: Kind, model: Ref, system: str | None) -> st
     start, made = kind.start(exp), f"trained by {system or model.stage}; seed {exp.seed}"
     if name := model_as_is(system or ""):
         start, made = f"{exp.as_is[name].backbone} from {exp.as_is[name].weights}", "used as it is, without training"
+    elif model_of(system or "") == STATIC:
+        start = f"static from {exp.model.weights}, cosine"
     return (
         f"{start[0].upper()}{start[1:]}; {made}. noisyir {__version__}, "
         f"artifact {model.stage}/{model.key}, sha256 {model.digest}; "

@@ -6,6 +6,7 @@ from noisyir.base.pages.cells import signed
 from noisyir.evaluation.recommendation import (
     LEXICAL,
     START,
+    STATIC,
     Recommendation,
     hybrid_of,
     model_as_is,
@@ -13,16 +14,16 @@ from noisyir.evaluation.recommendation import (
     needs_no_training,
 )
 
-_WORDS = {LEXICAL: "BM25", START: "the untrained model", hybrid_of(START): "the untrained model with BM25"}
+_WORDS = {LEXICAL: "BM25", START: "the untrained model", STATIC: "the static model"}
 _MINILM, _AS_WRITTEN = "minilm", "MiniLM"
 
 
 def named(system: str) -> str:
     """A system's name in prose."""
     model = model_as_is(system)
-    alone = model_of(system) if model is None else f"{_AS_WRITTEN if model == _MINILM else model} as it is"
-    with_bm25 = f"{alone}{',' * (model is not None)} with BM25"
-    return _WORDS.get(system) or (alone if system == model_of(system) else with_bm25)
+    trained = _WORDS.get(model_of(system), model_of(system))
+    alone = trained if model is None else f"{_AS_WRITTEN if model == _MINILM else model} as it is"
+    return alone if system == model_of(system) else f"{alone}{',' * (model is not None)} with BM25"
 
 
 def in_short(found: Recommendation) -> str:

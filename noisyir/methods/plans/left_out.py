@@ -1,13 +1,13 @@
 """Rules for settings that an experiment leaves out and that depend on its model and its data."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
-from noisyir.data.formats import COUNTED, Summary
+from noisyir.data.formats import Summary
 from noisyir.data.settings import HeldOutParams
 from noisyir.engine.remote.fetched import located
 from noisyir.methods.plans.experiment import Experiment
+from noisyir.methods.plans.rules import MANY, rule_for
 
-MANY = COUNTED  # pairs from which on the first rule for the static backbone holds
 TRIED_FROM, LEAST_RATE = 5_000, 0.05
 # Ranked after each epoch of a transformer are at most a fifth as many dev queries and documents as there are pairs: a
 # tenth of its time, because a pair that is trained on costs three times as much as one that is read.
@@ -30,20 +30,6 @@ def trials_pay(backbone: str, pairs: int, most_wrong: float | None = None) -> tu
     if pairs < TRIED_FROM:
         return False, f"auto's trials cannot tell a gain of 0.01 from chance with fewer than {TRIED_FROM:,} pairs"
     return True, f"{TRIED_FROM:,} pairs or more are enough for auto's trials to tell a gain of 0.01"
-
-
-class Rule(NamedTuple):
-    """Settings of training with at least this many pairs; a rate of None is the default of encoders."""
-
-    pairs: int
-    epochs: int
-    batch_size: int
-    learning_rate: float | None
-
-
-# Chosen by dev MRR@10 on SQuAD.  12,000 pairs, 10 epochs: .558 in batches of 128, .555 of 256, .550 of 512; 1,500
-# pairs: the second of 20 epochs was the best (.715 in batches of 128; .705 of 32), which patience finds.
-RULES = {"static": (Rule(MANY, 6, 512, 3e-3), Rule(0, 10, 128, 3e-3)), "transformer": (Rule(0, 3, 64, None),)}
 
 
 def filled_in(exp: Experiment) -> Experiment:
@@ -81,9 +67,7 @@ def _held_out(exp: Experiment, found: Summary) -> HeldOutParams | None:
 
 def _training(exp: Experiment, pairs: int, *, draws_dev: bool) -> tuple[dict[str, Any], str]:
     """Values for the settings of `train` that are left out, and the reason."""
-    rule = next(rule for rule in RULES[exp.model.backbone] if pairs >= rule.pairs)
-    values: dict[str, Any] = {} if rule.learning_rate is None else {"learning_rate": rule.learning_rate}
-    values |= {"epochs": rule.epochs, "batch_size": rule.batch_size, **({"patience": _PATIENCE} if draws_dev else {})}
+    values = {**rule_for(exp.model.backbone, pairs).settings, **({"patience": _PATIENCE} if draws_dev else {})}
     if exp.model.backbone == "transformer":
         fewest = {name: min(getattr(exp.train, name), 1 + pairs // _DEV_PART) for name in _OF_DEV}
         values |= {"length_buckets": "auto", **(fewest if pairs < MANY else {})}

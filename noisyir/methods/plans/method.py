@@ -8,6 +8,7 @@ from pydantic import BeforeValidator
 from noisyir.base.variants import Variant, by_kind
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Outputs
+from noisyir.retrieval.settings import EncodeParams
 
 
 class Method(Variant):
@@ -20,6 +21,10 @@ class Method(Variant):
     def train(self, context: Any) -> Outputs:
         """Plan the training on a `Context`; returns at least `model` and `curves`, perhaps `ranker`."""
         raise NotImplementedError
+
+    def encoding(self, encode: EncodeParams) -> EncodeParams:
+        """How the model's vectors are computed, by default as the experiment's."""
+        return encode
 
 
 class Preparation(Variant):

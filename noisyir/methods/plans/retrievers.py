@@ -33,7 +33,8 @@ def train_retriever(exp: Experiment) -> Plan:
     trained_systems: dict[str, ScoredRun] = {}
     for method in exp.methods:
         name, trained = method.kind, method.train(context)
-        made[name] = {**trained, **ranked(plan, exp, data, trained["model"], name)}
+        encode = method.encoding(exp.encode)
+        made[name] = {**trained, **ranked(plan, exp, data, trained["model"], name, encode)}
         dense[name] = made[name]["dense_run"]
         trained_systems[name] = scored(context, dense[name], name)
         if "ranker" in trained:

@@ -6,7 +6,8 @@ import pytest
 
 from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment
-from noisyir.methods.plans.left_out import MANY, filled_in
+from noisyir.methods.plans.left_out import filled_in
+from noisyir.methods.plans.rules import MANY
 
 
 @pytest.fixture

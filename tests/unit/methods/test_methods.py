@@ -15,6 +15,7 @@ from noisyir.methods.plans.audit import audit_pairs
 from noisyir.methods.plans.method import Method
 from noisyir.methods.plans.retrievers import train_retriever
 from noisyir.registry.tracker import Tracker
+from tests.refusals import refuses
 from tests.tiny import write_beir
 
 ALWAYS = {"ingest", "init_model", "corrupt"}
@@ -41,7 +42,9 @@ NEED_MINED = {
     "rocketqa",
     "dist_dr",
 }  # test_ar2_method.py, test_rocketqa_method.py, test_paper_rows.py
-PLAIN = [name for name in Method.variants() if name not in NEED_MINED | {"auto"}]  # tests/unit/pipelines/test_auto.py
+PLAIN = [
+    name for name in Method.variants() if name not in NEED_MINED | {"auto", "static"}
+]  # tests/unit/pipelines/test_auto.py
 TEXTS = {"queries", "corpus", "qrels", "model"}  # what every trainer reads besides
 
 
@@ -79,6 +82,21 @@ def trainer(plan, label):
 def stages(plan, step):
     """The stages of a step's ancestors."""
     return {found.stage.name for found in plan.steps if found.name in plan.upto([step.name])} - {step.stage.name}
+
+
+def test_a_static_model_is_trained_from_the_transformers_tokens_and_encoded_by_torch(plan_of):
+    alone = plan_of("dpr", "model.backbone=transformer", "train.freeze=4", "train.keep_states=true",
+                    "train.learning_rate=1e-5")  # fmt: skip
+    settings = ("model.backbone=transformer", "train.freeze=4", "train.keep_states=true", "encode.backend=openvino")
+    plan = plan_of("static", "dpr", "train.learning_rate=1e-5", *settings)
+    step = trainer(plan, "static")
+    assert (step.params.freeze, step.params.epochs, step.params.learning_rate) == (None, 10, 3e-3)
+    assert step_of(plan, step.inputs["model"]).params.backbone == "static"
+    assert (plan.named("encode@static")[0].params.backend, plan.named("encode@dpr")[0].params.backend) == (
+        "torch", "openvino")  # fmt: skip
+    assert trainer(plan, "dpr").key == trainer(alone, "dpr").key, "nothing moves the others"
+    with refuses(ConfigError, "methods.static_already"):
+        plan_of("static")
 
 
 @pytest.mark.parametrize("method", PLAIN)
