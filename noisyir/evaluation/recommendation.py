@@ -1,8 +1,8 @@
 """The best of a run's systems, and whether a trained model is worth using: chosen on dev queries, reported on test.
 
-A trained model is worth using, alone or in a hybrid, if the interval of its gain over BM25 on the dev queries lies above
-0, for BM25 needs no model.  Its mean must also be above the means of the untrained model and of models as they are:
-these cost as much to search with, so chance decides nothing between them and it.
+A trained model is worth using, alone or in a hybrid, if the interval of its gain over BM25 on the dev queries lies
+above 0, for BM25 needs no model.  Its mean must also be above the means of the untrained model and of models as they
+are.  These cost as much to search with, so no gain is too small.
 The best system has the greatest dev mean among those worth using and those without training.  No choice reads the test
 queries, so their means are unbiased.
 """

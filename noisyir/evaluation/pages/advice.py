@@ -8,7 +8,6 @@ from noisyir.evaluation.recommendation import (
     START,
     STATIC,
     Recommendation,
-    hybrid_of,
     model_as_is,
     model_of,
     needs_no_training,

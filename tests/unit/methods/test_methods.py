@@ -42,9 +42,8 @@ NEED_MINED = {
     "rocketqa",
     "dist_dr",
 }  # test_ar2_method.py, test_rocketqa_method.py, test_paper_rows.py
-PLAIN = [
-    name for name in Method.variants() if name not in NEED_MINED | {"auto", "static"}
-]  # tests/unit/pipelines/test_auto.py
+ALONE = {"auto", "static"}  # test_auto.py, and a test below
+PLAIN = [name for name in Method.variants() if name not in NEED_MINED | ALONE]
 TEXTS = {"queries", "corpus", "qrels", "model"}  # what every trainer reads besides
 
 
