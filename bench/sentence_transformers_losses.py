@@ -38,9 +38,9 @@ from noisyir.training.validation import Held, dev_mrr
 
 METHODS: dict[str, dict[str, Any]] = {
     "dpr": {"correct": False},
-    # so few steps would be no evidence; as published, two populations are taken for granted (Zhang et al., Eq. 4)
-    "npc": {"settings": {"npc.warmup_epochs": 1, "npc_detect.components": "two"}},
-    "npc_tested": {"settings": {"npc.warmup_epochs": 1}},  # as by default: two populations must show themselves
+    # as published, two populations are taken for granted (Zhang et al., Eq. 4)
+    "npc": {"settings": {"npc.consistency": 1, "npc.doubt": 0.25, "npc_detect.components": "two"}},
+    "npc_tested": {"settings": {"npc.consistency": 1, "npc.doubt": 0.25}},  # two populations must show themselves
     "ccr": {"correct": False, "beta": 0.2},
 }
 SCALE, BATCH, RATE = 20.0, 256, 3e-3

@@ -18,7 +18,6 @@ SETTINGS = (
     "train.batch_size=16",
     "train.learning_rate=0.01",
     "train.epochs=2",
-    "npc.warmup_epochs=1",  # so few steps are no evidence
 )
 TOPICS = {
     "cooking": "oven flour butter recipe bake sugar dough kitchen pan salt".split(),

@@ -53,17 +53,16 @@ class RepairParams(Params):
 class NpcParams(Params):
     """Noisy pair correction (Zhang et al., Findings of EMNLP 2023), in addition to the settings of `train`."""
 
-    warmup_steps: PositiveInt = Field(64, description="steps on all pairs alike before the first detection, at least")
-    warmup_epochs: PositiveInt | None = Field(
-        None, description="epochs on all pairs alike; null: until there is evidence (docs/understand/methods.md)"
-    )
+    warmup_epochs: PositiveInt = Field(1, description="epochs on all pairs alike, before the first detection")
     doubt: Fraction | Literal["p_clean"] = Field(
-        0.25, description="weight of a flagged pair's contrastive loss; p_clean: its chance to be clean; 0: the paper"
+        0.0, description="weight of a flagged pair's contrastive loss; p_clean: its chance to be clean"
     )
     detect: Literal["each_epoch", "once", "given", "never"] = Field(
         "each_epoch", description="when pairs are flagged; given: by the flags input; never: all count as clean"
     )
-    consistency: NonNegativeFloat = Field(1.0, description="weight of the consistency loss; 0: detection only")
+    consistency: NonNegativeFloat = Field(
+        0.0, description="weight of the consistency loss; 1: the paper's correction; 0: detection only"
+    )
     kl: Literal["teacher_student", "student_teacher"] = Field(
         "teacher_student", description="direction of the divergence; the second is the paper's notation read literally"
     )

@@ -69,7 +69,6 @@ class BiEncoderLearner(Learner[Batch]):
 
         self.work = self._encoding(batch.queries, batch.passages)
         value = self.gradient.compute(batch, loss, seed)
-        self.objective.observe(value)
         return {"train_loss": value, **self.objective.measured}
 
     def _cut(self, vectors: Float[Tensor, "text dim"]) -> list[Float[Tensor, "text cut"]]:

@@ -158,9 +158,6 @@ class Objective:
         """Start epoch number `epoch`, from 0, and return points of learning curves."""
         return {}
 
-    def observe(self, loss: float) -> None:
-        """Receive each step's loss, in nats."""
-
     def after_step(self) -> None:
         """Follow a change of the weights."""
 

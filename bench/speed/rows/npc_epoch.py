@@ -39,7 +39,7 @@ def _epochs(work: Work, objective: Any) -> Taken:
 
     params = TrainNpcParams(
         epochs=1 + _EPOCHS, learning_rate=3e-3, warmup_ratio=0.0, decay="constant", dev_queries=0,
-        npc=NpcParams(warmup_epochs=1),  # right pairs alone would never end a warm-up that waits for evidence
+        npc=NpcParams(consistency=1.0),
     )  # fmt: skip
     encoder = initial_bi_encoder(locate_weights("minilm"), InitModelParams())
     pairs = tokenised(encoder, Texts.read(work.texts).some_pairs(work.size))

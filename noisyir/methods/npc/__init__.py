@@ -1,10 +1,9 @@
 """Noisy pair correction (Zhang et al., Findings of EMNLP 2023); no code that other methods use.
 
-The paper's ablations (Tables 3 and 5) are settings: `npc.consistency=0`, `npc.detect=never`, `npc.detect=once`,
-`npc.hard_negatives=1`.
+By default it detects and does not correct; `npc.consistency=1` adds the correction.  The other ablations of the paper
+(Tables 3 and 5) are `npc.detect=never`, `npc.detect=once` and `npc.hard_negatives=1`.
 """
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,12 +35,6 @@ from noisyir.training.stages.inputs import (
 if TYPE_CHECKING:
     from noisyir.methods.npc.objective import Detected
     from noisyir.methods.plans.context import Context
-
-PLAIN = (
-    "Noisy pair correction found no evidence of wrong pairs in time, and training stayed plain. npc.warmup_epochs "
-    "makes it begin without evidence."
-)
-log = logging.getLogger("noisyir")
 
 
 class Npc(Method):
@@ -86,8 +79,7 @@ def train_npc(job: Job[TrainNpcParams]) -> None:
     settings = job.params.npc
     if (settings.detect == "given") != job.has("flags"):
         raise ConfigError("methods.npc_flags_mismatch")
-    if settings.warmup_epochs is not None and settings.warmup_epochs >= job.params.epochs:
-        raise ConfigError("methods.npc_warmup_too_long", warmup_epochs=settings.warmup_epochs, epochs=job.params.epochs)
+    check_warm_up(job.params)
     if settings.hard_negatives and not job.params.hard_negatives:
         raise ConfigError("methods.npc_without_negatives", hard_negatives=settings.hard_negatives)
     if settings.final == "teacher" and job.params.patience is not None:
@@ -101,14 +93,21 @@ def train_npc(job: Job[TrainNpcParams]) -> None:
     correction = NoisyPairCorrection(encoder, examples, job.params, job.rng, is_clean, p_clean, weights)
     curves = train(encoder, examples, held, job.params, correction, training_context(job))
     write_model(job, encoder, curves)
-    job.note("corrected", correction.average is not None)
-    if correction.average is None:
-        log.warning(PLAIN)
     ids = pairs.select(["query_id", "doc_id"])
     with job.writer("pair_scores") as scores, job.writer("noise_flags") as flags:
         for found in correction.history:
             scores.append(table := _detection(ids, found))
             flags.append(table)
+
+
+def check_warm_up(params: TrainNpcParams) -> None:
+    """Refuse a warm-up that leaves no epoch to correct.
+
+    Raises:
+        ConfigError: If it has as many epochs as the training, or more.
+    """
+    if (warm := params.npc.warmup_epochs) >= params.epochs:
+        raise ConfigError("methods.npc_warmup_too_long", warmup_epochs=warm, epochs=params.epochs)
 
 
 def _detection(ids: pa.Table, found: "Detected") -> pa.Table:
@@ -122,9 +121,6 @@ def _detection(ids: pa.Table, found: "Detected") -> pa.Table:
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
     """The last detection's share of flagged pairs."""
-    if not meta.notes.get("corrected", True):
-        yield PLAIN
-        return
     flags = store.builds.table(meta.ref("noise_flags"), ("epoch", "is_clean"))
     if not flags.num_rows:
         return
@@ -148,7 +144,7 @@ def full_correction(params: TrainNpcParams, start: Mapping[str, Any]) -> Sequenc
 TRAIN_NPC = Stage(
     name="train_npc",
     stream="npc",
-    version=5,
+    version=6,
     params=TrainNpcParams,
     reads=TRAINING_READS,
     writes={"model": MODEL, "curves": CURVES, "pair_scores": PAIR_SCORES, "noise_flags": NOISE_FLAGS},

@@ -1,6 +1,5 @@
 """noisyir's NPC and CCR objectives as a loss for sentence-transformers' Trainer."""
 
-import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
@@ -17,6 +16,7 @@ from transformers import TrainerCallback
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.detection.settings import TrainNpcParams
 from noisyir.methods.experiments import from_settings, overrides_of
+from noisyir.methods.npc import check_warm_up
 from noisyir.methods.npc.objective import Detected, NoisyPairCorrection
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.text_tokenizer import Side, Tokens
@@ -27,8 +27,6 @@ from noisyir.training.losses.dpr import pair_nll
 
 Similarity = Literal["cosine", "dot"]
 Features = Sequence[dict[str, Any]]
-
-log = logging.getLogger("noisyir")
 
 _WEIGHT = "weight"
 _PADDING = "\N{REPLACEMENT CHARACTER}"  # fills up the negatives of a pair; it never counts
@@ -100,7 +98,7 @@ class NoisyPairLoss(nn.Module):
         queries, self._training, self._passages = _numbered(list(texts.values()))
         self._is_padding = np.array([[text == _PADDING for text in column] for column in list(texts.values())[1:]]).T
         encoder = _SentenceEncoder(model, {"query": queries[0], "passage": queries[1]}, similarity)
-        self._encoder, self._epoch, self._losses = [encoder], 0, list[float]()  # in a list, to be no submodule
+        self._encoder, self._epoch = [encoder], 0  # in a list, to be no submodule
         self._seed = seed
         counts = None if (weights == 1).all() else torch.from_numpy(weights)
         self.objective: Objective = (
@@ -124,8 +122,6 @@ class NoisyPairLoss(nn.Module):
         loss = self.objective.loss(batch, scores)
         if beta := self.params.ccr.at(self._epoch):
             loss = regularised(loss, batch, scores, beta)
-        if self.model.training:
-            self._losses.append(float(loss.detach()))
         return loss
 
     @property
@@ -166,6 +162,7 @@ class NoisyPairLoss(nn.Module):
         self.params = self.params.model_copy(update={"epochs": epochs, "batch_size": batch_size})
         check_regulariser(self.params, self._encoder[0].similarity)
         if isinstance(self.objective, NoisyPairCorrection):
+            check_warm_up(self.params)
             self.objective.params = self.params
 
     def start_epoch(self, epoch: int) -> dict[str, float]:
@@ -174,10 +171,7 @@ class NoisyPairLoss(nn.Module):
         return self.objective.start_epoch(epoch)
 
     def after_step(self) -> None:
-        """Let the objective follow, and see the step's mean loss."""
-        if self._losses:
-            self.objective.observe(float(np.mean(self._losses)))
-        self._losses = []
+        """Let the objective follow."""
         self.objective.after_step()
 
 
@@ -210,14 +204,8 @@ class _Callback(TrainerCallback):
         self.loss.after_step()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Finish the objective, and warn if correction never began."""
-        objective = self.loss.objective
-        objective.finish()
-        if isinstance(objective, NoisyPairCorrection) and objective.average is None:
-            log.warning(
-                "noisy pair correction never began: no epoch showed evidence of wrong pairs, and training was plain; "
-                'settings={"npc.warmup_epochs": 1} begins it after the first'
-            )
+        """Finish the objective."""
+        self.loss.objective.finish()
 
 
 class _SentenceEncoder(BiEncoder):

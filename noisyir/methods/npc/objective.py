@@ -1,16 +1,13 @@
 """Noisy pair correction (Zhang et al., Findings of EMNLP 2023, Algorithm 1) as an objective of the training loop.
 
-Training is plain until there is evidence of wrong pairs; then a teacher is copied, and before each epoch the pairs are
-scored, a mixture is fitted to the scores, and pairs are flagged.  Flagged pairs keep the consistency loss and, by
-`npc.doubt`, a part of the contrastive one, so that a right pair can recover.
-
-The warm-up ends by evidence, not after one epoch: after a dozen steps a model still judges pairs as it did untrained,
-and never learns the pairs that it then leaves out.
+Training is plain for `npc.warmup_epochs`.  From then on the pairs are scored before each epoch, a mixture is fitted to
+the scores, and pairs are flagged.  A flagged pair keeps `npc.doubt` of its contrastive loss, and by `npc.consistency`
+all pairs follow a teacher, the moving average of the model.
 """
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
@@ -34,8 +31,6 @@ from noisyir.training.optimisers import put_rows
 from noisyir.training.validation import embed_all
 
 Array = np.ndarray
-QUICK = 0.1  # relative fall of the loss, from one third of an epoch to the next, above which it still falls quickly
-POWER = 0.8  # share of null pairs that a detector must flag for its flags to be believed
 _ROWS_AT_ONCE = 512  # rows of a table, few enough for the processor's cache
 
 
@@ -146,10 +141,11 @@ _FOUND = [field.name for field in fields(Detected) if field.name != "epoch"]
 
 
 class NoisyPairCorrection(Objective):
-    """trust * L_cont + L_cons after the warm-up, with a teacher in single precision; trust is 1 for a clean pair.
+    """trust * L_cont + weight * L_cons after the warm-up; trust is 1 for a clean pair.
 
     `weights` multiply L_cont throughout; `given` and `chance` are the flags, and the probabilities of being clean, if
-    `npc.detect` is `given`.  `average` is the teacher, None while training is plain.
+    `npc.detect` is `given`.  `average` is the teacher, in single precision: None during the warm-up, and where neither
+    the loss nor the result needs one.
     """
 
     def __init__(
@@ -167,7 +163,7 @@ class NoisyPairCorrection(Objective):
         self._decay = params.npc.decay(math.ceil(len(pairs) / params.batch_size))
         self.average: MovingAverage | None = None
         self.history: list[Detected] = []
-        self._losses: list[float] = []
+        self._is_warm = False
         is_clean = np.ones(len(pairs), bool) if given is None else given
         self._believe(is_clean, is_clean if chance is None else chance)
 
@@ -177,35 +173,22 @@ class NoisyPairCorrection(Objective):
         return self.average.whole() if self.average else None
 
     def start_epoch(self, epoch: int) -> dict[str, float]:
-        """Copy the teacher when the warm-up is over; from then on flag the pairs."""
-        npc, first = self.params.npc, self.average is None
-        if first and not self._is_warm(epoch):
+        """Flag the pairs once the warm-up is over; copy the teacher when it ends."""
+        npc, first = self.params.npc, not self._is_warm
+        if epoch < npc.warmup_epochs:
             return {}
-        points = {}
-        if npc.detect == "each_epoch" or (first and npc.detect == "once"):
-            found = self._detect(epoch)
-            points["flagged_share"] = 1.0 - float(found.is_clean.mean())
-            if first and npc.warmup_epochs is None:
-                points["detector_power"] = detector_power(found.score, found.is_clean, found.null_score)
-                if points["detector_power"] < POWER:  # the next epoch asks again
-                    self._take_back()
-                    return {**points, "flagged_share": 0.0}
         if first:
             self.correct()
-        return points
+        if npc.detect != "each_epoch" and not (first and npc.detect == "once"):
+            return {}
+        return {"flagged_share": 1.0 - float(self._detect(epoch).is_clean.mean())}
 
     def correct(self) -> Self:
-        """Copy the teacher: from now on losses are corrected."""
-        self.average, self._losses = average_of(self.encoder, self._decay), []
+        """End the warm-up: from now on losses are corrected."""
+        npc, self._is_warm = self.params.npc, True
+        if npc.consistency or npc.final == "teacher":
+            self.average = average_of(self.encoder, self._decay)
         return self
-
-    def _is_warm(self, epoch: int) -> bool:
-        npc = self.params.npc
-        if npc.warmup_epochs is not None:
-            return epoch >= npc.warmup_epochs
-        if npc.detect in ("given", "never"):  # flags do not depend on this model
-            return len(self._losses) >= npc.warmup_steps
-        return epoch > 0 and is_over(np.array(self._losses), len(self._losses) // epoch, npc.warmup_steps)
 
     def _detect(self, epoch: int) -> Detected:
         params, rng = self.params, self.rng("detect", epoch)
@@ -219,33 +202,23 @@ class NoisyPairCorrection(Objective):
         self._believe(found.is_clean, found.p_clean)
         return self.history[-1]
 
-    def _take_back(self) -> None:
-        """Call all pairs clean, also in the last detection."""
-        found, everyone = self.history[-1], np.ones(len(self.pairs), bool)
-        p_clean = np.maximum(found.p_clean, np.float32(self.params.detection.threshold))
-        self.history[-1] = replace(found, p_clean=p_clean, is_clean=everyone)
-        self._believe(everyone, p_clean)
-
     def _believe(self, is_clean: Bool[np.ndarray, " pair"], chance: Float[np.ndarray, " pair"]) -> None:
         """Flag the pairs that are not clean; with copies, because a checkpoint holds no tensor twice."""
         doubt = self.params.npc.doubt
         trust = np.where(is_clean, 1.0, chance if doubt == "p_clean" else doubt)
         self._is_clean, self._trust = torch.from_numpy(is_clean.copy()), torch.from_numpy(trust.astype(np.float32))
 
-    def observe(self, loss: float) -> None:
-        """Keep the warm-up's losses if its end depends on them."""
-        if self.average is None and self.params.npc.warmup_epochs is None:
-            self._losses.append(loss)
-
     def loss(self, batch: Batch, scores: Float[Tensor, "query passage"]) -> Float[Tensor, ""]:
         """The mean pair loss: plain during the warm-up, corrected afterwards."""
-        if self.average is None:
+        if not self._is_warm:
             return self.plain.loss(batch, scores)
         positive, ignored = on_device(batch, scores.device)
         npc, rows = self.params.npc, torch.from_numpy(batch.rows)
         trust = self._trust[rows].to(scores.device)
         if self.plain.weights is not None:
             trust = trust * self.plain.weights[rows].to(scores.device)
+        if self.average is None:
+            return (trust * pair_nll(scores, positive, ignored)).mean()
         return npc_loss(
             scores, self.teacher_scores(batch), positive, ignored, trust,
             weight=npc.consistency, direction=npc.kl,
@@ -276,58 +249,24 @@ class NoisyPairCorrection(Objective):
     # Resuming -----------------------------------------------------------------------------------------------
 
     def state(self) -> Tensors:
-        """The warm-up's losses, or the teacher and the current flags; and the detections so far."""
+        """The teacher, the current flags and the detections so far; nothing during the warm-up."""
         detected = {
             f"{found.epoch}.{name}": torch.from_numpy(getattr(found, name)) for found in self.history for name in _FOUND
         }
-        if self.average is None:
-            losses = torch.tensor(self._losses, dtype=torch.float64)
-            return {"warm_up": {"losses": losses}, "detected": detected} if self._losses else {}
+        if not self._is_warm:
+            return {}
         flags = {"is_clean": self._is_clean, "trust": self._trust}
-        return {**self.average.state(), "flags": flags, "detected": detected}
+        return {**(self.average.state() if self.average else {}), "flags": flags, "detected": detected}
 
     def load(self, tensors: Tensors, done: int) -> None:
         """Continue from a checkpoint with what `state` returned."""
-        if "warm_up" in tensors:
-            self._losses = tensors["warm_up"]["losses"].tolist()
         detected = tensors.get("detected", {})
         self.history = [
             Detected(epoch, **{name: detected[f"{epoch}.{name}"].numpy() for name in _FOUND})
             for epoch in sorted({int(name.split(".")[0]) for name in detected})
         ]
-        if "teacher" in tensors:
+        if "flags" in tensors:
+            self.correct()
             self._is_clean, self._trust = tensors["flags"]["is_clean"], tensors["flags"]["trust"]
-            self.average = average_of(self.encoder, self._decay)
+        if self.average:
             self.average.load(tensors)
-
-
-def loss_fall(losses: Float[Array, " step"], an_epoch: int, least_steps: int) -> float:
-    """The relative fall of the loss from the middle third of an epoch to its last; 0 if an epoch has no thirds.
-
-    fall = 1 - mean(l_t : t in the last thirds) / mean(l_t : t in the middle thirds), over as many of the last epochs
-    as have `least_steps` steps.  Every pair comes once per epoch, so memory does not lower losses within an epoch, as
-    it does from one epoch to the next.  `losses` are in nats, in whole epochs of `an_epoch` steps.
-    """
-    third, epochs = an_epoch // 3, min(math.ceil(least_steps / an_epoch), len(losses) // an_epoch)
-    if not third or not epochs:
-        return 0.0
-    recent = losses[-epochs * an_epoch :].reshape(epochs, an_epoch)
-    middle, last = recent[:, -2 * third : -third].mean(), recent[:, -third:].mean()
-    return float(1 - last / middle) if middle > 0 else 0.0
-
-
-def detector_power(
-    score: Float[Array, " pair"], is_clean: Bool[Array, " pair"], null_score: Float[Array, " null"]
-) -> float:
-    """The share of null pairs that would be flagged: they score above every clean pair.
-
-    0 if nothing or everything is flagged.
-    """
-    if is_clean.all() or not is_clean.any():
-        return 0.0
-    return float((null_score > score[is_clean].max()).mean())
-
-
-def is_over(losses: Float[Array, " step"], an_epoch: int, least_steps: int) -> bool:
-    """Whether enough steps were taken and the loss no longer falls quickly."""
-    return len(losses) >= least_steps and loss_fall(losses, an_epoch, least_steps) <= QUICK

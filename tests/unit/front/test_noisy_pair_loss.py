@@ -79,11 +79,12 @@ def moved(folder):
 def test_a_batch_has_the_loss_and_the_gradients_of_our_objective(folder, beta, doubt):
     is_clean = np.arange(len(QUERIES)) % 3 != 0
     ours, there = moved(folder)
-    loss = theirs(there, beta=beta, settings={"npc.doubt": doubt})
-    params = TrainNpcParams(npc={"detect": "given", "doubt": doubt})
-    objective = NoisyPairCorrection(ours, numbered(ours), params, np.random.default_rng, is_clean)
+    loss = theirs(there, beta=beta, settings={"npc.doubt": doubt, "npc.consistency": 1})
+    params = TrainNpcParams(npc={"detect": "given", "doubt": doubt, "consistency": 1})
+    objective = NoisyPairCorrection(ours, numbered(ours), params, np.random.default_rng, is_clean).correct()
     objective.average = average_of(load_bi_encoder(folder, "cpu"), params.npc.teacher_decay)
     loss.objective._believe(is_clean, is_clean)
+    loss.objective.correct()
     loss.objective.average = average_of(loss.objective.encoder, params.npc.teacher_decay)
     loss.objective.teacher.model = SentenceTransformer(str(folder), device="cpu")
 
@@ -108,7 +109,7 @@ def sorted_gradients(model):
 
 
 def test_a_detection_finds_what_ours_does(folder):
-    ours, loss = load_bi_encoder(folder, "cpu"), theirs(folder, settings={"npc.warmup_epochs": 1})
+    ours, loss = load_bi_encoder(folder, "cpu"), theirs(folder)
     loss.start_training(3, 6)
     objective = NoisyPairCorrection(ours, numbered(ours), loss.params, loss._rng)
     assert objective.start_epoch(1) == pytest.approx(loss.start_epoch(1))
@@ -141,7 +142,7 @@ def trained(loss, tmp_path, **more):
 
 
 def test_in_the_trainer_the_teacher_follows_every_step_and_pairs_are_flagged_each_epoch(folder, tmp_path):
-    loss = theirs(folder, settings={"npc.warmup_epochs": 1, "npc.teacher_decay": 0.5})
+    loss = theirs(folder, settings={"npc.consistency": 1, "npc.teacher_decay": 0.5})
     followed = []
     after_step = loss.after_step
 
@@ -165,7 +166,7 @@ def test_in_the_trainer_the_teacher_follows_every_step_and_pairs_are_flagged_eac
 
 @pytest.mark.parametrize("folder", ["static"], indirect=True)
 def test_the_teacher_may_be_what_is_kept(folder, tmp_path):
-    loss = theirs(folder, settings={"npc.warmup_epochs": 1, "npc.final": "teacher"})
+    loss = theirs(folder, settings={"npc.final": "teacher"})
     trained(loss, tmp_path)
     for kept, teacher in zip(loss.model.parameters(), loss.objective.teacher.parameters(), strict=True):
         torch.testing.assert_close(kept, teacher)
@@ -249,7 +250,7 @@ def test_ragged_and_weighted_pairs_train_in_the_trainer(folder, tmp_path):
         "negatives": [[f"w{40 + n}"] * (n % 4) for n in range(len(QUERIES))], "weight": [n % 3 for n in range(12)],
     }  # fmt: skip
     model = SentenceTransformer(str(folder), device="cpu")
-    loss = noisyir.losses.NoisyPairLoss(model, Dataset.from_dict(texts), settings={"npc.warmup_epochs": 1})
+    loss = noisyir.losses.NoisyPairLoss(model, Dataset.from_dict(texts))
     assert loss.pairs.column_names == ["anchor", "positive", "negatives_1", "negatives_2", "negatives_3", "label"]
     assert len(loss.pairs) == sum(1 + n % 2 for n in range(12) if n % 3)
     before = model.encode(QUERIES[:2])
@@ -258,13 +259,10 @@ def test_ragged_and_weighted_pairs_train_in_the_trainer(folder, tmp_path):
     assert len(loss.detections) == 2 and len(loss.is_clean) == len(loss.pairs)
 
 
-def test_a_correction_that_never_began_says_so_and_one_that_did_does_not(folder, tmp_path, caplog):
-    trained(theirs(folder), tmp_path / "a")
-    assert "never began" in caplog.text and 'settings={"npc.warmup_epochs": 1}' in caplog.text
-    caplog.clear()
-    loss = theirs(folder, settings={"npc.warmup_epochs": 1})  # as it advises
-    trained(loss, tmp_path / "b")
-    assert "never began" not in caplog.text and loss.objective.average is not None
+def test_a_warm_up_as_long_as_the_training_is_refused_before_the_first_step(folder, tmp_path):
+    loss = theirs(folder, settings={"npc.warmup_epochs": 3})
+    with refuses(ConfigError, "methods.npc_warmup_too_long", warmup_epochs=3, epochs=3):
+        trained(loss, tmp_path)
 
 
 def test_the_snippet_of_the_documentation_runs_as_it_stands(folder, tmp_path, monkeypatch):

@@ -30,7 +30,7 @@ EXPECTED = {
     "reweight": ("train_dpr", {"noisy_pairs", "noise_flags"}, JUDGED, {"flagged": "weight"}),
     "relabel": ("train_dpr", {"repaired_pairs", "repaired_flags"}, {*JUDGED, "repair"}, {"flagged": "drop"}),
     "reweight_relabel": ("train_dpr", {"repaired_pairs", "repaired_flags"}, {*JUDGED, "repair"}, {"flagged": "weight"}),
-    "npc": ("train_npc", {"noisy_pairs"}, set(), {"detect": "each_epoch", "consistency": 1.0}),
+    "npc": ("train_npc", {"noisy_pairs"}, set(), {"detect": "each_epoch", "consistency": 0.0, "doubt": 0.0}),
     "npc_flags": ("train_npc", {"noisy_pairs", "noise_flags"}, JUDGED, {"detect": "given"}),
     "npc_relabel": ("train_npc", {"repaired_pairs", "repaired_flags"}, {*JUDGED, "repair"}, {"detect": "given"}),
     "distill": ("train_distill", {"noisy_pairs", "teacher_scores"}, TAUGHT, {"contrastive": 0.0, "hard_negatives": 15}),

@@ -23,7 +23,7 @@ ROWS = {
         f"NPC, Table 2, {data} at {rate}, {negatives}": (
             [f"{data}_npc{end}", f"noise.rate={rate}"],
             steps | ({"train_dpr@oracle"} if rate else set()),
-            {"noise.rate": rate, "npc.warmup_epochs": 10, "npc_detect.posterior": "bayes", "train.batch_size": 512},
+            {"noise.rate": rate, "npc.warmup_epochs": 10, "npc.consistency": 1.0, "train.batch_size": 512},
             ("npc", "AnswerMatch@1", value),
         )
         for data, negatives, end, steps, values in (
