@@ -7,7 +7,7 @@ import pytest
 
 from noisyir.evaluation.artifacts import STANDINGS
 from noisyir.evaluation.pages.advice import against, best_lines, reason, unusable
-from noisyir.evaluation.pages.report import _result_tables
+from noisyir.evaluation.pages.report import _result_tables, conclusion
 from noisyir.evaluation.recommendation import recommendation
 
 QUERIES = 60
@@ -73,6 +73,20 @@ def test_a_trained_model_above_a_model_as_it_is_is_used():
                  dpr=0.55, dpr_hybrid=0.645)  # fmt: skip
     assert best.best == "dpr_hybrid" and best.is_usable("dpr") and unusable(best, "dpr", "faq") is None
     assert "no training" not in best_lines(best)[0]
+
+
+@pytest.mark.parametrize(("found_in", "ends"), [(5, ", 1.000]"), (1, " [0.000, ")])
+def test_the_interval_of_a_measure_does_not_leave_its_bounds(found_in: int, ends: str):
+    """Of 6 queries, which is few, and one unlike the others: the t-interval alone would leave [0, 1]."""
+    rows = [
+        {"system": "bm25", "split": split, "measure": "R@10", "query_id": f"{split}{n}", "group": f"d{n}",
+         "value": float(n < found_in)}
+        for split in ("test", "dev")
+        for n in range(6)
+    ]  # fmt: skip
+    best = recommendation([pa.Table.from_pylist(rows, STANDINGS.schema)])
+    assert ends in best_lines(best)[0] and ends in conclusion(best, [])[0]
+    assert best.level("bm25").mean == pytest.approx(found_in / 6)
 
 
 @pytest.mark.parametrize("gain", [0.0, 0.005])
