@@ -198,8 +198,9 @@ def _show_account(store: Store, experiment: str | None, query: str, document: st
     """Print each stage's decision about a query or a pair."""
     from noisyir.app.console import stdout_console
     from noisyir.audits.query_decisions import decisions_on
+    from noisyir.methods.experiments import name_of
 
-    account = decisions_on(store, query, document, experiment)
+    account = decisions_on(store, query, document, experiment and name_of(experiment))
     if as_json:
         print(json.dumps(account.as_json(), indent=2, ensure_ascii=False, default=str))
         return 0
