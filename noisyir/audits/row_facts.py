@@ -151,7 +151,7 @@ def _flag(row: Row, asked: RowQuery) -> str:
 
 def _repaired_pairs(rows: Sequence[Row], asked: RowQuery) -> list[Fact]:
     if found := asked.of(rows):
-        return [Fact(_ACTIONS.get(row["action"], row["action"]), row["doc_id"]) for row in found]
+        return [Fact(_ACTIONS.get(row["action"], str(row["action"])), row["doc_id"]) for row in found]
     given = [row["doc_id"] for row in rows if row["action"] == "relabel"]
     return [Fact(f"no longer paired; {_list(given)} was given instead", asked.doc_id)] if given else []
 
