@@ -12,6 +12,8 @@ from noisyir.flows.experiment import load, run_in_flow, run_name, run_watched
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.tasks.dispatch import Pools
 
+_TASKS = {"train_retriever": "retriever", "train_reader": "reader"}  # by flow; a renamed one trains both
+
 
 @flow(name="train_retriever", flow_run_name=run_name, persist_result=False)
 def train_retriever(
@@ -38,7 +40,7 @@ def train_retriever(
         pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
 
     """
-    exp = load(experiment, overrides, store, task="reader" if flow_run.flow_name == "train_reader" else "retriever")
+    exp = load(experiment, overrides, store, task=_TASKS.get(flow_run.flow_name))
     choice = Choice(to=to, only=only, refresh=refresh)
     return run_in_flow(exp, choice, store=store, runtime=runtime, pools=pools)
 

@@ -16,8 +16,8 @@ from noisyir.engine.needs import Needs
 Variables = Mapping[str, str]
 SPARE, STEP_MIB = 1.5, 256  # of memory: times what former builds needed, in such steps
 MEMORY, GPU_MEMORY = ("memory_request", "memory_limit", "mem_limit"), ("gpu_memory",)
-_KILLED = r"OOM|(?:status code:?|exit code) (?:137|-9)\b"
-_RAISED = r"MemoryError|out of memory|memory does not suffice|allocate memory"
+_KILLED = r"\bOOM|(?:status code:?|exit code) (?:137|-9)\b"
+_RAISED = r"(?<!OutOf)MemoryError|out of memory|memory does not suffice|allocate memory"
 _LACK = re.compile(rf"{_KILLED}|{_RAISED}", re.IGNORECASE)
 
 

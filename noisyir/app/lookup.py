@@ -73,14 +73,8 @@ def _registered_model(store: Store, uri: str) -> Ref:
                 if artifact != "model":
                     raise StoreError("app.not_a_retriever", what=what, artifact=artifact)
                 return meta.ref("model")
-    raise StoreError(
-        "app.artifact_gone",
-        what=what,
-        artifact_key=tags["artifact_key"][:12],
-        url=store.url,
-        tags=tags.get("experiment", ""),
-        uri=uri,
-    )
+    key, command = tags["artifact_key"][:12], whole_command(store, tags.get("experiment", "EXPERIMENT"))
+    raise StoreError("app.artifact_gone", what=what, artifact_key=key, url=store.url, command=command, uri=uri)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Export of pairs in any readable format: after an audit, unchanged, or with mined negatives."""
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -311,4 +312,5 @@ def _finished_outcome(store: Store, name: str, result: str) -> tuple[Experiment,
             results = {step: Result(meta, cached=True) for step, meta in builds.items()}
             return settings, Outcome(experiment, results, kept, {})
     hint = runs_of(store, name, result)
-    raise StoreError("app.no_run_with_result", name=name, url=store.url, result=result, hint=hint)
+    typed = shlex.quote(name)
+    raise StoreError("app.no_run_with_result", name=name, typed=typed, url=store.url, result=result, hint=hint)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pyarrow.compute as pc
 
+from noisyir.app.lookup import whole_command
 from noisyir.app.runs import Execution, run
 from noisyir.base.errors import StoreError
 from noisyir.engine.known_stages import stage_named
@@ -114,9 +115,5 @@ def _model(store: Store, version: Version) -> Ref:
 
 
 def _gone(store: Store, version: Version) -> StoreError:
-    return StoreError(
-        "app.version_not_measurable",
-        version=version.version,
-        url=store.url,
-        experiment=version.tags.get("experiment", "EXPERIMENT"),
-    )
+    command = whole_command(store, version.tags.get("experiment", "EXPERIMENT"))
+    return StoreError("app.version_not_measurable", version=version.version, url=store.url, command=command)

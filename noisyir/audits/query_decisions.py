@@ -1,4 +1,4 @@
-"""Every row about a query in the builds of one run, with its meaning in sentences."""
+"""Every row about a query in the builds of one run, with the facts in it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.audits.row_sentences import SENTENCES, Row, RowQuery, describe, documents_named, documents_of
+from noisyir.audits.row_facts import FACTS, Fact, Row, RowQuery, documents_named, documents_of, facts_of
 from noisyir.base.errors import DataError, NoisyirError, StoreError, did_you_mean
 from noisyir.base.pages.cells import shorten
 from noisyir.engine.meta import Meta
@@ -24,13 +24,13 @@ _STAND_ELSEWHERE = {"audit": ("query", "document"), "audit_negatives": ("query",
 
 @dataclass(frozen=True)
 class Decided:
-    """The part of one step's table about the query: rows, and sentences if their meaning is known."""
+    """The part of one step's table about the query: rows, and the facts in them."""
 
     step: str
     stage: str
     key: str
     artifact: str
-    says: list[str]
+    facts: list[Fact]
     rows: list[Row]
 
 
@@ -58,7 +58,7 @@ class Decisions:
             "query": {"query_id": self.query_id, "text": self.query, "split": self.split},
             "doc_id": self.doc_id,
             "documents": self.texts,
-            "decided": [vars(one) for one in self.decided],
+            "decided": [{**vars(one), "facts": [fact._asdict() for fact in one.facts]} for one in self.decided],
         }
 
 
@@ -140,12 +140,10 @@ def _decisions(store: Store, run: Mapping[str, Any], query_id: str, doc_id: str 
     if doc_id and doc_id not in texts and not by_artifact.get("excluded"):
         _refuse(tables, "corpus", "doc_id", doc_id, "document")
     decided = [
-        Decided(table.step, table.meta.stage, table.meta.key, table.artifact, says, [_short(row) for row in shown])
+        Decided(table.step, table.meta.stage, table.meta.key, table.artifact, facts, list(map(_short, asked.of(rows))))
         for table, rows in found
-        for says, shown in [
-            describe(table.artifact, rows, RowQuery(doc_id, interest, table.meta.params, table.meta.stage))
-        ]
-        if says or (shown and table.artifact not in SENTENCES)
+        for asked in [RowQuery(doc_id, interest, table.meta.params)]
+        if (facts := facts_of(table.artifact, rows, asked))
     ]
     began = datetime.fromisoformat(run["began"])
     return Decisions(run["experiment"], began, query_id, doc_id, cut(query["text"]), query["split"], texts, decided)
@@ -183,7 +181,7 @@ def cut(text: str) -> str:
 
 def _tables(store: Store, run: Mapping[str, Any]) -> Iterator[_Table]:
     """The tables behind a run, oldest first, so that each follows its inputs."""
-    told = list(SENTENCES)
+    told = list(FACTS)
     steps = {(step["stage"], step["build"]): name for name, step in run["steps"].items() if step["build"]}
     used = [
         meta

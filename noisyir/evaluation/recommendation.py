@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float, Int
 
+from noisyir.evaluation.comparison import level
 from noisyir.evaluation.significance import Difference, crossed_t_test
 
 Array = np.ndarray
@@ -116,7 +117,7 @@ class Recommendation:
 
     def level(self, system: str) -> Difference:
         """A system's mean on the reported queries."""
-        return crossed_t_test(self.standings[system].told, self.groups, self.confidence)
+        return level(self.standings[system].told, self.groups, self.confidence)
 
     def gain(self, system: str, other: str) -> Difference:
         """A system's mean gain over another on the reported queries."""

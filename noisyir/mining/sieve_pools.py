@@ -17,7 +17,7 @@ _AT_ONCE = 16384
 
 
 @dataclass(frozen=True)
-class Pools:
+class SievePools:
     """Candidates in any order, as flat arrays, with one positive per query.
 
     Attributes:
@@ -33,7 +33,7 @@ class Pools:
     positive: Rows
 
 
-def cosines(encoder: BiEncoder, pairs: TrainingPairs, pools: Pools) -> tuple[Scores, Scores]:
+def cosines(encoder: BiEncoder, pairs: TrainingPairs, pools: SievePools) -> tuple[Scores, Scores]:
     """Each candidate's cosine with its query, and the mean of its pool; 0 if a text has no vector.
 
     Every text is encoded once, and rows are compared in blocks.

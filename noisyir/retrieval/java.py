@@ -5,6 +5,7 @@ Pyserini's Lucene needs Java 21: the machine's own if it is that new, else the P
 
 import mmap
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from noisyir.base.errors import ConfigError, MissingPackageError, NoisyirError, 
 OLDEST = 21
 _VECTOR_MODULE = "jdk.incubator.vector"
 _FEW_CORES = 8
+_FULL_HEAP = re.compile("OutOfMemoryError(?!.*native thread)")  # threads take the machine's memory
 _BESIDE_THE_HEAP = 3 << 29  # bytes that a JVM reserves for classes, compiled code and its threads
 _starting = Lock()
 
@@ -66,15 +68,19 @@ def java_class(name: str, heap: str) -> Any:
 
 @contextmanager
 def lucene_errors(doing: str) -> Iterator[None]:
-    """Turn Java's exceptions into a StoreError that names what Lucene was `doing`."""
+    """Turn Java's exceptions into a StoreError that names what Lucene was `doing`; a full heap into a ConfigError."""
+    import jnius_config
     from jnius import JavaException
 
     try:
         yield
     except JavaException as error:
+        heap = next((option[4:] for option in jnius_config.get_options() if option.startswith("-Xmx")), None)
+        if heap and any(map(_FULL_HEAP.search, error.stacktrace or ())):  # the cause of `error`, perhaps
+            more = f"{2 * int(heap[:-1])}{heap[-1]}"
+            raise ConfigError("retrieval.java_heap_is_full", doing=doing, heap=heap, more=more) from error
         said = str(error).splitlines()[0].removeprefix("JVM exception occurred: ")
-        hint = " Give Java more: runtime.java_heap=8g" if "OutOfMemory" in said or "heap space" in said else ""
-        raise StoreError("retrieval.lucene_failed", doing=doing, error=said, hint=hint) from error
+        raise StoreError("retrieval.lucene_failed", doing=doing, error=said) from error
 
 
 def _start(heap: str) -> None:

@@ -3,10 +3,12 @@
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
+from noisyir.registry import registered_copies
 from tests.tiny import SETTINGS, tiny_data
 
 
@@ -80,8 +82,6 @@ def test_new_documents_are_found_by_all_three(noisyir, tmp_path):
 
 def test_a_model_finds_documents_of_its_own_experiment_though_another_has_the_same_model(noisyir, data, tmp_path):
     """All experiments share the untrained model, and those with the same pairs the trained one."""
-    import shutil
-
     asked = ["demo", *(f"demo:{system}" for system in ("bm25", "zero_shot", "zero_shot_hybrid", "best", "dpr"))]
     before = [noisyir("search", system, "oven word4", "--force", "--json")[1] for system in asked]
     own = shutil.copytree(data, tmp_path / "own")
@@ -101,8 +101,6 @@ def test_a_model_finds_documents_of_its_own_experiment_though_another_has_the_sa
 
 
 def test_without_dev_queries_the_weight_is_one_half_and_a_line_says_so(noisyir, data, caplog, tmp_path):
-    import shutil
-
     own = shutil.copytree(data, tmp_path / "own")
     (own / "qrels" / "dev.tsv").unlink()
     code, out, err = noisyir("run", "demo", *settings(own), "name=undev", "train.patience=null")
@@ -156,3 +154,31 @@ def test_where_no_model_is_registered_yet_it_is_told_what_registers_one(noisyir,
     assert code == 0 and "noisyir-retriever v1" in out, err
     code, out, err = noisyir("promote")
     assert "no registered model" not in err and "noisyir-retriever v1" in out + err
+
+
+def test_an_experiment_in_a_file_is_advised_and_found_by_its_path(noisyir, data, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
+    path = tmp_path / "of ours" / "first try.yaml"
+    path.parent.mkdir()
+    path.write_text("name: tried\n")
+    code, _, err = noisyir("export", "of ours/first try.yaml", "--as", "pairs", "--to", "it")
+    assert code == 1 and shlex.split(err.strip().rpartition(": ")[2]) == ["noisyir", "audit", "of ours/first try.yaml"]
+    given = [word for word in settings(data) if word not in ("--no-track", "register_if=always")]
+    code, _, err = noisyir("run", "of ours/first try.yaml", *given, "--force")
+    assert code == 0, err
+    by_path, by_name = (noisyir("show", one, "--query", "train0") for one in ("of ours/first try.yaml", "tried"))
+    assert by_path == by_name and by_path[0] == 0
+
+    ask = ("search", "models:/noisyir-retriever/1", "oven word4", "--force")
+    assert noisyir(*ask)[0] == 0
+    for folder in (tmp_path / "store").glob("train_dpr/*/*"):
+        shutil.rmtree(folder)
+    (copy,) = registered_copies(tmp_path)
+    (copy.folder / "model.safetensors").write_bytes(b"damaged")
+    code, _, err = noisyir(*ask)
+    assert code == 1 and "is no longer in" in err
+    lost = re.search(r"run its experiment again, (noisyir .*), or take", err)[1]
+    assert f": {lost}, then noisyir store verify --repair\n" in noisyir("store", "verify", "--repair")[1]
+    assert noisyir(*shlex.split(lost)[1:])[0] == 0
+    assert noisyir(*ask)[0] == noisyir("store", "verify", "--repair")[0] == noisyir("store", "verify")[0] == 0

@@ -6,10 +6,11 @@ import logging
 import sys
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from noisyir.base.errors import NoisyirError
+from noisyir.base.errors import ConfigError, NoisyirError, StoreError
 from noisyir.engine.needs import Needs, most, needs_of
 from tests.flows.test_dispatch import run, stage_runs
 from tests.flows.workers import ROOT, deploy, worker
@@ -88,6 +89,33 @@ def test_docker_is_asked_by_its_own_name_and_people_are_not_overruled():
 def test_steps_that_go_together_need_the_most_and_one_unknown_leaves_it_to_the_pool():
     assert most([Needs(1.0, GIB, 5), Needs(2.5, GIB // 2, 7)]) == Needs(2.5, GIB, 7)
     assert most([Needs(1.0, GIB), Needs(2.0)]) == Needs(2.0)
+
+
+FULL_HEAP = ConfigError("retrieval.java_heap_is_full", doing="indexing", heap="4g", more="8g")
+NO_ROOM = StoreError("retrieval.no_room_for_states", wanted=3.0, free=1.0)
+LITTLE = NoisyirError("retrieval.too_little_memory", wanted=5.6, heap="4g")
+
+
+@pytest.mark.parametrize(
+    ("said", "lacking"),
+    [
+        (f"{type(FULL_HEAP).__name__}: {FULL_HEAP}", False),
+        ("JavaException: JVM exception occurred: Java heap space java.lang.OutOfMemoryError", False),
+        (f"{type(NO_ROOM).__name__}: {NO_ROOM}", False),
+        (f"{type(LITTLE).__name__}: {LITTLE}", True),
+        ("OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", True),
+        ("MemoryError", True),
+        ("Process exited with status code: 137; the container was OOMKilled", True),
+    ],
+)
+def test_what_only_a_setting_or_the_disk_cures_is_no_lack_of_memory(said: str, lacking: bool):
+    from prefect.client.schemas.objects import FlowRun
+    from prefect.states import Failed
+
+    from noisyir.tasks.machine import lack_of_memory
+
+    state = Failed(message=f"Flow run encountered an exception: {said}")
+    assert (lack_of_memory(FlowRun(flow_id=uuid4()), state) is not None) is lacking
 
 
 def limited(limit: str) -> None:

@@ -10,8 +10,11 @@ from examples import own_flow
 from noisyir.base.errors import ConfigError
 from noisyir.engine.plan import Plan
 from noisyir.engine.store import Store
+from noisyir.methods import experiments
 from tests.flows.graph import arrows, nodes_of
 from tests.tiny import SETTINGS, tiny_data
+from tests.tiny_squad import SETTINGS as READER
+from tests.tiny_squad import write_squad
 
 pytestmark = pytest.mark.usefixtures("prefect_api")
 
@@ -77,6 +80,27 @@ def test_a_flow_of_ours_is_part_of_theirs(tmp_path: Path, monkeypatch):
         return outcome.executed, outcome.cached
 
     assert theirs() == (1, 0) and theirs() == (0, 1)
+
+
+@pytest.mark.parametrize("name", ["theirs", "train_theirs", "train_reader_of_theirs"])
+def test_ours_under_a_name_of_theirs_trains_as_under_our_own(name: str, tmp_path: Path, monkeypatch):
+    from noisyir.flows import train_retriever
+
+    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
+    given = ("demo", (*SETTINGS, *tiny_data(tmp_path / "beir"), "methods=[dpr]", "train.epochs=1"))
+    theirs = train_retriever.with_options(name=name)(*given, to="train_dpr")
+    assert not theirs.results["train_dpr@dpr"].cached
+    ours = train_retriever(*given, to="train_dpr")
+    assert ours.executed == 0 and list(ours.results) == list(theirs.results)
+
+
+def test_ours_under_a_name_of_theirs_trains_readers(tmp_path: Path, monkeypatch):
+    from noisyir.flows import train_reader
+
+    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
+    exp = experiments.from_settings({"name": "tiny"}, [*READER, f"data.path={write_squad(tmp_path)}"])
+    outcome = train_reader.with_options(name="theirs")(exp, to="bm25")
+    assert list(outcome.results) == ["ingest", "bm25_index", "bm25"]
 
 
 @pytest.mark.parametrize("name", ["train_retriever", "train_reader"])

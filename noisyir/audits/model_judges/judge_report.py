@@ -34,7 +34,7 @@ class AskedPair(NamedTuple):
     people: ByPeople | None
 
 
-class Corrected(NamedTuple):
+class CorrectedRate(NamedTuple):
     """The rate without the judge's error, and how it was corrected."""
 
     rate: RateByJudge
@@ -61,7 +61,7 @@ class JudgeReport(NamedTuple):
     error: JudgeError
     calibration: JudgeCalibration | None
     at_random: bool
-    corrected: Corrected | None
+    corrected: CorrectedRate | None
     spent: JudgeUsage
     cost: float | None
     confidence: float
@@ -211,7 +211,7 @@ def _corrected(
     said: RateByJudge | None,
     error: JudgeError,
     confidence: float,
-) -> Corrected | None:
+) -> CorrectedRate | None:
     if said is not None and len(drawn) >= FEWEST_BY_PEOPLE and is_even(drawn):
         people = np.array([one.people is not None and one.people.wrong for one in drawn])
         ends = ends_of([*random, *drawn])
@@ -219,10 +219,10 @@ def _corrected(
         by_judge, unsure = np.full(len(people), said_of_all.mean()), said_of_all.var() / len(said_of_all)
         alike = np.ones(len(people))
         found = powered_rate(people, alike, said_of_judged, by_judge, math.inf, confidence, unsure=unsure)
-        return Corrected(RateByJudge(found.value, found.low, found.high), "people and judge")
+        return CorrectedRate(RateByJudge(found.value, found.low, found.high), "people and judge")
     if said is not None and error.can_be_corrected_for:
         rate = rate_behind(said.rate, sum(_is_decided(one) for one in random), error, confidence)
-        return Corrected(rate, "sensitivity and specificity")
+        return CorrectedRate(rate, "sensitivity and specificity")
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import webbrowser
-from itertools import groupby
+from itertools import chain, groupby, repeat
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.tree import Tree
 
-    from noisyir.audits.query_decisions import Decided, Decisions
+    from noisyir.audits.query_decisions import Decisions
     from noisyir.engine.meta import Meta
     from noisyir.engine.store import Store
 
 CELL = 60  # characters per value in a terminal table
-ROWS = 5  # shown of a table of unknown meaning
 _PAGES = [("report", "report.html"), ("audit_files", "audit.html")]
 
 
@@ -198,8 +197,9 @@ def _show_account(store: Store, experiment: str | None, query: str, document: st
     """Print each stage's decision about a query or a pair."""
     from noisyir.app.console import stdout_console
     from noisyir.audits.query_decisions import decisions_on
+    from noisyir.methods.experiments import name_of
 
-    account = decisions_on(store, query, document, experiment)
+    account = decisions_on(store, query, document, experiment and name_of(experiment))
     if as_json:
         print(json.dumps(account.as_json(), indent=2, ensure_ascii=False, default=str))
         return 0
@@ -208,28 +208,21 @@ def _show_account(store: Store, experiment: str | None, query: str, document: st
 
 
 def _print_account(account: Decisions, out: Console) -> None:
-    from rich.text import Text
+    from rich.markup import escape
 
-    from noisyir.app.console import print_text
+    from noisyir.app.console import plain_table, print_text
+    from noisyir.audits.query_decisions import cut
 
-    out.print(Text(f"run of {account.experiment}, {account.began:%Y-%m-%d %H:%M}\n", style="dim"))
+    print_text(out, f"run of {account.experiment}, {account.began:%Y-%m-%d %H:%M}\n")
     texts = {f"query {account.query_id}": account.query or "(left out)"}
     texts |= {f"document {doc_id}": text for doc_id, text in account.texts.items()}
     for heading, text in texts.items():
         print_text(out, f"{heading}  {' '.join(text.split())}")
-    for step, decided in groupby(account.decided, key=lambda one: (one.step, one.key)):
-        out.print(Text.assemble((f"\n{step[0]}", "bold"), (f"  {step[1][:12]}", "dim")))
-        for one in decided:
-            for line in _lines(one):
-                print_text(out, f"  {one.artifact:<15} {line}")
-
-
-def _lines(one: Decided) -> list[str]:
-    """Return the sentences or, for tables of unknown meaning, the first rows unchanged."""
-    from noisyir.audits.query_decisions import cut
-
-    if one.says:
-        return [cut(text) for text in one.says]
-    rows = [cut(", ".join(f"{name} {value}" for name, value in row.items())) for row in one.rows[:ROWS]]
-    more = len(one.rows) - len(rows)
-    return [*rows, f"and {more:,} rows more"] if more else rows
+    table = plain_table("\nstage", "\ndocument", "\nrank", "\nscore", "\nwhat happened")
+    for (step, key), decided in groupby(account.decided, key=lambda one: (one.step, one.key)):
+        facts = [fact for one in decided for fact in one.facts]
+        names = [step, f"[dim]{key[:12]}[/]"] if facts[1:] else [f"{step}\n[dim]{key[:12]}[/]"]
+        for name, (event, doc_id, rank, score) in zip(chain(names, repeat("")), facts, strict=False):
+            numbers = "" if rank is None else f"{rank:,}", "" if score is None else f"{score:.3f}"
+            table.add_row(name, escape(doc_id or ""), *numbers, escape(cut(event)))
+    out.print(table)

@@ -23,7 +23,7 @@ from noisyir.training.stages.inputs import TRAINING_READS, join_examples, start_
 from noisyir.training.stages.train_dpr import full_retriever
 
 if TYPE_CHECKING:
-    from noisyir.mining.sieve_pools import Pools
+    from noisyir.mining.sieve_pools import SievePools
     from noisyir.training.examples import TokenisedDocuments
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
@@ -88,9 +88,9 @@ def _by_ids(job: Job[SieveJudge]) -> tuple[pa.Table, pa.Table]:
 
 def _pools(
     job: Job[SieveJudge], found: pa.Table, pairs: pa.Table, queries: pa.Table, documents: "TokenisedDocuments"
-) -> "tuple[pa.Table, Pools]":
+) -> "tuple[pa.Table, SievePools]":
     """Candidates to judge, by query and rank, and the pools in which they are judged."""
-    from noisyir.mining.sieve_pools import Pools
+    from noisyir.mining.sieve_pools import SievePools
     from noisyir.training.examples import Numbering
 
     asked, size = found["query_id"].unique(), job.params.pool_size
@@ -102,7 +102,7 @@ def _pools(
     judged, positive = found.take(rows), _some(paired, 1, job.rng("positive"))
     text = Numbering(queries["query_id"].combine_chunks(), "queries").rows(asked)
     passages = documents.passages(judged["doc_id"]), documents.passages(pairs["doc_id"].take(positive))
-    return judged, Pools(query[rows], passages[0], text, passages[1])
+    return judged, SievePools(query[rows], passages[0], text, passages[1])
 
 
 def _some(query: Rows, count: int, rng: np.random.Generator) -> Rows:

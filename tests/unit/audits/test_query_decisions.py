@@ -1,6 +1,7 @@
 """Why a pair is where it is: every stage of a real run is asked, and says what its tables hold."""
 
 import json
+import re
 from pathlib import Path
 from statistics import median
 
@@ -10,6 +11,7 @@ import pytest
 
 from noisyir.app.runs import Execution, run_experiment
 from noisyir.audits.query_decisions import MAX_CHARS, decisions_on
+from noisyir.audits.row_facts import Fact
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.stages.audit import AUDIT
 from noisyir.audits.stages.audit_negatives import AUDIT_NEGATIVES
@@ -141,38 +143,43 @@ def replaced(finished) -> dict[str, str]:
     return {**pair, "true": next(row["doc_id"] for row in given if row["query_id"] == pair["query_id"])}
 
 
-def said(account) -> dict[str, str]:
-    return {one.artifact: "; ".join(one.says) for one in account.decided}
+def told(account) -> dict[str, list[Fact]]:
+    return {one.artifact: one.facts for one in account.decided}
 
 
 def test_a_wrong_pair_is_told_from_ingest_to_audit(finished, replaced):
     store, tables = finished
     query, wrong = replaced["query_id"], replaced["doc_id"]
     account = decisions_on(store, query, wrong)
-    says = said(account)
-    assert says["pairs"] == f"not paired with {wrong}, but with {replaced['true']}"
-    assert says["noise_truth"] == f"replaced on purpose: {wrong} was put in (uniform), so the pair is wrong"
-    assert f"{wrong}, epoch 0: flagged, chance of being right" in says["noise_flags"]
-    assert f"(not flagged from 0.5); {replaced['replacement']} would be paired instead" in says["noise_flags"]
-    assert says["pair_scores"].startswith(f"{wrong}, epoch 0: suspicion {replaced['score']:.3f} by bm25_margin, and ")
+    facts = told(account)
+    assert facts["pairs"] == [Fact(f"not paired, unlike {replaced['true']}", wrong)]
+    assert facts["noise_truth"] == [Fact("put in on purpose (uniform), wrong", wrong)]
+    (flag,) = facts["noise_flags"]
+    assert flag.doc_id == wrong and flag.event.startswith("epoch 0: flagged, chance of being right")
+    assert f"(not flagged from 0.5); {replaced['replacement']} would be paired instead" in flag.event
+    (suspicion,) = facts["pair_scores"]
+    assert (suspicion.doc_id, suspicion.score) == (wrong, replaced["score"])
+    assert suspicion.event.startswith("epoch 0: suspicion by bm25_margin, and ")
     scored = next(
         row for row in tables["pair_scores"].to_pylist() if (row["query_id"], row["doc_id"]) == (query, wrong)
     )
     middle = median(scored["near_scores"])
-    assert (
-        f", {middle:.3f} with documents much like the best other one in its place; a higher one" in says["pair_scores"]
-    )
+    assert f", {middle:.3f} with documents much like the best other one in its place; higher" in suspicion.event
     rank = next(
         row["rank"] for row in tables["competitors"].to_pylist() if (row["query_id"], row["doc_id"]) == (query, wrong)
     )
-    place = f"at rank {rank} of all documents" if rank else "not found by the query's words"
-    assert says["competitors"].startswith(f"{wrong} {place} (similarity ")
-    assert f"{wrong} is suspect, no chance known" in says["audit"]
+    (place,) = facts["competitors"]
+    assert (place.doc_id, place.rank) == (wrong, rank) and place.score is not None
+    assert place.event.startswith("ranked among all documents" if rank else "not found by the query's words")
+    (verdict,) = facts["audit"]
+    assert verdict.doc_id == wrong and verdict.event.startswith("suspect, no chance known")
     audited = next(row for row in tables["audit"].to_pylist() if (row["query_id"], row["doc_id"]) == (query, wrong))
-    assert audited["reason"] in says["audit"]
+    assert audited["reason"] in verdict.event
     ran = next(row for row in tables["bm25_run"].to_pylist() if row["query_id"] == query and row["rank"] == 1)
-    assert f"{ran['doc_id']} comes first" in says["bm25_run"] and wrong in says["bm25_run"]
-    assert "was given instead" in says["repaired_pairs"] or "stays flagged" in says["repaired_pairs"]
+    first, *_, last = facts["bm25_run"]
+    assert (first.doc_id, first.rank, first.score) == (ran["doc_id"], 1, ran["score"]) and last.doc_id == wrong
+    (repaired,) = facts["repaired_pairs"]
+    assert "was given instead" in repaired.event or "stays flagged" in repaired.event
     order = [one.artifact for one in account.decided]
     wanted = ["queries", "pairs", "noise_truth", "bm25_run", "pair_scores", "noise_flags", "repaired_pairs", "audit"]
     assert [name for name in order if name in wanted] == wanted
@@ -182,33 +189,33 @@ def test_a_wrong_pair_is_told_from_ingest_to_audit(finished, replaced):
 
 def test_the_true_document_is_told_apart_from_the_one_put_in(finished, replaced):
     store, _ = finished
-    says = said(decisions_on(store, replaced["query_id"], replaced["true"]))
-    assert says["pairs"] == f"paired with {replaced['true']} for train"
-    assert says["noise_truth"].startswith(f"no longer paired with {replaced['true']}: replaced on purpose")
-    assert says["qrels"] == f"{replaced['true']} is judged relevant (1)"
-    assert "noise_flags" not in says and "audit" not in says
+    facts = told(decisions_on(store, replaced["query_id"], replaced["true"]))
+    assert facts["pairs"] == [Fact("paired for train", replaced["true"])]
+    assert facts["noise_truth"][0] == Fact("no longer paired", replaced["true"])
+    assert facts["noise_truth"][1].doc_id == replaced["doc_id"]
+    assert facts["qrels"] == [Fact("judged relevant (1)", replaced["true"])]
+    assert "noise_flags" not in facts and "audit" not in facts
 
 
 def test_a_query_alone_is_told_with_all_its_documents(finished, replaced):
     store, _ = finished
     account = decisions_on(store, replaced["query_id"])
-    says = said(account)
-    assert {replaced["doc_id"], replaced["true"]} <= account.texts.keys()
-    assert says["bm25_run"].count(" rank ") + says["bm25_run"].count("not among") >= 2
-    assert says["negatives"].startswith("hard negatives: ")
-    assert says["pairs"] == f"paired with {replaced['true']} for train"
+    facts, both = told(account), {replaced["doc_id"], replaced["true"]}
+    assert both <= account.texts.keys() and both <= {fact.doc_id for fact in facts["bm25_run"]}
+    assert all(fact.rank or "not among" in fact.event for fact in facts["bm25_run"])
+    *drawn, more = facts["negatives"]
+    assert {fact.event for fact in drawn} == {"drawn as a hard negative"} and more == Fact("and 1 more")
+    assert facts["pairs"] == [Fact("paired for train", replaced["true"])]
 
 
 def test_negatives_name_the_drawn_and_deny_the_others(finished):
     store, tables = finished
     drawn = tables["negatives"].to_pylist()[0]
-    assert said(decisions_on(store, drawn["query_id"], drawn["doc_id"]))["negatives"].endswith(
-        "drawn as a hard negative"
-    )
+    (fact,) = told(decisions_on(store, drawn["query_id"], drawn["doc_id"]))["negatives"]
+    assert fact == Fact("drawn as a hard negative", drawn["doc_id"])
     pair = next(row for row in tables["noisy_pairs"].to_pylist() if row["query_id"] == drawn["query_id"])
-    assert (
-        "was not drawn as a hard negative" in said(decisions_on(store, pair["query_id"], pair["doc_id"]))["negatives"]
-    )
+    (fact,) = told(decisions_on(store, pair["query_id"], pair["doc_id"]))["negatives"]
+    assert fact == Fact("not drawn as a hard negative; 4 others were", pair["doc_id"])
 
 
 def test_a_candidate_is_told_with_its_rank_its_judge_and_whether_it_was_drawn(finished):
@@ -219,41 +226,41 @@ def test_a_candidate_is_told_with_its_rank_its_judge_and_whether_it_was_drawn(fi
         next(row for row in tables["audit_negatives"].to_pylist() if row["used"] is used) for used in (True, False)
     ):
         pair = suspect["query_id"], suspect["doc_id"]
-        says = said(decisions_on(store, *pair))
-        assert says["candidates"] == f"{pair[1]} may become a hard negative: rank {ranks[pair]}"
-        score = f"score {1 / ranks[pair]:.3f}, and its bound is 0.250 (by rank)"
-        assert says["verdicts"] == f"referee drops {pair[1]}: {score}"
-        place = "was drawn as a negative" if pair in drawn else "was not drawn as a negative"
-        assert f", and {place}: {suspect['reason']}" in says["audit_negatives"]
+        facts = told(decisions_on(store, *pair))
+        assert facts["candidates"] == [Fact("may become a hard negative", pair[1], ranks[pair])]
+        (verdict,) = facts["verdicts"]
+        assert verdict[:2] == ("dropped; its bound is 0.250 (by rank)", pair[1])
+        assert verdict.score == pytest.approx(1 / ranks[pair])
+        place = "drawn as a negative" if pair in drawn else "not drawn as a negative"
+        (likely,) = facts["audit_negatives"]
+        assert f", and {place}: {suspect['reason']}" in likely.event
     kept = next(row for row in tables["verdicts"].to_pylist() if row["keep"])
-    assert said(decisions_on(store, kept["query_id"], kept["doc_id"]))["verdicts"].startswith(
-        f"referee keeps {kept['doc_id']}: "
-    )
+    (verdict,) = told(decisions_on(store, kept["query_id"], kept["doc_id"]))["verdicts"]
+    assert verdict.doc_id == kept["doc_id"] and verdict.event.startswith("kept; ")
 
 
 def test_what_was_no_candidate_and_what_no_judge_saw_is_told(finished):
     store, tables = finished
     odd = next(row for row in tables["candidates"].to_pylist() if row["rank"] % 2)
-    unseen = said(decisions_on(store, odd["query_id"], odd["doc_id"]))
-    assert unseen["verdicts"].startswith(f"referee did not see {odd['doc_id']}, only ")
+    unseen = told(decisions_on(store, odd["query_id"], odd["doc_id"]))
+    assert unseen["verdicts"][0].event.startswith("not seen, but ")
     assert "audit_negatives" not in unseen
     pair = next(row for row in tables["noisy_pairs"].to_pylist() if row["query_id"] == odd["query_id"])
-    assert (
-        f"{pair['doc_id']} is not among the "
-        in said(decisions_on(store, *(pair[name] for name in ("query_id", "doc_id"))))["candidates"]
-    )
-    whole = said(decisions_on(store, odd["query_id"]))
-    assert whole["candidates"].startswith("candidates for hard negatives: ")
-    assert whole["verdicts"].startswith("referee drops 1 of ")
-    assert whole["audit_negatives"].startswith("likely relevant candidates: ")
+    (absent,) = told(decisions_on(store, pair["query_id"], pair["doc_id"]))["candidates"]
+    assert absent.doc_id == pair["doc_id"] and absent.event.startswith("not among the ")
+    whole = told(decisions_on(store, odd["query_id"]))
+    rows = [row for row in tables["candidates"].to_pylist() if row["query_id"] == odd["query_id"]]
+    assert [fact.rank for fact in whole["candidates"]] == [*sorted(row["rank"] for row in rows)[:3], None]
+    assert whole["verdicts"][0].event.startswith("1 of ") and whole["verdicts"][1].event.startswith("dropped; ")
+    assert whole["audit_negatives"][0].event.startswith("likely relevant, ")
 
 
 def test_a_test_query_has_ranks_and_measures_in_the_step_that_made_them(finished):
     store, tables = finished
     account = decisions_on(store, "test3")
     mean = next(row["value"] for row in tables["metrics"].to_pylist() if row["query_id"] == "test3")
-    by_step = {(one.step, one.artifact): one.says for one in account.decided}
-    assert by_step["score@start", "metrics"] == [f"RR@10 {mean:.3f} (split test)"]
+    by_step = {(one.step, one.artifact): one.facts for one in account.decided}
+    assert by_step["score@start", "metrics"] == [Fact("RR@10 (split test)", score=mean)]
     assert ("search@start", "dense_run") in by_step and ("bm25@train", "bm25_run") in by_step
     assert account.split == "test" and ("corrupt", "noise_truth") not in by_step
 
@@ -261,14 +268,15 @@ def test_a_test_query_has_ranks_and_measures_in_the_step_that_made_them(finished
 def test_a_table_of_unknown_meaning_is_shown_as_it_is(finished, replaced, capsys):
     store, _ = finished
     (one,) = [one for one in decisions_on(store, replaced["query_id"]).decided if one.artifact == "opinions"]
-    assert one.says == [] and one.rows[0]["mood"] == "glad"
+    assert one.rows[0]["mood"] == "glad" and one.facts[0].doc_id == one.rows[0]["doc_id"]
     show.run(query=replaced["query_id"], store=store.url)
     assert "mood glad" in capsys.readouterr().out
 
 
 def test_what_was_left_out_is_told(finished):
     store, _ = finished
-    assert said(decisions_on(store, "train0", "blank"))["excluded"] == "the document blank was left out: no text"
+    (fact,) = told(decisions_on(store, "train0", "blank"))["excluded"]
+    assert fact == Fact("the document was left out: no text", "blank")
 
 
 def test_the_command_prints_text_or_one_object(finished, replaced, capsys):
@@ -277,12 +285,13 @@ def test_the_command_prints_text_or_one_object(finished, replaced, capsys):
     assert show.run(query=query, document=wrong, store=store.url) == 0
     printed = capsys.readouterr().out
     assert "run of tiny" in printed and f"query {query}  " in printed and "\ncorrupt  " in printed
+    assert re.search(rf"\n(?:bm25@train +|\w+ +){wrong} +(?:\d+ +\d\.\d{{3}} +of|not among)", printed)
     assert printed.index("\ncorrupt ") < printed.index("\ndetect ") < printed.index("\naudit ")
     assert show.run("tiny", query=query, document=wrong, as_json=True, store=store.url) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["query"]["query_id"] == query and found["doc_id"] == wrong
     flags = next(one for one in found["decided"] if one["artifact"] == "noise_flags")
-    assert flags["rows"][0]["replacement"] == replaced["replacement"] and flags["says"]
+    assert flags["rows"][0]["replacement"] == replaced["replacement"] and flags["facts"][0]["doc_id"] == wrong
 
 
 def test_long_texts_are_cut(store: Store):

@@ -7,7 +7,7 @@ import pytest
 
 from noisyir.evaluation.artifacts import STANDINGS
 from noisyir.evaluation.pages.advice import against, best_lines, reason, unusable
-from noisyir.evaluation.pages.report import _result_tables
+from noisyir.evaluation.pages.report import _result_tables, conclusion
 from noisyir.evaluation.recommendation import recommendation
 
 QUERIES = 60
@@ -83,6 +83,20 @@ def test_a_gain_within_chance_counts_over_the_start_and_not_over_bm25():
     assert worse.short_of("dpr") == ["zero_shot", "zero_shot_hybrid"] and worse.best.startswith("zero_shot")
     within = found(bm25=0.5, zero_shot=0.3, dpr=0.505)
     assert within.short_of("dpr") == ["bm25"] and within.best == "bm25"
+
+
+@pytest.mark.parametrize(("found_in", "ends"), [(5, ", 1.000]"), (1, " [0.000, ")])
+def test_the_interval_of_a_measure_does_not_leave_its_bounds(found_in: int, ends: str):
+    """Of 6 queries, which is few, and one unlike the others: the t-interval alone would leave [0, 1]."""
+    rows = [
+        {"system": "bm25", "split": split, "measure": "R@10", "query_id": f"{split}{n}", "group": f"d{n}",
+         "value": float(n < found_in)}
+        for split in ("test", "dev")
+        for n in range(6)
+    ]  # fmt: skip
+    best = recommendation([pa.Table.from_pylist(rows, STANDINGS.schema)])
+    assert ends in best_lines(best)[0] and ends in conclusion(best, [])[0]
+    assert best.level("bm25").mean == pytest.approx(found_in / 6)
 
 
 def test_selection_is_by_dev_and_what_is_told_by_test():

@@ -72,8 +72,10 @@ def test_readers_are_trained_read_scored_and_shown_and_a_second_run_is_cached(wo
     assert {row["queries"] for row in rows} == {6}
     page = (store.builds.folder(first.kept["report"]) / "report.html").read_text()
     assert "Distant labels" in page and "AUROC by question" in page and re.search(r"<mark>w\d+</mark>", page)
-    said = [one.says for one in decisions_on(store, "train0", "train-train-0").decided if one.artifact == "confidences"]
-    assert said and "confidence" in said[-1][0]
+    told = [
+        one.facts for one in decisions_on(store, "train0", "train-train-0").decided if one.artifact == "confidences"
+    ]
+    assert told and "confidence" in told[-1][0].event
 
 
 def test_the_pairs_that_a_reader_believes_in_are_exported_as_pairs_to_audit(world, store, tmp_path, capsys):

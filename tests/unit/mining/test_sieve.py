@@ -10,7 +10,7 @@ from noisyir.base.errors import DataError
 from noisyir.data.artifacts import CORPUS
 from noisyir.mining.artifacts import CANDIDATES
 from noisyir.mining.judges import SieveJudge
-from noisyir.mining.sieve_pools import Pools, cosines
+from noisyir.mining.sieve_pools import SievePools, cosines
 from noisyir.mining.stages.sieve import SIEVE
 from tests.tiny_models import static_encoder, tiny_bert, tiny_encoder
 from tests.unit.training.toy import toy_pairs
@@ -186,7 +186,7 @@ def test_a_text_without_words_has_cosine_0(sieve, tmp_path):
 def test_a_model_in_training_is_judged_without_its_dropout(tmp_path):
     encoder = tiny_encoder(tiny_bert(tmp_path / "bert"))
     pairs, rows = toy_pairs(encoder), np.arange(6)
-    pools = Pools(query=rows // 2, document=rows, text=rows[:3], positive=rows[3:])
+    pools = SievePools(query=rows // 2, document=rows, text=rows[:3], positive=rows[3:])
     one, other = (cosines(mode(), pairs, pools) for mode in (encoder.eval, encoder.train))
     np.testing.assert_array_equal(one, other)
 
