@@ -7,8 +7,8 @@ from tempfile import TemporaryFile
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noisyir.audits.judgements import has_verdicts
 from noisyir.base.errors import ConfigError, StoreError
+from noisyir.detection.judgements import has_verdicts
 from noisyir.methods.plans.experiment import Experiment
 
 PAGE, CSV, TABLE = "audit.html", "audit.csv", "audit.parquet"

@@ -14,7 +14,6 @@ from noisyir.app.comparing import shown_texts
 from noisyir.app.console import stdout_console
 from noisyir.app.pooling import DEPTH, DRAWN_BY, Drawn, Pooled, draw_into, drawn_in, given_chances, pooled
 from noisyir.audits.files import write_csv, write_jsonl
-from noisyir.audits.judgements import HumanJudgement, Judgements, given_judgements, has_verdicts
 from noisyir.audits.judging.journal import Journal
 from noisyir.audits.judging.learning import Knowledge
 from noisyir.audits.judging.pairs_to_judge import PairsToJudge
@@ -23,6 +22,7 @@ from noisyir.audits.judging.session import BATCH, JudgingSession, RandomOrder
 from noisyir.base.errors import ConfigError
 from noisyir.base.pages.cells import number, signed
 from noisyir.base.pages.charts import Estimate
+from noisyir.detection.judgements import HumanJudgement, Judgements, given_judgements, has_verdicts
 from noisyir.engine.locks import held_if_free
 from noisyir.engine.store import Store
 from noisyir.evaluation.corrected import Corrected, calibrated, corrected, outlook

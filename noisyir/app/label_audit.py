@@ -18,7 +18,6 @@ from noisyir.audits.apply import Applied, apply_audit
 from noisyir.audits.by_hand import how_many
 from noisyir.audits.columns import FLAGGED, ROW
 from noisyir.audits.files import cut, write_csv
-from noisyir.audits.judgements import Pair, drawn_at_random, given_judgements
 from noisyir.audits.keeping import Keeping, kept_if_assumed
 from noisyir.audits.pairs_to_clean import FileOfPairs, PairsToClean, RowsOfExamples, TableOfPairs
 from noisyir.audits.settings import AuditParams
@@ -30,6 +29,7 @@ from noisyir.base.settings import HELD_OUT
 from noisyir.data.examples import ShapedRows
 from noisyir.data.formats.pairs import PairsFile
 from noisyir.data.stages.chunk import CHUNK
+from noisyir.detection.judgements import Pair, drawn_at_random, given_judgements
 from noisyir.detection.null import named_null
 from noisyir.detection.rate_sentences import NOT_SAID, by_each_null, in_terminal, why_none_is_flagged
 from noisyir.engine.meta import Ref

@@ -10,9 +10,9 @@ import numpy as np
 
 from noisyir.app.comparing import Contestant, contestant
 from noisyir.app.lookup import finished_comparison
-from noisyir.audits.judgements import Judgements, Pair
 from noisyir.base.errors import DataError
 from noisyir.data.row_files import RowFile
+from noisyir.detection.judgements import Judgements, Pair
 from noisyir.engine.store import Store
 from noisyir.evaluation.corrected import Drawing, Pools, draw, labels_judge, sizes
 from noisyir.evaluation.pooled import PooledMeasure

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from noisyir.audits.judgements import HumanJudgement, Pair, Verdict, cohens_kappa, given_judgements
 from noisyir.audits.judging.journal import Journal, JournalEntry
 from noisyir.audits.judging.learning import Knowledge, OrderLearner
 from noisyir.audits.judging.pairs_to_judge import PairsToJudge, Shown
 from noisyir.audits.keeping import Keeping
 from noisyir.base.errors import DataError, NoisyirError
 from noisyir.detection.calibration.sample import strata_by_score
+from noisyir.detection.judgements import HumanJudgement, Pair, Verdict, cohens_kappa, given_judgements
 
 Array = np.ndarray
 

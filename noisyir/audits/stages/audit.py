@@ -13,7 +13,6 @@ from noisyir.audits.by_hand import MOST_SUSPECT_FIRST, as_the_machine_says, judg
 from noisyir.audits.columns import AUDIT as ROWS
 from noisyir.audits.columns import FLAGGED, computed
 from noisyir.audits.files import cut, write_csv, write_pairs
-from noisyir.audits.judgements import Judgements, drawn_at_random, judgements_digest, read_judgements
 from noisyir.audits.keeping import Keeping, kept_by_judgements, kept_if_assumed
 from noisyir.audits.pair_evidence import better_documents, with_reasons
 from noisyir.audits.settings import AuditParams
@@ -23,6 +22,7 @@ from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import CORPUS, PAIRS, QUERIES
 from noisyir.detection.artifacts import COMPETITORS, KEPT_BY_NULL, NOISE_ESTIMATE, PAIR_FEATURES
 from noisyir.detection.calibration.sample import draw_sample
+from noisyir.detection.judgements import Judgements, drawn_at_random, judgements_digest, read_judgements
 from noisyir.detection.settings import DetectParams, Null
 from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import lineage
@@ -236,5 +236,5 @@ AUDIT = Stage(
     writes={"audit": ROWS, "audit_files": AUDIT_FILES},
     run=write_audit,
     seeded=True,
-    raw={"judgements": judgements_digest},
+    raw={"judgements": lambda params: judgements_digest(params.judgement_files)},
 )

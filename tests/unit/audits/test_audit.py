@@ -8,12 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from noisyir.audits.files import cut, unguard, write_csv
+from noisyir.audits.files import cut, write_csv
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.stages.audit import AUDIT
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import PAIRS
 from noisyir.detection.artifacts import COMPETITORS
+from noisyir.detection.spreadsheets import unguard
 from noisyir.training.artifacts import NOISE_FLAGS
 from tests.refusals import refuses
 from tests.unit.stages.audit_world import audit_tables, judged_as
