@@ -103,17 +103,18 @@ def given_judgements(paths: Sequence[str]) -> Judgements:
     return _all_settled(_all_said(paths))
 
 
-def read_judgements(paths: Sequence[str], pairs: pa.Table) -> Judgements:
-    """As `given_judgements`, on audited pairs only.
+def read_judgements(paths: Sequence[str], pairs: pa.Table, pooled: Collection[str] = ()) -> Judgements:
+    """As `given_judgements`, on audited pairs and on any document of the queries `pooled`.
 
     Raises:
-        DataError: As `given_judgements`, or if a pair is not audited.
+        DataError: As `given_judgements`, or if a pair is neither.
     """
     said = _all_said(paths)
     if (known := rows_of(said, pairs)).keys() != said.keys():
         said = {meant: rows for pair, rows in said.items() for meant in [before_a_spreadsheet(pair, pairs, known)]}
         known = rows_of(said, pairs)
-    if unknown := {pair: rows[0].place for pair, rows in said.items() if pair not in known}:
+    unknown = {pair: rows[0].place for pair, rows in said.items() if pair not in known and pair[0] not in pooled}
+    if unknown:
         raise DataError(_unknown_pairs(unknown, len(said), paths))
     return _all_settled(said)
 

@@ -114,10 +114,10 @@ def test_the_page_asks_for_what_is_drawn(ran, home, tmp_path, monkeypatch):
     pools = tmp_path / "pools"
     found = correcting.ruler(store, ran[1:3], pools)
     correcting.judge_on_page(store, found, pools)
-    assert [found.pool.pairs[row] for row in found.open_rows()[:50]] == asked
+    assert [found.pool.pairs[row] for row in found.open_rows(25)[:50]] == asked
     again = correcting.ruler(store, ran[1:3], pools)
     assert set(again.said) == set(asked) and (again.judged > 0).sum() == 50
-    assert not {*asked} & {again.pool.pairs[row] for row in again.open_rows()}
+    assert not {*asked} & {again.pool.pairs[row] for row in again.open_rows(25)}
 
 
 def test_a_drawing_of_other_systems_is_refused(ran, home, tmp_path):
@@ -144,7 +144,7 @@ def test_a_drawing_of_other_systems_is_refused(ran, home, tmp_path):
      ("query_id,doc_id,p_clean\nq,d,much\n", "app.bad_chance", {"value": "much"})],
 )  # fmt: skip
 def test_chances_that_are_none_are_refused(text, code, values, tmp_path):
-    from noisyir.app.pooling import given_chances
+    from noisyir.app.correcting import given_chances
 
     path = tmp_path / "chances.csv"
     path.write_text(text)

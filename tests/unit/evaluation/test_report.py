@@ -133,6 +133,7 @@ def test_the_settings_shown_are_an_experiment(store: Store, tmp_path: Path):
     exp = Experiment.model_validate(given)
     params = ReportParams(settings=exp.model_dump(mode="json", exclude_defaults=True))
     page = (report_folder(store, params) / "report.html").read_text()
+    page = page[page.index('id="reproduce"') :]
     shown = unescape(re.findall(r'<pre class="code">(.*?)</pre>', page, re.DOTALL)[0])
     assert yaml.safe_load(shown).keys() == given.keys()
     (tmp_path / "experiment.yaml").write_text(shown)
