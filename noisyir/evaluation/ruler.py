@@ -126,8 +126,8 @@ def _lines(path: Path) -> Iterator[list[str]]:
 class Drawn:
     """A drawing as it is kept in a file; `known` are the verdicts from before it, as in `Pooled.right`."""
 
-    systems: Sequence[str]
-    pairs: Sequence[Pair]
+    systems: list[str]
+    pairs: list[Pair]
     pools: Pools
     drawing: Drawing
     known: Array
@@ -143,8 +143,9 @@ class Drawn:
 
     def is_of(self, pool: Pooled) -> bool:
         """Whether its systems and their hits are those in the pools."""
-        same = [*self.systems] == pool.systems and [*self.pairs] == pool.pairs
-        return same and np.array_equal(self.pools.heads, pool.heads)
+        return (
+            self.systems == pool.systems and self.pairs == pool.pairs and np.array_equal(self.pools.heads, pool.heads)
+        )
 
     def with_others(self, pool: Pooled) -> Pooled:
         """The pools with all drawn systems: others than the pools' own have the hits that were drawn from."""

@@ -93,7 +93,7 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
         doubts=[one for one in (doubt, correction and correction.turned) if one],
         correction=correction and [*correction.told()],
         corrected=correction and TextTable(correction.rows(), left=2),
-        to_judge=None if correction else _to_judge(params.settings.get("name", title), comparison, results.subject),
+        to_judge=None if correction else to_judge(params.settings.get("name", title), comparison, results.subject),
         query_texts=_query_texts(dataset, results),
         **_dataset_card(dataset, builds),
         **_history(params, builds, systems),
@@ -140,7 +140,7 @@ def conclusion(best: Recommendation | None, verdicts: Sequence[Mapping[str, Any]
     return sentences
 
 
-def _to_judge(name: str, comparison: Sequence[Mapping[str, Any]], subject: str) -> dict[str, str] | None:
+def to_judge(name: str, comparison: Sequence[Mapping[str, Any]], subject: str) -> dict[str, str] | None:
     """The command that asks people to judge the run's pools, and its folder; None if no test labels rank systems."""
     measured = [row for row in comparison if row["split"] == "test" and not row["measure"].startswith("AnswerMatch")]
     first, last = comparison[0]["system"], comparison[-1]["system"]
