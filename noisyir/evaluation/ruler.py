@@ -143,9 +143,8 @@ class Drawn:
 
     def is_of(self, pool: Pooled) -> bool:
         """Whether its systems and their hits are those in the pools."""
-        return (
-            self.systems == pool.systems and self.pairs == pool.pairs and np.array_equal(self.pools.heads, pool.heads)
-        )
+        same = self.systems == pool.systems and self.pairs == pool.pairs
+        return same and np.array_equal(self.pools.heads, pool.heads)
 
     def with_others(self, pool: Pooled) -> Pooled:
         """The pools with all drawn systems: others than the pools' own have the hits that were drawn from."""

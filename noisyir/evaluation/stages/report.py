@@ -96,8 +96,8 @@ def _corrected(job: Job[ReportParams]) -> Ruler | None:
     drawn = Drawn.read(folder / DRAWING)
     pool = drawn.with_others(pooled(job.store, scored, [first, last]))
     if not drawn.is_of(pool):
-        told = {"drawn": ", ".join(drawn.systems), "systems": ", ".join(scored)}
-        raise DataError("evaluation.pools_of_other_run", folder=folder, **told)
+        others, systems = ", ".join(drawn.systems), ", ".join(scored)
+        raise DataError("evaluation.pools_of_other_run", folder=folder, drawn=others, systems=systems)
     return Ruler(pool, drawn, answers_in(folder))
 
 
