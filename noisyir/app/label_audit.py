@@ -248,7 +248,7 @@ class Audited:
         ids = queries["query_id"].filter(pc.equal(queries["split"], self.exp.audited)).to_pylist()
         files, labels = (self.exp.audit or AuditParams()).judgement_files, judged(qrels, ids)
         said = read_judgements(files, self.table, {*ids}).items()
-        decided = ((pair, one.verdict) for pair, one in said if pair[0] in labels and one.verdict != "unclear")
+        decided = [(pair, one.verdict) for pair, one in said if pair[0] in labels and one.verdict != "unclear"]
         return labels, {pair: verdict == "clean" for pair, verdict in decided}
 
     def apply(self, folder: Path, *, drop: bool = False) -> Applied:

@@ -258,7 +258,7 @@ class Ruler:
             better, worse = (other, one) if test.mean > 0 else (one, other)
             if test.low * test.high > 0 and (labels[other] - labels[one]) * test.mean <= 0:
                 turned.append(f"{names[better]} is above {names[worse]}")
-        return f"The order changes: {', '.join(turned)}." if turned and found.queries > 1 else None
+        return f"Judgements change the order: {', '.join(turned)}." if turned and found.queries > 1 else None
 
     def told(self) -> Iterator[str]:
         """The result in sentences."""

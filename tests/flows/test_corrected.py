@@ -207,7 +207,7 @@ def test_the_report_asks_people_and_then_has_both_values(noisyir, run, ran, home
     section = page[page.index('id="corrected"') : page.index('id="training"')]
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", section)
     assert cells == [cell for row in compared["rows"] for cell in row.values()] and "[" in cells[5]
-    (turned,) = [said for said in compared["told"] if said.startswith("The order changes: ")]
+    (turned,) = [said for said in compared["told"] if said.startswith("Judgements change the order: ")]
     assert "demo:dpr is above demo:bm25" in turned and turned in section
     assert turned in page[: page.index("<nav")] and "noisyir compare" not in page
     before = len(Store(home / "store", home=home).builds.of_key("report", "*"))

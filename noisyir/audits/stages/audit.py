@@ -43,7 +43,7 @@ def write_audit(job: Job[AuditParams]) -> None:
     from noisyir.audits.page import AuditPage, documents_shown, render
 
     estimate, provenance = last_estimate(job.table("estimate")), _provenance(job)
-    pairs, pooled = _flagged(job, provenance.assumed), list[str]()
+    pairs, pooled = _flagged(job, provenance.assumed), pa.array([], pa.string())
     keeping = _kept_if_assumed(job, pairs.num_rows, provenance)
     if job.params.judgement_files:
         judgements, pooled = _judgements(job, pairs)
@@ -55,11 +55,10 @@ def write_audit(job: Job[AuditParams]) -> None:
     suspects = _suspects(job)
     on_page = documents_shown(pairs.slice(0, job.params.html_rows), suspects, job.params.better)
     accepted = pairs["replacement"].filter(pairs["accepted"]).combine_chunks()
-    judged = pa.array(pooled, pa.string())
-    wanted = pa.concat_arrays([pairs["doc_id"].combine_chunks(), on_page, accepted, judged]).unique()
+    wanted = pa.concat_arrays([pairs["doc_id"].combine_chunks(), on_page, accepted, pooled]).unique()
     texts = read_texts(job.batches("corpus", _CHUNK), wanted, pairs["query"].unique().to_pylist())
     _refuse_unknown(pairs["doc_id"], texts.documents["doc_id"], "documents", "the corpus")
-    _refuse_unknown(judged, texts.documents["doc_id"], "judged documents", "the corpus")
+    _refuse_unknown(pooled, texts.documents["doc_id"], "judged documents", "the corpus")
     _refuse_unknown(accepted, texts.documents["doc_id"], "accepted replacements", "the corpus")
     folder = job.new_folder("audit_files")
     with job.writer("audit") as out:
@@ -98,13 +97,14 @@ def _flagged(job: Job[AuditParams], assumed: Null | None) -> pa.Table:
     return pairs.append_column("query", text)
 
 
-def _judgements(job: Job[AuditParams], pairs: pa.Table) -> tuple[Judgements, list[str]]:
+def _judgements(job: Job[AuditParams], pairs: pa.Table) -> tuple[Judgements, pa.Array]:
     """Verdicts on audited pairs, and the documents without a label that people judged for held-out queries."""
     queries, split = job.table("queries"), job.params.split
     held = queries["query_id"].filter(pc.equal(queries["split"], split)) if split != "train" else pa.array([])
     said = read_judgements(job.params.judgement_files, pairs, {*held.to_pylist()})
     audited = rows_of(said, pairs)
-    return {pair: said[pair] for pair in audited}, [pair[1] for pair in said if pair not in audited]
+    others = pa.array([doc for query, doc in said if (query, doc) not in audited], pa.string())
+    return {pair: said[pair] for pair in audited}, others
 
 
 def _by_hand(

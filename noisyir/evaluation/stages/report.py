@@ -92,8 +92,7 @@ def _corrected(job: Job[ReportParams]) -> Ruler | None:
         return None
     name, folder = job.params.settings.get("name", job.params.title), Path(job.params.corrected)
     scored = {f"{name}:{label}": ref for label, ref in job.refs("metrics").items()}
-    first, *_, last = scored
-    drawn = Drawn.read(folder / DRAWING)
+    drawn, (first, *_, last) = Drawn.read(folder / DRAWING), scored
     pool = drawn.with_others(pooled(job.store, scored, [first, last]))
     if not drawn.is_of(pool):
         others, systems = ", ".join(drawn.systems), ", ".join(scored)

@@ -243,9 +243,9 @@ def test_judged_pools_give_both_values(store: Store, tmp_path: Path, others: boo
     assert list(of) == ["more:dpr"] * others + ["small:bm25", "small:trained", "small:zero_shot"]
     assert float(of["small:trained"][2]) == pytest.approx((8 + 4 / np.log2(6)) / 12, abs=5e-4)
     assert float(of["small:zero_shot"][2]) == 0 and float(of["small:zero_shot"][4]) > float(of["small:bm25"][4])
-    told = re.search(r"The order changes: (.*?)\.", section)[1].split(", ")
+    told = re.search(r"Judgements change the order: (.*?)\.", section)[1].split(", ")
     assert {"small:zero_shot is above small:bm25", "small:zero_shot is above small:trained"} <= {*told}
-    assert page.count("The order changes") == 2, "at the top, too"
+    assert page.count("Judgements change the order") == 2, "at the top, too"
     assert "noisyir compare" not in page
 
 
