@@ -22,8 +22,8 @@ from bench.real_noise_training import MEASURE, SMALL
 from bench.scored_sets import ScoredPairs, scored
 from bench.tables import record
 from noisyir.app.runs import Execution, run_experiment
-from noisyir.audits.judgements import Pair
 from noisyir.audits.pairs_to_clean import Fate
+from noisyir.detection.judgements import Pair
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Observer

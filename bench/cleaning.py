@@ -18,9 +18,9 @@ from bench.scored_sets import SETS, ScoredPairs, scored
 from bench.tables import record
 from noisyir.audits.apply import decide
 from noisyir.audits.by_hand import judged_by_hand
-from noisyir.audits.judgements import HumanJudgement, Judgements, Pair
 from noisyir.audits.judging.session import random_order
 from noisyir.audits.pairs_to_clean import Fate
+from noisyir.detection.judgements import HumanJudgement, Judgements, Pair
 
 _CONFIDENCE, _THRESHOLD = 0.95, 0.5
 

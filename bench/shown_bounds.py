@@ -20,13 +20,13 @@ import numpy as np
 
 from bench.scored_sets import SETS, ScoredPairs, scored
 from bench.tables import read, record
-from noisyir.audits.judgements import HumanJudgement, MachineAnswers
 from noisyir.audits.judging.session import random_order
 from noisyir.audits.model_judges.judge_quality import check_judge
 from noisyir.detection.calibration import logistic as judged
 from noisyir.detection.calibration.fit import judge_all
 from noisyir.detection.calibration.logistic import GAIN_CONFIDENCE, JudgedPairs, Lesson, auroc
 from noisyir.detection.calibration.sample import draw_sample, rate_of_sample
+from noisyir.detection.judgements import HumanJudgement, MachineAnswers
 from noisyir.detection.rate import pairs_to_judge
 
 LEVELS = {"rate while judging": 0.95, "rate by --judgements": 0.95, "order": 0.95, "gain": GAIN_CONFIDENCE, "kept": 0.9,

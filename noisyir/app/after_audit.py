@@ -17,7 +17,6 @@ from noisyir.app.audit_folder import KEPT, read_written
 from noisyir.app.console import stdout_console
 from noisyir.app.label_audit import Audited
 from noisyir.audits.files import write_pairs
-from noisyir.audits.judgements import BY_MODEL, given_judgements, has_verdicts, read_judgements
 from noisyir.audits.judging.journal import Journal
 from noisyir.audits.judging.learning import Knowledge, OrderLearner, PairLearner
 from noisyir.audits.judging.pairs_to_judge import PairsToJudge, pairs_to_judge
@@ -25,6 +24,7 @@ from noisyir.audits.judging.server import page_alone, serve_page
 from noisyir.audits.judging.session import JudgingSession, summary, told_guarantee
 from noisyir.audits.keeping import Keeping
 from noisyir.base.errors import ConfigError, StoreError
+from noisyir.detection.judgements import BY_MODEL, given_judgements, has_verdicts, read_judgements
 from noisyir.detection.rate import widened
 from noisyir.engine.locks import held_if_free
 from noisyir.engine.provenance import lineage

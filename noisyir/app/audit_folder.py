@@ -1,25 +1,29 @@
 """The folder of an audit's files: their names, and a check that no judgement is lost."""
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noisyir.audits.judgements import has_verdicts
+from noisyir.audits.files import write_jsonl
 from noisyir.base.errors import ConfigError, StoreError
+from noisyir.detection.judgements import Pair, has_verdicts
 from noisyir.methods.plans.experiment import Experiment
+from noisyir.retrieval.trec import write_qrels
 
 PAGE, CSV, TABLE = "audit.html", "audit.csv", "audit.parquet"
 DATA = b"noisyir.data"  # the entry of the table's metadata that names the data
+MENDED, LOG = "mended.qrels", "mended.jsonl"  # labels of dev or test as people correct them, and the changes
 KEPT = "kept.jsonl"  # written by whoever is asked for a guarantee
 
 
 def files_of(exp: Experiment) -> list[str]:
     """Names of files that an audit may write."""
     sample = ["sample.csv"] if exp.audit and exp.audit.sample else []
-    return [PAGE, CSV, TABLE, *sample, "negatives.csv", "extra_positives.jsonl", KEPT]
+    return [PAGE, CSV, TABLE, *sample, "negatives.csv", "extra_positives.jsonl", MENDED, LOG, KEPT]
 
 
 def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
@@ -46,6 +50,24 @@ def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
     sample = folder / "sample.csv"
     if exp.audit and exp.audit.sample and sample.is_file() and has_verdicts(sample):
         raise ConfigError("app.sample_overwritten", sample=sample, quote=shlex.quote(str(sample)))
+
+
+def write_mended(labels: Mapping[str, Mapping[str, int]], relevant: Mapping[Pair, bool], folder: Path) -> str:
+    """Write labels without the wrong ones and with the missing ones, and a log; return a sentence.
+
+    Args:
+        labels: Grades by query and document; from 1 on they mean relevant.
+        relevant: People's verdicts on documents of these queries.
+    """
+    mended, log = {query: dict(docs) for query, docs in labels.items()}, []
+    for (query, doc), now in relevant.items():
+        was = mended[query].get(doc)
+        if was is None or (was >= 1) != now:
+            mended[query][doc] = int(now)
+            log.append({"query_id": query, "doc_id": doc, "was": was, "is": int(now)})
+    write_qrels(mended, folder / MENDED)
+    write_jsonl(log, folder / LOG)
+    return f"mended      {folder / MENDED}: {len(log):,} labels new or changed, each in {folder / LOG}"
 
 
 def data_name(exp: Experiment) -> str:

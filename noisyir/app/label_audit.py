@@ -12,13 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from noisyir.app.audit_folder import CSV, DATA, TABLE, data_name, files_of
+from noisyir.app.audit_folder import CSV, DATA, LOG, MENDED, TABLE, data_name, files_of, write_mended
 from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.audits.apply import Applied, apply_audit
 from noisyir.audits.by_hand import how_many
 from noisyir.audits.columns import FLAGGED, ROW
 from noisyir.audits.files import cut, write_csv
-from noisyir.audits.judgements import Pair, drawn_at_random, given_judgements
 from noisyir.audits.keeping import Keeping, kept_if_assumed
 from noisyir.audits.pairs_to_clean import FileOfPairs, PairsToClean, RowsOfExamples, TableOfPairs
 from noisyir.audits.settings import AuditParams
@@ -30,6 +29,7 @@ from noisyir.base.settings import HELD_OUT
 from noisyir.data.examples import ShapedRows
 from noisyir.data.formats.pairs import PairsFile
 from noisyir.data.stages.chunk import CHUNK
+from noisyir.detection.judgements import Pair, drawn_at_random, given_judgements, read_judgements
 from noisyir.detection.null import named_null
 from noisyir.detection.rate_sentences import NOT_SAID, by_each_null, in_terminal, why_none_is_flagged
 from noisyir.engine.meta import Ref
@@ -40,6 +40,7 @@ from noisyir.engine.store import Store
 from noisyir.engine.tables import aligned, beside, pair_ids
 from noisyir.methods.plans.audit import audit_pairs
 from noisyir.methods.plans.experiment import Experiment
+from noisyir.retrieval.measures import judged
 from noisyir.training.flags import last_estimate
 
 _TOLD = 2  # pairs that the terminal shows
@@ -233,9 +234,22 @@ class Audited:
             parts = map(pa.Table.from_batches, zip(self.with_rows.to_batches(max_chunksize=_AT_ONCE)))
             length = (self.exp.audit or AuditParams()).text_chars
             write_csv((cut(part, length) for part in parts), folder / CSV)
+            if self.judgements and self.exp.audited != "train":
+                write_mended(*self._judged_labels(), folder)
+                names |= {MENDED, LOG}
         except OSError as error:
             raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
         return [name for name in files_of(self.exp) if name in names | {TABLE, CSV}]
+
+    def _judged_labels(self) -> tuple[dict[str, dict[str, int]], dict[Pair, bool]]:
+        """The audited split's labels, and people's decided verdicts on any documents of its queries."""
+        ingest = self.outcome.results["ingest"].meta
+        queries, qrels = (self.store.builds.table(ingest.ref(name)) for name in ("queries", "qrels"))
+        ids = queries["query_id"].filter(pc.equal(queries["split"], self.exp.audited)).to_pylist()
+        files, labels = (self.exp.audit or AuditParams()).judgement_files, judged(qrels, ids)
+        said = read_judgements(files, self.table, {*ids}).items()
+        decided = [(pair, one.verdict) for pair, one in said if pair[0] in labels and one.verdict != "unclear"]
+        return labels, {pair: verdict == "clean" for pair, verdict in decided}
 
     def apply(self, folder: Path, *, drop: bool = False) -> Applied:
         """Write the cleaned pairs and a log of the changes.

@@ -12,10 +12,10 @@ import yaml
 
 from noisyir.app.label_audit import Audited
 from noisyir.audits.apply import Applied, changed
-from noisyir.audits.judgements import drawn_at_random, given_judgements
 from noisyir.base.errors import ConfigError
 from noisyir.data.formats.pairs import Pairs
 from noisyir.detection.calibration.logistic import FEWEST
+from noisyir.detection.judgements import drawn_at_random, given_judgements
 from noisyir.engine.remote.fetched import here
 from noisyir.methods.plans.experiment import Experiment
 

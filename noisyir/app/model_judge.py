@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.app.label_audit import Audited
-from noisyir.audits.judgements import Pair, given_judgements
 from noisyir.audits.model_judges.answer_records import MODEL_JUDGEMENTS, ByPeople, ModelJudgement, write_judgements
 from noisyir.audits.model_judges.budget import Budget
 from noisyir.audits.model_judges.judge_report import AskedPair, JudgeReport, judge_report
@@ -18,6 +17,7 @@ from noisyir.audits.model_judges.judges import Question, QuestionQueue
 from noisyir.audits.model_judges.settings import AskParams
 from noisyir.base.errors import ConfigError
 from noisyir.detection.calibration.queue import Questions, choose_questions, doubt, harm
+from noisyir.detection.judgements import Pair, given_judgements
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import pair_ids
 from noisyir.methods import experiments

@@ -19,7 +19,6 @@ from noisyir.app.lookup import built, runs_of
 from noisyir.app.runs import Outcome
 from noisyir.audits.apply import HALF, decide, negatives_log
 from noisyir.audits.files import write_jsonl
-from noisyir.audits.judgements import Pair
 from noisyir.audits.pairs_to_clean import Fate
 from noisyir.base.errors import ConfigError, DataError, NoisyirError, StoreError, did_you_mean
 from noisyir.base.settings import PROMOTION
@@ -30,6 +29,7 @@ from noisyir.data.fewer_negatives import JSON, rows_with, write_json
 from noisyir.data.formats import Format
 from noisyir.data.formats.trainers import SentenceTransformers
 from noisyir.data.row_files import RowFile
+from noisyir.detection.judgements import Pair
 from noisyir.engine.build_stage import Result
 from noisyir.engine.remote.fetched import located
 from noisyir.engine.store import Store

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from noisyir.audits.by_hand import BY_ID
 from noisyir.audits.files import write_jsonl
-from noisyir.audits.judgements import Pair
 from noisyir.audits.pairs_to_clean import Action, Fate, PairChanges, PairsToClean
 from noisyir.base.errors import DataError
+from noisyir.detection.judgements import Pair
 from noisyir.detection.relabel import gets_replacement
 
 Log: TypeAlias = list[tuple[Pair, Fate]]

@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 from jaxtyping import Float
 
 from noisyir.audits.columns import FLAGGED
-from noisyir.audits.judgements import HumanJudgement, Judgements, drawn_at_random, rows_of
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.detection.calibration.fit import guaranteed, judge_all
 from noisyir.detection.calibration.logistic import FEWEST, JudgedPairs
 from noisyir.detection.calibration.sample import rate_of_sample, recalibrate
+from noisyir.detection.judgements import HumanJudgement, Judgements, drawn_at_random, rows_of
 from noisyir.detection.rate import pairs_to_judge
 
 Array = np.ndarray

@@ -1,7 +1,6 @@
 """Files of rows: jsonl, and CSV in which a spreadsheet runs no formula."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,27 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from noisyir.detection.spreadsheets import guard
 from noisyir.engine.tables import aligned
 
-_FORMULA = "'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"  # the last four: full-width = + - @
 _BYTE_ORDER_MARK = "\ufeff".encode()  # spreadsheets take UTF-8 without it for the machine's old encoding
 _OWN = ("query_id", "doc_id", "query")
-
-
-def guard(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """The texts, formulas of spreadsheets behind a quote mark.
-
-    A quote mark and a formula get one more mark, so that `unguard` is exact.
-
-    Source: OWASP, "CSV Injection".
-    """
-    quoted = pc.binary_join_element_wise("'", texts, "")
-    return pc.if_else(pc.match_substring_regex(texts, rf"\A{_FORMULA}"), quoted, texts)
-
-
-def unguard(text: str) -> str:
-    """The inverse of `guard`."""
-    return text[1:] if text.startswith("'") and re.match(_FORMULA, text) else text
 
 
 def write_csv(tables: Iterable[pa.Table], path: Path) -> None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from noisyir.audits.judgements import Judgements
 from noisyir.detection.calibration.fit import guaranteed
 from noisyir.detection.guarantee import Guarantee, judgements_needed
+from noisyir.detection.judgements import Judgements
 from noisyir.detection.rate_sentences import ASSUMED
 from noisyir.detection.settings import Null
 from noisyir.engine.tables import pair_ids

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.audits.files import write_jsonl
-from noisyir.audits.judgements import Pair
 from noisyir.audits.rewriting import NewColumn, Row, rewrite
 from noisyir.audits.texts import texts_of
 from noisyir.base.errors import DataError
@@ -19,6 +18,7 @@ from noisyir.data.examples import ExampleSource, ShapedRows
 from noisyir.data.fewer_negatives import rows_with, without
 from noisyir.data.formats.pairs import PairsFile
 from noisyir.data.records import RecordsByKind
+from noisyir.detection.judgements import Pair
 from noisyir.engine.tables import pair_ids
 
 Action = Literal["keep", "weigh", "relabel", "drop"]

@@ -17,7 +17,6 @@ import hypothesis
 from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 
-from noisyir.audits.judgements import given_judgements
 from noisyir.audits.judging.journal import Journal
 from noisyir.audits.judging.server import Access, judging_app
 from noisyir.audits.model_judges.answer import in_words, usage_of, yes_or_no
@@ -26,6 +25,7 @@ from noisyir.base.errors import NoisyirError
 from noisyir.data.formats import Format
 from noisyir.data.importing import take_in
 from noisyir.data.recognise import recognise
+from noisyir.detection.judgements import given_judgements
 from noisyir.methods import experiments
 from tests.chaos.case import Case
 

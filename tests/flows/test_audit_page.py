@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.audits.judgements import HumanJudgement, drawn_at_random, given_judgements
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.stages.audit import AUDIT
 from noisyir.audits.stages.audit_negatives import AUDIT_NEGATIVES
+from noisyir.detection.judgements import HumanJudgement, drawn_at_random, given_judgements
 from tests.unit.stages.audit_world import audit_tables
 from tests.unit.stages.suspects_world import suspect_tables
 

@@ -2,6 +2,10 @@
 
 import csv
 import json
+import re
+import shlex
+from html import unescape
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,10 +30,16 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture
-def ran(noisyir, data):
-    """The command that compares, after the run; a second run finds everything in the store."""
+def run(data):
+    """The command that runs the experiment; a second run finds everything in the store."""
     given = [f"data.path={data}", f"model.weights={data / 'words'}", "methods=[dpr]", "noise=null", "hybrid=null"]
-    code, _, err = noisyir("run", "demo", *SETTINGS, *given, "detectors={b: bm25_margin}", "--no-track")
+    return ("run", "demo", *SETTINGS, *given, "detectors={b: bm25_margin}", "--no-track")
+
+
+@pytest.fixture
+def ran(noisyir, run):
+    """The command that compares, after the run."""
+    code, _, err = noisyir(*run)
     assert code == 0, err
     return ("compare", "demo:bm25", "demo:dpr", "--corrected")
 
@@ -114,10 +124,11 @@ def test_the_page_asks_for_what_is_drawn(ran, home, tmp_path, monkeypatch):
     pools = tmp_path / "pools"
     found = correcting.ruler(store, ran[1:3], pools)
     correcting.judge_on_page(store, found, pools)
-    assert [found.pool.pairs[row] for row in found.open_rows()[:50]] == asked
+    assert [found.pool.pairs[row] for row in found.open_rows(25)[:50]] == asked
     again = correcting.ruler(store, ran[1:3], pools)
     assert set(again.said) == set(asked) and (again.judged > 0).sum() == 50
-    assert not {*asked} & {again.pool.pairs[row] for row in again.open_rows()}
+    assert not any(one.tells_of_others for one in again.said.values()), "an audit's share needs another drawing"
+    assert not {*asked} & {again.pool.pairs[row] for row in again.open_rows(25)}
 
 
 def test_a_drawing_of_other_systems_is_refused(ran, home, tmp_path):
@@ -144,7 +155,7 @@ def test_a_drawing_of_other_systems_is_refused(ran, home, tmp_path):
      ("query_id,doc_id,p_clean\nq,d,much\n", "app.bad_chance", {"value": "much"})],
 )  # fmt: skip
 def test_chances_that_are_none_are_refused(text, code, values, tmp_path):
-    from noisyir.app.pooling import given_chances
+    from noisyir.app.correcting import given_chances
 
     path = tmp_path / "chances.csv"
     path.write_text(text)
@@ -155,3 +166,83 @@ def test_chances_that_are_none_are_refused(text, code, values, tmp_path):
 def test_options_of_the_ruler_need_its_folder(noisyir, ran):
     code, _, err = noisyir(*ran[:3], "--judge")
     assert code == 1 and "--corrected pools" in err
+
+
+def shown(noisyir, monkeypatch, name="demo"):
+    """The page of an experiment's last run."""
+    monkeypatch.setattr("webbrowser.open", lambda address: None)
+    return Path(noisyir("show", name, "--page")[1].strip()).read_text(encoding="utf-8")
+
+
+def advised(page):
+    """The command that the page has for judging, and the setting that shows what comes of it."""
+    command = re.search(r'<pre class="code">(noisyir compare .*?)</pre>', page)[1]
+    return shlex.split(unescape(command)), unescape(re.search(r"<code>(report\.corrected=.*?)</code>", page)[1])
+
+
+def in_favour_of_dpr(home, names, folder):
+    """Judge the sheet: right is what dpr has among its first five and BM25 has not."""
+    from noisyir.app import correcting
+
+    tops = correcting.ruler(Store(home / "store", home=home), names, folder).pool.tops
+    found, others = ({(q, doc) for q, docs in tops[name].items() for doc in docs[:5]} for name in names[::-1])
+    with (folder / "sample.csv").open(encoding="utf-8-sig", newline="") as file:
+        right = [(row["query_id"], row["doc_id"]) in found - others for row in csv.DictReader(file)]
+    return filled(folder / "sample.csv", lambda number: "right" if right[number] else "wrong")
+
+
+def test_the_report_asks_people_and_then_has_both_values(noisyir, run, ran, home, tmp_path, monkeypatch):
+    """The command on the page works when typed; its folder gives the report a section, and other runs' reports none."""
+    monkeypatch.chdir(tmp_path)
+    typed, setting = advised(shown(noisyir, monkeypatch))
+    code, _, err = noisyir(*run, setting)
+    assert code == 1 and "nobody judged pools in demo-pools" in err and "demo-pools/sample.csv" in err
+    assert noisyir(*typed[1:])[0] == 0
+    assert noisyir(*run, setting)[0] == 1, "nothing is judged yet"
+    rows = in_favour_of_dpr(home, typed[2:4], tmp_path / "demo-pools")
+    compared = json.loads(noisyir(*typed[1:], "--json")[1])
+
+    assert noisyir(*run, setting)[0] == 0
+    page = unescape(shown(noisyir, monkeypatch))
+    section = page[page.index('id="corrected"') : page.index('id="training"')]
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", section)
+    assert cells == [cell for row in compared["rows"] for cell in row.values()] and "[" in cells[5]
+    (turned,) = [said for said in compared["told"] if said.startswith("Judgements change the order: ")]
+    assert "demo:dpr is above demo:bm25" in turned and turned in section
+    assert turned in page[: page.index("<nav")] and "noisyir compare" not in page
+    before = len(Store(home / "store", home=home).builds.of_key("report", "*"))
+    assert noisyir(*run, setting)[0] == 0
+    filled(tmp_path / "demo-pools" / "sample.csv", lambda number: rows[number]["verdict"] if number else "unsure")
+    assert len(Store(home / "store", home=home).builds.of_key("report", "*")) == before, "nothing was made again"
+    assert noisyir(*run, setting)[0] == 0
+    assert len(Store(home / "store", home=home).builds.of_key("report", "*")) == before + 1
+
+    code, _, err = noisyir(*run, "name=other", setting)
+    assert code == 1 and "report.corrected=null" in err and "other:bm25" in err
+    assert noisyir(*run, "name=other", "report.corrected=null")[0] == 0
+    typed, _ = advised(shown(noisyir, monkeypatch, "other"))
+    assert typed[2:4] == ["other:bm25", "other:dpr"] and noisyir(*typed[1:])[0] == 0
+
+
+def test_an_audit_of_the_test_split_takes_the_verdicts_of_pools(noisyir, ran, home, data, tmp_path, monkeypatch):
+    """Verdicts on labels are the audit's own; the labels are mended as the comparison mends them."""
+    monkeypatch.chdir(tmp_path)
+    noisyir(*ran, tmp_path / "pools")
+    rows = in_favour_of_dpr(home, ran[1:3], tmp_path / "pools")
+    assert noisyir(*ran, tmp_path / "pools")[0] == 0
+    before = (data / "qrels/test.tsv").read_bytes()
+    given = ["detectors={b: bm25_margin}", "bm25_index.engine=bm25s", "--split", "test"]
+    code, out, err = noisyir("audit", data, *given, "--judgements", "pools/sample.csv", "--out", "audited")
+    assert code == 0, err
+    labels = {tuple(line.split()[:2]) for line in before.decode().splitlines()[1:]}
+    said = {(row["query_id"], row["doc_id"]): {"right": "clean"}.get(row["verdict"], "wrong") for row in rows}
+    with (tmp_path / "audited" / "audit.csv").open(encoding="utf-8-sig", newline="") as file:
+        judged = {(row["query_id"], row["doc_id"]): row["judged"] for row in csv.DictReader(file) if row["judged"]}
+    assert judged == {pair: said[pair] for pair in said if pair in labels} and 0 < len(judged) < len(said)
+    assert f"judged      {len(judged)} pairs" in out and "carry no weight" in out and "audited/mended.qrels" in out
+    for name in ("mended.qrels", "mended.jsonl"):
+        pairs = [sorted((tmp_path / folder / name).read_text().splitlines()) for folder in ("audited", "pools")]
+        assert pairs[0] == pairs[1]
+    log = [json.loads(line) for line in (tmp_path / "audited" / "mended.jsonl").read_text().splitlines()]
+    assert {(row["was"], row["is"]) for row in log} == {(1, 0), (None, 1), (None, 0)}, "wrong labels, and missing ones"
+    assert (data / "qrels/test.tsv").read_bytes() == before

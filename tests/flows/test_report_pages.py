@@ -2,9 +2,11 @@
 
 from noisyir.engine.store import Store
 from noisyir.evaluation.pages.bench import render
+from noisyir.evaluation.pages.settings import ReportParams
 from tests.flows import test_audit_page
 from tests.flows.test_audit_page import browser, faults, look, page  # noqa: F401 - fixtures
 from tests.unit.evaluation.test_bench_page import PARAMS, bench
+from tests.unit.evaluation.test_report import pools
 from tests.unit.evaluation.world import report_folder
 
 pytestmark = test_audit_page.pytestmark
@@ -27,6 +29,11 @@ def test_the_report_fits_and_opens_with_its_conclusion(page, store: Store):  # n
     assert page("document.querySelectorAll('#results > .scroll th').length") == 3, (
         "the system, the axis and the main measure"
     )
+
+
+def test_a_report_with_corrected_values_fits(page, store: Store, tmp_path):  # noqa: F811
+    params = ReportParams(settings={"name": "small"}, corrected=str(pools(store, tmp_path)))
+    check_looks(page, report_folder(store, params) / "report.html")
 
 
 def test_the_bench_fits_and_opens_with_its_conclusion(page, tmp_path):  # noqa: F811

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from noisyir.audits.apply import changed, decide
 from noisyir.audits.by_hand import as_the_machine_says, judged_by_hand
 from noisyir.audits.columns import AUDIT, FLAGGED
-from noisyir.audits.judgements import Judgements, Pair, given_judgements, read_judgements
+from noisyir.detection.judgements import Judgements, Pair, given_judgements, read_judgements
 
 QUERIES, DOCUMENTS = 6, 5
 WORDS = st.sampled_from(["wrong", "clean", "unclear", "right", "unsure", "", " Wrong "])

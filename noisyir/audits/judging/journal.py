@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, get_args
 
-from noisyir.audits.judgements import Pair, Verdict
 from noisyir.base.errors import DataError, StoreError
 from noisyir.data.text_files import json_lines
+from noisyir.detection.judgements import Pair, Verdict
 
 _LAST_YEAR = 9000  # a new answer's time is later than the one before, which must be possible
 _VERDICTS = (*get_args(Verdict), None)

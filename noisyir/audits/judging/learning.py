@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from jaxtyping import Float, Int
 
-from noisyir.audits.judgements import HumanJudgement
 from noisyir.audits.keeping import SURENESS, Keeping
 from noisyir.detection.calibration.fit import judge_all
 from noisyir.detection.calibration.logistic import Interval, JudgedPairs
 from noisyir.detection.guarantee import Guarantee
+from noisyir.detection.judgements import HumanJudgement
 
 Array = np.ndarray
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
 
-from noisyir.audits.judgements import Pair
 from noisyir.audits.texts import common_words, texts_of
+from noisyir.detection.judgements import Pair
 from noisyir.engine.meta import Ref
 from noisyir.engine.store import Store
 from noisyir.engine.tables import pair_ids

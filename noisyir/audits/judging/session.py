@@ -1,5 +1,6 @@
 """A session of judging: the next pair, the answers, and the knowledge from them."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -9,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from noisyir.audits.judgements import HumanJudgement, Pair, Verdict, cohens_kappa, given_judgements
 from noisyir.audits.judging.journal import Journal, JournalEntry
 from noisyir.audits.judging.learning import Knowledge, OrderLearner
 from noisyir.audits.judging.pairs_to_judge import PairsToJudge, Shown
 from noisyir.audits.keeping import Keeping
 from noisyir.base.errors import DataError, NoisyirError
 from noisyir.detection.calibration.sample import strata_by_score
+from noisyir.detection.judgements import HumanJudgement, Pair, Verdict, cohens_kappa, given_judgements
 
 Array = np.ndarray
 
@@ -172,12 +173,13 @@ class JudgingSession:
         while self._drawn < len(self._order.rows):
             row, weight = (column[self._drawn].item() for column in self._order)
             self._drawn += 1
-            self._weight[row] = weight
+            if not math.isnan(weight):
+                self._weight[row] = weight
             pair = self.pairs.ids[row]
             if (known := self._own.get(pair)) is None:
                 if row not in self._queue:
                     return int(row)
-            elif known.weight is None:
+            elif known.weight is None and row in self._weight:
                 drawn = replace(known, weight=weight, at=self.journal.time())
                 self.journal.append(drawn)
                 self._own[pair] = drawn
@@ -238,7 +240,7 @@ class JudgingSession:
 
 
 class RandomOrder(NamedTuple):
-    """All pairs in random order, and the number that each represents, up to a common factor."""
+    """Pairs in random order, and the number that each represents, up to a common factor; NaN: not known."""
 
     rows: Int[Array, " pair"]
     weights: Float[Array, " pair"]

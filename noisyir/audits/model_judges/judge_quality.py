@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from noisyir.audits.judgements import Judgements, Kappa, MachineAnswers, cohens_kappa, given_judgements, machine_answers
 from noisyir.audits.model_judges.answer_records import ByPeople
 from noisyir.audits.model_judges.judge_report import (
     AskedPair,
@@ -31,6 +30,14 @@ from noisyir.detection.calibration.judge_error import (
     reach_of_sample,
 )
 from noisyir.detection.calibration.logistic import Interval, auroc
+from noisyir.detection.judgements import (
+    Judgements,
+    Kappa,
+    MachineAnswers,
+    cohens_kappa,
+    given_judgements,
+    machine_answers,
+)
 from noisyir.detection.rate import wilson
 
 _WITHIN = 0.05  # default half-width of a rate's interval

@@ -13,7 +13,6 @@ from noisyir.audits.by_hand import MOST_SUSPECT_FIRST, as_the_machine_says, judg
 from noisyir.audits.columns import AUDIT as ROWS
 from noisyir.audits.columns import FLAGGED, computed
 from noisyir.audits.files import cut, write_csv, write_pairs
-from noisyir.audits.judgements import Judgements, drawn_at_random, judgements_digest, read_judgements
 from noisyir.audits.keeping import Keeping, kept_by_judgements, kept_if_assumed
 from noisyir.audits.pair_evidence import better_documents, with_reasons
 from noisyir.audits.settings import AuditParams
@@ -23,6 +22,7 @@ from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import CORPUS, PAIRS, QUERIES
 from noisyir.detection.artifacts import COMPETITORS, KEPT_BY_NULL, NOISE_ESTIMATE, PAIR_FEATURES
 from noisyir.detection.calibration.sample import draw_sample
+from noisyir.detection.judgements import Judgements, drawn_at_random, judgements_digest, read_judgements, rows_of
 from noisyir.detection.settings import DetectParams, Null
 from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import lineage
@@ -43,10 +43,10 @@ def write_audit(job: Job[AuditParams]) -> None:
     from noisyir.audits.page import AuditPage, documents_shown, render
 
     estimate, provenance = last_estimate(job.table("estimate")), _provenance(job)
-    pairs = _flagged(job, provenance.assumed)
+    pairs, pooled = _flagged(job, provenance.assumed), pa.array([], pa.string())
     keeping = _kept_if_assumed(job, pairs.num_rows, provenance)
     if job.params.judgement_files:
-        judgements = read_judgements(job.params.judgement_files, pairs)
+        judgements, pooled = _judgements(job, pairs)
         keeping = kept_by_judgements(pairs, judgements) if drawn_at_random(judgements) else keeping
         pairs, estimate, provenance = _by_hand(job, judgements, pairs, estimate, provenance)
     else:
@@ -55,9 +55,10 @@ def write_audit(job: Job[AuditParams]) -> None:
     suspects = _suspects(job)
     on_page = documents_shown(pairs.slice(0, job.params.html_rows), suspects, job.params.better)
     accepted = pairs["replacement"].filter(pairs["accepted"]).combine_chunks()
-    wanted = pa.concat_arrays([pairs["doc_id"].combine_chunks(), on_page, accepted]).unique()
+    wanted = pa.concat_arrays([pairs["doc_id"].combine_chunks(), on_page, accepted, pooled]).unique()
     texts = read_texts(job.batches("corpus", _CHUNK), wanted, pairs["query"].unique().to_pylist())
     _refuse_unknown(pairs["doc_id"], texts.documents["doc_id"], "documents", "the corpus")
+    _refuse_unknown(pooled, texts.documents["doc_id"], "judged documents", "the corpus")
     _refuse_unknown(accepted, texts.documents["doc_id"], "accepted replacements", "the corpus")
     folder = job.new_folder("audit_files")
     with job.writer("audit") as out:
@@ -94,6 +95,16 @@ def _flagged(job: Job[AuditParams], assumed: Null | None) -> pa.Table:
     _refuse_unknown(pairs["query_id"], queries["query_id"], "queries", "the queries")
     text = aligned(pairs, queries, ["query_id"])["text"]
     return pairs.append_column("query", text)
+
+
+def _judgements(job: Job[AuditParams], pairs: pa.Table) -> tuple[Judgements, pa.Array]:
+    """Verdicts on audited pairs, and the documents without a label that people judged for held-out queries."""
+    queries, split = job.table("queries"), job.params.split
+    held = queries["query_id"].filter(pc.equal(queries["split"], split)) if split != "train" else pa.array([])
+    said = read_judgements(job.params.judgement_files, pairs, {*held.to_pylist()})
+    audited = rows_of(said, pairs)
+    others = pa.array([doc for query, doc in said if (query, doc) not in audited], pa.string())
+    return {pair: said[pair] for pair in audited}, others
 
 
 def _by_hand(
@@ -223,7 +234,7 @@ AUDIT = Stage(
     params=AuditParams,
     reads={
         "corpus": CORPUS["doc_id", "title", "text"],
-        "queries": QUERIES["query_id", "text"],
+        "queries": QUERIES["query_id", "text", "split"],
         "pairs": PAIRS.all(),
         "flags": NOISE_FLAGS.all(),
         "estimate": NOISE_ESTIMATE.all(),
@@ -236,5 +247,5 @@ AUDIT = Stage(
     writes={"audit": ROWS, "audit_files": AUDIT_FILES},
     run=write_audit,
     seeded=True,
-    raw={"judgements": judgements_digest},
+    raw={"judgements": lambda params: judgements_digest(params.judgement_files)},
 )

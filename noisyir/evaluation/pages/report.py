@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from noisyir.base.durations import duration
 from noisyir.base.pages import charts
-from noisyir.base.pages.cells import Figure, Section, badge, p_value, signed, templates
+from noisyir.base.pages.cells import Figure, Section, TextTable, badge, p_value, signed, templates
 from noisyir.data.dataset_page import Corpus, exclusion_rows, lengths, snippet, split_rows, word_counts
 from noisyir.evaluation.pages.advice import against, named, reason
 from noisyir.evaluation.pages.detection import detection_rows, flag_warnings
@@ -21,6 +21,7 @@ from noisyir.evaluation.pages.queries import RankChanges
 from noisyir.evaluation.pages.settings import ReportParams
 from noisyir.evaluation.pages.summary import published_rows, trial_rows
 from noisyir.evaluation.recommendation import Recommendation, model_of, recommendation
+from noisyir.evaluation.ruler import Ruler
 from noisyir.evaluation.significance import verdict
 
 _SHOWN_PACKAGES = 24
@@ -40,6 +41,7 @@ class Results:
     standings: pa.Table | None = None
     further: Sequence[Section] = ()
     subject: str = "retrieval"
+    correction: Ruler | None = None
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
     kept = params.settings.get("keep") or systems[-1].removesuffix("_reranked")
     doubt = best and against(best, kept, str(params.settings.get("name", title)))
     pages = templates("noisyir.evaluation.pages", signed=signed, p_value=p_value, seconds=duration, badge=badge)
-    said = verdicts(comparison, params)
+    said, correction = verdicts(comparison, params), results.correction
     return pages.get_template("report.html").render(
         title=title,
         conclusion=conclusion(best, said),
@@ -88,7 +90,10 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
         subject=results.subject,
         changes=results.changes,
         best=best,
-        doubts=[doubt] if doubt else [],
+        doubts=[one for one in (doubt, correction and correction.turned) if one],
+        correction=correction and [*correction.told()],
+        corrected=correction and TextTable(correction.rows(), left=2),
+        to_judge=None if correction else to_judge(params.settings.get("name", title), comparison, results.subject),
         query_texts=_query_texts(dataset, results),
         **_dataset_card(dataset, builds),
         **_history(params, builds, systems),
@@ -133,6 +138,16 @@ def conclusion(best: Recommendation | None, verdicts: Sequence[Mapping[str, Any]
             found = found[:1].upper() + found[1:]
         sentences.append(f"{found} ({size} {ends}).")
     return sentences
+
+
+def to_judge(name: str, comparison: Sequence[Mapping[str, Any]], subject: str) -> dict[str, str] | None:
+    """The command that asks people to judge the run's pools, and its folder; None if no test labels rank systems."""
+    measured = [row for row in comparison if row["split"] == "test" and not row["measure"].startswith("AnswerMatch")]
+    first, last = comparison[0]["system"], comparison[-1]["system"]
+    if subject != "retrieval" or not measured or first == last:
+        return None
+    words = ["noisyir", "compare", f"{name}:{first}", f"{name}:{last}", "--corrected", f"{name}-pools"]
+    return {"command": shlex.join(words), "setting": shlex.quote(f"report.corrected={name}-pools")}
 
 
 def _ends(row: Mapping[str, Any]) -> tuple[float, float, float]:

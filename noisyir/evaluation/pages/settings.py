@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, NonNegativeFloat, NonNegativeInt
 
-from noisyir.base.settings import Fraction, Params, Split
+from noisyir.base.settings import Fraction, Location, Params, Split
 
 
 class PublishedParams(Params):
@@ -42,6 +42,7 @@ class ReportParams(Params):
     alpha: Fraction = Field(0.05, description="largest Holm-corrected p-value that better or worse is said of")
     min_gain: NonNegativeFloat = Field(0.01, description="least gain that is called better, in the measure's own unit")
     examples: NonNegativeInt = Field(5, description="example pairs, wins and losses shown")
+    corrected: Location = Field(None, description="folder of judged pools, from `compare --corrected`; null: none")
     settings: dict[str, Any] = Field(
         {}, description="the experiment's, filled in by the pipeline: to make the page again"
     )

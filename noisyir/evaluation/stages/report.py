@@ -1,11 +1,13 @@
 """report: one page with the result, its data, and the way to reproduce it."""
 
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import csv
 
+from noisyir.base.errors import DataError
 from noisyir.base.pages.cells import markdown_table, sections_in
 from noisyir.data.artifacts import CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
 from noisyir.data.dataset_page import example_pairs, read_corpus
@@ -28,6 +30,7 @@ from noisyir.evaluation.pages.mining import of_run
 from noisyir.evaluation.pages.queries import RankChanges, largest_changes, values_of
 from noisyir.evaluation.pages.settings import ReportParams
 from noisyir.evaluation.pages.summary import difference_rows, summary_rows
+from noisyir.evaluation.ruler import DRAWING, Drawn, Ruler, answers_in, pooled, pools_digest
 from noisyir.retrieval.artifacts import DENSE_RUN
 from noisyir.training.artifacts import CURVES
 
@@ -48,14 +51,14 @@ def report(job: Job[ReportParams]) -> None:
     further = sections_in(job.tables("sections").values())
     subject = "retrieval" if job.refs("runs") else "reading"
     standings = job.table("standings") if job.has("standings") else None
-    results = Results(
-        comparison, whole_curves(job.tables("curves")), changes, detection, trials, mined, standings, further, subject
-    )
+    corrected, curves = _corrected(job), whole_curves(job.tables("curves"))
+    results = Results(comparison, curves, changes, detection, trials, mined, standings, further, subject, corrected)
     dataset = Dataset(corpus, queries, pairs, qrels, job.table("excluded"), examples)
     folder = job.new_folder("report")
     page = render(job.params, results, dataset, _builds(job))
     (folder / "report.html").write_text(page, encoding="utf-8")
     tables = [markdown_table(summary_rows(comparison), left=1), markdown_table(difference_rows(comparison), left=4)]
+    tables += [markdown_table(corrected.rows(), left=2)] if corrected else []
     (folder / "summary.md").write_text("\n".join(tables), encoding="utf-8")
     csv.write_csv(comparison, folder / "comparison.csv")
 
@@ -79,6 +82,24 @@ def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> R
     )
 
 
+def _corrected(job: Job[ReportParams]) -> Ruler | None:
+    """The systems by labels and by people's judgements of their pools, if there are any.
+
+    Raises:
+        DataError: If the pools are of other systems, hits or labels.
+    """
+    if job.params.corrected is None:
+        return None
+    name, folder = job.params.settings.get("name", job.params.title), Path(job.params.corrected)
+    scored = {f"{name}:{label}": ref for label, ref in job.refs("metrics").items()}
+    drawn, (first, *_, last) = Drawn.read(folder / DRAWING), scored
+    pool = drawn.with_others(pooled(job.store, scored, [first, last]))
+    if not drawn.is_of(pool):
+        others, systems = ", ".join(drawn.systems), ", ".join(scored)
+        raise DataError("evaluation.pools_of_other_run", folder=folder, drawn=others, systems=systems)
+    return Ruler(pool, drawn, answers_in(folder))
+
+
 def _builds(job: Job[Any]) -> list[Build]:
     runs, metrics = job.refs("runs"), job.refs("metrics")
     systems = {label: [ref, runs[label]] if label in runs else [ref] for label, ref in metrics.items()}
@@ -89,7 +110,7 @@ def _builds(job: Job[Any]) -> list[Build]:
 
 REPORT = Stage(
     name="report",
-    version=12,
+    version=13,
     params=ReportParams,
     reads={
         "comparison": COMPARISON.all(),
@@ -111,5 +132,6 @@ REPORT = Stage(
     },
     writes={"report": PAGE},
     run=report,
+    raw={"corrected": lambda params: pools_digest(params.corrected)},
     pool="driver",
 )

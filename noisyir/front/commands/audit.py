@@ -42,7 +42,9 @@ _Data: TypeAlias = Annotated[
     str, argument("DATASET|PAIRS", "an experiment, a data set's folder, or a file of pairs", experiment_names)
 ]
 _Budget: TypeAlias = Annotated[str | None, option("TIME", "how long a transformer may read, such as 5m")]
-_Judgements: TypeAlias = Annotated[list[str] | None, option("FILE", "take people's verdicts back (repeatable)")]
+_Judgements: TypeAlias = Annotated[
+    list[str] | None, option("FILE", "take people's verdicts back, with --split also of pools (repeatable)")
+]
 _FailOver: TypeAlias = Annotated[float | None, option("E", "exit code 3 where more than the share E may be wrong")]
 _Assume: TypeAlias = Annotated[str | None, option("KIND", "what follows if wrong pairs are random, near, source")]
 _Split: TypeAlias = Annotated[

@@ -89,9 +89,11 @@ class _Pools(NamedTuple):
 
 def _corrected(store: Store, names: tuple[str, str], given: _Pools, *, as_json: bool) -> int:
     """Print values by labels and corrected ones, and write the sheet to fill, or serve the page."""
+    from noisyir.app.audit_folder import write_mended
     from noisyir.app.console import print_rows, stdout_console
     from noisyir.app.correcting import judge_on_page, ruler, write_sheet
     from noisyir.base.errors import ConfigError
+    from noisyir.evaluation.pages.ruler import ruler_page
 
     if not given.folder:
         raise ConfigError("front.without_corrected")
@@ -102,11 +104,11 @@ def _corrected(store: Store, names: tuple[str, str], given: _Pools, *, as_json: 
     if given.judge:
         judge_on_page(store, found, folder)
         found = ruler(store, names, folder)
-    told = [*found.told(), *([found.write_mended(folder)] if found.said else [])]
+    told = [*found.told(), *([write_mended(found.pool.labels, found.relevant, folder)] if found.said else [])]
     if not given.judge and (sheet := write_sheet(store, found, folder, given.sample)):
         told.append(f"to judge    {sheet}: fill the column verdict (right, wrong, unsure), then the same command again")
     if given.html:
-        _write_page(given.html, found.page())
+        _write_page(given.html, ruler_page(found))
         told.append(f"page        {given.html}")
     rows = found.rows()
     if as_json:

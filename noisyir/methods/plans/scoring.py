@@ -146,4 +146,6 @@ def report_of(
     filled = {"title": exp.report.title or exp.name, "settings": settings, "published": exp.claims}
     params = exp.report.model_copy(update=filled)
     tables = pick(of_documents(data), "corpus", "queries", "pairs", "qrels", "excluded")
+    if exp.report.corrected is not None and not runs:
+        raise ConfigError("methods.corrected_answers")
     return plan.add(REPORT, params, comparison=comparison, metrics=metrics, runs=runs, **extras, **tables)["report"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from noisyir.audits.judgements import given_judgements, read_judgements
+from noisyir.detection.judgements import given_judgements, read_judgements
 from tests.chaos.malformed.data import (
     FILES,
     GZIPPED,

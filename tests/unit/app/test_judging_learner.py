@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from noisyir.audits.judgements import HumanJudgement
 from noisyir.audits.judging.learning import Kept, Knowledge, PairLearner
 from noisyir.audits.judging.session import told, told_guarantee
+from noisyir.detection.judgements import HumanJudgement
 
 PAIRS = 600
 

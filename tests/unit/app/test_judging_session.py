@@ -9,11 +9,11 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from noisyir.audits.judgements import given_judgements
 from noisyir.audits.judging import journal as journals
 from noisyir.audits.judging.journal import Journal, JournalEntry
 from noisyir.audits.judging.session import BATCH, Progress, random_order
 from noisyir.base.errors import DataError, StoreError
+from noisyir.detection.judgements import given_judgements
 from tests.refusals import refuses
 from tests.unit.app.judging_world import Learner, pair_of, pairs, session
 
@@ -121,7 +121,7 @@ def test_what_the_end_would_refuse_is_refused_before_anything_is_asked(tmp_path)
     path = tmp_path / "judgements.jsonl"
     (line,) = path.read_text().splitlines()
     path.write_text(line + "\n" + line.replace("clean", "wrong") + "\n")  # at the same time the other word
-    with refuses(DataError, "audits.contradicting_verdicts"):
+    with refuses(DataError, "detection.contradicting_verdicts"):
         session(tmp_path, start=False)
     path.write_bytes(line.encode() + b"\n\xff\n")
     with pytest.raises(DataError, match="line 2: not UTF-8"):

@@ -8,12 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from noisyir.audits.files import cut, unguard, write_csv
+from noisyir.audits.files import cut, write_csv
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.stages.audit import AUDIT
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import PAIRS
 from noisyir.detection.artifacts import COMPETITORS
+from noisyir.detection.spreadsheets import unguard
 from noisyir.training.artifacts import NOISE_FLAGS
 from tests.refusals import refuses
 from tests.unit.stages.audit_world import audit_tables, judged_as
@@ -204,7 +205,7 @@ def test_verdicts_chosen_on_the_page_are_kept_for_their_pairs_alone(run, tmp_pat
 def test_a_replacement_that_a_person_names_is_the_pairs_and_must_be_a_document(run, tmp_path):
     tables = audit_tables(30)
     path = tmp_path / "named.jsonl"
-    for doc, fault in (("d20", None), ("d99", "1 accepted replacements of the training pairs are not in the corpus")):
+    for doc, fault in (("d20", None), ("d99", "1 accepted replacements of the pairs are not in the corpus")):
         said = {"query_id": "q3", "doc_id": "d4", "verdict": "wrong", "replacement": doc}
         path.write_text(json.dumps(said))
         if fault:
@@ -244,3 +245,22 @@ def test_what_does_not_fit_together_is_refused(run):
         run(tables | {"queries": tables["queries"].slice(0, 8)})
     with refuses(DataError, "audits.no_training_pairs"):
         run(tables | {"pairs": table(PAIRS, [("q1", "d1", "dev", None)])})
+
+
+def test_verdicts_on_documents_without_a_label_are_of_a_pool_where_the_query_is_held_out(run, tmp_path):
+    tables = audit_tables(6)
+    (pair, *_) = zip(*(tables["pairs"][name].to_pylist() for name in ("query_id", "doc_id")), strict=True)
+    other = next(doc for doc in tables["corpus"]["doc_id"].to_pylist() if doc != pair[1])
+    held = tables | {"queries": tables["queries"].set_column(2, "split", pa.array(["test"] * 6))}
+
+    def judged(tables, *rows, split="test"):
+        given = judged_as(tmp_path / "pool.csv", [(*pair, "wrong"), *rows])
+        rows = run(tables, split=split, judgements=given)["audit"].to_pylist()
+        return {(row["query_id"], row["doc_id"]): row["judged"] for row in rows if row["judged"]}
+
+    assert judged(held, (pair[0], other, "clean")) == judged(held) == {pair: "wrong"}
+    with refuses(DataError, "audits.unknown_pair_ids", what="judged documents", example="d99"):
+        judged(held, (pair[0], "d99", "clean"))
+    for given, split in ((tables, "test"), (held, "dev"), (tables, "train")):
+        with pytest.raises(DataError, match="1 of 2 judged pairs are not in this audit"):
+            judged(given, (pair[0], other, "clean"), split=split)

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 
 from noisyir.audits.by_hand import how_many, judged_by_hand, with_suspicion
-from noisyir.audits.judgements import HumanJudgement
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.detection.calibration.logistic import FEWEST
+from noisyir.detection.judgements import HumanJudgement
 from tests.refusals import refuses
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisyir.audits.files import guard, unguard, write_csv
+from noisyir.audits.files import write_csv
+from noisyir.detection.spreadsheets import guard, unguard
 
 
 @given(st.text(alphabet="'=+-@\t\r\na1", max_size=6))

@@ -3,10 +3,10 @@
 import numpy as np
 import pyarrow as pa
 
-from noisyir.audits.judgements import HumanJudgement
 from noisyir.audits.keeping import Keeping, kept_by_judgements, kept_if_assumed
 from noisyir.detection.artifacts import KEPT_BY_NULL
 from noisyir.detection.guarantee import Guarantee
+from noisyir.detection.judgements import HumanJudgement
 
 BOUNDS = Guarantee(np.array([40, 60, 80, 100]), np.array([0.03, 0.02, 0.08, 0.3]), 0.9, 0)
 

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from noisyir.audits.files import unguard
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.stages.audit import AUDIT
 from noisyir.audits.stages.audit_negatives import AUDIT_NEGATIVES
 from noisyir.base.errors import ConfigError
 from noisyir.data.formats.pairs import Pairs
+from noisyir.detection.spreadsheets import unguard
 from tests.refusals import refuses
 from tests.unit.audits.test_page import SPICE, Outline
 from tests.unit.stages.audit_world import audit_tables

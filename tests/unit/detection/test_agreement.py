@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from noisyir.audits.judgements import cohens_kappa
 from noisyir.base.errors import DataError
+from noisyir.detection.judgements import cohens_kappa
 
 
 def two_judges(rng, count, truth=0.4, error=0.15):

@@ -5,21 +5,25 @@ from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
 from pyarrow import csv
 
+from noisyir.base.errors import ConfigError, DataError
 from noisyir.engine.store import Store
 from noisyir.evaluation.artifacts import MINING_QUALITY
 from noisyir.evaluation.pages.mining import of_run
-from noisyir.evaluation.pages.report import conclusion, curve_charts, whole_curves
+from noisyir.evaluation.pages.report import conclusion, curve_charts, to_judge, whole_curves
 from noisyir.evaluation.pages.settings import ReportParams
+from noisyir.evaluation.ruler import Pooled, draw_into, pooled, pools_digest
 from noisyir.evaluation.stages.report import REPORT
 from noisyir.methods.experiments import load
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.methods.plans.left_out import filled_in
 from noisyir.training.artifacts import CURVES
+from tests.refusals import refuses
 from tests.unit.evaluation.world import RANKS, SCRIPT, Nothing, plan_report, report_folder, run_plan, run_step, stage
 
 VOID = {"meta", "link", "br", "img", "line", "circle", "rect", "path", "polyline"}
@@ -133,6 +137,7 @@ def test_the_settings_shown_are_an_experiment(store: Store, tmp_path: Path):
     exp = Experiment.model_validate(given)
     params = ReportParams(settings=exp.model_dump(mode="json", exclude_defaults=True))
     page = (report_folder(store, params) / "report.html").read_text()
+    page = page[page.index('id="reproduce"') :]
     shown = unescape(re.findall(r'<pre class="code">(.*?)</pre>', page, re.DOTALL)[0])
     assert yaml.safe_load(shown).keys() == given.keys()
     (tmp_path / "experiment.yaml").write_text(shown)
@@ -207,3 +212,78 @@ def test_the_sieves_of_several_rounds_stand_in_a_row():
     (figure,) = of_run(None, {}, {"ar2@0": sieved(0.4, 0.44, 0.5), "ar2@1": sieved(0.3, 0.35)}).sieves
     assert (figure.name, figure.about) == ("ar2", "by round, last 0.350")
     assert figure.chart.count("<circle") == 5
+
+
+def pools(store: Store, folder: Path, name: str = "small", others: bool = False) -> Path:
+    """A folder with all documents of this world's pools judged: the right one of each query is called wrong."""
+    done = run_plan(plan_report(ReportParams()), store)
+    scored = {f"{name}:{label}": done[f"score@{label}"].meta.ref("metrics") for label in sorted(RANKS)}
+    pool = pooled(store, scored, [f"{name}:bm25", f"{name}:trained"])
+    if others:  # another experiment's system, between this one's by name, finds one document that no other does
+        extra = {"more:dpr": {query: ["d11", "d0", "d10"] for query in pool.labels}}
+        pool = Pooled(pool.named, extra | pool.tops, pool.labels)
+    draw_into(folder / "drawing.npz", pool, {}, {})
+    rows = [f"{query},{doc},{'wrong' if doc in pool.labels[query] else 'right'}" for query, doc in pool.pairs]
+    (folder / "sample.csv").write_text("\n".join(["query_id,doc_id,verdict", *rows]) + "\n")
+    return folder
+
+
+def corrected_page(store: Store, folder: Path, name: str = "small") -> str:
+    plan = plan_report(ReportParams(settings={"name": name}, corrected=str(folder)))
+    return (store.builds.folder(run_plan(plan, store)["report"].meta.ref("report")) / "report.html").read_text()
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_judged_pools_give_both_values(store: Store, tmp_path: Path, others: bool):
+    page = corrected_page(store, pools(store, tmp_path, others=others))
+    assert outline(page) and page.index('href="#corrected"') < page.index('href="#training"')
+    section = page[page.index('id="corrected"') : page.index('id="training"')]
+    rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in re.findall(r"<tr>(<td.*?)</tr>", section)]
+    of = {row[1]: row for row in rows if row[0] == "nDCG@10"}
+    assert list(of) == ["more:dpr"] * others + ["small:bm25", "small:trained", "small:zero_shot"]
+    assert float(of["small:trained"][2]) == pytest.approx((8 + 4 / np.log2(6)) / 12, abs=5e-4)
+    assert float(of["small:zero_shot"][2]) == 0 and float(of["small:zero_shot"][4]) > float(of["small:bm25"][4])
+    told = re.search(r"Judgements change the order: (.*?)\.", section)[1].split(", ")
+    assert {"small:zero_shot is above small:bm25", "small:zero_shot is above small:trained"} <= {*told}
+    assert page.count("Judgements change the order") == 2, "at the top, too"
+    assert "noisyir compare" not in page
+
+
+def test_the_key_of_a_report_has_the_drawing_and_the_verdicts(store: Store, tmp_path: Path):
+    folder, key = pools(store, tmp_path), lambda: plan_report(ReportParams(corrected=str(tmp_path))).steps[-1].key
+    first = key()
+    (folder / "mended.qrels").write_text("q0 0 d0 0\n")
+    assert key() == first != plan_report(ReportParams()).steps[-1].key
+    sheet = folder / "sample.csv"
+    sheet.write_text(sheet.read_text().replace("wrong", "right"))
+    second = key()
+    (folder / "judgements.jsonl").write_text('{"query_id": "q0", "doc_id": "d0", "verdict": "right"}\n')
+    third = key()
+    (folder / "drawing.npz").write_bytes(b"another")
+    assert len({first, second, third, key()}) == 4
+
+
+def test_pools_of_others_and_without_answers_are_refused(store: Store, tmp_path: Path):
+    folder = pools(store, tmp_path, name="larger")
+    drawn = "larger:bm25, larger:trained, larger:zero_shot"
+    with refuses(DataError, "evaluation.pools_of_other_run", drawn=drawn):
+        corrected_page(store, folder)
+    table = dict(np.load(folder / "drawing.npz"))
+    np.savez(folder / "drawing.npz", **table | {"heads": table["heads"][:, ::-1]})
+    with refuses(DataError, "evaluation.pools_of_other_run", drawn=drawn):
+        corrected_page(store, folder, "larger")
+    (folder / "sample.csv").write_text("query_id,doc_id,verdict\nq0,d0,\n")
+    with refuses(ConfigError, "evaluation.no_judged_pools", sheet=str(folder / "sample.csv")):
+        corrected_page(store, folder, "larger")
+    with refuses(ConfigError, "evaluation.no_judged_pools", folder=str(tmp_path / "none")):
+        pools_digest(str(tmp_path / "none"))
+
+
+def test_a_report_names_no_command_for_judging_where_no_test_label_ranks_systems(store: Store):
+    page = (report_folder(store, ReportParams(title="a name")) / "report.html").read_text()
+    assert "noisyir compare &#39;a name:bm25&#39; &#39;a name:trained&#39; --corrected &#39;a name-pools&#39;" in page
+    rows = [{"system": name, "split": "test", "measure": "nDCG@10"} for name in ("bm25", "dpr")]
+    assert to_judge("x", rows, "retrieval")
+    assert not to_judge("x", rows, "reading") and not to_judge("x", rows[:1], "retrieval")
+    for name, value in (("split", "dev"), ("measure", "AnswerMatch@20")):
+        assert not to_judge("x", [row | {name: value} for row in rows], "retrieval")

@@ -130,7 +130,7 @@ def test_errors_are_the_packages_own_lines(pairs, found):
         noisyir.audit(pairs, settings={"detect.treshold": 0.5})
     with refuses(ConfigError, "methods.unwritable_setting", name="detect.threshold"):
         noisyir.audit(pairs, settings={"detect.threshold": {1}})
-    with refuses(DataError, "audits.bad_verdict"):
+    with refuses(DataError, "detection.bad_verdict"):
         found.judged([("a", "b", "perhaps")])
 
 

@@ -126,6 +126,12 @@ def test_the_papers_experiment_runs_on_the_layout_of_dpr_s_release(world, store,
     assert {(row["split"], row["queries"]) for row in rows} == {("dev", 12)}
     page = (store.builds.folder(done.kept["report"]) / "report.html").read_text()
     assert "0.164" in page and "CDS, Table 1" in page, "published numbers stand beside the measured ones"
+    assert "noisyir compare" not in page, "answers have no pools to judge"
+
+
+def test_a_reader_has_no_pools_to_correct(world):
+    with refuses(ConfigError, "methods.corrected_answers"):
+        pipeline_of(experiment(world, "report.corrected=pools"))
 
 
 def test_a_dense_run_may_be_labelled_and_read(world):

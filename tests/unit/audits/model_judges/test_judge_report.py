@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from noisyir.audits.judgements import given_judgements
 from noisyir.audits.model_judges.answer_records import ByPeople, ModelJudgement, write_judgements
 from noisyir.audits.model_judges.judge_report import AskedPair, judge_report
 from noisyir.audits.model_judges.judges import Answer, JudgeUsage
 from noisyir.base.errors import DataError, StoreError
+from noisyir.detection.judgements import given_judgements
 from tests.refusals import refuses
 
 WRONG, CLEAN, UNCLEAR = Answer("wrong", 1.0), Answer("clean", 0.0), Answer("unclear", 0.5)
@@ -133,7 +133,7 @@ def test_a_model_s_judgements_are_no_person_s(tmp_path):
     lines = path.read_bytes().split(b"\n")
     assert [ModelJudgement(**json.loads(line)) for line in lines[:-1]] == said and lines[-1] == b""
     assert [file.name for file in path.parent.iterdir()] == [path.name]
-    with refuses(DataError, "audits.no_human_verdicts"):
+    with refuses(DataError, "detection.no_human_verdicts"):
         given_judgements([str(path)])
     path.chmod(0o600)
     (tmp_path / "file").write_text("")

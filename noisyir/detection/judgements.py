@@ -14,12 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Bool
 
-from noisyir.audits.files import unguard
-from noisyir.audits.settings import AuditParams
-from noisyir.audits.spreadsheets import before_a_spreadsheet, changed_ids
 from noisyir.base.errors import DataError
 from noisyir.data.row_files import RowFile
 from noisyir.detection.rate import wilson
+from noisyir.detection.spreadsheets import before_a_spreadsheet, changed_ids, unguard
 from noisyir.engine.provenance import files_digest
 from noisyir.engine.tables import pair_ids
 
@@ -78,16 +76,16 @@ class _Said(NamedTuple):
 _ByPair: TypeAlias = dict[Pair, list[_Said]]
 
 
-def judgements_digest(params: AuditParams) -> str | None:
-    """A hash of the files of judgements, for the key of the audit; None without files.
+def judgements_digest(files: Sequence[str]) -> str | None:
+    """A hash of files of judgements, for a stage's key; None without files.
 
     Raises:
         DataError: If a file is wrong by itself.
     """
-    if not params.judgement_files:
+    if not files:
         return None
-    given_judgements(params.judgement_files)
-    paths = [RowFile.open(path, _SETTING).path for path in params.judgement_files]
+    given_judgements(files)
+    paths = [RowFile.open(path, _SETTING).path for path in files]
     return " ".join(sorted(files_digest(path.parent, [path]) for path in paths))
 
 
@@ -105,17 +103,18 @@ def given_judgements(paths: Sequence[str]) -> Judgements:
     return _all_settled(_all_said(paths))
 
 
-def read_judgements(paths: Sequence[str], pairs: pa.Table) -> Judgements:
-    """As `given_judgements`, on audited pairs only.
+def read_judgements(paths: Sequence[str], pairs: pa.Table, pooled: Collection[str] = ()) -> Judgements:
+    """As `given_judgements`, on audited pairs and on any document of the queries `pooled`.
 
     Raises:
-        DataError: As `given_judgements`, or if a pair is not audited.
+        DataError: As `given_judgements`, or if a pair is neither.
     """
     said = _all_said(paths)
     if (known := rows_of(said, pairs)).keys() != said.keys():
         said = {meant: rows for pair, rows in said.items() for meant in [before_a_spreadsheet(pair, pairs, known)]}
         known = rows_of(said, pairs)
-    if unknown := {pair: rows[0].place for pair, rows in said.items() if pair not in known}:
+    unknown = {pair: rows[0].place for pair, rows in said.items() if pair not in known and pair[0] not in pooled}
+    if unknown:
         raise DataError(_unknown_pairs(unknown, len(said), paths))
     return _all_settled(said)
 
@@ -149,7 +148,7 @@ def machine_answers(file: RowFile) -> MachineAnswers | None:
             said.setdefault(pair, []).append(row)
     judges = sorted({row.judge for rows in said.values() for row in rows})
     if len(judges) > 1:
-        raise DataError("audits.several_model_judges", file=file.path, judges=" and of ".join(judges[:_SHOWN]))
+        raise DataError("detection.several_model_judges", file=file.path, judges=" and of ".join(judges[:_SHOWN]))
     last = {pair: _last_word(pair, rows) for pair, rows in said.items()}
     words = {pair: row.verdict for pair, row in last.items() if row.verdict is not None}
     chances = {pair: row.p_wrong for pair, row in last.items() if row.p_wrong is not None}
@@ -200,7 +199,7 @@ def _last_word(pair: Pair, said: Sequence[_Said]) -> _Said:
     first, second = sorted((other, last), key=said.index)
     who = f" by {last.judge}" if last.judge else ""
     raise DataError(
-        "audits.contradicting_verdicts",
+        "detection.contradicting_verdicts",
         place=second.place,
         query_id=pair[0],
         doc_id=pair[1],
@@ -230,7 +229,7 @@ def _all_said(paths: Sequence[str]) -> _ByPair:
                 found.setdefault(pair, []).append(said)
                 count += 1
         if not count:
-            raise DataError("audits.no_human_verdicts", file=file.path, verdicts=", ".join(_VERDICTS))
+            raise DataError("detection.no_human_verdicts", file=file.path, verdicts=", ".join(_VERDICTS))
     return found
 
 
@@ -249,7 +248,7 @@ def _rows(file: RowFile) -> Iterator[tuple[Pair, _Said]]:
     """The judgement of each row with a verdict."""
     if missing := [name for name in _COLUMNS if name not in file.columns]:
         raise DataError(
-            "audits.missing_columns", file=file.path, missing=", ".join(missing), columns=", ".join(file.columns)
+            "detection.missing_columns", file=file.path, missing=", ".join(missing), columns=", ".join(file.columns)
         )
     columns = [*_COLUMNS, *(name for name in _MORE if name in file.columns)]
     for number, row in file.rows(columns, (*_COLUMNS, *_MORE)):
@@ -268,7 +267,7 @@ def _id(row: Mapping[str, Any], column: str, file: RowFile, place: str) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value:
-        raise DataError("audits.bad_id", place=place, column=column, value=value)
+        raise DataError("detection.bad_id", place=place, column=column, value=value)
     return unguard(value) if file.suffix == ".csv" else value
 
 
@@ -277,7 +276,7 @@ def _verdict(value: object, place: str) -> Verdict | None:
     if not word:
         return None
     if word not in _WORDS:
-        raise DataError("audits.bad_verdict", place=place, verdicts=", ".join(_VERDICTS), value=value)
+        raise DataError("detection.bad_verdict", place=place, verdicts=", ".join(_VERDICTS), value=value)
     return _WORDS[word]
 
 
@@ -294,14 +293,14 @@ def _number(value: object) -> float | None:
 def _chance(value: object, place: str) -> float | None:
     chance = _number(value)
     if chance is not None and not 0 <= chance <= 1:
-        raise DataError("audits.bad_probability", place=place, value=value)
+        raise DataError("detection.bad_probability", place=place, value=value)
     return chance
 
 
 def _weight(value: object, place: str) -> float | None:
     weight = _number(value)
     if weight is not None and not 0 < weight < math.inf:
-        raise DataError("audits.bad_weight", place=place, value=value)
+        raise DataError("detection.bad_weight", place=place, value=value)
     return weight
 
 
@@ -315,7 +314,7 @@ def _time(row: Mapping[str, Any], place: str) -> float | None:
     try:
         time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
     except ValueError as error:
-        raise DataError("audits.bad_time", place=place, value=value) from error
+        raise DataError("detection.bad_time", place=place, value=value) from error
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
@@ -356,7 +355,7 @@ def cohens_kappa(
     1969, Eq. 13 (error).
     """
     if not len(one):
-        raise DataError("audits.judges_share_no_pairs")
+        raise DataError("detection.judges_share_no_pairs")
     joint = np.array([[np.mean((one == a) & (other == b)) for b in (False, True)] for a in (False, True)])
     rows, columns = joint.sum(axis=1), joint.sum(axis=0)
     observed, expected = float(np.trace(joint)), float(rows @ columns)

@@ -6,15 +6,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from noisyir.audits.judgements import (
+from noisyir.audits.settings import AuditParams
+from noisyir.base.errors import DataError
+from noisyir.detection.judgements import (
     HumanJudgement,
     drawn_at_random,
     given_judgements,
     judgements_digest,
     read_judgements,
 )
-from noisyir.audits.settings import AuditParams
-from noisyir.base.errors import DataError
 from tests.refusals import refuses
 from tests.unit.stages.audit_world import judged_as
 
@@ -104,7 +104,7 @@ def test_a_judge_who_thinks_again_is_taken_at_her_last_word(tmp_path: Path):
     assert given_judgements([said(tmp_path / "b.jsonl", *reversed(rows))])["q1", "d1"] == HumanJudgement("clean", 4.0)
     same = [{"verdict": "wrong", "at": 5}, {"verdict": "clean", "at": 5.0}]
     for rows in (same, [{"verdict": "wrong"}, {"verdict": "clean", "at": 5}]):
-        with refuses(DataError, "audits.contradicting_verdicts", verdict="clean", other_verdict="wrong"):
+        with refuses(DataError, "detection.contradicting_verdicts", verdict="clean", other_verdict="wrong"):
             given_judgements([said(tmp_path / "c.jsonl", *rows)])
     for cure in ({"judge": "ann"}, {"at": 6}):
         rows = [{"verdict": "wrong", "at": 5}, {"verdict": "clean", "at": 5} | cure]
@@ -134,7 +134,7 @@ FAULTS = {
 
 
 def digest(paths: str | list[str] | None) -> str | None:
-    return judgements_digest(AuditParams(judgements=paths))
+    return judgements_digest(AuditParams(judgements=paths).judgement_files)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -156,7 +156,7 @@ def test_a_missing_file_or_column_is_refused(tmp_path: Path, read):
         read(str(tmp_path / "none.csv"))
     (tmp_path / "other.csv").write_text("query_id#doc_id#verdict\nq1#d1#clean\n")
     with refuses(
-        DataError, "audits.missing_columns", missing="query_id, doc_id, verdict", columns="query_id#doc_id#verdict"
+        DataError, "detection.missing_columns", missing="query_id, doc_id, verdict", columns="query_id#doc_id#verdict"
     ):
         read(str(tmp_path / "other.csv"))
 

@@ -1,14 +1,33 @@
-"""Ids that a spreadsheet changed when it saved a file of judgements."""
+"""Files of judgements in a spreadsheet: formulas that it may not run, and ids that it changed when it saved."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from noisyir.engine.tables import pair_ids
 
 Pair = tuple[str, str]
+_FORMULA = "'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"  # the last four: full-width = + - @
+
+
+def guard(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The texts, formulas of spreadsheets behind a quote mark.
+
+    A quote mark and a formula get one more mark, so that `unguard` is exact.
+
+    Source: OWASP, "CSV Injection".
+    """
+    quoted = pc.binary_join_element_wise("'", texts, "")
+    return pc.if_else(pc.match_substring_regex(texts, rf"\A{_FORMULA}"), quoted, texts)
+
+
+def unguard(text: str) -> str:
+    """The inverse of `guard`."""
+    return text[1:] if text.startswith("'") and re.match(_FORMULA, text) else text
 
 
 def before_a_spreadsheet(pair: Pair, pairs: pa.Table, known: Mapping[Pair, int]) -> Pair:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from noisyir.audits.judgements import read_judgements
 from noisyir.base.errors import DataError
+from noisyir.detection.judgements import read_judgements
 
 IDS = [(f"0000{n}", f"90071992547400{n}0") for n in range(1, 5)]
 PAIRS = pa.table({"query_id": [one for one, _ in IDS], "doc_id": [other for _, other in IDS]})
