@@ -1,5 +1,6 @@
 """Promotion where data grew: the champion's weights are measured on the challenger's data before the gate."""
 
+import shlex
 from collections.abc import Mapping
 
 import pyarrow.compute as pc
@@ -118,5 +119,5 @@ def _gone(store: Store, version: Version) -> StoreError:
         "app.version_not_measurable",
         version=version.version,
         url=store.url,
-        experiment=version.tags.get("experiment", "EXPERIMENT"),
+        experiment=shlex.quote(version.tags.get("run_as", version.tags.get("experiment", "EXPERIMENT"))),
     )
