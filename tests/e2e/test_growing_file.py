@@ -114,7 +114,7 @@ class Story:
         wait_until(lambda: time.gmtime().tm_sec < 40 and not self.nights(type=at_work), "no night", PATIENCE)
 
     def answer(self) -> str:
-        """The id of the night that asks.  The command that the question's page shows is typed; a judge answers there, and resumes the night."""
+        """A judge answers where the question's page says, and resumes the night that asks; its id."""
         asks = wait_until(lambda: self.nights(type={"any_": ["PAUSED"]}), "a question", PATIENCE)[0]["id"]
         self.note("a night asks, and is suspended")
         wanted = {"artifacts": {"flow_run_id": {"any_": [asks]}, "key": {"any_": ["judging-page"]}}}
@@ -147,7 +147,7 @@ class Story:
 
 
 def test_a_file_that_grows_under_a_schedule_of_each_minute(story, request):
-    site, scheduled = story.site, ("schedule", str(story.folder / "pairs.yaml"))
+    scheduled = ("schedule", str(story.folder / "pairs.yaml"))
     often = ("--cron", "* * * * *", "--min-seeds", "1", "--ask-above", ASK_ABOVE)
     story.grow()
     story.type(*scheduled, *often)
