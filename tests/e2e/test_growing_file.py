@@ -69,6 +69,7 @@ def test_a_file_that_grows_under_a_schedule_of_each_minute(story, request):
     story.grow()
     last = story.decision()
     assert last.verdict == "promoted", last.summary
+    story.site.noisyir(*scheduled, "--cron", "0 0 1 1 *")  # no run begins while the schedule is removed
     story.idle()
     story.type(*scheduled, "--remove")
     nothing_is_stuck(story)
