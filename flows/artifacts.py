@@ -29,7 +29,7 @@ from noisyir.engine.store import Store
 from noisyir.evaluation.pages.advice import in_short
 from noisyir.evaluation.pages.summary import summary_rows
 from noisyir.methods.plans.experiment import Experiment
-from noisyir.registry.promote import Decision
+from noisyir.registry.promote import Decision, decisions
 
 P = ParamSpec("P")
 REGISTERED, FINISHED = "noisyir.version.registered", "noisyir.run.finished"
@@ -87,10 +87,16 @@ def best_of(outcome: Outcome, store: Store, exp: Experiment) -> str | None:
     return in_short(best) if best else None
 
 
-def tell_of_decision(decision: Decision) -> None:
-    """An artifact with the gate's decision, and an event: noisyir.model.promoted or noisyir.version.refused."""
+def tell_of_decision(decision: Decision, store: Store) -> None:
+    """An artifact with the gate's decision, and an event: noisyir.model.promoted or noisyir.version.refused.
+
+    A decision that repeats the version's last one, as each night on the same file does, has no event.
+    """
     create_markdown_artifact(decision.summary, key=decision.model, description=decision.summary)
-    if event := DECIDED.get(decision.verdict):
+    event, log = DECIDED.get(decision.verdict), decisions(store, decision.model)
+    before = (one for one in log if one["version"] == decision.version and one["when"] < decision.when)
+    last = next(before, None)
+    if event and (last is None or Decision.from_record(last).summary != decision.summary):
         about = {"noisyir.model": decision.model, "noisyir.version": decision.version}
         about |= {"noisyir.summary": decision.summary, "prefect.resource.id": f"noisyir.model.{decision.model}"}
         emit_event(event, about)

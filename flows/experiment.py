@@ -59,8 +59,10 @@ def load(
 
 
 def tag_flow_run(tracker: Tracker) -> None:
-    """Have the tracker say which flow run this is."""
+    """Have the tracker say which flow run this is, and how its experiment is called."""
     tracker.tag("flow_run", str(flow_run.id))
+    if isinstance(given := flow_run.parameters.get("experiment"), str):
+        tracker.tag("run_as", given)
     if page := flow_run_page(flow_run.id):
         tracker.tag("flow_run_url", page)
 

@@ -21,6 +21,8 @@ from noisyir.registry.kinds import RETRIEVER
 from noisyir.registry.tracker import Tracker
 from noisyir.tasks.dispatch import Pools
 
+NEVERTHELESS = "with register_if=always it is registered, and the gate decides"
+
 
 @flow(name="nightly", flow_run_name=run_name, persist_result=False)
 @fails_in_words
@@ -63,12 +65,13 @@ def nightly(
         chosen = (*overrides, f"seed={seed}")
         outcome = train_retriever(experiment, chosen, store=store, runtime=runtime, pools=pools)
         if RETRIEVER.name in outcome.facts.get("refused", ""):
-            return _ended(exp.name, f"refused: with seed {seed} it is not worth using, and the champion stays")
+            said = f"refused: with seed {seed} it is not worth using, and the champion stays"
+            return _ended(exp.name, f"{said}; {NEVERTHELESS}")
     with tasks() as run_step:
         decision = promote_on_data_of_today(
             RETRIEVER.name, None, gate, here(run_step=run_step), experiment=exp.name, flow_run=str(flow_run.id)
         )
-    tell_of_decision(decision)
+    tell_of_decision(decision, artifacts)
     by = "by queries alone" if len(seeds) == 1 else f"by queries and the seeds {', '.join(map(str, seeds))}"
     return _ended(exp.name, f"{decision.summary} (the gate is {by})")
 

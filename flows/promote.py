@@ -56,5 +56,5 @@ def promote(
             decision = promote_on_data_of_today(
                 model, wanted, params, here, experiment=experiment, flow_run=run, forced=force
             )
-    tell_of_decision(decision)
+    tell_of_decision(decision, artifacts)
     return Completed(message=decision.summary)

@@ -3,9 +3,16 @@
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterDeploymentId,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy, StateType
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.deployments.runner import RunnerDeployment
 from prefect.exceptions import ObjectNotFound
@@ -26,6 +33,7 @@ POOL, QUEUE, SLUG = "driver", "scheduled", "nightly"
 ELSEWHERE = ("cpu", "gpu")
 HOW = "give five fields, such as '0 2 * * *' for two o'clock each night"
 NO_SERVER = "no Prefect server is named: in a checkout make up starts one, and source .noisyir/servers/env names it"
+AT_WORK = (StateType.PENDING, StateType.RUNNING, StateType.PAUSED, StateType.CANCELLING)
 _COMMIT = 12  # digits shown
 
 
@@ -81,12 +89,19 @@ def unschedule(experiment: str, *, environment: str | None) -> str:
     """Remove the deployment of an experiment's nightly, and return its name.
 
     Raises:
-        ConfigError: If there is none.
+        ConfigError: If there is none, or a run of it is at work: Prefect cannot end a run without its deployment.
     """
     name = f"{nightly.name}/{deployment_of(experiment, environment, ())}"
     with get_client(sync_client=True) as client:
         try:
-            client.delete_deployment(client.read_deployment_by_name(name).id)
+            deployment = client.read_deployment_by_name(name).id
+            client.pause_deployment(deployment)
+            if run := _first_run(client, deployment, *AT_WORK):
+                raise ConfigError(
+                    f"{name} begins no further run, but the flow run {run} has not ended: type this again then, or "
+                    f"prefect flow-run cancel {run} first"
+                )
+            client.delete_deployment(deployment)
         except ObjectNotFound as error:
             raise ConfigError(f"{name} is not scheduled: prefect deployment ls lists what is") from error
     return name
@@ -106,6 +121,15 @@ def deployment_of(experiment: str, environment: str | None, overrides: tuple[str
     if not PREFECT_API_URL.value():
         raise ConfigError(NO_SERVER)
     return f"{exp.name}-{environment}" if environment else exp.name
+
+
+def _first_run(client: SyncPrefectClient, deployment: UUID, *states: StateType) -> UUID | None:
+    """The id of a run of a deployment in one of these states, if there is one."""
+    wanted = FlowRunFilter(
+        deployment_id=FlowRunFilterDeploymentId(any_=[deployment]),
+        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[*states])),
+    )
+    return next((run.id for run in client.read_flow_runs(flow_run_filter=wanted, limit=1)), None)
 
 
 def _refuse_bad(cron: str, timezone: str | None) -> None:

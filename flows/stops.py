@@ -1,8 +1,16 @@
 """What stops a night before it trains: faults of its data, and too many pairs that may be wrong."""
 
 from pathlib import Path
+from uuid import UUID
 
 from prefect.artifacts import create_link_artifact
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterDeploymentId,
+    FlowRunFilterState,
+    FlowRunFilterStateName,
+)
 from prefect.events import emit_event
 from prefect.flow_runs import suspend_flow_run
 from prefect.runtime import deployment, flow_run
@@ -52,7 +60,8 @@ def refused_by_judgements(
     """Why a night must not train; None: it may.  The run is suspended once, until somebody has judged.
 
     It is suspended and not paused: a pause frees the deployment's slot, and Prefect ends a process that lost its slot
-    after four minutes.  A resumed run begins again, and finds its audit in the store.
+    after four minutes.  A resumed run begins again, and finds its audit in the store.  The deployment's runs until then
+    do not ask again.
     """
     if ask.above is None:
         return None
@@ -64,13 +73,27 @@ def refused_by_judgements(
     if rate is not None and rate.high <= ask.above:
         tell_of_audit(found, rate)
         return None
-    page = None
-    if deployment.id and not here.exists():
+    page, said = None, f"{rate or NOBODY}; the limit is {ask.above:.1%}"
+    is_new = bool(deployment.id) and not here.exists()  # and was not resumed
+    asks = _suspended_run() if is_new else None
+    if asks:
+        said = f"{said}; the flow run {asks} asks already: judge there, and resume it"
+    elif is_new:
         page = _show_page(found, here, AuditArguments(experiment, overrides, None, str(here), None, None, None, store))
     tell_of_audit(found, rate, page)
-    if deployment.id:
+    if deployment.id and not asks:
         suspend_flow_run(timeout=ENDS_SECONDS, key="judge")  # does nothing in a run that was resumed
-    return f"{rate or NOBODY}; the limit is {ask.above:.1%}"
+    return said
+
+
+def _suspended_run() -> str | None:
+    """The id of a run of this deployment that waits for a person, if one does."""
+    wanted = FlowRunFilter(
+        deployment_id=FlowRunFilterDeploymentId(any_=[UUID(deployment.id)]),
+        state=FlowRunFilterState(name=FlowRunFilterStateName(any_=["Suspended"])),
+    )
+    with get_client(sync_client=True) as client:
+        return next((str(run.id) for run in client.read_flow_runs(flow_run_filter=wanted, limit=1)), None)
 
 
 def _judged(here: Path, given: str | None) -> Path | None:

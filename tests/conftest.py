@@ -24,6 +24,7 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage, Step
 from noisyir.engine.store import Store
 from noisyir.front.cli import main
+from tests.channel import Told, channel
 from tests.s3_server import s3_server
 
 # A deadline would time the first call's imports.  Examples are the same each time; `make test-slow` draws fresh ones.
@@ -39,8 +40,9 @@ Outputs = dict[str, pa.Table | Path]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """An order in which no test may rest on another one's traces."""
+    """An order in which no test may rest on another one's traces; and records of stories."""
     parser.addoption("--shuffle", type=int, metavar="SEED", help="draw an order of files, and of the tests in each")
+    parser.addoption("--record", action="store_true", help="write benchmarks/growing_file.json")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -89,6 +91,13 @@ def noisyir(
         return code, *capsys.readouterr()
 
     return run
+
+
+@pytest.fixture
+def webhook() -> Iterator[Told]:
+    """An address that is posted to, and its messages."""
+    with channel() as told:
+        yield told
 
 
 @pytest.fixture(scope="session")

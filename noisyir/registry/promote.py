@@ -1,6 +1,7 @@
 """Promotion of challengers and roll-back of champions; every decision is logged before it takes effect."""
 
 import getpass
+import shlex
 import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -308,7 +309,8 @@ def measured(backend: Backend, kind: Kind, version: Version, by: Yardstick) -> V
         if rows.num_rows:
             values[tags.get("seed", "unknown")] = dict(_columns(rows, "query_id", "value"))
             groups |= dict(_columns(rows, "query_id", "group")) if "group" in rows.column_names else {}
-    about = (version.tags.get("experiment", ""), version.tags.get("eval_digest"), version.tags.get("recipe"))
+    run_as = shlex.quote(version.tags.get("run_as", version.tags.get("experiment", "")))
+    about = (run_as, version.tags.get("eval_digest"), version.tags.get("recipe"))
     floors = _floors(_chosen(_per_query(backend, version.tags), by), kind)
     return VersionMetrics(version.version, *about, values, groups, floors)
 

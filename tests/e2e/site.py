@@ -65,12 +65,15 @@ class Site:
 
     def noisyir(self, *arguments: str) -> str:
         """What the command line prints, with the servers' addresses in its environment."""
-        done = subprocess.run(
-            [sys.executable, "-m", "noisyir.front.cli", *arguments],
-            cwd=ROOT, env=self.environment | self.client_environment(), capture_output=True, text=True, timeout=600,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        with self.typed(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
+            said, fault = command.communicate(timeout=600)
+        assert command.returncode == 0, fault
+        return said
+
+    def typed(self, *arguments: str, **pipes: Any) -> "subprocess.Popen[str]":
+        """The command line at work, with the servers' addresses in its environment."""
+        words, environment = ["-m", "noisyir.front.cli", *arguments], self.environment | self.client_environment()
+        return subprocess.Popen([sys.executable, *words], cwd=ROOT, env=environment, text=True, **pipes)
 
     # Prefect ------------------------------------------------------------------------------------------------
 
@@ -108,6 +111,11 @@ class Site:
         """Flow runs by Prefect's filters, oldest first."""
         body = {"sort": "EXPECTED_START_TIME_ASC", "limit": 200, **filters}
         found: list[dict[str, Any]] = self.api.post("/flow_runs/filter", json=body).raise_for_status().json()
+        return found
+
+    def limits(self) -> list[dict[str, Any]]:
+        """Prefect's limits, with their slots that are taken."""
+        found: list[dict[str, Any]] = self.api.post("/v2/concurrency_limits/filter", json={}).raise_for_status().json()
         return found
 
     def children(self, parent: str) -> list[dict[str, Any]]:

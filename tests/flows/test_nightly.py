@@ -1,6 +1,7 @@
 """A night as a flow: it trains the seeds that its gate wants, and tells what the gate said."""
 
 import json
+import re
 
 import pyarrow.parquet as pq
 import pytest
@@ -67,6 +68,8 @@ def test_a_night_asks_and_is_suspended_until_somebody_has_judged_and_resumed_it(
     with get_client(sync_client=True) as client:
         run = client.create_flow_run_from_deployment(deployment).id
         assert begun(client, run).name == "Suspended"
+        meanwhile = begun(client, client.create_flow_run_from_deployment(deployment).id)
+        assert meanwhile.is_completed() and f"the flow run {run} asks already" in meanwhile.message
         of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]))
         (link,) = [found for found in client.read_artifacts(artifact_filter=of_run) if found.key == "judging-page"]
         folder = tmp_path / "audits" / "demo" / str(run)
@@ -110,3 +113,14 @@ def test_data_with_a_fault_is_not_trained_on(given, tmp_path):
     assert state.is_completed() and state.message.startswith("not trained, and the champion stays: ids."), state.message
     with pytest.raises(ConfigError, match="idz"):
         nightly("demo", given, fail_on=("idz",))
+
+
+def test_a_model_that_is_not_worth_using_is_refused_with_the_setting_that_registers_it(given, tmp_path):
+    from noisyir.flows.nightly import nightly
+
+    given = (*(one for one in given if not one.startswith("register_if")), "seed=6")
+    refused = nightly("demo", given, PromoteParams(min_seeds=1), return_state=True)
+    assert refused.is_completed() and refused.message.startswith("refused: with seed 6 it is not worth using")
+    (cure,) = re.findall(r"\w+=always", refused.message)
+    state = nightly("demo", (*given, cure), PromoteParams(min_seeds=1), return_state=True)
+    assert state.message.startswith("noisyir-retriever v1 refused: "), state.message

@@ -1,5 +1,7 @@
 """`noisyir schedule`: a deployment of the nightly, changed and removed by the same command, and no half of one."""
 
+import re
+
 import pytest
 
 from noisyir.base.errors import ConfigError
@@ -10,6 +12,7 @@ def test_an_experiment_is_scheduled_changed_and_removed(prefect_api, tmp_path, c
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.actions import WorkPoolCreate
     from prefect.exceptions import ObjectNotFound
+    from prefect.states import Cancelled, Pending
 
     path = tmp_path / "pairs.yaml"
     path.write_text("{name: my pairs, data: {kind: pydocs}, train: {epochs: 1}}\n")
@@ -50,6 +53,12 @@ def test_an_experiment_is_scheduled_changed_and_removed(prefect_api, tmp_path, c
         assert cli.main(["schedule", str(path), "--environment", "staging"]) == 0
         typed = capsys.readouterr().out.splitlines()[-1].partition("noisyir ")[2]
         assert client.read_deployment_by_name("nightly/my pairs-staging")
+        staging = client.read_deployment_by_name("nightly/my pairs-staging").id
+        run = client.create_flow_run_from_deployment(staging, state=Pending()).id
+        assert cli.main(typed.split()) == 1, "Prefect cannot end a run without its deployment"
+        (cure,) = re.findall(r"flow-run cancel (\S+)", capsys.readouterr().err)
+        assert cure == str(run)
+        client.set_flow_run_state(run, Cancelled(), force=True)
         assert cli.main(typed.split()) == 0, "the printed command removes it"
         with pytest.raises(ObjectNotFound):
             client.read_deployment_by_name("nightly/my pairs-staging")

@@ -1,5 +1,6 @@
 """The servers of one machine, of compose and of Kubernetes: closed by default, no secrets in sight, up and down."""
 
+import asyncio
 import base64
 import json
 import os
@@ -12,16 +13,16 @@ import ssl
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.error
 import urllib.request
 from configparser import RawConfigParser
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import nullcontext, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import pytest
 import yaml
@@ -33,6 +34,7 @@ from infra import servers, supervision, up
 from infra.prefect_app import OwnPages
 from infra.servers import Settings
 from infra.supervision import MARK, Service, Supervisor, marked, stop
+from noisyir.engine.store import Store
 from noisyir.methods.experiments import load
 from noisyir.registry.promote import Decision
 from tests.tiny import write_beir
@@ -344,30 +346,6 @@ def test_bootstrap_removes_its_own_automations_that_are_declared_no_more(prefect
         assert {"noisyir: my own", name_of("silent")} <= names
 
 
-class Told(NamedTuple):
-    url: str
-    messages: "queue.Queue[dict[str, str]]"
-
-
-@pytest.fixture
-def webhook():
-    """An address that is posted to, and what it was told."""
-    told: queue.Queue[dict[str, str]] = queue.Queue()
-
-    class Channel(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            told.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None: ...
-
-    with HTTPServer(("127.0.0.1", 0), Channel) as channel:
-        threading.Thread(target=channel.serve_forever, daemon=True).start()
-        yield Told(f"http://127.0.0.1:{channel.server_port}/secret", told)
-        channel.shutdown()
-
-
 def test_a_run_of_a_schedule_that_fails_is_told_to_the_webhook_and_others_are_not(prefect_api, webhook, monkeypatch):
     from prefect import flow, tags
     from prefect.client.orchestration import get_client
@@ -423,7 +401,8 @@ def test_events_of_scheduled_runs_are_told_in_their_own_words(prefect_api, webho
     def night() -> None:
         assert stops.refused_by_check(exp, ("ids",))
         artifacts.tell_of_run("demo", "told to nobody until it is switched on")
-        artifacts.tell_of_decision(Decision("noisyir-retriever", "3", "promoted", (), "2", "3", "", "", None))
+        decision = Decision("noisyir-retriever", "3", "promoted", (), "2", "3", "", "", None)
+        artifacts.tell_of_decision(decision, Store(tmp_path / "store", home=tmp_path))
         for asks in ("yes", "no"):
             emit_event(stops.FINISHED, {**artifacts.about("demo"), "noisyir.asks": asks, "noisyir.summary": asks})
 
@@ -779,3 +758,22 @@ def free_port():
 def is_open(port):
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.parametrize("before", ["SCHEDULED", "RUNNING"])
+def test_an_event_waits_for_the_one_before_unless_the_scheduler_emits_none(before):
+    from prefect.server.events.ordering import EventArrivedEarly
+    from prefect.server.events.schemas.events import ReceivedEvent
+
+    from infra.event_order import CausalOrdering
+
+    event = ReceivedEvent(
+        id=uuid4(),
+        event="prefect.flow-run.Pending",
+        occurred=datetime.now(UTC),
+        follows=uuid4(),
+        resource={"prefect.resource.id": f"prefect.flow-run.{uuid4()}"},
+        payload={"initial_state": {"type": before}},
+    )
+    with nullcontext() if before == "SCHEDULED" else pytest.raises(EventArrivedEarly):
+        asyncio.run(CausalOrdering(f"after {before}").wait_for_leader(event))

@@ -76,6 +76,7 @@ def run(
     opened.check_writable()
     print_chosen(exp, sys.stderr)
     tracker = open_tracker(experiment=exp, home=opened.home, enabled=not no_track)
+    tracker.tag("run_as", experiment)
     with observer_for(sys.stderr, verbose=verbose) as observer:
         execution = runs.Execution(store=opened, runtime=runtime, tracker=tracker, observer=observer)
         if engine == "local":

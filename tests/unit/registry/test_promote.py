@@ -149,6 +149,14 @@ def test_other_evaluation_data_is_refused_and_so_is_what_was_never_measured(add:
     assert champion(backend) == "3"
 
 
+def test_a_refusal_names_the_experiment_as_noisyir_run_takes_it(add: Add, backend, store):
+    version = add(0.5)
+    backend.client.delete_model_version_tag(NAME, version, "evaluation_run")
+    backend.client.set_model_version_tag(NAME, version, "run_as", "/data/my pairs.yaml")
+    (reason,) = promote(NAME, version, PARAMS, store=store).reasons
+    assert "as noisyir run '/data/my pairs.yaml' data.promotion_share=0.5," in reason
+
+
 def test_roll_back_restores_the_champions_before_one_by_one(add: Add, backend, store):
     for mean in (0.4, 0.5, 0.6):
         add(mean, recipe=str(mean))
