@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from bench.records_by_kind import RecordsByKind
 from bench.speed.stages import READS, build, collection, read, rows_of
 from bench.tables import record
 from noisyir.data.formats import Format
 from noisyir.data.recognise import recognise
-from noisyir.data.records import RecordsByKind
 from noisyir.engine.plan import Plan
 from noisyir.engine.store import Store
 from noisyir.evaluation.comparison import difference

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from bench.records_by_kind import RecordsByKind
 from noisyir.data.formats.squad import Squad
-from noisyir.data.records import RecordsByKind
 from noisyir.models.weights import locate_weights
 from noisyir.readers.answer_spans import places
 from noisyir.readers.instances import Instances, training_instances

@@ -21,8 +21,8 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 
 import noisyir
+from bench.records_by_kind import RecordsByKind
 from noisyir.data.formats.squad import Squad
-from noisyir.data.records import RecordsByKind
 from noisyir.detection.calibration.logistic import auroc
 from noisyir.methods.experiments import from_settings
 from noisyir.methods.npc.objective import Detected, NoisyPairCorrection

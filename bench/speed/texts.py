@@ -42,9 +42,9 @@ def collect(source: str | None) -> Texts:
     """Texts of the demo's data, or of the file or folder `source`, whose format is recognised."""
     import numpy as np
 
+    from bench.records_by_kind import RecordsByKind
     from noisyir.data.formats import Format
     from noisyir.data.recognise import recognise
-    from noisyir.data.records import RecordsByKind
     from noisyir.models.text_tokenizer import passage_text
 
     settings: Mapping[str, Any] = recognise(str(Path(source).resolve())) if source else {"kind": "pydocs"}

@@ -17,7 +17,7 @@ from noisyir.data.examples import ExampleSource
 from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import PairsFile
 from noisyir.data.formats.tables import is_import
-from noisyir.data.importing import ImportCounts, take_in
+from noisyir.data.importing import ImportedRecords, take_in
 from noisyir.data.leniency import lenient
 from noisyir.data.recognise import recognise
 from noisyir.data.records import Source
@@ -33,7 +33,7 @@ FORMAT_ALIASES = {
 }
 
 
-def as_json(found: ImportCounts, settings: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
+def as_json(found: ImportedRecords, settings: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return the full report.
 
     Args:
@@ -44,8 +44,8 @@ def as_json(found: ImportCounts, settings: Mapping[str, Any], columns: Mapping[s
         "settings": dict(settings),
         **({"columns": dict(columns)} if columns else {}),
         "files": {place: asdict(of) for place, of in found.account.files.items()},
-        "tables": dict(found.rows),
-        "pairs": dict(found.pairs),
+        "tables": found.rows,
+        "pairs": dict(found.splits),
         "judged": {"by nobody" if grade is None else str(grade): count for grade, count in found.judged.items()},
         "with_scores": dict(+found.scored),
         "same_text": dict(+found.same_text),

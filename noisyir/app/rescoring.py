@@ -1,6 +1,5 @@
 """Promotion where data grew: the champion's weights are measured on the challenger's data before the gate."""
 
-import shlex
 from collections.abc import Mapping
 
 import pyarrow.compute as pc

@@ -17,7 +17,7 @@ from noisyir.data.containers import stem, write_rows
 from noisyir.data.examples import ExampleSource, ShapedRows
 from noisyir.data.fewer_negatives import rows_with, without
 from noisyir.data.formats.pairs import PairsFile
-from noisyir.data.records import RecordsByKind
+from noisyir.data.records import Document, one_by_one
 from noisyir.detection.judgements import Pair
 from noisyir.engine.tables import pair_ids
 
@@ -188,7 +188,7 @@ def _instead(old: Any, fate: Fate | None, texts: TextById, *, by_id: bool) -> An
 def _texts_of(source: ExampleSource, needed: set[str], where: str, old: Iterable[str] = ()) -> TextById:
     """The texts of new documents, and of old ones if there are new ones."""
     wanted = needed.union(old)
-    documents = RecordsByKind(source).documents() if needed else ()
+    documents = (one for one in one_by_one(source.records()) if isinstance(one, Document)) if needed else ()
     found = {doc.doc_id: Text(doc.title, doc.text) for doc in documents if doc.doc_id in wanted}
     _refuse_unknown(needed, found, where)
     return found

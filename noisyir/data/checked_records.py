@@ -8,14 +8,17 @@ from typing import TypeAlias, TypeVar
 from noisyir.base.settings import Split
 from noisyir.data.data_faults import FAULTS, FaultExample, FoundFault
 from noisyir.data.id_texts import text_key
+from noisyir.data.intake import TOLERANT, TOO_LONG, Intake
 from noisyir.data.leniency import Exclusions, lenient
-from noisyir.data.records import Document, Documents, Judgement, Negative, Query, Record, Source
+from noisyir.data.records import Document, Judgement, Negative, Query, SingleRecord, Source, one_by_one, place_of
 
 Text: TypeAlias = Document | Query
 Pair: TypeAlias = Judgement | Negative
 R = TypeVar("R", bound=Text | Pair)
 EXAMPLES = 2  # of each fault
 QUOTED = 60  # characters of a text in an example
+_AGAIN = {"data.repeated_document_id": "documents", "data.repeated_query_id": "queries"}
+_LEFT_OUT = ("data.empty_id", TOO_LONG)  # faults without a check of their own
 _PROGRESS_STEP = 10_000  # records
 
 
@@ -41,47 +44,31 @@ class CheckedRecords:
     @classmethod
     def read(cls, source: Source, root: str = "", progress: Callable[[int], None] = lambda _: None) -> "CheckedRecords":
         """Read all records; faulty rows are in the account."""
-        count, next_report = 0, 0
         with lenient() as account:
-            found = cls(account, root)
-            for record in source.records():
-                count += found._take(record)
-                if count > next_report:
+            found, intake = cls(account, root), Intake(source.name, TOLERANT, may_repeat=True)
+            for count, record in enumerate(one_by_one(source.records())):
+                found._take(record, intake)
+                if not count % _PROGRESS_STEP:
                     progress(count)
-                    next_report = count + _PROGRESS_STEP
         return found
 
-    def _take(self, record: Record) -> int:
-        """Keep a record, or each of many documents, and count them."""
-        if isinstance(record, Documents):
-            return self._take_all(record)
-        self.account.kept()
+    def _take(self, record: SingleRecord, intake: Intake) -> None:
+        fault = intake.fault(record)
+        if fault in _LEFT_OUT:
+            self.account.refused(intake.in_words(fault, record))
+        else:
+            self.account.kept()
         record = record._replace(where=self.place(record.where))
-        match record:
-            case Document():
-                self._add("documents", record.doc_id, record)
-            case Query():
-                self._add("queries", record.query_id, record)
-            case Judgement():
-                self.judgements.append(record)
-            case Negative():
-                self.negatives.append(record)
-        return 1
-
-    def _take_all(self, record: Documents) -> int:
-        """Keep many documents without a row context for each: nothing can be wrong with one."""
-        table, where, first = record
-        account, place = self.account.of(where), self.place(where)
-        account.read += table.num_rows
-        account.kept += table.num_rows
-        columns = (column.to_pylist() for column in table.columns)
-        for number, (doc_id, title, text) in enumerate(zip(*columns, strict=True), first):
-            self._add("documents", doc_id, Document(doc_id, title, text, place, number))
-        return int(table.num_rows)
-
-    def _add(self, kind: str, name: str, record: Text) -> None:
-        if getattr(self, kind).setdefault(name, record) is not record:
-            self.again[kind].append(record)
+        if isinstance(record, Judgement):
+            self.judgements.append(record)
+        elif isinstance(record, Negative):
+            self.negatives.append(record)
+        elif fault in _AGAIN:
+            self.again[_AGAIN[fault]].append(record)
+        elif isinstance(record, Document):
+            self.documents.setdefault(record.doc_id, record)
+        else:
+            self.queries.setdefault(record.query_id, record)
 
     def place(self, where: str) -> str:
         """A place without the root; equal places share one string."""
@@ -107,17 +94,12 @@ class CheckedRecords:
     def relevant(self) -> list[Judgement]:
         """Pairs with texts that are relevant or unjudged, each once."""
         right = {(one.query_id, one.doc_id): one for one in reversed(self.judgements)
-                 if is_right(one) and self.has_texts(one)}  # fmt: skip
+                 if one.is_right and self.has_texts(one)}  # fmt: skip
         return [*reversed(right.values())]
 
     def relevant_of(self, split: Split) -> list[Judgement]:
         """The relevant pairs of one split."""
         return [one for one in self.relevant if one.split == split]
-
-
-def is_right(pair: Pair) -> bool:
-    """Whether a pair is relevant or unjudged."""
-    return isinstance(pair, Judgement) and (pair.relevance is None or pair.relevance > 0)
 
 
 def full_text(document: Document) -> str:
@@ -133,11 +115,6 @@ def text_of(record: Text) -> str:
 def id_of(record: Text) -> str:
     """The id of a query or document."""
     return record.doc_id if isinstance(record, Document) else record.query_id
-
-
-def place_of(record: Text | Pair) -> str:
-    """The place of a record, for people."""
-    return f"{record.where} {record.number}"
 
 
 def quoted(text: str) -> str:

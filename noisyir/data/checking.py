@@ -15,7 +15,6 @@ from noisyir.data.checked_records import (
     described,
     findings,
     id_of,
-    is_right,
     quoted,
     text_of,
 )
@@ -66,7 +65,7 @@ def _repeats(data: CheckedRecords) -> Iterator[FoundFault]:
     for one in data.judgements:
         first = firsts.setdefault((one.query_id, one.doc_id), one)
         if first is not one:
-            rows += [one] if first.split == one.split and is_right(first) == is_right(one) else []
+            rows += [one] if first.split == one.split and first.is_right == one.is_right else []
         elif data.has_texts(one) and texts.setdefault((*data.pair_key(one), one.split), one) is not one:
             copies.append(one)
     yield from findings("repeats.rows", rows, len(data.judgements), lambda pair: _pair_texts(data, pair))
@@ -86,7 +85,7 @@ def _conflicts(data: CheckedRecords) -> Iterator[FoundFault]:
     pairs = [pair for pair in every if data.has_texts(pair)]
     verdicts: dict[tuple[int, int], set[bool]] = defaultdict(set)
     for pair in pairs:
-        verdicts[data.pair_key(pair)].add(is_right(pair))
+        verdicts[data.pair_key(pair)].add(isinstance(pair, Judgement) and pair.is_right)
     both = {key: pair for pair in pairs if len(verdicts[key := data.pair_key(pair)]) == 2}
     yield from findings("conflicts", [*both.values()], len(verdicts), lambda pair: _pair_texts(data, pair))
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from noisyir.base.settings import Split
-from noisyir.data.checked_records import CheckedRecords, R, Text, described, findings, id_of, place_of, text_of
+from noisyir.data.checked_records import CheckedRecords, R, Text, described, findings, id_of, text_of
 from noisyir.data.data_faults import FoundFault
 from noisyir.data.held_out import near_duplicates, words_of
-from noisyir.data.records import Document, Judgement
+from noisyir.data.records import Document, Judgement, place_of
 from noisyir.data.settings import HeldOutParams
 
 NEAR = HeldOutParams().near  # share of common words from which two texts are near-duplicates

@@ -58,6 +58,11 @@ class Judgement(NamedTuple):
     weight: float | None = None
     score: float | None = None
 
+    @property
+    def is_right(self) -> bool:
+        """Whether it is relevant or unjudged."""
+        return self.relevance is None or self.relevance > 0
+
 
 class Negative(NamedTuple):
     """A document that the data gives as wrong for a query, perhaps with a model's score."""
@@ -77,7 +82,13 @@ class Documents(NamedTuple):
     number: int
 
 
-Record = Document | Documents | Query | Judgement | Negative
+SingleRecord = Document | Query | Judgement | Negative
+Record = SingleRecord | Documents
+
+
+def place_of(record: SingleRecord) -> str:
+    """The place of a record, for people."""
+    return f"{record.where} {record.number}"
 
 
 def as_id(value: Any) -> Any:
@@ -118,7 +129,7 @@ class Source(Protocol):
         """JSON facts on how the data was made, known after the records were read."""
 
 
-def one_by_one(records: Iterable[Record]) -> Iterator[Document | Query | Judgement | Negative]:
+def one_by_one(records: Iterable[Record]) -> Iterator[SingleRecord]:
     """The records, with each of many documents as a row of its own."""
     for record in records:
         if isinstance(record, Documents):
@@ -129,26 +140,3 @@ def one_by_one(records: Iterable[Record]) -> Iterator[Document | Query | Judgeme
                     yield Document(doc_id, title, text, where, number)
         else:
             yield record
-
-
-class RecordsByKind:
-    """A source's records, read once: documents pass through, others are kept in lists by kind."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.queries: list[Query] = []
-        self.judgements: list[Judgement] = []
-        self.negatives: list[Negative] = []
-
-    def documents(self) -> Iterator[Document]:
-        """Every document; after the last one the lists are complete."""
-        for record in one_by_one(self.source.records()):
-            match record:
-                case Document():
-                    yield record
-                case Query():
-                    self.queries.append(record)
-                case Judgement():
-                    self.judgements.append(record)
-                case Negative():
-                    self.negatives.append(record)

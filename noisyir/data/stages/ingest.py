@@ -24,10 +24,10 @@ from noisyir.data.artifacts import (
 from noisyir.data.formats import Format, FormatOfRows
 from noisyir.data.held_out import hold_out
 from noisyir.data.id_texts import text_key
+from noisyir.data.ingesting import IngestedRecords
 from noisyir.data.row_files import RowFile
 from noisyir.data.settings import GivenFileParams, JudgedPairsParams
 from noisyir.data.text_files import watched
-from noisyir.data.validate import Validator
 from noisyir.engine.provenance import files_digest
 from noisyir.engine.stage import Job, Stage, told
 from noisyir.engine.tables import aligned, semi_join
@@ -37,7 +37,7 @@ def ingest(job: Job[Format]) -> None:
     """Read, check and write; the corpus passes through in parts."""
     source = job.params.open(job.runtime.threads)
     may_repeat = bool(getattr(source, "repeats_pairs", False))
-    checked = Validator(source.name, job.params, may_repeat=may_repeat)
+    checked = IngestedRecords(source.name, job.params, may_repeat=may_repeat)
     texts: dict[str, int] = {}
     with job.writer("corpus") as out, watched() as so_far:
         for part in checked.documents(source.records()):

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import CORPUS, ROW_ORIGINS
 from noisyir.data.columns import corpus_documents, open_corpus
+from noisyir.data.ingesting import PART_DOCUMENTS, IngestedRecords
 from noisyir.data.row_files import REWRITTEN, RowFile
 from noisyir.data.settings import JoinCorpusParams, RecordParams
 from noisyir.data.text_files import one_of, utf8_lines
-from noisyir.data.validate import PART_DOCUMENTS, Validator
 from noisyir.engine.meta import sha256_file
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import regrouped
@@ -86,7 +86,7 @@ def _checked(job: Job[JoinCorpusParams], documents: RowFile | None) -> pa.Table:
     """The new documents (doc_id, title, text), by the rules of ingest."""
     if documents is None:
         return CORPUS.schema.empty_table().select(_TEXTS)
-    checked = Validator(str(documents.path), RecordParams(on_empty=job.params.on_empty))
+    checked = IngestedRecords(str(documents.path), RecordParams(on_empty=job.params.on_empty))
     table = pa.concat_tables(checked.documents(corpus_documents(documents)))
     job.note("excluded", checked.excluded_counts())
     return table.select(_TEXTS)

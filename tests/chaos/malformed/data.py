@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noisyir.data.validate import Validator
+from noisyir.data.ingesting import IngestedRecords
 from noisyir.methods import experiments
 from tests.chaos.malformed.trial import Make, Read, Trial
 from tests.tiny import write_beir, write_dpr
@@ -73,7 +73,7 @@ def read_all(**data: object) -> None:
     exp = experiments.from_settings({"name": "malformed", "data": data}, [])
     source = exp.data.open(1)
     exp.data.digest()
-    checked = Validator(source.name, exp.data, may_repeat=getattr(source, "repeats_pairs", False))
+    checked = IngestedRecords(source.name, exp.data, may_repeat=getattr(source, "repeats_pairs", False))
     for _ in checked.documents(source.records()):
         pass
     checked.tables()

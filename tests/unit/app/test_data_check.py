@@ -84,6 +84,18 @@ def test_judgements_of_documents_that_are_not_there(tmp_path):
         import_data(folder, tmp_path / "tables", strict=True)
 
 
+def test_what_an_import_leaves_out_is_found(tmp_path):
+    corpus, queries, qrels = clean()
+    corpus |= {"long": "word " * 200_001, " ": text(70, 20)}
+    folder = beir(tmp_path / "data", corpus, queries, qrels)
+    found = check_data(folder)
+    assert counts(found)["rows"] == (2, 92)
+    imported = import_data(folder, tmp_path / "tables").report["files"]
+    [left_out] = [of["left_out"] for place, of in imported.items() if "corpus" in place]
+    reasons = {one.said for one in found.of("rows")[0].examples}
+    assert reasons == {*left_out} == {"document longer than 1,000,000 characters", "document without an id"}
+
+
 def test_few_queries_are_unique(tmp_path):
     """mteb 4764 and PR 5511, CodeTransOceanDL: 180 queries, of which 50 are unique."""
     corpus, queries, qrels = clean(0, 180)

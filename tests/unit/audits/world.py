@@ -8,7 +8,7 @@ import pyarrow as pa
 from noisyir.audits.columns import AUDIT
 from noisyir.audits.texts import full_text
 from noisyir.data.formats.pairs import PairsFile
-from noisyir.data.records import RecordsByKind
+from noisyir.data.records import Document, Query, one_by_one
 
 CLEAN = {
     "source": None, "query": "", "document": "", "verdict": "clean", "p_clean": 0.9, "score": 1.0, "rank": 1,
@@ -36,9 +36,9 @@ def audit_of(pairs: Mapping[tuple[str, str], Mapping[str, Any]]) -> pa.Table:
 
 def audit_of_file(file: PairsFile, flagged: Mapping[str, Mapping[str, Any]]) -> pa.Table:
     """An audit of a file's training pairs; flagged: what is said of pairs by their query's text."""
-    read = RecordsByKind(file)
-    documents = {doc.doc_id: full_text(doc.title, doc.text) for doc in read.documents()}
-    texts = {query.query_id: query.text for query in read.queries}
+    records = [*one_by_one(file.records())]
+    documents = {one.doc_id: full_text(one.title, one.text) for one in records if isinstance(one, Document)}
+    texts = {one.query_id: one.text for one in records if isinstance(one, Query)}
     said = {
         (pair.query_id, pair.doc_id): {
             "query": texts[pair.query_id], "document": documents[pair.doc_id], "source": pair.source,
@@ -51,4 +51,4 @@ def audit_of_file(file: PairsFile, flagged: Mapping[str, Mapping[str, Any]]) -> 
 
 def id_of(file: PairsFile, text: str) -> str:
     """The id of the document with this text."""
-    return next(doc.doc_id for doc in RecordsByKind(file).documents() if doc.text == text)
+    return next(one.doc_id for one in one_by_one(file.records()) if isinstance(one, Document) and one.text == text)

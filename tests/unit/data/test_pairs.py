@@ -353,7 +353,7 @@ class Progress(Observer):
 
 @pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.csv", "pairs.jsonl.gz"])
 def test_reading_tells_how_much_of_the_file_is_read(name, store, tmp_path, monkeypatch):
-    monkeypatch.setattr("noisyir.data.validate.PART_DOCUMENTS", 10)
+    monkeypatch.setattr("noisyir.data.ingesting.PART_DOCUMENTS", 10)
     texts = random.Random(0)
     rows = [{"query": f"who {n}?", "document": texts.randbytes(100_000).hex()} for n in range(40)]
     path = write(tmp_path / name, rows)
