@@ -116,7 +116,7 @@ def test_a_column_of_weights_is_used_or_left_unread_as_the_error_says(tmp_path: 
         rows = "".join(f"cup {n}?,take cup {n},{weight}\n" for n in range(60))
         Path(f"{name}.csv").write_text("query,document,weight\n" + rows)
     assert main(["init", "kept.csv"]) == 0
-    assert yaml.safe_load(Path("kept.yaml").read_text())["methods"] == ["dpr"]
+    assert yaml.safe_load(Path("kept.yaml").read_text())["methods"] == ["static", "dpr"]
     assert "the pairs have weights" in capsys.readouterr().out
     assert main(["init", "stars.csv"]) == 1
     (cure,) = shlex.split(re.search("data.columns='.*?'", capsys.readouterr().err)[0])
