@@ -12,6 +12,7 @@ import numpy as np
 
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.base.pages.cells import number, signed
+from noisyir.data.text_files import DAMAGED
 from noisyir.detection.judgements import Judgements, Pair, given_judgements, has_verdicts, judgements_digest
 from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import files_digest
@@ -32,6 +33,7 @@ from noisyir.evaluation.significance import Difference, mean_by_t
 
 Array = np.ndarray
 DRAWING, SHEET, ANSWERS = "drawing.npz", "sample.csv", "judgements.jsonl"
+_TABLES = ("systems", "pairs", "known", "pooled", "chance", "labelled", "heads", "size", "priority")  # of a drawing
 DEPTH = 10
 DRAWN_BY = PooledMeasure("nDCG", DEPTH)
 _MEASURES = (DRAWN_BY, *(PooledMeasure(kind, DEPTH) for kind in ("RR", "R", "P")))
@@ -134,9 +136,16 @@ class Drawn:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The drawing in a file."""
-        with np.load(path) as found:
-            tables = dict(found)
+        """The drawing in a file.
+
+        Raises:
+            DataError: If the file is damaged, or holds something else.
+        """
+        try:
+            with np.load(path) as found:
+                tables = {name: found[name] for name in _TABLES}
+        except (*DAMAGED, ValueError, KeyError, TypeError) as error:
+            raise DataError("evaluation.unreadable_drawing", file=path, folder=path.parent) from error
         pools = Pools(*(tables[name] for name in ("pooled", "chance", "labelled", "heads")))
         drawing = Drawing(tables["size"], tables["priority"])
         return cls(tables["systems"].tolist(), [*map(tuple, tables["pairs"].tolist())], pools, drawing, tables["known"])

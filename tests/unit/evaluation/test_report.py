@@ -272,6 +272,11 @@ def test_pools_of_others_and_without_answers_are_refused(store: Store, tmp_path:
     np.savez(folder / "drawing.npz", **table | {"heads": table["heads"][:, ::-1]})
     with refuses(DataError, "evaluation.pools_of_other_run", drawn=drawn):
         corrected_page(store, folder, "larger")
+    whole = (folder / "drawing.npz").read_bytes()
+    for damaged in (b"another", whole[: len(whole) // 2], b""):
+        (folder / "drawing.npz").write_bytes(damaged)
+        with refuses(DataError, "evaluation.unreadable_drawing", folder=folder):
+            corrected_page(store, folder, "larger")
     (folder / "sample.csv").write_text("query_id,doc_id,verdict\nq0,d0,\n")
     with refuses(ConfigError, "evaluation.no_judged_pools", sheet=str(folder / "sample.csv")):
         corrected_page(store, folder, "larger")
