@@ -43,7 +43,7 @@ _Data: TypeAlias = Annotated[
 ]
 _Budget: TypeAlias = Annotated[str | None, option("TIME", "how long a transformer may read, such as 5m")]
 _Judgements: TypeAlias = Annotated[
-    list[str] | None, option("FILE", "take people's verdicts back, with --split also of pools (repeatable)")
+    list[str] | None, option("FILE", "take people's verdicts, of pools too (repeatable)")
 ]
 _FailOver: TypeAlias = Annotated[float | None, option("E", "exit code 3 where more than the share E may be wrong")]
 _Assume: TypeAlias = Annotated[str | None, option("KIND", "what follows if wrong pairs are random, near, source")]

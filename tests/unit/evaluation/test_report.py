@@ -275,7 +275,7 @@ def test_pools_of_others_and_without_answers_are_refused(store: Store, tmp_path:
     whole = (folder / "drawing.npz").read_bytes()
     for damaged in (b"another", whole[: len(whole) // 2], b""):
         (folder / "drawing.npz").write_bytes(damaged)
-        with refuses(DataError, "evaluation.unreadable_drawing", folder=folder):
+        with refuses(DataError, "evaluation.unreadable_drawing", folder=str(folder)):
             corrected_page(store, folder, "larger")
     (folder / "sample.csv").write_text("query_id,doc_id,verdict\nq0,d0,\n")
     with refuses(ConfigError, "evaluation.no_judged_pools", sheet=str(folder / "sample.csv")):

@@ -62,7 +62,7 @@ def weighted(encoder: BiEncoder, pairs: TrainingPairs, params: TrainDprParams) -
 
 def corrected(encoder: BiEncoder, pairs: TrainingPairs, params: TrainDprParams) -> Objective:
     """After its warm-up, with a teacher that is not the student, and with flags of its own detection."""
-    settings = TrainNpcParams(**dict(params), npc=NpcParams(warmup_epochs=1))
+    settings = TrainNpcParams(**dict(params), npc=NpcParams(consistency=1.0))
     objective = NoisyPairCorrection(encoder, pairs, settings, training_context(Path(mkdtemp())).rng)
     objective.start_epoch(1)
     assert objective.teacher is not None
