@@ -95,7 +95,7 @@ def nothing_is_stuck(story: Story) -> None:
     site, store = story.site, story.site.home / "store"
     wait_until(lambda: {run["state_type"] for run in site.flow_runs()} <= FINAL, "the end of all", PATIENCE)
     nights = [run["id"] for run in story.nights()]
-    assert {run["state_type"] for run in story.nights()} == {"COMPLETED", "CANCELLED"}
+    assert {run["state_type"] for run in story.nights()} <= {"COMPLETED", "CANCELLED"}  # a night left out
     others = Counter(run["state_type"] for run in site.flow_runs() if run["id"] not in nights)
     assert others.keys() <= {"COMPLETED", "CRASHED"} and others["CRASHED"] <= 1, others  # of the killed worker
     wait_until(lambda: not any(limit["active_slots"] for limit in site.limits()), "free slots")
