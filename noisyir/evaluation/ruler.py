@@ -37,7 +37,8 @@ _TABLES = ("systems", "pairs", "known", "pooled", "chance", "labelled", "heads",
 DEPTH = 10
 DRAWN_BY = PooledMeasure("nDCG", DEPTH)
 _MEASURES = (DRAWN_BY, *(PooledMeasure(kind, DEPTH) for kind in ("RR", "R", "P")))
-_HEADINGS = ("measure", "system", "by labels", "its interval", "corrected", "95 % interval", "by judge", "Judged@10")
+_HEADINGS = ("measure", "system", "by labels", "its interval", "corrected", "95 % interval", "by judge",
+             f"Judged@{DEPTH}")  # fmt: skip
 _RELEVANT = {"clean": 1.0, "wrong": 0.0, "unclear": np.nan}
 _LESS_JUDGED = 0.8  # of another system's share of judged documents: worth a warning
 

@@ -1,4 +1,4 @@
-"""Input formats, a file each: settings of raw data, and readers of its records; checks are in validate.py only."""
+"""Input formats, a file each: settings of raw data, and readers of its records; rules are in intake.py only."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
