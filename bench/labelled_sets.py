@@ -36,6 +36,7 @@ class Labelled:
     answers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
+VERDICTS = "verdicts.tsv"
 Reader = Callable[[Path, int | None], Labelled]
 
 
@@ -223,6 +224,13 @@ def write_folder(
         (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines), "utf-8")
 
 
+def write_verdicts(labelled: Labelled, path: Path) -> None:
+    """Which training pairs people call right: a file that no reader of BEIR opens; none where nobody looked."""
+    if labelled.is_right is not None:
+        lines = (f"{q}\t{d}\t{int(right)}\n" for (q, d), right in zip(labelled.train, labelled.is_right, strict=True))
+        path.write_text("".join(lines), encoding="utf-8")
+
+
 # of the protocol: the reader, the raw files' folder, and training pairs at most
 SETS = {
     "staqc": ("staqc", "staqc_sql", None),
@@ -247,6 +255,7 @@ def main() -> None:
             print(f"{name:<20} left out: there is no {error.filename}")
             continue
         write_beir(labelled, range(len(labelled.train)), asked.target / name)
+        write_verdicts(labelled, asked.target / name / VERDICTS)
         digest = Beir(path=str(asked.target / name)).open().digest()[:16]
         print(f"{name:<20} {len(labelled.train):>6,} training pairs, {len(labelled.test):>6,} of test, digest {digest}")
 

@@ -10,8 +10,9 @@ logistic regression that tells the given pairs from shuffled ones by |q - d| and
 margin: sentence-transformers' bitext mining (Artetxe and Schwenk, ACL 2019): cosine over the mean of those to the 4
 nearest on either side; the least fifth is left out, for the cut of its example, at 1, leaves none of StaQC's pairs.
 semhash: `self_filter_outliers` on the columns query and document, at its default share of a tenth.
+people: no tool; the pairs that people call right, of `--sets` by bench.labelled_sets, which has this truth.
 as_is: no tool; the vectors rank the documents of the test queries, without training.
-All read the same vectors; none sees the truth.  --encoder static is quicker, minilm is what their pages would advise.
+All read the same vectors; none but people sees the truth.  --encoder static is quicker, minilm is what their pages would advise.
 """
 
 import argparse
@@ -23,11 +24,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bench.labelled_sets import VERDICTS
 from noisyir.app.protocol import write_weights
 
 Array = np.ndarray
 CUT, NEIGHBOURS, FOLDS, DEPTH = 0.2, 4, 5, 100
-AS_IS = "as_is"
+AS_IS, PEOPLE = "as_is", "people"
 
 
 class Task(NamedTuple):
@@ -148,6 +150,14 @@ def read_task(folder: Path, encode: Callable[[Sequence[str]], Array]) -> Task:
     return Task(ids, texts, *vectors, tested, documents)
 
 
+def read_verdicts(path: Path) -> dict[tuple[str, str], float]:
+    """1 for each pair that people call right, 0 for a wrong one; nothing where nobody looked."""
+    if not path.exists():
+        return {}
+    with path.open(encoding="utf-8", newline="") as lines:
+        return {(query, document): float(right) for query, document, right in csv.reader(lines, delimiter="\t")}
+
+
 def write_run(task: Task, encode: Callable[[Sequence[str]], Array], folder: Path) -> None:
     """run.trec: the documents nearest to each test query."""
     names = list(task.corpus)
@@ -165,7 +175,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", type=Path, help="written by `noisyir protocol write`")
     parser.add_argument("target", type=Path, help="a folder a tool is written here")
-    parser.add_argument("--tools", nargs="+", choices=[*TOOLS, AS_IS], default=list(TOOLS))
+    parser.add_argument("--tools", nargs="+", choices=[*TOOLS, AS_IS, PEOPLE], default=list(TOOLS))
+    parser.add_argument("--sets", type=Path, help="of people: where bench.labelled_sets wrote the sets")
     parser.add_argument("--encoder", choices=["minilm", "static"], default="minilm")
     asked = parser.parse_args()
     encode = Encoder(asked.encoder)
@@ -174,6 +185,8 @@ def main() -> None:
         task, place = read_task(folder, encode), folder.relative_to(asked.tasks)
         if AS_IS in asked.tools:
             write_run(task, encode, asked.target / AS_IS / place)
+        if PEOPLE in asked.tools and (verdicts := read_verdicts(asked.sets / place.parts[0] / VERDICTS)):
+            write_weights(asked.target / PEOPLE / place, [(*pair, verdicts[pair]) for pair in task.ids])
         for name in (tool for tool in asked.tools if tool in TOOLS):
             weights = TOOLS[name](task, encode)
             rows = [(*pair, float(weight)) for pair, weight in zip(task.ids, weights, strict=True)]

@@ -182,7 +182,7 @@ def _too_few_seeds(challenger: VersionMetrics, champion: VersionMetrics, params:
     known = len(shared_seeds(challenger, champion))
     theirs = " and ".join(f"v{one.version} with {', '.join(sorted(one.values))}" for one in (challenger, champion))
     return (
-        f"{known} seeds are common to both recipes, and min_seeds={params.min_seeds} ({theirs}): "
+        f"min_seeds={params.min_seeds}, and both recipes have {known} in common ({theirs}): "
         f"run both experiments with the same seeds, as noisyir run {challenger.experiment} seed=N"
     )
 

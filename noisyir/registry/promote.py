@@ -123,7 +123,8 @@ def promote(
             )
         stepped_back = None if version else challenger.tags.get(_ROLLED_BACK)
         if stepped_back:
-            reason = f"it was rolled back at {stepped_back}; --version {challenger.version} has it judged nevertheless"
+            typed = _command(kind, challenger, params)
+            reason = f"it was rolled back at {stepped_back}; {typed} has it judged nevertheless"
             after = champion.version if champion else None
             decision = Decision(verdict="refused", reasons=(reason,), champion_after=after, **line)
         else:
@@ -206,6 +207,13 @@ def _registry(store: Store) -> Iterator[Backend]:
         raise StoreError("registry.mlflow_failed", uri=without_password(backend.uri), fault=one_line(error)) from error
 
 
+def _command(kind: Kind, version: Version, params: PromoteParams) -> str:
+    """The command that judges a version by these thresholds; the error rate has no option."""
+    given = params.model_dump(exclude_defaults=True, exclude={"error_rate"})
+    options = [f"--{name.replace('_', '-')} {value}" for name, value in given.items()]
+    return " ".join([f"noisyir promote {kind.name} --version {version.version}", *options])
+
+
 def _line(kind: Kind, about: Version, champion: Version | None, flow_run: str | None) -> dict[str, Any]:
     """The fields of every decision."""
     return {
@@ -235,17 +243,20 @@ def _judged(
     by = Yardstick(chosen_measure(known, params.measure, kind.measure) if known else params.measure or "", params.split)
     own = measured(backend, kind, challenger, by)
     other = measured(backend, kind, champion, by) if champion else None
-    again: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     if other and rescored and (rescored.champion, rescored.eval_digest) == (other.version, own.eval_digest):
         other = _on_other_data(other, rescored, by)
-        again = (f"the champion v{other.version} was measured again, on the challenger's data",)
+        notes = (f"the champion v{other.version} was measured again, on the challenger's data",)
+    if other and 0 < (common := len(shared_seeds(own, other))) < params.min_seeds:
+        typed = _command(kind, challenger, params.model_copy(update={"min_seeds": common}))
+        notes += (f"where the champion's data is gone, {typed} decides by what both have",)
     comparison = comparison_id(own, other, by) if other else None
     yard = f"{own.eval_digest}/{by.split}"
     look = look_of(comparison, yard, log) if comparison else 1
     ruling = rule(own, other, params, look=look, forced=forced)
     return Decision(
         verdict="promoted" if ruling.promoted else "refused",
-        reasons=(*ruling.reasons, *again),
+        reasons=(*ruling.reasons, *notes),
         champion_after=challenger.version if ruling.promoted else line["champion_before"],
         measure=by.measure or None,
         split=by.split,

@@ -58,9 +58,9 @@ def test_a_file_that_grows_under_a_schedule_of_each_minute(story, request):
     story.type("promote", MODEL, "--roll-back", "--experiment", "pairs")
     assert story.decision().verdict == "rolled back"
     refused = story.decision()
-    cure = re.search(r"(--version \d+) has it judged nevertheless", refused.summary)
+    cure = re.search(r"noisyir (promote .*) has it judged nevertheless", refused.summary)
     assert refused.verdict == "refused" and cure, refused.summary
-    story.type("promote", MODEL, *cure[1].split(), "--min-seeds", "1")
+    story.type(*shlex.split(cure[1]))
     assert story.decision().verdict == "promoted"
 
     story.grow()

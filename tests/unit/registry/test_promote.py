@@ -143,7 +143,7 @@ def test_other_evaluation_data_is_refused_and_so_is_what_was_never_measured(add:
     add(0.9, values=150)
     assert "and share 150" in promote(NAME, None, PARAMS, store=store).reasons[0]
     version = add(0.9, seeds=1, recipe="alone")
-    assert "1 seeds are common" in promote(NAME, None, PARAMS, store=store).reasons[0]
+    assert "both recipes have 1 in common" in promote(NAME, None, PARAMS, store=store).reasons[0]
     backend.client.delete_model_version_tag(NAME, version, "evaluation_run")
     assert "has no values of this measure on split promotion" in promote(NAME, None, PARAMS, store=store).reasons[0]
     assert champion(backend) == "3"
@@ -165,6 +165,9 @@ def test_roll_back_restores_the_champions_before_one_by_one(add: Add, backend, s
     assert (back.version, back.verdict, back.champion_after, champion(backend)) == ("9", "rolled back", "6", "6")
     again = promote(NAME, None, PARAMS, store=store)
     assert again.verdict == "refused" and "it was rolled back at" in again.reasons[0] and champion(backend) == "6"
+    assert f"; noisyir promote {NAME} --version 9 has it judged nevertheless" in again.reasons[0]
+    (two,) = promote(NAME, None, PromoteParams(min_seeds=2, split="dev"), store=store).reasons
+    assert f"; noisyir promote {NAME} --version 9 --split dev --min-seeds 2 has it" in two
     assert promote(NAME, "9", PARAMS, store=store).verdict == "promoted"
     assert [roll_back(NAME, store=store).champion_after for _ in range(2)] == ["6", "3"]
     with pytest.raises(StoreError, match=r"v3: MLflow knows no champion before it; promote another"):
@@ -272,8 +275,9 @@ def test_a_runs_model_is_promoted_shown_on_the_next_card_and_searched_with(ran, 
     assert "promotion" not in version.description, "nobody chooses by what the gate looks at"
     assert version.tags["recipe"] != backend.client.get_model_version(NAME, number).tags["recipe"]
     assert main(["promote"]) == 1
-    assert "1 seeds are common to both recipes, and min_seeds=3" in capsys.readouterr().err
-    assert main(["promote", "--min-gain", "0.9", "--min-seeds", "1"]) == 1
+    assert "min_seeds=3, and both recipes have 1 in common" in (refusal := capsys.readouterr().err)
+    cure = re.search(r"noisyir (promote noisyir-retriever --version \d --min-seeds 1) decides", refusal)[1]
+    assert main([*cure.split(), "--min-gain", "0.9"]) == 1
     said = capsys.readouterr()
     assert said.out == "" and "refused" in said.err and "is not above min_gain=0.9" in said.err
     assert main(["promote", "--log"]) == 0
