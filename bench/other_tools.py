@@ -12,7 +12,8 @@ nearest on either side; the least fifth is left out, for the cut of its example,
 semhash: `self_filter_outliers` on the columns query and document, at its default share of a tenth.
 people: no tool; the pairs that people call right, of `--sets` by bench.labelled_sets, which has this truth.
 as_is: no tool; the vectors rank the documents of the test queries, without training.
-All read the same vectors; none but people sees the truth.  --encoder static is quicker, minilm is what their pages would advise.
+All read the same vectors; none but people sees the truth.  --encoder static is quicker, minilm is what their pages
+would advise.
 """
 
 import argparse

@@ -275,7 +275,8 @@ def test_a_runs_model_is_promoted_shown_on_the_next_card_and_searched_with(ran, 
     assert "promotion" not in version.description, "nobody chooses by what the gate looks at"
     assert version.tags["recipe"] != backend.client.get_model_version(NAME, number).tags["recipe"]
     assert main(["promote"]) == 1
-    assert "min_seeds=3, and both recipes have 1 in common" in (refusal := capsys.readouterr().err)
+    refusal = capsys.readouterr().err
+    assert "min_seeds=3, and both recipes have 1 in common" in refusal
     cure = re.search(r"noisyir (promote noisyir-retriever --version \d --min-seeds 1) decides", refusal)[1]
     assert main([*cure.split(), "--min-gain", "0.9"]) == 1
     said = capsys.readouterr()
