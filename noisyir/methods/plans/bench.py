@@ -15,7 +15,6 @@ from noisyir.evaluation.settings import LossSectionParams, NoiseTableParams
 from noisyir.evaluation.stages.noise_table import NOISE_TABLE
 from noisyir.methods.plans.context import Context
 from noisyir.methods.plans.data import context_of, data_of
-from noisyir.methods.plans.experiment import Experiment
 from noisyir.methods.plans.method import Method
 from noisyir.methods.plans.mining import MiningOutputs
 from noisyir.methods.plans.scoring import losses_of_pairs, score_detection, score_losses, score_negatives, scored
@@ -43,7 +42,7 @@ def noise_bench(suite: Suite) -> Plan:
             first_seed[f"{variant and f' {variant}'}, {condition.name} {rate_as_set(condition.rate)}"] = context
         arms = _bench_arm(context, suite, variant)
         if variant == next(iter(suite.variants)):
-            arms |= _arms_of_others(plan, exp, label, given[condition.folder(seed)])
+            arms |= _arms_of_others(context, given[condition.folder(seed)])
         for (name, arm), found in arms.items():
             results[name][str(Cell(condition.name, condition.rate, arm, seed))] = found
     plan.seed, plan.scope = suite.experiment.seed, ""
@@ -135,11 +134,11 @@ def files_of_others(suite: Suite) -> dict[str, dict[str, Path]]:
     return found
 
 
-def _arms_of_others(plan: Plan, exp: Experiment, label: str, given: dict[str, Path]) -> dict[tuple[str, str], Output]:
+def _arms_of_others(context: Context, given: dict[str, Path]) -> dict[tuple[str, str], Output]:
     """The scores of others' runs, and of plain training with others' weights."""
-    found: dict[tuple[str, str], Output] = {}
+    plan, exp, found = context.plan, context.exp, dict[tuple[str, str], Output]()
     for name, path in given.items():
-        context, params = context_of(plan, exp, data_of(plan, exp, label), label), GivenFileParams(path=str(path))
+        params = GivenFileParams(path=str(path))
         if path.name == _RUN:
             read = pick(of_documents(context.data), "queries", "corpus")
             run = plan.add(RUN_OF_OTHERS, params, context.name(name), **read)["dense_run"]

@@ -162,3 +162,18 @@ def test_losses_of_negatives_want_a_method_that_mines_some(suite_of):
     with refuses(ConfigError, "methods.loss_groups_without_negatives", method="dpr"):
         noise_bench(suite_of("methods=[dpr]", *settings, text=text))
     assert noise_bench(suite_of("methods=[ance]", *settings, text=text)).named("score_loss_groups")
+
+
+def test_rows_of_others_train_on_kept_states_where_the_noise_reads_vectors(suite_of, tmp_path):
+    kept = [f"experiment.{name}" for name in ("model.backbone=transformer", "train.freeze=4", "train.keep_states=true")]
+    overrides = "methods=[dpr]", "seeds=[0]", "detect=false", *kept
+    suite = suite_of(*overrides, text="noise: [{kind: neighbour, rate: 0.5}]")
+    for tool in ("one", "other"):
+        folder = tmp_path / tool / next(iter(suite.conditions)).folder(0)
+        folder.mkdir(parents=True)
+        (folder / "weights.csv").write_text(f"query_id,doc_id,weight\n{tool},d,1\n")
+    given = {tool: str(tmp_path / tool) for tool in ("one", "other")}
+    plan = noise_bench(suite.model_copy(update={"given": given}))
+    (keeping,) = plan.named("keep_states")
+    trainings = plan.named("train_dpr")
+    assert len(trainings) == 3 and all(step.inputs["states"].step == keeping.name for step in trainings)
