@@ -2,6 +2,7 @@
 
 import os
 import signal
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 import noisyir.retrieval.stages.keep_states as stage
 from noisyir.base.errors import ConfigError, DataError
+from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.methods import experiments
 from noisyir.methods.plans.planning import pipeline_of
@@ -19,6 +21,8 @@ from noisyir.models.settings import InitModelParams
 from noisyir.models.stages.init_model import INIT_MODEL
 from noisyir.retrieval.settings import EncodeParams, KeepStatesParams
 from noisyir.retrieval.stages.encode import ENCODE
+from noisyir.training import run
+from noisyir.training.checkpoint import CHECKPOINT, Checkpoint
 from noisyir.training.settings import TrainDprParams
 from noisyir.training.stages.train_dpr import TRAIN_DPR
 from tests.conftest import run_alone
@@ -125,6 +129,42 @@ def build(home: Path, weights: Path, die_after: int | None = None) -> Path:
         return run_alone(store, stage.KEEP_STATES, KeepStatesParams(layers=1), made_of)["lower_states"]
     finally:
         stage._ROWS, stage.states_of = 512, made
+
+
+def trained(home: Path, weights: Path, die_after: int | None = None) -> Path:
+    """Train the upper layer on kept states; perhaps kill this process after some of its checkpoints."""
+    torch.set_num_threads(1)
+    saved, save = count(1), run.save_checkpoint
+
+    def counted(folder: Path, checkpoint: Checkpoint) -> None:
+        save(folder, checkpoint)
+        if next(saved) == die_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    run.save_checkpoint = counted
+    try:
+        store = Store(home / "store", home=home)
+        shape = InitModelParams(backbone="transformer", weights=str(weights), passage_max_len=16, query_max_len=12)
+        model = run_alone(store, INIT_MODEL, shape, {})["model"]
+        keeping = {**TEXTS, "model": model}
+        states = run_alone(store, stage.KEEP_STATES, KeepStatesParams(layers=1), keeping)["lower_states"]
+        params = TrainDprParams(epochs=3, batch_size=8, learning_rate=1e-3, freeze=1, keep_states=True)
+        tables = {**TABLES, "model": model, "states": states}
+        return run_alone(store, TRAIN_DPR, params, tables, runtime=Runtime(checkpoint_seconds=1e-9))["model"]
+    finally:
+        run.save_checkpoint = save
+
+
+def test_a_training_on_kept_states_that_was_killed_ends_in_the_same_bits(tmp_path):
+    weights = tiny_bert(tmp_path / "w")
+    whole = trained(tmp_path / "whole", weights)
+    killed(trained, tmp_path / "killed", weights, die_after=3)
+    (work,) = (tmp_path / "killed").rglob(".work/train_dpr-*")
+    assert (work / CHECKPOINT).exists()
+    resumed = trained(tmp_path / "killed", weights)
+    names = sorted(path.relative_to(whole) for path in whole.rglob("*") if path.is_file())
+    for name in names:
+        assert (whole / name).read_bytes() == (resumed / name).read_bytes(), name
 
 
 def test_a_killed_build_resumes_to_the_same_bits_and_damage_is_found_before_use(tmp_path, monkeypatch):
