@@ -4,9 +4,9 @@ A tour, each name with more in its own help:
 
     import noisyir
 
-    print(noisyir.check(pairs))               # unknown ids, repeats, leaks: what nobody has to judge
-    found = noisyir.audit(pairs)              # which pairs are wrong, and why; a DataFrame, a list, a path, ...
-    found.table, found.flagged, found.rate    # the most suspect first; what is known of the rate, and what is not
+    print(noisyir.check(pairs))               # unknown ids, repeats, leaks: faults that need no judge
+    found = noisyir.audit(pairs)              # the wrong pairs with reasons; from a DataFrame, a list, a path, ...
+    found.table, found.flagged, found.rate    # most suspect first; the rate and its limits
     sample = found.sample(50)                 # to be judged: a quarter of an hour
     found = found.judged(sample)              # now the rate has an interval
     cleaned = found.apply()                   # the pairs with weights
@@ -14,7 +14,7 @@ A tour, each name with more in its own help:
 
     trained = noisyir.train(pairs)            # doubts pairs where held-out queries say that this helps
     trained.model                             # a SentenceTransformer
-    trained.measures, trained.report          # beside BM25 and the untrained model, with intervals
+    trained.measures, trained.report          # with BM25, the untrained model and intervals
     trained.search("a question")
 
     negatives = noisyir.mine(pairs, model=trained, sampler="topk", filters={"relative_margin": 0.05})
@@ -54,7 +54,7 @@ _LIVES_IN = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is named when it is asked for: `import noisyir` alone loads nothing."""
+    """Load a name at its first use: `import noisyir` alone loads nothing."""
     if name == "losses":
         return import_module("noisyir.losses")
     if name not in _LIVES_IN:

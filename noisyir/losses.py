@@ -9,7 +9,7 @@ __all__ = ["NoisyPairLoss"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the loss for sentence-transformers when it is asked for."""
+    """Load the loss for sentence-transformers at its first use."""
     if name != "NoisyPairLoss":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from noisyir.methods.npc import noisy_pair_loss

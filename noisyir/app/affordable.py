@@ -28,7 +28,7 @@ STATIC_PAIRS = 5_000  # per second: pairs a static model reads and trains on, pe
 _AROUND = 30.0  # seconds per run for reading data, BM25, evaluation and tracking
 FROZEN, MOST_KEPT = 4, 20_000  # layers of the packaged transformer, and documents: 130 KB of disk each
 _LAYERS = 6
-_READ, _TIMED = 4096, 32  # documents at the data's beginning, and those of them that are encoded
+_READ, _TIMED = 4096, 32  # documents read from the start of the data, and the number of them that are encoded
 
 
 class Afforded(NamedTuple):

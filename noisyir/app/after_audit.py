@@ -113,7 +113,7 @@ class JudgingOptions:
             raise ConfigError("app.bad_keep_wrong_below", wrong=self.wrong)
 
     def run(self, audited: Audited, folder: Path) -> str:
-        """Serve or write what the options request, and return a report, empty if there is nothing to report."""
+        """Serve or write the requested pages, and return a report, perhaps empty."""
         if self.standalone:
             return self._page_alone(audited, folder)
         if self.judge:
@@ -127,7 +127,7 @@ class JudgingOptions:
         return self._kept(audited, known.keeping(audited.table.num_rows), folder)
 
     def _page_alone(self, audited: Audited, folder: Path) -> str:
-        """Write the standalone page and return where it is and the command that reads its answers."""
+        """Write the standalone page and return its place and the command that reads its answers."""
         command = self.command.with_judgements(Path(FILE))
         path = write_page_alone(audited, folder, command)
         return (
@@ -136,7 +136,7 @@ class JudgingOptions:
         )
 
     def _kept(self, audited: Audited, keeping: Keeping, folder: Path) -> str:
-        """Report how many pairs may be kept, and where they are."""
+        """Report the number of pairs that may be kept, and their file."""
         assert self.wrong is not None
         return f"{told_guarantee(keeping, self.wrong)}\n{self._written(audited, keeping, folder)}".rstrip()
 

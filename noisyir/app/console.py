@@ -51,7 +51,7 @@ class _HowFar(ProgressColumn):
         if task.total is None:
             return Text(f"for {duration(task.elapsed or 0)}", no_wrap=True)
         seconds, done = task.time_remaining, task.completed
-        if seconds is None and done:  # by its pace since the start, where nothing was heard of it lately
+        if seconds is None and done:  # by its pace since the start, if it was silent lately
             seconds = (task.elapsed or 0) * (task.total - done) / done
         left = "" if seconds is None else f", {duration(seconds)} left"
         return Text(f"{done:,.0f} of {task.total:,.0f} {task.fields['unit']}{left}", no_wrap=True)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _DEFAULT = "its default"
 _READABLE = 60  # steps of a plan that are listed one by one
 HEADINGS = ("stage", "key", "pool", "time", "")
-GPUS = (24, 40, 80)  # GiB of those that are common
+GPUS = (24, 40, 80)  # GiB of common GPUs
 _FAR = 4.0  # times the rows, above which a former build does not tell the memory
 _SAMPLE, _CHARACTERS, _FRAMED = 1000, 4.5, 2  # texts that are measured; characters of a token; tokens around a text
 _FREE = 0.9  # of a GPU's memory: the rest is CUDA's own, or between the allocator's blocks

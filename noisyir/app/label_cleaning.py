@@ -1,4 +1,4 @@
-"""Whether an audit may change training pairs, and how to measure what the change costs."""
+"""Whether an audit may change training pairs, and how to measure the cost of a change."""
 
 import json
 import math

@@ -86,7 +86,7 @@ class Indexed:
 
     @property
     def corpus(self) -> Ref:
-        """The corpus whose rows the index counts."""
+        """The corpus with the rows that the index counts."""
         return dict(self.vectors.input_refs())["corpus"]
 
     @property
@@ -128,7 +128,7 @@ def newest_index(
         store: Store to search.
         model: Model of the vectors.
         needed: Artifacts that must be whole.
-        corpus: Documents of the index before refreshes; None means those of the run that kept the model.
+        corpus: Documents of the index before refreshes; None: the corpus of the run that kept the model.
 
     Raises:
         StoreError: If the model was not indexed.
@@ -224,7 +224,7 @@ def finished_runs(store: Store, name: str, result: str) -> Iterator[Finished]:
     experiment = experiments.name_of(name)
     for run in store.runs.all():
         if run["experiment"] == experiment and run["status"] == "done":
-            kept = run.get("kept", {"model": "warm_up"})  # the one trainer when records did not say what was kept
+            kept = run.get("kept", {"model": "warm_up"})  # the only trainer when records did not name the kept ones
             made = {artifact: built(store, run["steps"].get(step)) for artifact, step in kept.items()}
             if made.get(result):
                 refs = {name: meta.ref(name) for name, meta in made.items() if meta and name in meta.artifacts}

@@ -23,7 +23,7 @@ from noisyir.engine.tables import pair_ids
 from noisyir.methods import experiments
 
 _PREFIX = "ask."
-_MEASURED = 1000  # pairs whose length tells how many a budget of tokens is enough for
+_MEASURED = 1000  # pairs that are measured to learn how many a budget of tokens covers
 _Progress = Callable[[int, int, str], None]
 
 
@@ -35,7 +35,7 @@ def whom_to_ask(
     name: str | None = None,
     budget: str | None = None,
 ) -> tuple[list[str], AskParams | None]:
-    """Split overrides into the experiment's and those of a model judge (`ask.*`), and return the judge's settings.
+    """Split overrides into the experiment's and a model judge's (`ask.*`), and return the judge's settings.
 
     Raises:
         ConfigError: If options contradict each other, or the judge cannot answer.

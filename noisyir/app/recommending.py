@@ -80,7 +80,7 @@ class Advice(NamedTuple):
 
     @property
     def assume(self) -> str | None:
-        """`detect.assume` of its measurement; without it the method trains plainly where nothing is warranted."""
+        """`detect.assume` of its measurement; without it the method trains plainly unless made-up pairs agree."""
         return None if self.method in ("dpr", "npc", "auto") else "best"
 
 
@@ -177,7 +177,7 @@ def advise(
 
 
 def sentences(advice: Advice, profile: Profile | None) -> list[tuple[str, str]]:
-    """The advice for people: a word and what is said of it."""
+    """The advice for people: a word and its explanation."""
     gain = "not known"
     if advice.gain is not None:
         mean, low, high = advice.gain

@@ -114,7 +114,7 @@ def damaged_models(store: Store) -> tuple[dict[str, str], "list[RegisteredCopy]"
 
 
 def mend_models(store: Store, copies: "Sequence[RegisteredCopy]") -> list[str]:
-    """Replace damaged copies with the store's bytes, and return commands for those that the store lacks."""
+    """Replace damaged copies with the store's bytes, and return commands for copies that the store lacks."""
     there = {found.digest: meta.ref(name) for meta in store.builds.all() for name, found in meta.artifacts.items()}
     cures = []
     for copy in copies:

@@ -49,7 +49,7 @@ class ByHand:
         sampled: Number of judged pairs that were drawn at random.
         interval: (rate, low, high) of wrong pairs by the sample, at `confidence`; None without a sample.
         threshold: The highest score of a clean pair, if the judgements set it.
-        anew: Whether the judgements gave all other pairs their chances.
+        recomputed: Whether the judgements gave all other pairs their chances.
         notes: Caveats, in sentences.
     """
 
@@ -60,7 +60,7 @@ class ByHand:
     interval: tuple[float, float, float] | None
     confidence: float
     threshold: float | None
-    anew: bool
+    recomputed: bool
     flagged: int
     flagged_before: int
     notes: tuple[str, ...]
@@ -142,7 +142,7 @@ def judged_by_hand(
         interval=found.interval or _rate(pairs, sample, confidence),
         confidence=confidence,
         threshold=found.border,
-        anew=found.by_judgements,
+        recomputed=found.by_judgements,
         flagged=int(pc.sum(pc.is_in(pairs["verdict"], value_set=pa.array(FLAGGED))).as_py() or 0),
         flagged_before=int(before.sum()),
         notes=tuple(found.notes),
@@ -274,7 +274,7 @@ def _probability(threshold: float) -> float:
 
 
 def _may_be_relabelled(pairs: pa.Table, by_row: dict[int, HumanJudgement]) -> Array:
-    """Mark the least likely pairs, at most a tenth of which would get a wrong document or lose a right one.
+    """Mark the least likely pairs; at most a tenth of the marks would give a wrong document or take a right one.
 
     The random pairs among them set the bound: a replacement is right if a person named the same.  A model that has
     not seen a query's verdicts places its pairs.

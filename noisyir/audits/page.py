@@ -72,7 +72,7 @@ class AuditPage:
         pairs: All pairs, the most suspect first.
         shown: The rows shown, with reasons.
         keeping: The number of pairs that may be kept.
-        suspects: Likely relevant candidates for negatives, if judges were asked.
+        suspects: Candidates for negatives that judges call relevant; None without judges.
     """
 
     pairs: pa.Table

@@ -259,7 +259,7 @@ def edited(
         value = row.get(column)
         if isinstance(value, list):
             new[column] = [_part(name, value[number] if value else None, fate, texts) for number, fate in kept]
-        elif not listed:  # what the documents of a list share stays
+        elif not listed:  # the shared part of a list stays
             part = _part(name, value, kept[0][1], texts)
             new |= {column: part} if part or column in row else {}  # no empty text in a row that has no such field
     fate = kept[0][1]

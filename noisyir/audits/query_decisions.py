@@ -83,7 +83,7 @@ class _Table:
         )
 
     def rows(self, column: str, values: Sequence[str]) -> Iterator[Row]:
-        """Rows whose column is one of these values, without vectors; read as a stream."""
+        """Rows with one of these values in the column, without vectors; read as a stream."""
         wanted = pa.array(values, pa.string())
         for batch in self._batches(self.columns):
             found = batch.filter(pc.is_in(batch[column], value_set=wanted))

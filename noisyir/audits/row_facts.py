@@ -59,7 +59,7 @@ def documents_of(rows: ByArtifact) -> tuple[str, ...]:
 
 
 def documents_named(rows: ByArtifact, documents: Sequence[str]) -> tuple[str, ...]:
-    """These documents, those of the query's pairs, and their replacements in decisions."""
+    """These documents, the documents of the query's pairs, and their replacements in decisions."""
     named = [*documents, *(row["doc_id"] for name in ("pairs", "noisy_pairs") for row in rows.get(name, ()))]
     for row in (row for of_table in rows.values() for row in of_table if row.get("doc_id") in documents):
         named += [row.get("replacement"), row.get("best_other")]

@@ -1,4 +1,4 @@
-"""Errors that a user can mend: each message says what is wrong, where, and what to do."""
+"""Errors that a user can mend: each message names the fault, its place and the cure."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The dataset card: what a run was trained and scored on, counted from the tables."""
+"""The dataset card: training and test data of a run, counted from the tables."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -82,7 +82,7 @@ def split_rows(queries: pa.Table, pairs: pa.Table, qrels: pa.Table) -> list[dict
 
 
 def exclusion_rows(excluded: pa.Table) -> list[dict[str, Any]]:
-    """Counts of what was left out by kind and reason, most frequent first, with an example's id."""
+    """Counts of excluded records by kind and reason, most frequent first, with an example's id."""
     grouped = excluded.group_by(["kind", "reason"], use_threads=False).aggregate([("id", "count"), ("id", "min")])
     rows = [
         {"kind": row["kind"], "reason": row["reason"], "count": row["id_count"], "example": row["id_min"]}

@@ -136,7 +136,7 @@ class ImportedRecords(Intake):
         self.odd.setdefault(what, Tally()).add(number)
 
     def finish(self) -> None:
-        """Write the queries, whose splits are known by now, and count what splits share."""
+        """Write the queries with their splits, and count queries that splits share."""
         queries = [one for name, one in self.queries.items() if ("query", name) not in self.left_out]
         for query in queries:
             query_id, text, answers, _, number, _ = query.record

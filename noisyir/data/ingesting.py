@@ -15,7 +15,7 @@ from noisyir.data.records import Document, Judgement, Negative, Record, SingleRe
 from noisyir.data.settings import RecordParams
 
 PART_DOCUMENTS = 50_000
-_KINDS = ("document", "query", "judgement")  # in the order of what is left out
+_KINDS = ("document", "query", "judgement")  # in the order of exclusion
 TRAINING: tuple[Split, ...] = ("train", "dev")  # dev pairs serve early stopping, never the gradient
 
 

@@ -130,7 +130,7 @@ class _Buffer:
             raise DataError("data.json_item_too_long", where=where, most=self._longest, remedy=LINE.remedy) from error
 
     def _grow(self) -> None:
-        """Drop what was used and read on, more for a longer item: each is decoded a few times at most."""
+        """Drop the decoded part and read on, more for a longer item: each is decoded a few times at most."""
         rest, wanted = [self._text[self._at :]], max(_READ_AT_ONCE, len(self._text) - self._at)
         while wanted > 0 and not self._ended:
             chunk = next(self._chunks, None)

@@ -1,4 +1,4 @@
-"""Limits of size beyond which a file cannot be what it should be.
+"""Limits of size beyond which a file cannot be of the expected kind.
 
 The environment variable of its name sets each, because a limit depends on the machine and changes no result.
 """

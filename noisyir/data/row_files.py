@@ -20,7 +20,7 @@ REWRITTEN = (".jsonl", ".csv", ".tsv", ".parquet")  # their rows can be edited i
 
 @dataclass(frozen=True)
 class RowFile:
-    """One file; `place` and a row's number say where it is: "pairs.csv line" and 7, "pairs.parquet row" and 7."""
+    """One file; `place` and a row's number locate a row: "pairs.csv line" and 7, "pairs.parquet row" and 7."""
 
     path: Path
     suffix: str

@@ -54,7 +54,7 @@ class ListLayout(NamedTuple):
 
 
 def read_scored_lists(path: Path) -> list[ScoredList]:
-    """All lists of a file; DataError if the shape is unknown, or a score is missing or not finite."""
+    """Read all lists of a file, or raise DataError for an unknown shape or a score that is not finite."""
     lists = list(_trec(path) if _is_run(path) else _of_rows(path))
     _refuse_broken(path, lists)
     return lists

@@ -100,5 +100,5 @@ def joined(passage: Passage) -> str:
 
 
 def columns_there(rows: RowFile, names: Mapping[PairColumn, str]) -> dict[PairColumn, str | None]:
-    """A mapping to those of these columns that exist, and to no others."""
+    """A mapping to the existing ones of these columns."""
     return {**dict.fromkeys(NAMES), **{column: name for column, name in names.items() if name in rows.columns}}

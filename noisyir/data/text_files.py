@@ -275,7 +275,7 @@ def parse_object(text: str, where: str) -> dict[str, Any]:
 
 
 def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object that JSON decoders make of pairs; ValueError if a key occurs twice."""
+    """Return the object that JSON decoders make of pairs, or raise ValueError if a key occurs twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]

@@ -43,7 +43,7 @@ class Scores:
 def combined(detectors: Sequence[Scores], assumed: Null | None = None) -> Scores:
     """Return a single detector's scores unchanged; of several, the weighted sum of their z scores.
 
-    The nulls are restricted to those that all detectors have. The weights are `learnt_weights` against the assumed null
+    Only nulls that all detectors have are used. The weights are `learnt_weights` against the assumed null
     or, without one, the null that best fits the plain sum and is not contradicted by these scores, provided that right
     pairs are well separated from its documents; otherwise they are equal. A draw of the sum is one document with its
     scores added over detectors: all detectors draw the same documents in the same order, and only the leading draws

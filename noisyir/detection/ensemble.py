@@ -245,7 +245,7 @@ def within(
     document_tokens: Int[Array, " document"],
     tokens: int,
 ) -> Bool[Array, " pair"]:
-    """Return whether each pair is read: the first of `order` whose texts total at most `tokens` tokens.
+    """Return whether each pair is read: the first of `order` with at most `tokens` tokens in total.
 
     A text shared by several pairs is read once.
     """

@@ -81,7 +81,7 @@ class FeatureBlock:
         words: Terms of all texts and documents.
         worded: Documents of the highest BM25, best first.
         best: Highest BM25 of all.
-        hits: The nearest documents; -1 for those that pairs name.
+        hits: The nearest documents; -1 for documents that pairs name.
         similarities: Their similarities.
         ranked: The nearest documents, including those that pairs name.
         near_text: Each document's mean similarity to its nearest queries; None if not requested.

@@ -77,7 +77,7 @@ _ByPair: TypeAlias = dict[Pair, list[_Said]]
 
 
 def judgements_digest(files: Sequence[str]) -> str | None:
-    """A hash of files of judgements, for a stage's key; None without files.
+    """A hash of files of judgements, part of a stage's key; None without files.
 
     Raises:
         DataError: If a file is wrong by itself.

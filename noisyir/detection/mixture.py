@@ -57,7 +57,7 @@ class Mixture:
     def p_clean(self, scores: Float[Array, " pair"]) -> Float[Array, " pair"]:
         """Posterior probability of the clean component, non-increasing in the score.
 
-        The log odds have one turning point, which lies outside the two means; beyond it the posterior keeps its value
+        The log odds have one turning point, outside the two means; beyond it the posterior keeps its value
         at that point. It is at least 1/2 up to the clean mean and below 1/2 from the noisy mean on.
 
         Source: Zhang et al. (NPC), Findings of EMNLP 2023, Eq. 5; the monotonicity is ours.
@@ -83,7 +83,7 @@ class Mixture:
     def likeness(self, made_up: Float[Array, " null"]) -> float:
         """Position of the noisy mean between the clean mean, 0, and the mean score of made-up pairs, 1.
 
-        0 if made-up pairs score no higher than clean ones. Near-misses, which the model knows well, lie low.
+        0 if made-up pairs score no higher than clean ones. Near-misses, which the model knows well, score low.
         """
         found = self.in_score_unit()
         reach = float(made_up.mean()) - found["clean_mean"]

@@ -36,7 +36,7 @@ class NoiseDetector(BaseEstimator):  # type: ignore[misc]
         assume: A kind of made-up pairs that wrong ones are assumed to be like, or `best`. Without it, nothing is
             flagged and probabilities are NaN if the scores support no kind. A mixture without made-up pairs is always
             accepted.
-        rate_: After `fit`, what is known about the share of wrong pairs, which is no number without judgements.
+        rate_: After `fit`, the knowledge of the share of wrong pairs, which is no number without judgements.
         estimate_: After `fit`, the underlying numbers.
         weights_: After `fit`, the weights of several scores.
         classes_: After `fit`, [0, 1], where 1 is wrong.

@@ -26,7 +26,7 @@ _EVEN = 1.6  # for the upper limit; at 2, weak detectors agree with a wrong rate
 _SEPARATED = 3.3  # standard errors: pure noise passes once in a thousand times
 _TRUSTED = 0.98  # at 0.9 detectors of AUROC 0.8 agree with a wrong rate in up to a quarter of simulated draws
 _SLIGHT = 0.02  # deviation from 1/2, 4 % of the rate, that is ignored even if significant
-_POWER = 0.9  # at which at most about one right pair in a hundred lies in the upper half
+_POWER = 0.9  # at which about one right pair in a hundred, at most, is in the upper half
 LOOK_MADE_UP: dict[Null, float] = {"random": 0.05, "near": 0.2, "lexical": 0.2, "source": 0.2}
 """The share of right pairs that may look made up: near neighbours of a right document often are right, too."""
 _PARAMETERS = 2  # the sample's mean and the model's coefficient
@@ -158,7 +158,7 @@ def _most_trusted(shares: RankShares) -> float:
 
 
 def best_fit(said: Mapping[Null, RateByNull]) -> Null:
-    """The null of the highest rate among those that agree; otherwise the one with the least evidence against it.
+    """The agreeing null with the highest rate; if none agrees, the one with the least evidence against it.
 
     An easy null that agrees counts only the wrong pairs that are as easy. A null whose check fails is taken only if
     none is unchecked for lack of pairs; of the unchecked ones, `random`, or else the first, is taken.

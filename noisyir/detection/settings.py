@@ -75,7 +75,7 @@ class NpcParams(Params):
     final: Literal["student", "teacher"] = Field("student", description="the model that is kept")
 
     def decay(self, an_epoch: int) -> float:
-        """The teacher's decay a step, with so many steps an epoch."""
+        """The teacher's decay a step, by the number of steps an epoch."""
         if self.teacher_epochs is None:
             return self.teacher_decay
         return max(0.0, 1.0 - 1.0 / (self.teacher_epochs * an_epoch))

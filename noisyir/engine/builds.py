@@ -1,4 +1,4 @@
-"""Builds: each appears whole or not at all, is never overwritten, and says what it was made from.
+"""Builds: each appears whole or not at all, is never overwritten, and names its inputs.
 
 <root>/<stage>/<key>/<build>/<artifact>/...      a build; its name is its time and its digest's first 12 digits
 <root>/<stage>/<key>/<build>/_meta.json          written last: without it the build does not exist
@@ -30,7 +30,7 @@ log = logging.getLogger("noisyir")
 
 Files = Mapping[str, tuple[int, str]]  # (bytes, sha256) by name
 
-_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)  # what a meta of another shape raises
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)  # raised by a meta of another shape
 _GONE = "_gone"  # in place of the meta of a build that was removed and may come again under its name
 
 
@@ -82,7 +82,7 @@ class Builds:
             return False
 
     def verify(self, meta: Meta) -> dict[str, str]:
-        """Read all files of a build and return, by file, what is wrong; empty if every digest is right."""
+        """Read all files of a build and return its faults by file; empty if every digest is right."""
         return self._integrity.reread(meta)
 
     def damaged(self) -> dict[str, str]:
@@ -223,7 +223,7 @@ class Builds:
             shutil.rmtree(staging)
             return same
         now, former = datetime.now(UTC), self._former_name(fields["stage"], fields["key"], digest)
-        # behind all builds that this process has seen: those of this key, and those that this one was made from
+        # behind all builds that this process has seen: of this key, and of its inputs
         build = former or f"{stamp(now, after=self._latest)}-{digest[:12]}"
         self._latest = max(self._latest, build)
         if former:
@@ -336,7 +336,7 @@ class Builds:
             self._root.fs.pipe_file(probe, b"")
             now: datetime = self._root.fs.modified(probe)
             self._root.fs.rm_file(probe)
-        except Exception:  # fsspec's backends raise what they like where nothing may be written
+        except Exception:  # fsspec's backends raise any error if nothing may be written
             return datetime.now(UTC)
         return now
 

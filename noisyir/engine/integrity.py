@@ -44,7 +44,7 @@ class Integrity:
         remembered: Mapping[str, Signature] | None = None,
         inside: str = "",
     ) -> dict[str, str]:
-        """Return, by artifact/file, what is wrong with a build, worded as the end of a sentence; empty if it is whole.
+        """Return a build's faults by artifact/file, worded as the end of a sentence; empty if it is whole.
 
         Args:
             remembered: Signatures under which other processes found files whole, if that is enough here.

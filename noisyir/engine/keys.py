@@ -25,5 +25,5 @@ def _key_part(value: str | Ref | Output | Mapping[str, Ref | Output] | Mapping[s
         return [value.key, value.artifact]
     if isinstance(value, str):
         return value
-    # a list, for the order of labels has a meaning: a comparison's first system is its baseline
+    # a list because the order of labels matters: a comparison's first system is its baseline
     return [[label, made.key, made.artifact] for label, made in value.items()]

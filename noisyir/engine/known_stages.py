@@ -18,7 +18,7 @@ GROUP = "noisyir.stages"
 
 @cache
 def known_stages() -> dict[str, Stage]:
-    """Return every stage by name: noisyir's own, and those of modules that other packages register."""
+    """Return every stage by name: noisyir's own, and the stages that other packages register."""
     homes = [*map(import_module, HOMES), *entries(GROUP)]
     return {stage.name: stage for home in homes for stage in _stages_in(home)}
 

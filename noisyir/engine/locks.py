@@ -24,7 +24,7 @@ from noisyir.base.errors import StoreError
 log = logging.getLogger("noisyir")
 WAIT = "NOISYIR_WAIT"  # in the environment, so that the processes that this one begins give up, too
 ASK_AGAIN = 0.2
-_FIRST_WORD, _NEXT_WORD = 5.0, 60.0  # seconds of waiting after which it is told who holds a lock
+_FIRST_WORD, _NEXT_WORD = 5.0, 60.0  # seconds of waiting before the holder of a lock is named
 current_run: ContextVar[str | None] = ContextVar("current_run", default=None)
 """ID of the current run, shown to whoever waits for one of its locks."""
 

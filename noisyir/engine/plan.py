@@ -202,7 +202,7 @@ def failed_step(error: BaseException) -> str | None:
 def _ahead(
     plan: Plan, store: Store, waiting: Sequence[Step], selected: set[str], refreshed: set[str], done: dict[str, Result]
 ) -> list[Ahead]:
-    """Return the waiting steps; what they need and this run does not make is filled in from the store."""
+    """Return the waiting steps; inputs that this run does not make come from the store."""
     for name in {output.step for step in waiting for output in step.outputs_needed()} - selected - done.keys():
         with suppress(StoreError):
             done[name] = Result(_cached(plan.step(name), plan, store, done), cached=True)
@@ -267,7 +267,7 @@ def _in_a_thread(step: Step, call: Callable[[], Result], then: Callable[[Step, R
         except BaseException as error:
             future.set_exception(error)
 
-    # a daemon, for an interrupt must not wait for hours of work
+    # a daemon because an interrupt must not wait for hours of work
     Thread(target=copy_context().run, args=(work,), daemon=True).start()
     return future
 

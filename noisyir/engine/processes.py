@@ -180,7 +180,7 @@ def _work(target: Callable[..., None], rank: int, pipe: Connection, arguments: S
 def _serve(pipe: Connection) -> None:
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-c reaches the parent, too, which ends this process
-    with suppress(EOFError, ConnectionError):  # nobody has work for it any more
+    with suppress(EOFError, ConnectionError):  # it gets no more work
         while True:
             target, arguments = pipe.recv()
             try:
@@ -200,7 +200,7 @@ def _portable(error: Exception) -> Exception:
 
 
 def _follow(crew: list[_Member], hear: Tell) -> None:
-    """Pass on what the processes tell until all have returned; raise the first cause of failure."""
+    """Pass on the processes' messages until all have returned; raise the first cause of failure."""
     at_work, lost, deadline = list(crew), None, 0.0
     while at_work:
         left = None if lost is None else max(0.0, deadline - time.monotonic())
@@ -220,7 +220,7 @@ def _follow(crew: list[_Member], hear: Tell) -> None:
 
 
 def _news(member: _Member, hear: Tell) -> tuple[Exception | None, bool]:
-    """Pass on what a process has told; returns why it failed, if it did, and whether it has ended."""
+    """Pass on a process's message; return its cause of failure, if any, and whether it has ended."""
     code = member.process.exitcode  # before its last words are read, which then are all
     try:
         while member.pipe.poll():

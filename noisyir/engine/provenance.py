@@ -1,4 +1,4 @@
-"""Where a build's bytes came from: versions of code and packages, and digests of raw input."""
+"""Origin of a build's bytes: versions of code and packages, and digests of raw input."""
 
 import hashlib
 import platform
@@ -73,7 +73,7 @@ def _digest(root: Path, files: Sequence[Path]) -> str:
 
 
 def lineage(store: Store, refs: Iterable[Ref], gone: Callable[[Ref], None] | None = None) -> list[Meta]:
-    """Return every build behind these artifacts once, inputs before what was made from them.
+    """Return every build behind these artifacts once, inputs first.
 
     Args:
         gone: Called with artifacts that the store no longer has.

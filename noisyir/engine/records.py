@@ -66,7 +66,7 @@ class Records:
             FileExistsError: If it is there and may not be replaced.
         """
         data, path, fs = sealed(record).encode(), f"{self._base}/{name}.json", self._root.fs
-        if not self._root.is_local:  # object stores have no folders, and a silent one would be asked for one at length
+        if not self._root.is_local:  # object stores have no folders, and a silent one would keep us waiting for one
             fs.pipe_file(path, data, mode="overwrite" if replace else "create")
             return
         fs.makedirs(self._base, exist_ok=True)
@@ -85,7 +85,7 @@ class RunRecords(Records):
     folder = ".runs"
 
     def record(self, name: str, record: Mapping[str, Any]) -> None:
-        """Record what one run used and made, in place of its earlier record."""
+        """Record the artifacts that one run used and made, in place of its earlier record."""
         self._write(name, record, replace=True)
 
     def set_progress(self, run: str, now: Mapping[str, Any] | None) -> None:
@@ -115,7 +115,7 @@ class RunRecords(Records):
         return {run: hosts.get(run) for run in found}
 
     def new_id(self, name: str, now: datetime) -> str:
-        """Return a name for a run that begins now; it sorts after those of all earlier runs."""
+        """Return a name for a run that begins now; it sorts after the names of all earlier runs."""
         return f"{stamp(now, after=next(iter(self.ids()), ''))}-{name}"
 
     def ids(self) -> list[str]:

@@ -106,7 +106,7 @@ def _open_root(url: str) -> tuple[Any, str]:
         return fsspec.filesystem("file", auto_mkdir=False), Path(url).absolute().as_posix()
     try:
         fs, root = fsspec.core.url_to_fs(url, **({"auto_mkdir": False} if url.startswith(_LOCAL) else {}))
-        if isinstance(fs, AsyncFileSystem):  # those of clouds, which keep listings; others publish here, too
+        if isinstance(fs, AsyncFileSystem):  # clouds' file systems keep listings; others publish here, too
             patient = patient_options(url.partition("://")[0])
             fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False, **patient)
             limit_attempts(fs)

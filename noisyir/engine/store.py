@@ -79,7 +79,7 @@ class Store:
             self._root.scratch.mkdir(parents=True, exist_ok=True)
             self.fs.pipe_file(probe, b"")
             self.fs.rm_file(probe)
-        except Exception as error:  # fsspec's backends raise what they like; the user needs one line
+        except Exception as error:  # fsspec's backends raise any error; the user needs one line
             raise StoreError("engine.cannot_write_store_name", url=self.url, error=error) from error
 
     def check_readable(self) -> None:
@@ -89,7 +89,7 @@ class Store:
                 deque(os.walk(self.root, onerror=_raise), maxlen=0)
             elif self.fs.exists(self.root):
                 self.fs.ls(self.root)
-        except Exception as error:  # fsspec's backends raise what they like; the user needs one line
+        except Exception as error:  # fsspec's backends raise any error; the user needs one line
             raise StoreError("engine.cannot_read_store", url=self.url, error=error) from error
 
 
@@ -108,5 +108,5 @@ def open_store(url: str | None) -> Store:
 
 
 def _raise(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):  # a store that was never written, and what was just deleted
+    if not isinstance(error, FileNotFoundError):  # a store that was never written, or a file that was just deleted
         raise error

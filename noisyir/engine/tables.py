@@ -43,7 +43,7 @@ class TableWriter:
     def adopt(self, part: Path) -> None:
         """Take a part that `write_part` made earlier on the same disk: a shard."""
         table = pq.read_table(part, columns=list(self.artifact.key))
-        (self.folder / f"part-{len(self._keys):05d}.parquet").hardlink_to(part)  # which stays, for a run that dies now
+        (self.folder / f"part-{len(self._keys):05d}.parquet").hardlink_to(part)  # which stays if the run dies now
         self._keys.append(table)
         self.rows += table.num_rows
 

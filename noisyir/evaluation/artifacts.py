@@ -12,7 +12,7 @@ _STANDING = ("system", "split", "query_id")
 STANDINGS = Artifact(
     "standings", 1, {**dict.fromkeys((*_STANDING[:2], "measure", "query_id", "group"), STRING), "value": F64}, _STANDING
 )
-TREC = Artifact("trec", 1)  # {split}.run and {split}.qrels: what was scored, as trec_eval reads it
+TREC = Artifact("trec", 1)  # {split}.run and {split}.qrels, as trec_eval reads them
 _DIFFERENCE = ("difference", "difference_low", "difference_high", "p_value", "p_holm")
 COMPARISON = Artifact(
     "comparison",

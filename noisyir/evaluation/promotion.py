@@ -217,7 +217,7 @@ def _failed(found: Numbers, params: PromoteParams) -> tuple[str, ...]:
 
 
 def _caveats(found: Numbers) -> tuple[str, ...]:
-    """Sentences on what a promotion lacks."""
+    """Sentences on the weak points of a promotion."""
     if found.seeds > 1:
         return ()
     return ("one seed: how much the gain varies with the seed of training is unknown, and the error rate is not kept",)

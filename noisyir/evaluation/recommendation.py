@@ -53,7 +53,7 @@ def model_of(system: str) -> str:
 
 @dataclass(frozen=True)
 class Standing:
-    """A system's values by query and seed, on the queries that choose and on those that report."""
+    """A system's values by query and seed, on the queries that choose and on the queries that report."""
 
     system: str
     chosen: Float[Array, "query seed"]

@@ -188,7 +188,7 @@ def answers_in(folder: Path) -> Judgements:
 
 
 def pools_digest(folder: str | None) -> str | None:
-    """A hash of a folder's drawing and verdicts, for a stage's key; None without a folder.
+    """A hash of a folder's drawing and verdicts, part of a stage's key; None without a folder.
 
     Raises:
         ConfigError: If it lacks one of them.

@@ -1,4 +1,4 @@
-"""auto: methods tried side by side, of which held-out pairs choose one (stages hold_out and choose_model)."""
+"""auto: tries methods side by side, and held-out pairs choose one (stages hold_out and choose_model)."""
 
 import shutil
 from collections.abc import Iterator

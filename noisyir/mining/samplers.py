@@ -18,7 +18,7 @@ from noisyir.base.variants import Variant
 from noisyir.mining.candidates import Candidates, LogWeights, Rows, Scores, gap
 from noisyir.mining.draw import drawn_first
 
-_LARGER_THAN_NOISE = 1e3  # Gumbel noise -ln(E) of a double E > 0 lies between -7 and 745
+_LARGER_THAN_NOISE = 1e3  # Gumbel noise -ln(E) of a double E > 0 is between -7 and 745
 _PER_NEGATIVE = 4  # transitional negatives per negative drawn; the paper gives no number
 
 

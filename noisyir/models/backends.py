@@ -15,7 +15,7 @@ _NEEDED = {"torch": (), "openvino": ("openvino",), "openvino-qint8": ("openvino"
 
 
 def in_key(backend: Backend) -> dict[str, int]:
-    """The part of a key beside the backend's name: how 8 bits are made, counted up where that changes.
+    """The part of a key after the backend's name: the version of its 8-bit arithmetic.
 
     So vectors of other backends keep theirs.
     """
@@ -23,7 +23,7 @@ def in_key(backend: Backend) -> dict[str, int]:
 
 
 def check_backend(backend: Backend, setting: str) -> None:
-    """MissingPackageError, naming the setting, where the backend's package is not on this machine."""
+    """Raise MissingPackageError, naming the setting, if the backend's package is not installed."""
     if missing := [name for name in _NEEDED[backend] if find_spec(name) is None]:
         raise MissingPackageError(
             "models.needs",

@@ -19,16 +19,16 @@ from noisyir.models.text_tokenizer import SIDES, Side, Tokens
 from noisyir.models.transformer_tower import quietly
 
 _HINTS = {"fp32": "f32", "bf16": "bf16"}
-_SMOOTH = 0.8  # alpha: of two texts' scores' errors, beside torch's, the least among 0.5 to 0.95
+_SMOOTH = 0.8  # alpha: of 0.5 to 0.95 the value with the least error of scores against torch's
 _IN_FULL = r".*\.layer\.0\.output\.dense.*"  # the product that 8 bits cost most, as BERT and its kin call it
 
 
 class OpenVinoEncoder:
-    """A transformer whose vectors OpenVINO computes, on a CPU whatever the runtime's device; it cannot be trained.
+    """A transformer that OpenVINO runs on a CPU, whatever the runtime's device; it cannot be trained.
 
-    precision: of the arithmetic; bf16 counts where the processor has it.  threads: of the processor.
+    precision: of the arithmetic; bf16 counts if the processor has it.  threads: of the processor.
     calibration: passages by which weights and activations are quantised to 8 bits; None: they are not.
-    ConfigError where the model is static.
+    Raises ConfigError if the model is static.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ def openvino_graph(encoder: BiEncoder, side: Side) -> Any:
 
 
 def quantised(graph: Any, inputs: Sequence[Padded]) -> Any:
-    """The graph with weights and activations of 8 bits, whose ranges are those of these inputs.
+    """The graph with weights and activations of 8 bits, ranged by these inputs.
 
     Post-training quantisation of NNCF with SmoothQuant (Xiao et al., ICML 2023, Equation 4), as sentence-transformers
     has it done, but for another alpha and one product that stays as it is.

@@ -133,7 +133,7 @@ def check_database(path: Path) -> None:
         return
     remedy = _REMEDY.format(shlex.quote(str(path)))
     try:
-        # rw, because a reader, too, must roll back what a killed writer left
+        # rw because a reader, too, must roll back a killed writer's transaction
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as database:
             [(fault,)] = database.execute("PRAGMA quick_check(1)").fetchall()
             tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

@@ -36,7 +36,7 @@ class PyfuncRanker(PythonModel):
     def predict(
         self, context: PythonModelContext, model_input: list[PairToRank], params: dict[str, Any] | None = None
     ) -> list[float]:
-        """One logit a pair, in their order; those of like length are read together."""
+        """One logit a pair, in their order; pairs of like length are read together."""
         import torch
 
         scores = [0.0] * len(model_input)

@@ -122,7 +122,7 @@ class RegisteredCopy:
 
 
 def copies_of_versions(home: Path) -> list[RegisteredCopy]:
-    """Copies of noisyir's versions whose files are on this machine."""
+    """Copies of noisyir's versions with their files on this machine."""
     client, found = connect(home).client, []
     for kind in kinds():
         for version in client.search_model_versions(f"name = '{kind.name}'", max_results=_MOST_VERSIONS):

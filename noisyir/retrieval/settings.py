@@ -99,7 +99,7 @@ class BestPassagesParams(Params):
 
 
 class RerankParams(Params):
-    """A run ranked anew by the ranker."""
+    """A run reranked by the ranker."""
 
     depth: PositiveInt = Field(100, description="documents of each query that are read again; the others stay below")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="of the ranker's forward pass")

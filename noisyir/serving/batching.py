@@ -91,7 +91,7 @@ class Batcher(Generic[Item, Result]):
         try:
             items = [waiting.item for waiting in batch]
             results = await asyncio.get_running_loop().run_in_executor(self._thread, self._compute, items)
-        except Exception as error:  # each of them is told, and the server goes on
+        except Exception as error:  # each of them gets it, and the server goes on
             results = [error] * len(batch)
         for waiting, result in zip(batch, results, strict=True):
             if waiting.found.cancelled():

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("noisyir")
 
-_OPTIONS = "NOISYIR_SERVE"  # the options, for the processes of a server
+_OPTIONS = "NOISYIR_SERVE"  # the options of a server's processes
 _SHORTEST_KEY = 16
 _MOST_FOUND = 50  # documents that a program is given
 _GRACE_SECONDS = 30  # that requests have which were begun when the end comes
@@ -66,7 +66,7 @@ def serve(options: ServeOptions, host: str, port: int, workers: int, announce: C
         return
     threads = max(1, options.cpu_threads // workers)
     options = replace(options, threads=options.threads or threads)
-    ServedModel(options)  # what is wrong with it is said here, once
+    ServedModel(options)  # reports its faults here, once
     shared = tempfile.mkdtemp(prefix="noisyir-metrics-")
     os.environ |= {_OPTIONS: json.dumps(asdict(options)), "PROMETHEUS_MULTIPROC_DIR": shared}
     announce(f"{place} answers soon, by {workers} processes (Ctrl-C ends)")

@@ -101,7 +101,7 @@ def document_texts(
 def number_documents(
     corpus: Iterable[pa.RecordBatch], needed: pa.Array | None, meet: Callable[[list[str]], None] = lambda _: None
 ) -> TrainingDocuments:
-    """Number the documents whose ids are in `needed` (None: all), streaming the corpus; `meet` is given their texts."""
+    """Number the documents with ids in `needed` (None: all), streaming the corpus; `meet` is given their texts."""
     ids: list[pa.StringArray] = []
     same: list[int] = []
     first: dict[bytes, int] = {}
@@ -115,7 +115,7 @@ def number_documents(
 
 
 def read_documents(encoder: BiEncoder, corpus: Iterable[pa.RecordBatch], needed: pa.Array | None) -> TokenisedDocuments:
-    """Number and tokenise the documents whose ids are in `needed` (None: all), streaming the corpus."""
+    """Number and tokenise the documents with ids in `needed` (None: all), streaming the corpus."""
     tokens = encoder.tokenize([], "passage")
 
     def tokenise(texts: list[str]) -> None:

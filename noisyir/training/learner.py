@@ -40,7 +40,7 @@ class Learner(Generic[B]):
     name: str
     fewer = "chunk_size"
     unit = "lists"
-    parts = 1  # equal parts of a step, one of which a rehearsal takes
+    parts = 1  # equal parts of a step; a rehearsal takes one
     rate = "its learning rate"
 
     def __init__(self, model: nn.Module, batches: Batches[B], settings: TrainDprParams, steps: int, rng: Rng) -> None:

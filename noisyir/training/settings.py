@@ -39,7 +39,7 @@ class CcrParams(Params):
 
 
 class TrainDprParams(Params):
-    """DPR training: in-batch negatives, and mined ones where there are any."""
+    """DPR training: in-batch negatives, and mined ones if there are any."""
 
     epochs: PositiveInt = Field(6, description="passes over the training pairs; left out: chosen by rule")
     batch_size: PositiveInt = Field(512, description="queries a step: in-batch negatives + 1; left out: chosen by rule")
@@ -107,14 +107,14 @@ class TrainDprParams(Params):
 
 
 class HoldOutParams(Params):
-    """Training queries set aside to choose by, where the data has no dev split; for each trial others."""
+    """Training queries set aside to choose by if the data has no dev split; each trial has its own."""
 
     share: Fraction = Field(0.2, description="of the training queries' distinct texts, in each trial")
     most: PositiveInt = Field(2000, description="of these texts, at most")
 
 
 class HoldOutFoldParams(HoldOutParams):
-    """Those of one trial."""
+    """The queries of one trial."""
 
     fold: NonNegativeInt = Field(0, description="which of the shares, from 0; no two have a text in common")
     by_dev: bool = Field(True, description="hold none out where dev queries are judged: the choice is by these")
@@ -139,7 +139,7 @@ class ChooseModelParams(Params):
 
 
 class DistillParams(Params):
-    """Distillation from a teacher's scored lists, beside the settings of `train` (docs/how-to/teachers.md)."""
+    """Distillation from a teacher's scored lists, added to the settings of `train` (docs/how-to/teachers.md)."""
 
     loss: Literal["listwise", "margin"] = Field(
         "listwise", description="of the scores: KL of the two softmaxes over the list, or MarginMSE"
@@ -221,7 +221,7 @@ class RankingParams(DescentParams):
 
 
 class WarmUpRankerParams(RankingParams):
-    """The ranker alone, on what the warmed-up retriever mined."""
+    """The ranker alone, on negatives that the warmed-up retriever mined."""
 
     loss: Literal["listwise", "pointwise"] = Field(
         "listwise", description="which passage of the list is right, or of each, whether it is: log odds (RocketQA)"

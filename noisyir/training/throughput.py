@@ -1,6 +1,6 @@
 """Training throughput: tokens and pairs a second, and the model's FLOPs as a share of a GPU's peak.
 
-FLOPs are those that the model needs (Chowdhery et al., 2022, PaLM, appendix B): recomputation counts once; padding,
+FLOPs are the model's own (Chowdhery et al., 2022, PaLM, appendix B): recomputation counts once; padding,
 embedding look-ups, the loss and the optimiser do not count.
 """
 

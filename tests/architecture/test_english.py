@@ -12,13 +12,13 @@ from tests.sources import ROOT, trees
 
 # Each habit, and how often docstrings and comments of noisyir/ still have it.  Lower a figure when you mend some.
 MOST = {
-    r"\bwhat (?:it|is|the|a|an|was|has|they|each|one)\b": 65,
-    r"\bwhere (?:there|it|one|none|nothing|no|they|a|an|the)\b": 24,
+    r"\bwhat (?:it|is|the|a|an|was|has|they|each|one)\b": 8,
+    r"\bwhere (?:there|it|one|none|nothing|no|they|a|an|the)\b": 6,
     r"\w+Error,? (?:for|where|when|as|of|if|unless)\b": 18,
-    r"\b(?:those|that) (?:of|that|which)\b": 36,
-    r"\b(?:whose|of which|of whom)\b": 26,
-    r"\b(?:beside|lies|lie|told|asked|nobody|anew)\b|\bas it stands\b|\bas they stand\b|\bso many\b": 52,
-    r", for (?:it|they|the|a|an|that|each|one|no)\b": 37,
+    r"\b(?:those|that) (?:of|that|which)\b": 9,
+    r"\b(?:whose|of which|of whom)\b": 8,
+    r"\b(?:beside|lies|lie|told|asked|nobody|anew)\b|\bas it stands\b|\bas they stand\b|\bso many\b": 19,
+    r", for (?:it|they|the|a|an|that|each|one|no)\b": 29,
 }
 
 

@@ -72,7 +72,7 @@ class JudgingSession:
         self._wanted.set()
         self._thread.start()
 
-    # What is asked -------------------------------------------------------------------------------------------------
+    # Questions -----------------------------------------------------------------------------------------------------
 
     def next_pairs(self, count: int = 1) -> list[Shown]:
         """The next pairs to judge; none when all are judged."""
@@ -90,7 +90,7 @@ class JudgingSession:
                 self._plan()
                 self._queue.append(row)
 
-    # What is answered ----------------------------------------------------------------------------------------------
+    # Answers -------------------------------------------------------------------------------------------------------
 
     def answer(self, said: Progress) -> None:
         """Take an answer and write it to disk; the same answer again changes nothing.
@@ -143,7 +143,7 @@ class JudgingSession:
             self._thread.join()
         self.known = self._look()
 
-    # What is known -------------------------------------------------------------------------------------------------
+    # Results -------------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         """The state for the page: progress, knowledge, and whether it is about to change."""
@@ -186,7 +186,7 @@ class JudgingSession:
         return None
 
     def _coming(self) -> list[int]:
-        """Rows whose texts will be shown soon."""
+        """Rows that will be shown soon."""
         drawn = self._order.rows[self._drawn : self._drawn + _READ_AHEAD].tolist()
         return [*self._queue, *drawn]
 
@@ -196,7 +196,7 @@ class JudgingSession:
             raise DataError(
                 "audits.journal_of_other_pairs", journal=self.journal.path, n_unknown=len(unknown), example=unknown[0]
             )
-        self._judged()  # what cannot be counted in the end is refused before anything is asked
+        self._judged()  # refuses uncountable judgements before the first question
         return dict(said.get(self.judge, {}))
 
     def _row(self, pair: Pair) -> int:

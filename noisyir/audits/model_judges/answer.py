@@ -17,7 +17,7 @@ _NO_CHANCE = "answers in words where a probability was promised"
 
 
 class NoProbabilityError(ValueError):
-    """A judge that was asked for a probability gave none, and will give none later."""
+    """A judge gave no probability, and will give none later."""
 
 
 class _Verdict(BaseModel):

@@ -256,7 +256,7 @@ def surely_wrong(asked: Sequence[AskedPair], ends: tuple[float, float] = (0.0, 1
 
 
 def ends_of(asked: Sequence[AskedPair]) -> tuple[float, float]:
-    """The judge's least and greatest certainty, for stretching that of a judge who is never sure."""
+    """The judge's least and greatest certainty, to stretch the certainty of a judge who is never sure."""
     said = [one.answer.surely_wrong for one in asked if one.answer]
     low, high = min(said, default=0.0), max(said, default=1.0)
     return (low, high) if low < high else (0.0, 1.0)

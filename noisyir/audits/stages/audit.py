@@ -120,7 +120,7 @@ def _by_hand(
     pairs, found = judged_by_hand(pairs, judgements, **limits, refit=job.params.refit, features=_features(job, pairs))
     job.note("judgements", {**asdict(found), "summary": found.summary()})
     rates = dict(zip(("rate", "rate_low", "rate_high"), found.interval or (), strict=False))
-    hands = replace(provenance, judged=found.judged, sampled=found.sampled, border=found.anew)
+    hands = replace(provenance, judged=found.judged, sampled=found.sampled, border=found.recomputed)
     return pairs, estimate | rates, replace(hands, detect=detect)
 
 
@@ -163,7 +163,7 @@ def _is(verdicts: pa.ChunkedArray, *some: str) -> pa.ChunkedArray:
 
 
 def _suspects(job: Job[AuditParams]) -> Suspects | None:
-    """Likely relevant candidates for negatives, if judges were asked."""
+    """Candidates for negatives that judges call relevant; None without judges."""
     given = job.has("audit_negatives"), job.has("audit_judges")
     if any(given) and not all(given):
         raise ConfigError("audits.negatives_without_judges")

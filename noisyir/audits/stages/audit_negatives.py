@@ -94,7 +94,7 @@ def _texts(job: Job[SuspectsParams], columns: Columns) -> Columns:
 
 
 def _verdicts(suspects: pa.Table, said: JudgeVerdict) -> Columns:
-    """The judges that drop each suspect, with score and bound, and those that keep it, by name."""
+    """The judges that drop each suspect, with score and bound, and the judges that keep it, by name."""
     of_pair: dict[tuple[str, str], list[dict[str, Any]]] = {}
     some = said.verdicts.join(suspects.select(_PAIR), _PAIR, join_type="left semi")
     for row in sorted(some.to_pylist(), key=lambda row: str(row["judge"])):

@@ -45,7 +45,7 @@ def accept(number: int, names: Set[str]) -> None:
 class Container(Protocol):
     """How rows are stored in one kind of file."""
 
-    unit: str  # what a row's number counts: line, row, item
+    unit: str  # counted by a row's number: line, row, item
 
     def columns(self, path: Path) -> tuple[str, ...]:
         """The names of the columns, none for an empty file."""

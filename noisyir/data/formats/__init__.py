@@ -170,7 +170,7 @@ class Format(Variant, RecordParams):
 
     @may_be_absent
     def digest(self) -> str:
-        """A hash of the raw content, for the key of ingest."""
+        """A hash of the raw content, part of ingest's key."""
         return self.open().digest()
 
 

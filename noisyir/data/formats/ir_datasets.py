@@ -1,4 +1,4 @@
-"""Data sets by the ids of the package ir_datasets, which downloads what is missing."""
+"""Data sets by the ids of the package ir_datasets, which downloads missing files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -328,7 +328,7 @@ def _listed(pairs: RowFile, columns: Mapping[PairColumn, str]) -> tuple[PairColu
 
 
 def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Iterator[dict[PairColumn, Any]]:
-    """One pair for each document, where a row lists several (`pos: [.., ..]`), none if the list is empty."""
+    """One pair for each document if a row lists several (`pos: [.., ..]`), none if the list is empty."""
     lists = {column: values[column] or [None] for column in _OF_DOCUMENT if isinstance(values.get(column), list)}
     if values.get("document") == []:
         return

@@ -22,7 +22,7 @@ from noisyir.engine.provenance import files_digest
 
 _TAG = "noisyir"
 _COMMENT = "#"
-_FIRST_LINES = 20  # tell what a file is
+_FIRST_LINES = 20  # tell the kind of a file
 
 
 class Trec(Format):

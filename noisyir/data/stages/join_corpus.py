@@ -62,7 +62,7 @@ def join_corpus(job: Job[JoinCorpusParams]) -> None:
 
 
 def _opened(params: JoinCorpusParams) -> NewDocuments:
-    """The given files; ConfigError if there are none."""
+    """Return the given files, or raise ConfigError if there are none."""
     if params.path is None and params.remove is None:
         raise ConfigError("data.empty_refresh")
     documents = None if params.path is None else open_corpus(_file(params.path), "data.path")

@@ -14,7 +14,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class LearntOrder:
-    """What the judgements imply.
+    """Implications of judgements.
 
     Attributes:
         lesson: Probabilities for all pairs, and whether judgements improve the order.
@@ -46,7 +46,7 @@ def judge_all(
     confidence: float = 0.95,
     sureness: float = 0.9,
 ) -> LearntOrder:
-    """Infer from the answers what they imply for all pairs.
+    """Infer chances for all pairs from the answers.
 
     Args:
         scores: The label-free order; higher means more likely wrong.

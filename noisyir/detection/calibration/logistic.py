@@ -64,7 +64,7 @@ class Gain(NamedTuple):
 
 @dataclass(frozen=True)
 class Lesson:
-    """What the judgements teach.
+    """A model learnt from judgements.
 
     Attributes:
         p_wrong: Probability that each pair is wrong, from a model fitted without the judgements of the pair's own query

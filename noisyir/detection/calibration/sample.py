@@ -1,4 +1,4 @@
-"""Calibration by hand: which pairs to judge, and what the judgements say about the scores."""
+"""Calibration by hand: which pairs to judge, and how scores relate to the judgements."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

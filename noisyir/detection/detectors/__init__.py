@@ -79,7 +79,7 @@ class DetectorOutput:
 
     Attributes:
         features: (pair, feature) as built by `noise.features`, for learning from judgements.
-        reading: For detectors that may leave pairs unread, one sentence on what they read.
+        reading: One sentence on the pairs that were read, if the detector may skip some.
     """
 
     scores: Scores

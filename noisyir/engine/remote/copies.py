@@ -55,7 +55,7 @@ class Copies:
             with held(lock, shared=True):
                 if is_copy(copy, files):
                     os.utime(copy)
-                    del fetch  # with what it knows, which may be what keeps this copy
+                    del fetch  # its references may be the ones that keep this copy
                     yield copy
                     return
             with held(lock):  # who comes second waits for the first one's copy
@@ -133,7 +133,7 @@ def check_answers(fs: Any, root: str, url: str) -> None:
     Raises:
         StoreError: If it says nothing.
     """
-    asking = Thread(target=_ask, args=(fs, root), daemon=True)  # a daemon, for it may never come back
+    asking = Thread(target=_ask, args=(fs, root), daemon=True)  # a daemon because it may never come back
     asking.start()
     asking.join(first_answer_seconds())
     if asking.is_alive():
@@ -148,7 +148,7 @@ def check_answers(fs: Any, root: str, url: str) -> None:
 def _ask(fs: Any, root: str) -> None:
     try:
         fs.exists(root)
-    except Exception:  # an answer, too: what it means is told by who reads or writes
+    except Exception:  # an answer, too: its reader or writer explains it
         return
 
 

@@ -296,7 +296,7 @@ def _id_of(home: Path) -> str:
             os.link(arriving, path)
         finally:
             arriving.unlink()
-    boot = Path("/proc/sys/kernel/random/boot_id")  # where there is none, hosts are told apart by their names alone
+    boot = Path("/proc/sys/kernel/random/boot_id")  # without it, only names distinguish hosts
     return f"{path.read_text()}-{boot.read_text().strip() if boot.exists() else ''}-{socket.gethostname()}"
 
 

@@ -33,7 +33,7 @@ log = logging.getLogger("noisyir")
 PIECES_A_WORKER = 4  # of a spread stage: more and smaller ones even out, fewer load the model less often
 _AHEAD = 2  # pieces that are sent for each worker: one at work, one that waits for it
 _TRIES = 5  # that a piece's worker, or its machine, may be lost
-_TELL = 60.0  # seconds without any result after which it is asked whether there are workers at all
+_TELL = 60.0  # seconds without any result before we check that there are workers
 _EMPTY = 5  # times in a row that there may be none: a cluster that grows from nothing, or has a lost machine replaced
 _LET_GO = 10.0  # seconds that cancelled work is waited for
 
@@ -87,7 +87,7 @@ class Cluster:
         sent = (remote.remote(portable, function, piece, self.runtime, home) for piece in pieces)
         for done in self._results(job.step.name, sent):
             ended.append(done)
-            if len(ended) * size >= len(items):  # now, for nobody asks for more than the last shard
+            if len(ended) * size >= len(items):  # now, because no request follows the last shard
                 job.note("fan_out", who := _who(ended))
                 job.say(_lines(who))
             yield from done.made
@@ -161,7 +161,7 @@ class Cluster:
             how |= {"address": "local", "num_cpus": self.fan_out.workers, "include_dashboard": False}
         try:
             ray.init(**how)
-        except Exception as error:  # Ray raises what it likes, a plain Exception where a busy machine is slow
+        except Exception as error:  # Ray raises any error, even a plain Exception on a slow machine
             wanted = f"runtime.fan_out.address={self.fan_out.address}" if self.fan_out.address else "a cluster here"
             raise NoisyirError("engine.ray_could_not_joined", wanted=wanted, one_line=one_line(error)) from error
         self._ours = True
@@ -364,5 +364,5 @@ def _of_a_worker(runtime: Runtime) -> Runtime:
 
 
 def bare(step: Step) -> Step:
-    """Return the step without what is only planned, for another process."""
+    """Return the step without its plan, for another process."""
     return replace(step, inputs={})

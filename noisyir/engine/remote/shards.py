@@ -75,12 +75,12 @@ class Shards:
             yield self.save(name, table)
 
     def there(self, names: Collection[str]) -> dict[str, Made]:
-        """Return those of the named shards that are whole, by name; damaged ones are deleted."""
+        """Return the named shards that are whole, by name; damaged ones are deleted."""
         paths = {name: self._fetched(file) for name, file in self._files(names).items()}
         return {name: Made(name, path.name, pq.read_metadata(path).num_rows) for name, path in paths.items() if path}
 
     def made(self, names: Collection[str]) -> list[Made]:
-        """Return those of the named shards that exist, read from the ends of their files only."""
+        """Return the named shards that exist, read from the ends of their files only."""
         found = []
         for name, file in self._files(names).items():
             with suppress(pa.ArrowInvalid, OSError):

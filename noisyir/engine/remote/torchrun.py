@@ -53,7 +53,7 @@ class Launched:
         return self.size > self.here
 
     def call(self, message: str) -> str:
-        """Tell the other machines what is trained now, and return the name of the meeting of all processes."""
+        """Announce the training to the other machines, and return the name of the processes' meeting."""
         name = str(self._board.add("calls", 1))
         self._board.set(name, message)
         return name
@@ -70,7 +70,7 @@ class Launched:
             yield name, message
 
     def meeting(self, name: str) -> "Store":
-        """Return where the processes of all machines meet."""
+        """Return the address at which the processes of all machines meet."""
         from torch._C._distributed_c10d import PrefixStore
 
         return PrefixStore(f"meeting/{name}", self._board)
@@ -88,7 +88,7 @@ class Launched:
                 return self._board.get(key).decode()
             except DistNetworkError as error:
                 raise NoisyirError("engine.first_machine_run_gone") from error
-            except DistStoreError:  # nothing was told in this time
+            except DistStoreError:  # no message came in time
                 continue
 
     @cached_property

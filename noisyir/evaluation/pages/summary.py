@@ -45,7 +45,7 @@ def difference_rows(comparison: pa.Table) -> list[list[str]]:
 
 
 def published_rows(comparison: pa.Table, published: Sequence[PublishedParams]) -> list[list[str]]:
-    """A row for each published number, headings first; what the run did not measure is a dash."""
+    """A row for each published number, headings first; a dash if the run did not measure it."""
     measured = {(row["system"], row["split"], row["measure"]): row["mean"] for row in comparison.to_pylist()}
     rows = []
     for entry in published:

@@ -36,7 +36,7 @@ def run(
 ) -> int:
     """Make a registered model its experiment's champion, if it is better by more than chance.
 
-    A champion that other data measured is measured again on the challenger's, without training. Exit code 1 where
+    A champion that other data measured is measured again on the challenger's, without training. Exit code 1 if
     it is refused, with the reasons on stderr.
 
     example: noisyir promote noisyir-retriever --min-gain 0.005

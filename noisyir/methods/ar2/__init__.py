@@ -48,7 +48,7 @@ class Ar2(Method):
 
 
 class Ar2Continued(Method):
-    """AR2, and further rounds from where it ends."""
+    """AR2, and further rounds after its end."""
 
     kind: Literal["ar2_continued"] = "ar2_continued"
 

@@ -64,7 +64,7 @@ class NpcRelabel(Method):
     kind: Literal["npc_relabel"] = "npc_relabel"
 
     def train(self, context: "Context") -> Outputs:
-        """Relabel, then correct what is left."""
+        """Relabel, then correct the remaining pairs."""
         params, repaired = context.exp.correction(detect="given"), context.repaired()
         pairs, flags = repaired["repaired_pairs"], repaired["repaired_flags"]
         return context.train(TRAIN_NPC, params, "npc_relabel", pairs=pairs, flags=flags)

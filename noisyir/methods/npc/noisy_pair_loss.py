@@ -155,7 +155,7 @@ class NoisyPairLoss(nn.Module):
         text = "/".join(map(str, (self._seed, *purpose)))
         return np.random.default_rng(int.from_bytes(sha256(text.encode()).digest()[:16]))
 
-    # What the callback calls ------------------------------------------------------------------------------------
+    # Calls by the callback --------------------------------------------------------------------------------------
 
     def start_training(self, epochs: int, batch_size: int) -> None:
         """Take over the Trainer's epochs and batch size, so that detection ranks against as many pairs as training."""
@@ -237,7 +237,7 @@ class _SentenceEncoder(BiEncoder):
         return self.scored(encode(texts, convert_to_tensor=True, show_progress_bar=False))
 
     def scored(self, vectors: Float[Tensor, "text dim"]) -> Float[Tensor, "text dim"]:
-        """Vectors whose inner product is the score."""
+        """Vectors with the score as their inner product."""
         return self._scored(vectors)
 
 

@@ -1,4 +1,4 @@
-"""What a method adds its steps to: the plan, the data, the noisy pairs and the start model."""
+"""The context of a method's steps: the plan, the data, the noisy pairs and the start model."""
 
 import logging
 from collections.abc import Mapping

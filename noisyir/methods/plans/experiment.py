@@ -54,7 +54,7 @@ def _file_name(name: str) -> str:
 
 
 class Experiment(Params):
-    """Every setting of a pipeline; its YAML file holds those that differ from the defaults."""
+    """Every setting of a pipeline; its YAML file holds the settings that differ from the defaults."""
 
     name: Annotated[str, AfterValidator(_file_name)] = Field(description="names the run in reports and in MLflow")
     description: str = Field("", description="one line on the experiment's purpose")

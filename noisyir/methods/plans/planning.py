@@ -8,7 +8,7 @@ from noisyir.methods.plans.suite import Suite
 
 
 def pipeline_of(exp: Experiment) -> Plan:
-    """The plan of what the experiment trains."""
+    """The plan of the experiment's trainings."""
     plan: Plan = resolve_name(exp.task.pipeline)(exp)
     return plan
 

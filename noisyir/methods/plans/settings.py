@@ -47,7 +47,7 @@ class ContinuedParams(Params):
 
 
 class Ar2Params(RoundParams):
-    """AR2: its start, its rounds, and what they mine."""
+    """AR2: its start, its rounds and their mining."""
 
     start_from: Literal["warm_up", "weights"] = Field(
         "warm_up", description="train both models first; or take model.weights and ranker.init.weights as they are"

@@ -39,7 +39,7 @@ _LEFT_OUT = {
 
 
 def import_scores(job: Job[FileTeacher]) -> None:
-    """Read a file's lists, match their queries and documents to the data, and note those that do not match.
+    """Read a file's lists, match their queries and documents to the data, and note the unmatched.
 
     A query or document is matched by id, or else by text.
 

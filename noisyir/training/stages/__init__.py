@@ -1,1 +1,1 @@
-"""Stages that train with the plain loss, and what they read; methods' stages are not here but in `noisyir.methods`."""
+"""Stages that train with the plain loss, and their inputs; methods' stages are in `noisyir.methods`."""

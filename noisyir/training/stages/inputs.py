@@ -225,7 +225,7 @@ def write_model(job: Job[Any], encoder: "BiEncoder", curves: "list[Point]") -> N
 def read_lists(
     job: Job[Any], n: int, besides: pa.ChunkedArray | None = None, *, soft: bool = False
 ) -> "tuple[TrainingTexts, Lists]":
-    """Return the texts, those of `besides` included, and the lists to draw from; note their numbers.
+    """Return the texts, with the texts of `besides`, and the lists to draw from; note their numbers.
 
     Flagged pairs are left out unless `soft`: then the lists mark them.
     """

@@ -1,4 +1,4 @@
-"""An endpoint of the OpenAI chat protocol, asked for log-probabilities of yes and no, or for words."""
+"""An endpoint of the OpenAI chat protocol that returns log-probabilities of yes and no, or words."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -15,7 +15,7 @@ _YES_OR_NO = 4  # tokens, because some answers begin with a space or a line brea
 
 
 class Chat(EndpointJudge):
-    """A language model, asked for the probability of yes and no, or for a verdict in words."""
+    """A language model that gives the probability of yes and no, or a verdict in words."""
 
     kind: Literal["chat"] = "chat"
 

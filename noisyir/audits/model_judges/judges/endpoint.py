@@ -35,7 +35,7 @@ class QuestionForm(NamedTuple):
 
 
 class EndpointJudge(MachineJudge):
-    """A model behind an address, asked about one pair at a time."""
+    """A model behind an address that judges one pair at a time."""
 
     url: str = Field(description="address of the endpoint, such as https://HOST/v1")
     model: str = Field(min_length=1, description="the model's name there")
