@@ -7,9 +7,10 @@ from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Outputs
 from noisyir.methods.plans.context import Context
 from noisyir.methods.plans.experiment import Experiment
-from noisyir.methods.plans.searching import encoded, in_passages, pick
+from noisyir.methods.plans.searching import in_passages, pick
 from noisyir.models.stages.init_model import INIT_MODEL
 from noisyir.models.weights import refuse_unfit
+from noisyir.retrieval.stages.encode import ENCODE
 
 
 def data_of(plan: Plan, exp: Experiment, label: str = "") -> Outputs:
@@ -35,8 +36,9 @@ def context_of(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> C
     refuse_unfit(exp.model, exp.train.lora, exp.train.matryoshka, exp.encode.dimensions)
     start = plan.add(INIT_MODEL, exp.model)["model"]
     vectors = None
-    if exp.noise.needs_vectors:
-        vectors = encoded(plan, exp.encode, data, start, f"{label}:zero_shot" if label else "zero_shot")
+    if exp.noise.needs_vectors:  # never from kept states: the same wrong pairs whatever is trained
+        texts, name = pick(data, "corpus", "queries"), f"{label}:for_noise" if label else "for_noise"
+        vectors = plan.add(ENCODE, exp.encode, name, model=start, **texts)
     noisy = plan.add(
         CORRUPT,
         exp.noise,

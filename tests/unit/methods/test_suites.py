@@ -166,14 +166,17 @@ def test_losses_of_negatives_want_a_method_that_mines_some(suite_of):
 
 def test_rows_of_others_train_on_kept_states_where_the_noise_reads_vectors(suite_of, tmp_path):
     kept = [f"experiment.{name}" for name in ("model.backbone=transformer", "train.freeze=4", "train.keep_states=true")]
-    overrides = "methods=[dpr]", "seeds=[0]", "detect=false", *kept
+    overrides = "methods=[dpr]", "seeds=[0,1]", "detect=false", *kept
     suite = suite_of(*overrides, text="noise: [{kind: neighbour, rate: 0.5}]")
     for tool in ("one", "other"):
-        folder = tmp_path / tool / next(iter(suite.conditions)).folder(0)
-        folder.mkdir(parents=True)
-        (folder / "weights.csv").write_text(f"query_id,doc_id,weight\n{tool},d,1\n")
+        for seed in suite.seeds:
+            folder = tmp_path / tool / next(iter(suite.conditions)).folder(seed)
+            folder.mkdir(parents=True)
+            (folder / "weights.csv").write_text(f"query_id,doc_id,weight\n{tool},d,{seed}\n")
     given = {tool: str(tmp_path / tool) for tool in ("one", "other")}
     plan = noise_bench(suite.model_copy(update={"given": given}))
-    (keeping,) = plan.named("keep_states")
+    kept_for = {step.name for step in plan.named("keep_states")}
     trainings = plan.named("train_dpr")
-    assert len(trainings) == 3 and all(step.inputs["states"].step == keeping.name for step in trainings)
+    assert len(trainings) == 6 and all(step.inputs["states"].step in kept_for for step in trainings)
+    for_noise = {step.inputs["doc_vectors"].step for step in plan.named("corrupt")}
+    assert all("states" not in plan.step(name).inputs for name in for_noise), "as `protocol write` has them"
