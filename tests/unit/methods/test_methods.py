@@ -200,7 +200,7 @@ def test_mined_negatives_go_to_every_trainer_but_not_into_pair_scores(plan_of):
 
 def test_neighbour_noise_is_drawn_by_the_untrained_model(plan_of):
     (corrupt,) = plan_of("dpr", "noise.kind=neighbour").named("corrupt")
-    assert corrupt.inputs["doc_vectors"].step == "encode@zero_shot"
+    assert corrupt.inputs["doc_vectors"].step == "encode@for_noise"
 
 
 def test_an_audit_wants_vectors_of_no_held_out_queries_for_pairs_may_come_without_any(tmp_path, store):
