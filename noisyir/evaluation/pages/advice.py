@@ -53,6 +53,8 @@ def best_lines(found: Recommendation) -> list[str]:
 def reason(found: Recommendation) -> str:
     """The reason for the recommended system, though another one may be above it on the test queries."""
     best, end = found.best, "; no training is needed." if needs_no_training(found.best) else "."
+    if cheap := found.cheaper:
+        end += f" Within chance {named(cheap)} ({found.chosen_mean(cheap):.3f}) is as good, and it is cheaper to search with."
     if found.chosen_on == found.told_on:
         return f"The same queries chose it and measured it, so expect a little less{end}"
     said = f"{len(found.chosen_groups):,} {found.chosen_on} queries chose it, where it reached "
@@ -73,9 +75,9 @@ def against(found: Recommendation, system: str, experiment: str) -> str | None:
         return None
     floors = found.short_of(system)
     compared = ", ".join(f"{named(floor)} {_compared(found, system, floor)}" for floor in floors)
+    others = "systems that need no training" if len(floors) > 1 else f"{named(floors[0])}, which needs no training"
     return (
-        f"{named(system)} is not shown to be better than {' and '.join(map(named, floors))}, "
-        f"which need{'s'[len(floors) - 1 :]} no training: {found.measure} {found.chosen_mean(system):.3f} on "
+        f"{named(system)} is not shown to be better than {others}: {found.measure} {found.chosen_mean(system):.3f} on "
         f"{len(found.chosen_groups):,} {found.chosen_on} queries, {compared}. {_instead(found, experiment)}"
     )
 
