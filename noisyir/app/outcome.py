@@ -21,7 +21,7 @@ from noisyir.evaluation.recommendation import Recommendation
 from noisyir.methods.plans.experiment import Experiment
 
 _WITH_INTERVALS = 110  # columns; narrower terminals show only the first interval
-_REFUSED = ": not registered, see the warning; this registers it:"
+_REFUSED = ": not registered, see the warning; to register it:"
 
 
 def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: bool = False) -> None:

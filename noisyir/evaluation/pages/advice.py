@@ -54,7 +54,7 @@ def reason(found: Recommendation) -> str:
     """The reason for the recommended system, though another one may be above it on the test queries."""
     best, end = found.best, "; no training is needed." if needs_no_training(found.best) else "."
     if cheap := found.cheaper:
-        end += f" Within chance {named(cheap)} ({found.chosen_mean(cheap):.3f}) is as good, and it is cheaper to search with."
+        end += f" Within chance {named(cheap)} ({found.chosen_mean(cheap):.3f}) is as good, and cheaper to search with."
     if found.chosen_on == found.told_on:
         return f"The same queries chose it and measured it, so expect a little less{end}"
     said = f"{len(found.chosen_groups):,} {found.chosen_on} queries chose it, where it reached "

@@ -152,12 +152,12 @@ def test_the_reason_names_dev_and_a_system_that_the_test_ranks_higher():
 
 
 def test_of_equal_systems_the_cheapest_is_recommended_and_one_that_is_equal_within_chance_is_named():
-    """Equal by the digits that tables show; and a mean above by chance alone is taken, with a word on what is cheaper."""
+    """Equal by the digits that tables show; a mean above by chance alone is taken, with a word on what is cheaper."""
     equal = found(bm25=0.6, zero_shot=0.3, minilm_as_is=0.6003, minilm_as_is_hybrid=0.6004)
     assert equal.best == "bm25" and equal.cheaper is None and "within chance" not in reason(equal)
     above = found(bm25=0.6, zero_shot=0.3, minilm_as_is=0.5, minilm_as_is_hybrid=0.605)
     assert above.best == "minilm_as_is_hybrid" and above.cheaper == "bm25"
-    assert reason(above).endswith(" Within chance BM25 (0.600) is as good, and it is cheaper to search with.")
+    assert reason(above).endswith(" Within chance BM25 (0.600) is as good, and cheaper to search with.")
     far = found(bm25=0.5, zero_shot=0.3, dpr=0.7, dpr_hybrid=0.7)
     assert far.best == "dpr" and far.cheaper is None
 
