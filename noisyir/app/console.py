@@ -253,7 +253,7 @@ def results_table(rows: Sequence[Sequence[str]], left: int = 1) -> Table:
     """A table of rows, headings first; columns after the first `left` are right-aligned."""
     table = plain_table(*rows[0][:left])
     for heading in rows[0][left:]:
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", overflow="fold")
     for row in rows[1:]:
         table.add_row(*row)
     return table
