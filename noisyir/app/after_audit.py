@@ -64,13 +64,16 @@ class AuditArguments(NamedTuple):
         given = [word for file in files for word in ("--judgements", str(file))]
         return self._with(*given, *["--apply"] * apply)
 
+    def to_judge(self) -> str:
+        """The shell command that serves the page for judging the same pairs."""
+        return self._with("--judge")
+
     def to_learn_the_rate(self, folder: Path) -> str:
         """The shell command that tells how many pairs are wrong, by answers in the folder if any, and a remark."""
         for path in (folder / FILE, folder / SHEET):
             if path.exists():
-                remark = _GIVEN if has_verdicts(path) else _FILL_IN
-                return f"{self.with_judgements(path)}\n{'':<15} {remark}"
-        return f"{self._with('--judge')}\n{'':<15} check 50 pairs to know how many are wrong"
+                return f"{self.with_judgements(path)}\n{'':<15} {_GIVEN if has_verdicts(path) else _FILL_IN}"
+        return f"{self.to_judge()}\n{'':<15} check 50 pairs to know how many are wrong"
 
     def _with(self, *more: str) -> str:
         named = {name: value for name, value in self._asdict().items() if name not in ("data", "overrides")}
