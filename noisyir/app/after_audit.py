@@ -60,7 +60,7 @@ class AuditArguments(NamedTuple):
         return {name: getattr(self, name) for name in ("corpus", "model", "budget", "assume", "split")}
 
     def with_judgements(self, *files: str | Path, apply: bool = False) -> str:
-        """The shell command that audits the same pairs with files of judgements, and applies them if asked."""
+        """The shell command that audits the same pairs with files of judgements, and with `apply` cleans them."""
         given = [word for file in files for word in ("--judgements", str(file))]
         return self._with(*given, *["--apply"] * apply)
 

@@ -14,7 +14,7 @@ from noisyir.engine.store import Store
 from noisyir.methods import experiments
 
 log = logging.getLogger("noisyir")
-_ELSEWHERE = " (nothing has run in this store: change to the folder where it ran, or name its store by --store)"
+_ELSEWHERE = " (nothing has run in this store: change to the folder of the run, or name its store by --store)"
 
 
 def find_build(store: Store, name: str) -> Meta:

@@ -23,7 +23,7 @@ Array = np.ndarray
 
 LEXICAL, START, STATIC, HYBRID = "bm25", "zero_shot", "static", "hybrid"
 _SUFFIX, _AS_IS = f"_{HYBRID}", "_as_is"
-_SHOWN = 3  # digits of a mean: where they are equal, the cheaper system is better
+_SHOWN = 3  # digits of a mean: of systems with equal ones the cheaper is better
 
 
 def hybrid_of(model: str) -> str:

@@ -98,7 +98,7 @@ def train_npc(job: Job[TrainNpcParams]) -> None:
 
 
 def _checked(params: TrainNpcParams) -> TrainNpcParams:
-    """The settings, refused where they contradict each other: before the first stage, and where a stage runs alone."""
+    """The settings, refused if they contradict each other: before the first stage, and in a stage that runs alone."""
     check_warm_up(params)
     if params.npc.hard_negatives and not params.hard_negatives:
         raise ConfigError("methods.npc_without_negatives", hard_negatives=params.npc.hard_negatives)
