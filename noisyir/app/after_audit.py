@@ -16,6 +16,8 @@ from jaxtyping import Float
 from noisyir.app.audit_folder import KEPT, read_written
 from noisyir.app.console import stdout_console
 from noisyir.app.label_audit import Audited
+from noisyir.app.label_cleaning import refuse_too_much, refuse_unjudged
+from noisyir.audits.apply import log_of, refuse_existing
 from noisyir.audits.files import write_pairs
 from noisyir.audits.judging.journal import Journal
 from noisyir.audits.judging.learning import Knowledge, OrderLearner, PairLearner
@@ -23,15 +25,15 @@ from noisyir.audits.judging.pairs_to_judge import PairsToJudge, pairs_to_judge
 from noisyir.audits.judging.server import page_alone, serve_page
 from noisyir.audits.judging.session import JudgingSession, summary, told_guarantee
 from noisyir.audits.keeping import Keeping
-from noisyir.base.errors import ConfigError, StoreError
+from noisyir.base.errors import ConfigError, NoisyirError, StoreError
 from noisyir.detection.judgements import BY_MODEL, given_judgements, has_verdicts, read_judgements
 from noisyir.detection.rate import widened
 from noisyir.engine.locks import held_if_free
 from noisyir.engine.provenance import lineage
 from noisyir.engine.tables import aligned, matrix, rows_in
 
-FILE, ALONE = "judgements.jsonl", "judge.html"
-_ANSWERS = {FILE: "uses the answers that you gave", "sample.csv": "after you filled in its column verdict"}
+FILE, SHEET, ALONE = "judgements.jsonl", "sample.csv", "judge.html"
+_GIVEN, _FILL_IN = "uses the answers that you gave", "after you filled in its column verdict: right, wrong or unsure"
 _FEATURES = "pair_features"
 _SAME = ["query_id", "doc_id", "query", "document"]  # equal in a pair that is the same
 _LOWEST_SCORE_FIRST = [("score", "ascending"), ("query_id", "ascending"), ("doc_id", "ascending")]
@@ -57,9 +59,10 @@ class AuditArguments(NamedTuple):
         """Keyword arguments of `experiment_to_audit`."""
         return {name: getattr(self, name) for name in ("corpus", "model", "budget", "assume", "split")}
 
-    def with_judgements(self, path: Path) -> str:
-        """The shell command that audits the same pairs with a file of judgements."""
-        return self._with("--judgements", str(path))
+    def with_judgements(self, *files: str | Path, apply: bool = False) -> str:
+        """The shell command that audits the same pairs with files of judgements, and with `apply` cleans them."""
+        given = [word for file in files for word in ("--judgements", str(file))]
+        return self._with(*given, *["--apply"] * apply)
 
     def to_judge(self) -> str:
         """The shell command that serves the page for judging the same pairs."""
@@ -67,9 +70,9 @@ class AuditArguments(NamedTuple):
 
     def to_learn_the_rate(self, folder: Path) -> str:
         """The shell command that tells how many pairs are wrong, by answers in the folder if any, and a remark."""
-        for name, remark in _ANSWERS.items():
-            if (folder / name).exists():
-                return f"{self.with_judgements(folder / name)}\n{'':<15} {remark}"
+        for path in (folder / FILE, folder / SHEET):
+            if path.exists():
+                return f"{self.with_judgements(path)}\n{'':<15} {_GIVEN if has_verdicts(path) else _FILL_IN}"
         return f"{self.to_judge()}\n{'':<15} check 50 pairs to know how many are wrong"
 
     def _with(self, *more: str) -> str:
@@ -111,6 +114,20 @@ class JudgingOptions:
             raise ConfigError("app.judge_name_of_model", by_model=BY_MODEL)
         if self.wrong is not None and not 0 < self.wrong < 1:
             raise ConfigError("app.bad_keep_wrong_below", wrong=self.wrong)
+
+    def next_step(self, audited: Audited, folder: Path) -> str:
+        """The command to type next with a remark; empty if nothing is, or can be, cleaned by the answers."""
+        if not audited.sampled:
+            return self.command.to_learn_the_rate(folder)
+        if not audited.flagged:
+            return ""
+        try:
+            refuse_unjudged(audited.exp, force=False)
+            refuse_too_much(audited, drop=False, force=False)
+            refuse_existing(log_of(folder, audited.exp.name))
+        except NoisyirError:
+            return ""
+        return f"{self.command.with_judgements(*self.judgements, apply=True)}\n{'':<15} writes a cleaned copy"
 
     def run(self, audited: Audited, folder: Path) -> str:
         """Serve or write the requested pages, and return a report, perhaps empty."""

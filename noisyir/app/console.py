@@ -90,7 +90,7 @@ class Lines(Observer):
         if time.monotonic() - self._last > _QUIET_SECONDS:
             self._last = time.monotonic()
             whole = "" if total is None else f" of {total:,}"
-            self.console.print(f"  {step.name:<20} {'at work':>8}  {done:,}{whole} {unit}", markup=False)
+            self.console.print(f"  {step.name:<25} {'at work':>8}  {done:,}{whole} {unit}", markup=False)
 
     def said(self, step: Step, text: str) -> None:
         """Print it below the stage."""
@@ -100,11 +100,11 @@ class Lines(Observer):
     def finished(self, step: Step, meta: Meta, cached: bool) -> None:
         """Print the numbers of rows, the time and the result."""
         counts = {name: meta.artifacts[name].rows for name in step.stage.outputs(step.params)}
-        rows = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count is not None)
+        rows = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
         took = "cached" if cached else f"{meta.seconds:.1f} s"
         said = "; ".join(filter(None, [rows, meta.result]))
         self._last = time.monotonic()
-        self.console.print(f"  {step.name:<20} {took:>8}  {said}", markup=False)
+        self.console.print(f"  {step.name:<25} {took:>8}  {said}".rstrip(), markup=False)
 
 
 class Live(Lines):
@@ -253,7 +253,7 @@ def results_table(rows: Sequence[Sequence[str]], left: int = 1) -> Table:
     """A table of rows, headings first; columns after the first `left` are right-aligned."""
     table = plain_table(*rows[0][:left])
     for heading in rows[0][left:]:
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", overflow="fold")
     for row in rows[1:]:
         table.add_row(*row)
     return table

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from rich.console import Console
 from rich.table import Table
 
-from noisyir.app.console import NEVER_FOLDS, stdout_console
+from noisyir.app.console import NEVER_FOLDS, print_text, stdout_console
 from noisyir.app.fetching import MissingInput
 from noisyir.base.durations import duration
 from noisyir.base.errors import DataError, MissingPackageError
@@ -378,4 +378,4 @@ def print_chosen(exp: Experiment, stream: TextIO) -> None:
     """Print the settings that noisyir chose, one per line."""
     console = Console(file=stream, highlight=False, emoji=False, soft_wrap=True)
     for name, said in exp.chosen.items():
-        console.print(f"{'chosen':<12}{name:<20} {said}", markup=False)
+        print_text(console, f"{'chosen':<12}{name:<20} {said}")

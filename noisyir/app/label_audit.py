@@ -155,11 +155,10 @@ class Audited:
         """Name of the data, number of pairs, repeated rows and columns read."""
         source, pairs = self.outcome.results["ingest"].meta.notes["source"], self.table.num_rows
         repeated, columns = source.get("repeated_pairs"), source.get("columns")
-        rows = f"{pairs + repeated:,} rows: " if repeated else ""
-        once = f", {repeated:,} repeated rows left out" if repeated else ""
+        once = f", {repeated:,} repeated row{'s' * (repeated > 1)} left out" if repeated else ""
         name = getattr(self.exp.data, "path", None) or self.exp.name
         taken = ", ".join(f"{column} = {found}" for column, found in sorted((columns or {}).items(), reverse=True))
-        lines = [f"{rows}{pairs:,} {self._audited}{once}", *([taken] if taken else []), *said_of_labels(self.outcome)]
+        lines = [f"{pairs:,} {self._audited}{once}", *([taken] if taken else []), *said_of_labels(self.outcome)]
         return f"{Path(name).name:<15} " + f"\n{'':<15} ".join(lines)
 
     @property

@@ -14,6 +14,7 @@ from noisyir.engine.store import Store
 from noisyir.methods import experiments
 
 log = logging.getLogger("noisyir")
+_ELSEWHERE = " (nothing has run in this store: change to the folder of the run, or name its store by --store)"
 
 
 def find_build(store: Store, name: str) -> Meta:
@@ -46,7 +47,7 @@ def runs_of(store: Store, name: str, result: str = "model") -> str:
             return f" (its last run{why}: {whole_command(store, name)} makes {'them again' if lost else 'it'})"
         return f" (its last run kept no {result} and is called {mine[0]['status']}: noisyir status)"
     done = dict.fromkeys(run["experiment"] for run in runs if run["status"] == "done")
-    return f" (experiments that have run: {', '.join(done)})" if done else ""
+    return f" (experiments that have run: {', '.join(done)})" if done else _ELSEWHERE
 
 
 def find_model(store: Store, name: str) -> Ref:
@@ -239,7 +240,8 @@ def finished_comparison(store: Store, name: str) -> Finished:
     """
     if (run := finished_run(store, name, "comparison")) is None:
         hint, command = runs_of(store, name, "comparison"), whole_command(store, name)
-        cure = "" if command in hint else f": {command}"
+        unknown = command == f"noisyir run {shlex.quote(name)}" and name not in experiments.names()
+        cure = "" if unknown or command in hint else f": {command}"
         raise StoreError("app.no_comparison", name=name, url=store.url, hint=hint, cure=cure)
     return run
 

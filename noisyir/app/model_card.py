@@ -68,7 +68,7 @@ _CITATION = """## Citation
 }}
 ```
 
-Training is DPR (Karpukhin et al., EMNLP 2020), and of the methods npc* NPC (Zhang et al., Findings of EMNLP 2023)."""
+Training is DPR (Karpukhin et al., EMNLP 2020); a method named npc is NPC (Zhang et al., Findings of EMNLP 2023)."""
 
 
 def model_card(store: Store, model: Ref, run: Finished | None, folder: Path, licence: str | None) -> str:
@@ -88,7 +88,7 @@ def model_card(store: Store, model: Ref, run: Finished | None, folder: Path, lic
         told = write_card(exp, store, run.results, evaluation, RETRIEVER, None, known_stages())
         by_sum = bool(told.hybrid and told.hybrid["by"] == "sum")
         with_bm25 = f"### With BM25, in Python\n\n{_COMBINED.format(folder=folder.name)}" if by_sum else ""
-        parts = [parts[0], _raised(told.text), _command(exp), parts[1], with_bm25]
+        parts = [parts[0], _raised(told.text, exp.name), _command(exp), parts[1], with_bm25]
     parts += [
         _shorter(folder),
         _digests(behind),
@@ -101,9 +101,9 @@ def model_card(store: Store, model: Ref, run: Finished | None, folder: Path, lic
     return f"---\n{head}---\n\n" + "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _raised(text: str) -> str:
-    """Raise a registry card's section headings by one level."""
-    return re.sub("^### ", "## ", text, flags=re.MULTILINE)
+def _raised(text: str, name: str) -> str:
+    """Raise a registry card's section headings by one level; its name is the title already."""
+    return re.sub("^### ", "## ", text.removeprefix(f"**{name}**").lstrip(), flags=re.MULTILINE)
 
 
 def _command(exp: Experiment) -> str:

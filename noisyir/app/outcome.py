@@ -9,6 +9,7 @@ from rich.console import Console
 from noisyir.app.console import print_text, results_table, stdout_console
 from noisyir.app.own_data import doubt_of, ingest_facts, recommended, too_small
 from noisyir.app.runs import Outcome
+from noisyir.base.command_line import typed_words
 from noisyir.base.pages.cells import NONE
 from noisyir.engine.store import Store
 from noisyir.evaluation.pages.advice import best_lines
@@ -20,7 +21,7 @@ from noisyir.evaluation.recommendation import Recommendation
 from noisyir.methods.plans.experiment import Experiment
 
 _WITH_INTERVALS = 110  # columns; narrower terminals show only the first interval
-_REFUSED = ": not registered, see the warning (noisyir run ... --force registers it)"
+_REFUSED = ": not registered, see the warning; to register it:"
 
 
 def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: bool = False) -> None:
@@ -46,7 +47,9 @@ def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: b
     for name, value in outcome.facts.items():
         if name == "mlflow_run" and console.is_terminal and not verbose:
             continue  # an id for programs
-        print_text(console, f"{name:<11} {value}{_REFUSED if name == 'refused' else ''}")
+        typed = typed_words.get() or ("run", exp.name)
+        registers = f"{_REFUSED} {shlex.join(['noisyir', *typed, '--force'])}" if name == "refused" else ""
+        print_text(console, f"{name:<11} {value}{registers}")
     _print_next(console, best, outcome, exp)
 
 

@@ -167,7 +167,7 @@ def _unclear(rows: RowFile) -> str:
         texts = named.removeprefix("it has ")
         return f"has texts for names of fields ({texts}): write an object with query and document for each pair"
     headed = "; if the first line is a pair, add names above it" if rows.suffix in FLAT else ""
-    return f"does not tell the columns of query and document apart; {named}: {_mapping(rows)}{headed}"
+    return f"does not tell the columns of query and document apart; {named}{headed}: {_mapping(rows)}"
 
 
 def _mapping(rows: RowFile) -> str:

@@ -3,8 +3,8 @@
 A trained model is worth using, alone or in a hybrid, if the interval of its gain over BM25 on the dev queries lies
 above 0, for BM25 needs no model.  Its mean must also be above the means of the untrained model and of models as they
 are.  These cost as much to search with, so no gain is too small.
-The best system has the greatest dev mean among those worth using and those without training.  No choice reads the test
-queries, so their means are unbiased.
+The best system has the greatest dev mean among those worth using and those without training, and of equal ones is the
+cheapest to search with.  No choice reads the test queries, so their means are unbiased.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,6 +23,7 @@ Array = np.ndarray
 
 LEXICAL, START, STATIC, HYBRID = "bm25", "zero_shot", "static", "hybrid"
 _SUFFIX, _AS_IS = f"_{HYBRID}", "_as_is"
+_SHOWN = 3  # digits of a mean: of systems with equal ones the cheaper is better
 
 
 def hybrid_of(model: str) -> str:
@@ -49,6 +50,11 @@ def needs_no_training(system: str) -> bool:
 def model_of(system: str) -> str:
     """The name of a hybrid's dense system; any other system's own name."""
     return system.removesuffix(_SUFFIX)
+
+
+def _cost(system: str) -> tuple[bool, bool, bool]:
+    """An order of costs: BM25, a model, both together; of equal ones a model without training first."""
+    return system != model_of(system), system != LEXICAL, not needs_no_training(system)
 
 
 @dataclass(frozen=True)
@@ -80,8 +86,19 @@ class Recommendation:
     @cached_property
     def best(self) -> str:
         """The system to use."""
-        able = [one for one in self.standings.values() if needs_no_training(one.system) or self.is_worth(one.system)]
-        return max((one.system for one in able or self.standings.values()), key=self.chosen_mean)
+        return min(self._able, key=lambda system: (-round(self.chosen_mean(system), _SHOWN), _cost(system)))
+
+    @property
+    def _able(self) -> list[str]:
+        """The systems that may be recommended."""
+        able = [system for system in self.standings if needs_no_training(system) or self.is_worth(system)]
+        return able or list(self.standings)
+
+    @property
+    def cheaper(self) -> str | None:
+        """The cheapest system to search with that is worse than the best by no more than chance; None if it is best."""
+        equal = [one for one in self._able if one != self.best and self.margin(self.best, one).low <= 0]
+        return min((one for one in equal if _cost(one) < _cost(self.best)), key=_cost, default=None)
 
     def is_worth(self, system: str) -> bool:
         """Whether a trained model, or its hybrid, is better than what needs no training; a hybrid also by its model."""

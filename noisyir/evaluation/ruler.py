@@ -294,7 +294,7 @@ class Ruler:
         if found.judgements:
             return f"About {found.judgements:,} judgements of {pooled:,} documents tell {both}, if the judge is right."
         more = f"that takes about {found.queries:,} test queries" if found.queries else "it sees no difference"
-        return f"All {pooled:,} documents judged do not tell {both}, if the judge is right: {more}."
+        return f"Judging all {pooled:,} documents would not tell {both}, if the judge is right: {more}."
 
     @cached_property
     def relevant(self) -> dict[Pair, bool]:

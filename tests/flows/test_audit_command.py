@@ -349,7 +349,7 @@ def test_a_sample_is_judged_and_its_verdicts_are_taken_back(noisyir, owner, file
     assert len(list((tmp_path / "fourth").iterdir())) == len(FILES)
 
 
-def test_a_filled_in_sample_is_not_overwritten(noisyir, owner, file, tmp_path):
+def test_a_filled_in_sample_is_not_overwritten(noisyir, owner, file, tmp_path, capsys):
     code, _, err = noisyir("audit", file, "--sample", 30, "--out", "made")
     assert code == 0, err
     path = tmp_path / "made" / "sample.csv"
@@ -371,6 +371,13 @@ def test_a_filled_in_sample_is_not_overwritten(noisyir, owner, file, tmp_path):
     code, out, err = noisyir("audit", file, "--judgements", "made/sample.csv", "--out", "made")
     assert code == 0 and "judged      30 pairs" in out, err
     assert path.read_bytes() == before
+    typed = shlex.split(re.search(r"^next +noisyir (audit .*)\n +writes a cleaned copy$", out, re.MULTILINE)[1])
+    assert typed[-3:] == ["--judgements", "made/sample.csv", "--apply"] and main(typed) == 0
+    assert "mine.cleaned.jsonl" in capsys.readouterr().out
+    code, out, err = noisyir("audit", file, "--judgements", "made/sample.csv", "--out", "made")
+    assert code == 0 and "next" not in out, "it is cleaned already, and the same command would be refused"
+    code, out, err = noisyir("audit", file, "--out", "made")
+    assert "--judgements made/sample.csv\n                uses the answers that you gave" in out
 
 
 def test_judgements_that_do_not_fit_are_refused(noisyir, owner, file, tmp_path, home):

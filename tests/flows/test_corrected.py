@@ -206,10 +206,11 @@ def test_the_report_asks_people_and_then_has_both_values(noisyir, run, ran, home
     page = unescape(shown(noisyir, monkeypatch))
     section = page[page.index('id="corrected"') : page.index('id="training"')]
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", section)
-    assert cells == [cell for row in compared["rows"] for cell in row.values()] and "[" in cells[5]
+    words = {"demo:bm25": "BM25", "demo:dpr": "dpr", "demo:zero_shot": "the untrained model"}
+    assert cells == [words.get(cell, cell) for row in compared["rows"] for cell in row.values()] and "[" in cells[5]
     (turned,) = [said for said in compared["told"] if said.startswith("Judgements change the order: ")]
-    assert "demo:dpr is above demo:bm25" in turned and turned in section
-    assert turned in page[: page.index("<nav")] and "noisyir compare" not in page
+    assert "demo:dpr is above demo:bm25" in turned and "dpr is above BM25" in section
+    assert "dpr is above BM25" in page[: page.index("<nav")] and "noisyir compare" not in page
     before = len(Store(home / "store", home=home).builds.of_key("report", "*"))
     assert noisyir(*run, setting)[0] == 0
     filled(tmp_path / "demo-pools" / "sample.csv", lambda number: rows[number]["verdict"] if number else "unsure")

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.flows.screens import plain, terminal
+
 ROOT = Path(__file__).parents[2]
 SQUAD = ROOT.parent / "shared" / "data" / "squad" / "train-v1.1.json"
 LIBRARY = Path(json.__file__).parents[1]  # Python's own
@@ -45,8 +47,13 @@ QUICK = ("bm25_index.engine=bm25s", "runtime.threads=1", "--no-track", "detector
 
 def test_a_csv_becomes_a_model_that_is_better_than_its_start(noisyir, folder, monkeypatch):
     monkeypatch.chdir(folder)
-    code, out, _ = noisyir("init", "docs.csv", "--budget", "1m")
-    assert code == 0 and "noisyir run docs.yaml" in out and "train.learning_rate  0.003" in out
+    with monkeypatch.context() as narrow:
+        terminal(narrow, 80)
+        code, out, _ = noisyir("init", "docs.csv", "--budget", "1m")
+        planned = noisyir("run", "docs.yaml", "--dry-run")[1]
+    assert all(len(line) <= 80 for line in plain(out + planned).splitlines()), "no word is cut by the terminal"
+    assert code == 0 and "train.learning_rate  0.003" in out
+    assert plain(out).splitlines()[-1] == "next        noisyir run docs.yaml"
     code, out, _ = noisyir("run", "docs.yaml", "--dry-run")
     assert code == 0 and "train.epochs" in out and "the data has no test and no dev queries" in out
     code, out, err = noisyir("run", "docs.yaml", *QUICK)

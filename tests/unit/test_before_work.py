@@ -1,5 +1,7 @@
 """What is wrong with a run is said before its first stage."""
 
+import re
+
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -7,9 +9,11 @@ from safetensors.torch import load_file, save_file
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.front.cli import main
 from noisyir.methods import experiments
+from noisyir.methods.plans.planning import pipeline_of
 from noisyir.models.bi_encoder import initial_bi_encoder
 from noisyir.models.settings import InitModelParams
 from noisyir.models.weights import locate_weights
+from tests.refusals import refuses
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", ".", "", "a\0b", "a\nb", "a\\b", " "])
@@ -70,3 +74,24 @@ def test_broken_weights_are_refused(tmp_path, change, message: str):
     broken(tmp_path / "model", change)
     with pytest.raises(DataError, match=message):
         initial_bi_encoder(tmp_path / "model", InitModelParams(weights=str(tmp_path / "model")))
+
+
+@pytest.mark.parametrize("method", ["npc", "npc_flags", "npc_relabel"])
+def test_a_warm_up_without_an_epoch_to_correct_is_refused_at_planning_and_its_cure_works(method: str):
+    given = [f"methods=[{method}]", "train.epochs=1"]
+    with refuses(ConfigError, "methods.npc_warmup_too_long", warmup_epochs=1, epochs=1, enough=2) as refused:
+        pipeline_of(experiments.load("demo", given))
+    (cure,) = re.findall(r"train\.epochs=\d+", str(refused.value))
+    pipeline_of(experiments.load("demo", [*given, cure]))
+
+
+@pytest.mark.parametrize(
+    ("code", "given"),
+    [
+        ("methods.npc_without_negatives", "npc.hard_negatives=1"),
+        ("methods.npc_teacher_or_patience", "npc.final=teacher"),
+    ],
+)
+def test_settings_of_npc_that_contradict_others_are_refused_at_planning(code: str, given: str):
+    with refuses(ConfigError, code):
+        pipeline_of(experiments.load("demo", ["methods=[npc]", "train.patience=1", given]))

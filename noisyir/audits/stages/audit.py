@@ -230,7 +230,7 @@ def _provenance(job: Job[AuditParams]) -> "VerdictProvenance":
 
 AUDIT = Stage(
     name="audit",
-    version=11,
+    version=12,
     params=AuditParams,
     reads={
         "corpus": CORPUS["doc_id", "title", "text"],

@@ -41,6 +41,7 @@ def best_lines(found: Recommendation) -> list[str]:
     value = f"{found.measure} {level.mean:.3f} [{level.low:.3f}, {level.high:.3f}]"
     name = best if named(best) in (best, "BM25") else f"{best} ({named(best)})"
     untrained = "; no training needed" if needs_no_training(best) else ""
+    untrained += f"; {_as_good(found)}" if found.cheaper else ""
     lines = [f"{name}: {value} on {queries:,} {found.told_on} queries{seeds}; chosen by {by}{untrained}"]
     return lines + [
         f"{signed(gain.mean)} [{signed(gain.low)}, {signed(gain.high)}] against {named(other)} ({mean:.3f})"
@@ -53,6 +54,7 @@ def best_lines(found: Recommendation) -> list[str]:
 def reason(found: Recommendation) -> str:
     """The reason for the recommended system, though another one may be above it on the test queries."""
     best, end = found.best, "; no training is needed." if needs_no_training(found.best) else "."
+    end += f" W{_as_good(found)[1:]}." if found.cheaper else ""
     if found.chosen_on == found.told_on:
         return f"The same queries chose it and measured it, so expect a little less{end}"
     said = f"{len(found.chosen_groups):,} {found.chosen_on} queries chose it, where it reached "
@@ -64,6 +66,13 @@ def reason(found: Recommendation) -> str:
     return said + end
 
 
+def _as_good(found: Recommendation) -> str:
+    """The cheapest system that is worse by no more than chance, empty if there is none."""
+    if (cheap := found.cheaper) is None:
+        return ""
+    return f"within chance {named(cheap)} ({found.chosen_mean(cheap):.3f}) is as good, and cheaper to search with"
+
+
 def against(found: Recommendation, system: str, experiment: str) -> str | None:
     """The case against a trained system, with the command that searches with the best one; None if it is worth using.
 
@@ -73,9 +82,9 @@ def against(found: Recommendation, system: str, experiment: str) -> str | None:
         return None
     floors = found.short_of(system)
     compared = ", ".join(f"{named(floor)} {_compared(found, system, floor)}" for floor in floors)
+    others = "systems that need no training" if len(floors) > 1 else f"{named(floors[0])}, which needs no training"
     return (
-        f"{named(system)} is not shown to be better than {' and '.join(map(named, floors))}, "
-        f"which need{'s'[len(floors) - 1 :]} no training: {found.measure} {found.chosen_mean(system):.3f} on "
+        f"{named(system)} is not shown to be better than {others}: {found.measure} {found.chosen_mean(system):.3f} on "
         f"{len(found.chosen_groups):,} {found.chosen_on} queries, {compared}. {_instead(found, experiment)}"
     )
 

@@ -84,6 +84,8 @@ class Duel:
         both = f"{self.second} {_VERBS.get(found)} {self.first}"
         if found == "unclear":
             both = f"No difference was found between {self.second} and {self.first}"
+            if test.low > 0 or test.high < 0:
+                both = f"{self.second} and {self.first} differ, perhaps by chance or too little to matter"
         return (
             f"{both}: {test.measure} {test.second:.3f} against {test.first:.3f} "
             f"({signed(test.difference)} [{signed(test.low)}, {signed(test.high)}], corrected p {p_value(test.p_holm)}"
@@ -92,8 +94,9 @@ class Duel:
 
     def rows(self) -> list[list[str]]:
         """A row for each measure, headings first."""
-        headings = ["measure", "split", self.first, self.second, "difference", "interval", "p (Holm)", "wins", "losses"]
-        return [headings] + [
+        (of_first, colon, first), (of_second, _, second) = self.first.partition(":"), self.second.partition(":")
+        names = [first, second] if colon and of_first == of_second else [self.first, self.second]
+        return [["measure", "split", *names, "difference", "interval", "p (Holm)", "wins", "losses"]] + [
             [
                 *(test.measure, test.split, number(test.first), number(test.second), signed(test.difference)),
                 *(f"[{signed(test.low)}, {signed(test.high)}]", p_value(test.p_holm)),

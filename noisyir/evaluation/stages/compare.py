@@ -93,7 +93,7 @@ def _dev_is_there(params: RecommendParams, data: SplitCounts) -> None:
 
 RECOMMEND = Stage(
     name="recommend",
-    version=2,
+    version=3,
     params=RecommendParams,
     reads={
         "metrics": METRICS.all().each(),

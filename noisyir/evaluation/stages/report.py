@@ -1,5 +1,6 @@
 """report: one page with the result, its data, and the way to reproduce it."""
 
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from noisyir.evaluation.artifacts import (
     TRIALS,
 )
 from noisyir.evaluation.artifacts import REPORT as PAGE
+from noisyir.evaluation.pages.advice import named
 from noisyir.evaluation.pages.history import Build, name_builds
 from noisyir.evaluation.pages.mining import of_run
 from noisyir.evaluation.pages.queries import RankChanges, largest_changes, values_of
@@ -83,7 +85,7 @@ def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> R
 
 
 def _corrected(job: Job[ReportParams]) -> Ruler | None:
-    """The systems by labels and by people's judgements of their pools, if there are any.
+    """The systems, named in words, by labels and by people's judgements of their pools, if there are any.
 
     Raises:
         DataError: If the pools are of other systems, hits or labels.
@@ -97,7 +99,9 @@ def _corrected(job: Job[ReportParams]) -> Ruler | None:
     if not drawn.is_of(pool):
         others, systems = ", ".join(drawn.systems), ", ".join(scored)
         raise DataError("evaluation.pools_of_other_run", folder=folder, drawn=others, systems=systems)
-    return Ruler(pool, drawn, answers_in(folder))
+    words = {system: named(system.removeprefix(f"{name}:")) if system in scored else system for system in pool.systems}
+    tops = {words[system]: top for system, top in pool.tops.items()}
+    return Ruler(replace(pool, named=[words[first], words[last]], tops=tops), drawn, answers_in(folder))
 
 
 def _builds(job: Job[Any]) -> list[Build]:
@@ -110,7 +114,7 @@ def _builds(job: Job[Any]) -> list[Build]:
 
 REPORT = Stage(
     name="report",
-    version=13,
+    version=14,
     params=ReportParams,
     reads={
         "comparison": COMPARISON.all(),

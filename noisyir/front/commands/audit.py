@@ -162,8 +162,8 @@ def _audit(
         output.say(found.summary(output.error, took, examples=not (options.judge or applying)), **found.for_machines())
     files = "\n".join(f"{name:<15} {folder / name}" for name in names)
     output.say(f"\n{files}", files=[str(folder / name) for name in names])
-    if not found.sampled and not options.judge:
-        output.say(f"\n{'next':<15} {options.command.to_learn_the_rate(folder)}")
+    if not (options.judge or applying) and (step := options.next_step(found, folder)):
+        output.say(f"\n{'next':<15} {step}")
     stopped = judge is not None and _asked(judge, found, folder, runtime)
     if applying:
         said = applying.apply(found, folder)

@@ -40,22 +40,21 @@ def run(
     example: noisyir init pairs.csv && noisyir run pairs.yaml
     """
     from noisyir.app.audit_data import named_after
+    from noisyir.app.console import print_text, stdout_console
     from noisyir.app.init import advised, experiment_file
     from noisyir.engine.hub import is_on_hub
 
     if as_json and not dry_run:
         raise typer.BadParameter("--json goes with --dry-run")
-    opened, columns = open_store(store), with_columns(overrides, query, document)
+    console, opened, columns = stdout_console(), open_store(store), with_columns(overrides, query, document)
     if dry_run:
         lines, facts = advised(data, opened, corpus=corpus, budget=budget, overrides=columns)
         if as_json:
             return print_json(facts)
-        print("\n".join(f"{word:<12}{said}" for word, said in lines))
+        print_text(console, "\n".join(f"{word:<12}{said}" for word, said in lines))
         return 0
     beside = Path() if is_on_hub(data) else Path(data).parent
     target = Path(to) if to else beside / f"{named_after(data)}.yaml"
-    print(experiment_file(data, target, opened, corpus=corpus, budget=budget, overrides=columns))
-    typed = shlex.quote(str(target))
-    print(f"\n{'written':<12}{target}")
-    print(f"{'next':<12}noisyir audit {typed}    which of the pairs are wrong\n{'':<12}noisyir run {typed}")
+    print_text(console, experiment_file(data, target, opened, corpus=corpus, budget=budget, overrides=columns))
+    print_text(console, f"\n{'written':<12}{target}\n{'next':<12}noisyir run {shlex.quote(str(target))}")
     return 0

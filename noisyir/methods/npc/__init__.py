@@ -44,7 +44,8 @@ class Npc(Method):
 
     def train(self, context: "Context") -> Outputs:
         """Detect, correct, train."""
-        return context.train(TRAIN_NPC, context.exp.correction(), "npc", pairs=context.noisy["noisy_pairs"])
+        params = _checked(context.exp.correction())
+        return context.train(TRAIN_NPC, params, "npc", pairs=context.noisy["noisy_pairs"])
 
 
 class NpcFlags(Method):
@@ -54,7 +55,7 @@ class NpcFlags(Method):
 
     def train(self, context: "Context") -> Outputs:
         """Flagged pairs keep the consistency loss alone."""
-        params, flags = context.exp.correction(detect="given"), context.flags()["noise_flags"]
+        params, flags = _checked(context.exp.correction(detect="given")), context.flags()["noise_flags"]
         return context.train(TRAIN_NPC, params, "npc_flags", pairs=context.noisy["noisy_pairs"], flags=flags)
 
 
@@ -65,7 +66,7 @@ class NpcRelabel(Method):
 
     def train(self, context: "Context") -> Outputs:
         """Relabel, then correct the remaining pairs."""
-        params, repaired = context.exp.correction(detect="given"), context.repaired()
+        params, repaired = _checked(context.exp.correction(detect="given")), context.repaired()
         pairs, flags = repaired["repaired_pairs"], repaired["repaired_flags"]
         return context.train(TRAIN_NPC, params, "npc_relabel", pairs=pairs, flags=flags)
 
@@ -79,11 +80,7 @@ def train_npc(job: Job[TrainNpcParams]) -> None:
     settings = job.params.npc
     if (settings.detect == "given") != job.has("flags"):
         raise ConfigError("methods.npc_flags_mismatch")
-    check_warm_up(job.params)
-    if settings.hard_negatives and not job.params.hard_negatives:
-        raise ConfigError("methods.npc_without_negatives", hard_negatives=settings.hard_negatives)
-    if settings.final == "teacher" and job.params.patience is not None:
-        raise ConfigError("methods.npc_teacher_or_patience")
+    _checked(job.params)
     encoder, pairs = start_model(job), training_pairs(job)
     is_clean, p_clean = (
         pairs[name].to_numpy(zero_copy_only=False) if job.has("flags") else None for name in ("is_clean", "p_clean")
@@ -100,6 +97,16 @@ def train_npc(job: Job[TrainNpcParams]) -> None:
             flags.append(table)
 
 
+def _checked(params: TrainNpcParams) -> TrainNpcParams:
+    """The settings, refused if they contradict each other: before the first stage, and in a stage that runs alone."""
+    check_warm_up(params)
+    if params.npc.hard_negatives and not params.hard_negatives:
+        raise ConfigError("methods.npc_without_negatives", hard_negatives=params.npc.hard_negatives)
+    if params.npc.final == "teacher" and params.patience is not None:
+        raise ConfigError("methods.npc_teacher_or_patience")
+    return params
+
+
 def check_warm_up(params: TrainNpcParams) -> None:
     """Refuse a warm-up that leaves no epoch to correct.
 
@@ -107,7 +114,7 @@ def check_warm_up(params: TrainNpcParams) -> None:
         ConfigError: If it has as many epochs as the training, or more.
     """
     if (warm := params.npc.warmup_epochs) >= params.epochs:
-        raise ConfigError("methods.npc_warmup_too_long", warmup_epochs=warm, epochs=params.epochs)
+        raise ConfigError("methods.npc_warmup_too_long", warmup_epochs=warm, epochs=params.epochs, enough=warm + 1)
 
 
 def _detection(ids: pa.Table, found: "Detected") -> pa.Table:

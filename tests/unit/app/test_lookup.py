@@ -1,8 +1,10 @@
 """What a name stands for: the model of an experiment is the one that its newest finished run kept."""
 
+import re
+
 import pytest
 
-from noisyir.app.lookup import find_build, find_model
+from noisyir.app.lookup import find_build, find_model, finished_comparison
 from noisyir.app.runs import Execution, run_experiment
 from noisyir.base.errors import StoreError
 from noisyir.base.settings import Params
@@ -85,3 +87,19 @@ def test_a_build_is_listed_under_the_newest_run_that_used_it(ran: Store, capsys)
 def test_a_name_of_nothing_is_refused_with_what_to_type(ran: Store):
     with pytest.raises(StoreError, match=r"no experiment that has run, no stage and no key.*noisyir status --builds"):
         find_build(ran, "three")
+
+
+def test_a_run_of_another_folder_is_found_by_its_store(ran: Store, tmp_path, monkeypatch, capsys):
+    """The advice works when typed; a command that would fail is not advised."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.delenv("NOISYIR_HOME", raising=False)
+    monkeypatch.delenv("NOISYIR_STORE", raising=False)
+    assert main(["show", "two"]) == 1
+    (flag,) = re.findall(r"name its store by (--store)", capsys.readouterr().err)
+    assert main(["show", "two", flag, ran.url]) == 0
+    nothing = Store(tmp_path / "elsewhere", home=tmp_path)
+    with refuses(StoreError, "app.no_comparison", name="two", cure=""):
+        finished_comparison(nothing, "two")
+    with refuses(StoreError, "app.no_comparison", name="demo", cure=": noisyir run demo"):
+        finished_comparison(nothing, "demo")

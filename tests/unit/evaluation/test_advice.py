@@ -38,6 +38,7 @@ def test_a_model_below_bm25_is_spoken_against_and_the_best_is_named():
     said = against(best, "dpr", "faq")
     assert best.best == "zero_shot_hybrid" and not best.is_usable("dpr")
     assert said and "noisyir search faq:zero_shot_hybrid 'your question'" in said
+    assert said.startswith("dpr is not shown to be better than systems that need no training: nDCG@10 0.520 on 60 dev")
     assert "BM25 0.710 (gain \N{MINUS SIGN}0.190" in said and "the untrained model with BM25 0.730" in said
     assert unusable(best, "dpr", "faq") == said
     assert against(best, "bm25", "faq") is None and against(best, "zero_shot", "faq") is None
@@ -148,6 +149,18 @@ def test_the_reason_names_dev_and_a_system_that_the_test_ranks_higher():
     assert "on the test queries" in said and "on the test queries" not in reason(
         found(bm25=0.3, dpr=0.6, zero_shot=0.2)
     )
+
+
+def test_of_equal_systems_the_cheapest_is_recommended_and_one_that_is_equal_within_chance_is_named():
+    """Equal by the digits that tables show; a mean above by chance alone is taken, with a word on what is cheaper."""
+    equal = found(bm25=0.6, zero_shot=0.3, minilm_as_is=0.6003, minilm_as_is_hybrid=0.6004)
+    assert equal.best == "bm25" and equal.cheaper is None and "within chance" not in reason(equal)
+    above = found(bm25=0.6, zero_shot=0.3, minilm_as_is=0.5, minilm_as_is_hybrid=0.605)
+    assert above.best == "minilm_as_is_hybrid" and above.cheaper == "bm25"
+    assert best_lines(above)[0].endswith("; within chance BM25 (0.600) is as good, and cheaper to search with")
+    assert reason(above).endswith(" Within chance BM25 (0.600) is as good, and cheaper to search with.")
+    far = found(bm25=0.5, zero_shot=0.3, dpr=0.7, dpr_hybrid=0.7)
+    assert far.best == "dpr" and far.cheaper is None
 
 
 def test_the_report_marks_the_recommended_row_and_shows_what_dev_said():

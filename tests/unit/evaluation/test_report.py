@@ -240,11 +240,11 @@ def test_judged_pools_give_both_values(store: Store, tmp_path: Path, others: boo
     section = page[page.index('id="corrected"') : page.index('id="training"')]
     rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in re.findall(r"<tr>(<td.*?)</tr>", section)]
     of = {row[1]: row for row in rows if row[0] == "nDCG@10"}
-    assert list(of) == ["more:dpr"] * others + ["small:bm25", "small:trained", "small:zero_shot"]
-    assert float(of["small:trained"][2]) == pytest.approx((8 + 4 / np.log2(6)) / 12, abs=5e-4)
-    assert float(of["small:zero_shot"][2]) == 0 and float(of["small:zero_shot"][4]) > float(of["small:bm25"][4])
+    assert list(of) == ["more:dpr"] * others + ["BM25", "trained", "the untrained model"]
+    assert float(of["trained"][2]) == pytest.approx((8 + 4 / np.log2(6)) / 12, abs=5e-4)
+    assert float(of["the untrained model"][2]) == 0 and float(of["the untrained model"][4]) > float(of["BM25"][4])
     told = re.search(r"Judgements change the order: (.*?)\.", section)[1].split(", ")
-    assert {"small:zero_shot is above small:bm25", "small:zero_shot is above small:trained"} <= {*told}
+    assert {"the untrained model is above BM25", "the untrained model is above trained"} <= {*told}
     assert page.count("Judgements change the order") == 2, "at the top, too"
     assert "noisyir compare" not in page
 

@@ -52,7 +52,7 @@ def test_the_judgements_of_a_test_split_are_audited_and_not_applied(pairs):
     asked = [row["query"] for row in rows if row["split"] == "test"]
     assert sorted(found.table["query"].to_pylist()) == sorted(asked)
     assert pairs[3]["query"] in found.table["query"].to_pylist()[:2], "the wrong one of them"
-    assert "12 relevant judgements of test" in str(found) and "1 repeated rows left out" in str(found)
+    assert "12 relevant judgements of test" in str(found) and "1 repeated row left out" in str(found)
     with refuses(ConfigError, "app.held_out_unchanged", asked="apply()", audited="test"):
         found.judged(judged(found, pairs, 12)).apply(force=True)
 
