@@ -76,12 +76,7 @@ class PairLearner:
 
     def learn(self, judged: Mapping[int, HumanJudgement]) -> Knowledge:
         """As `OrderLearner`; only random pairs with a clear verdict count."""
-        decided = {row: said for row, said in judged.items() if said.tells_of_others}
-        answers = JudgedPairs(
-            np.array(list(decided), np.int64),
-            np.array([said.verdict == "wrong" for said in decided.values()], bool),
-            np.array([said.weight for said in decided.values()], np.float64),
-        )
+        answers = JudgedPairs.of(judged).at_random
         found = judge_all(self.scores, self.features, self.query, answers, confidence=_CONFIDENCE, sureness=SURENESS)
         lesson, bounds, half = found.lesson, found.guarantee, found.narrower(_MORE)
         return Knowledge(
@@ -89,7 +84,7 @@ class PairLearner:
             rate=found.rate and Interval(*found.rate[:3]),
             order=lesson.order,
             narrower=_narrower(half, _MORE, len(self.scores) - found.sampled),
-            advice=lesson.advice() if decided else "",
+            advice=lesson.advice() if len(answers.rows) else "",
             guarantee=tuple(map(Kept, bounds.kept.tolist(), bounds.bound.tolist())) if bounds else (),
             confidence=SURENESS,
         )
