@@ -20,12 +20,13 @@ from noisyir.app.runs import Outcome
 from noisyir.audits.apply import HALF, decide, negatives_log
 from noisyir.audits.files import write_jsonl
 from noisyir.audits.pairs_to_clean import Fate
+from noisyir.audits.rewriting import rewrite
 from noisyir.base.errors import ConfigError, DataError, NoisyirError, StoreError, did_you_mean
 from noisyir.base.settings import PROMOTION
 from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.containers import stem
 from noisyir.data.examples import ExampleSource
-from noisyir.data.fewer_negatives import JSON, rows_with, write_json
+from noisyir.data.fewer_negatives import rows_with, without
 from noisyir.data.formats import Format
 from noisyir.data.formats.trainers import SentenceTransformers
 from noisyir.data.row_files import RowFile
@@ -113,7 +114,11 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
         raise DataError("app.no_negatives", candidates=noted["candidates"], removed=removed)
     if exp.mine.run == "given" and isinstance(exp.data, variant) and "chunk" not in outcome.results:
         source = located(exp.data).open()
-        if isinstance(source, ExampleSource) and source.negatives_at and source.negatives_at[0].suffix in JSON:
+        if (
+            isinstance(source, ExampleSource)
+            and source.negatives_at
+            and source.negatives_at[0].suffix in (".json", ".jsonl")
+        ):
             return _sieved(store, outcome, source, source.negatives_at[0], target)
     counts = pc.value_counts(negatives["query_id"].combine_chunks())
     had, wanted = counts.field("counts").to_numpy(), outcome.results["mine"].meta.params["per_query"]
@@ -160,7 +165,8 @@ def _sieved(store: Store, outcome: Outcome, source: ExampleSource, file: RowFile
     candidates = outcome.results["candidates"].meta.notes["candidates"]
     given = given.filter(pc.is_in(given["query_id"], value_set=pc.unique(pairs["query_id"])))
     gone = given.filter(pa.array(~semi_join(given, drawn)))
-    _write(partial(write_json, file, rows_with(source, {*pair_ids(gone)})), target)
+    rows = rows_with(source, {*pair_ids(gone)})
+    _write(lambda path: rewrite(file, path, rows, lambda number, row: without(row, rows[number])), target)
     by = candidates["removed"] | outcome.results["mine"].meta.notes["negatives"]["removed"]
     why = ", ".join(f"{count:,} by {name}" for name, count in by.items() if count)
     return f"{target}: {file.path} without {gone.num_rows:,} of its {given.num_rows:,} negatives ({why or 'none'})"

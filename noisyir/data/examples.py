@@ -16,11 +16,9 @@ from noisyir.data.labels import MEANINGFUL, LabelColumn
 from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Negative, Query, Record
 from noisyir.data.row_files import RowFile
-from noisyir.data.text_files import packing_of
 from noisyir.engine.provenance import files_digest
 
 _FIRST = 100  # rows searched for negatives
-_WRITTEN_BACK = (".json", ".jsonl", ".parquet")
 SPLITS: Mapping[str, Split] = {"": "train", PROMOTION: PROMOTION, **SPLIT_WORDS}
 
 
@@ -174,12 +172,6 @@ class ShapedRows(ExampleSource):
     def negatives_at(self) -> tuple[RowFile, tuple[str, ...]]:
         """The file, and the columns of negatives."""
         return self.file, self.negatives
-
-    @property
-    def is_written_back(self) -> bool:
-        """Whether changed rows can be written to a file of the same kind."""
-        packing = packing_of(self.file.path) if self.file.suffix in _WRITTEN_BACK and self.positives else ".zip"
-        return packing in ("", ".gz", ".zst") and self.file.path.name.lower().endswith(self.file.suffix + packing)
 
     def paths(self) -> Sequence[Path]:
         """The file and the corpus."""
