@@ -19,6 +19,7 @@ from noisyir.audits.judging.server import serve_page
 from noisyir.audits.judging.session import BATCH, JudgingSession, RandomOrder
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.row_files import RowFile
+from noisyir.data.spelt import number_in
 from noisyir.detection.judgements import HumanJudgement, Pair, given_judgements, has_verdicts
 from noisyir.engine.locks import held_if_free
 from noisyir.engine.store import Store
@@ -84,11 +85,7 @@ def given_chances(path: str) -> dict[Pair, float]:
     for number, row in file.rows(["query_id", "doc_id", column]):
         if row[column] in (None, ""):
             continue
-        try:
-            chance = float(row[column])
-        except (TypeError, ValueError):
-            chance = -1.0
-        if not 0 <= chance <= 1:
+        if (chance := number_in(row[column])) is None or not 0 <= chance <= 1:
             raise DataError("app.bad_chance", place=f"{file.place} {number}", column=column, value=row[column])
         found[str(row["query_id"]), str(row["doc_id"])] = chance
     return found

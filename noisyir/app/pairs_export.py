@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from noisyir.app.data_import import FORMAT_ALIASES, import_data
 from noisyir.app.label_audit import Audited, said_of_labels
 from noisyir.app.label_cleaning import CleaningWords, refuse_too_much, refuse_unjudged
-from noisyir.app.lookup import built, runs_of
+from noisyir.app.lookup import built, finished_runs, runs_of
 from noisyir.app.runs import Outcome
 from noisyir.audits.apply import HALF, decide, negatives_log
 from noisyir.audits.files import write_jsonl
@@ -217,7 +217,7 @@ def _in_memory(collection: Collection) -> Collection:
 
 def _as_audited(store: Store, name: str, variant: type[Format], *, drop: bool, force: bool) -> _Given:
     """Return training pairs after the newest audit's verdicts, and held-out pairs unchanged."""
-    exp, outcome = _finished_outcome(store, name, "audit")
+    exp, outcome = _finished_audit(store, name)
     found = Audited(exp, store, outcome)
     refuse_unjudged(exp, force=force, words=_WORDS)
     refuse_too_much(found, drop=drop, force=force, words=_WORDS)
@@ -301,22 +301,18 @@ def _write(write: Callable[[Path], None], target: Path) -> None:
         raise StoreError("app.cannot_write", target=target, error=error) from error
 
 
-def _finished_outcome(store: Store, name: str, result: str) -> tuple[Experiment, Outcome]:
-    """Return settings and builds of the newest finished run with this result.
+def _finished_audit(store: Store, name: str) -> tuple[Experiment, Outcome]:
+    """Return settings and builds of the newest finished audit.
 
     Raises:
         StoreError: If there is none.
     """
-    experiment = experiments.name_of(name)
-    for run in store.runs.all():
-        if run["experiment"] != experiment or run["status"] != "done" or result not in run.get("kept", {}):
-            continue
-        builds = {step: meta for step, made in run["steps"].items() if (meta := built(store, made))}
-        kept = {name: builds[step].ref(name) for name, step in run["kept"].items() if step in builds}
-        settings = recorded_experiment(run["settings"])
-        if settings and result in kept:
+    for run in finished_runs(store, name, "audit"):
+        if settings := recorded_experiment(run.settings):
+            builds = {step: meta for step, made in run.steps.items() if (meta := built(store, made))}
             results = {step: Result(meta, cached=True) for step, meta in builds.items()}
-            return settings, Outcome(experiment, results, kept, {})
-    hint = runs_of(store, name, result)
-    typed = shlex.quote(name)
-    raise StoreError("app.no_run_with_result", name=name, typed=typed, url=store.url, result=result, hint=hint)
+            return settings, Outcome(experiments.name_of(name), results, run.results, {})
+    hint = runs_of(store, name, "audit")
+    raise StoreError(
+        "app.no_run_with_result", name=name, typed=shlex.quote(name), url=store.url, result="audit", hint=hint
+    )

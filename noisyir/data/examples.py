@@ -143,6 +143,11 @@ class ExampleSource(ABC):
             records = self._records(found, self.example(found), queries, documents)
             yield from (record for record in records if isinstance(record, Judgement))
 
+    def right_pairs(self) -> Iterator[tuple[Example, Passage]]:
+        """Every query with each document that no label calls wrong."""
+        for example in map(self.example, self.rows()):
+            yield from ((example, one) for one in example.positives if one.relevance is None or one.relevance > 0)
+
     def facts(self) -> dict[str, Any]:
         """What its labels mean, if there are any."""
         return {"labels": self.labels.said} if self.labels else {}

@@ -334,15 +334,13 @@ def test_weights_stand_beside_all_pairs_and_are_read_back(tmp_path: Path, suffix
     assert "kept 2 pairs, relabelled 1, gave 1 less than half of their weight" in done.summary()
     again = opened(done.pairs)
     assert again.columns["weight"] == "weight"
-    assert [pair.weight for pair in again.pairs_in_order()] == [0.5, 1.0, 0.3, 0.9]
+    assert [pair.weight for pair in again.judgements()] == [0.5, 1.0, 0.3, 0.9]
     assert [entry["action"] for entry in read(done.log)] == ["relabel", "weigh"]
 
     anew = weighted(
         audit_of_file(again, {"who swam?": wrong(None, p_clean=0.2)}), FileOfPairs(again), tmp_path / "anew"
     )
-    assert [pair.weight for pair in opened(anew.pairs).pairs_in_order()] == [0.9, 0.9, 0.2, 0.9], (
-        "in the place of the old"
-    )
+    assert [pair.weight for pair in opened(anew.pairs).judgements()] == [0.9, 0.9, 0.2, 0.9], "in the place of the old"
     assert list(read(anew.pairs)[0]).count("weight") == 1
 
 
@@ -382,7 +380,7 @@ def test_where_rows_list_documents_weights_are_lists(tmp_path: Path):
         done = weighted(audit_of(pairs), FileOfPairs(file), tmp_path / suffix)
         assert [row["weight"] for row in read(done.pairs)] == [[0.9, 0.25], [0.9]]
         again = opened(done.pairs)
-        assert [pair.weight for pair in again.pairs_in_order()] == [0.9, 0.25, 0.9]
+        assert [pair.weight for pair in again.judgements()] == [0.9, 0.25, 0.9]
         less = cleaned(audit_of(pairs), FileOfPairs(again), tmp_path / f"less{suffix}")
         assert read(less.pairs) == [{**rows[0], "pos": [CAT], "weight": [0.9]}, {**rows[1], "weight": [0.9]}]
 
