@@ -124,7 +124,7 @@ class JudgingOptions:
         if not self.judgements and not own.exists():
             return self._kept(audited, audited.keeping, folder)
         known = known_from(audited, self.judgements or [str(own)])
-        return self._kept(audited, known.keeping(audited.table.num_rows), folder)
+        return self._kept(audited, Keeping(known.bounds, audited.table.num_rows), folder)
 
     def _page_alone(self, audited: Audited, folder: Path) -> str:
         """Write the standalone page and return where it is and the command that reads its answers."""
@@ -157,7 +157,7 @@ class JudgingOptions:
 
             serve_page(session, folder, told, stdout_console().print)
             session.finish()
-            kept = self._written(audited, session.known.keeping(audited.table.num_rows), folder)
+            kept = self._written(audited, Keeping(session.known.bounds, audited.table.num_rows), folder)
             return f"{told()}\n{kept}".rstrip()
 
 
