@@ -4,8 +4,7 @@ import logging
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Any
 
 from noisyir.base.errors import StoreError
@@ -213,7 +212,7 @@ class Finished:
 
     settings: dict[str, Any]
     results: dict[str, Ref]
-    steps: Mapping[str, dict[str, Any]] = MappingProxyType({})
+    steps: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def finished_run(store: Store, name: str, result: str) -> Finished | None:
