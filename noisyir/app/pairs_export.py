@@ -1,7 +1,7 @@
 """Export of pairs in any readable format: after an audit, unchanged, or with mined negatives."""
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.app.data_import import FORMAT_ALIASES, import_data
+from noisyir.app.exports import written_whole
 from noisyir.app.label_audit import Audited, said_of_labels
 from noisyir.app.label_cleaning import CleaningWords, refuse_too_much, refuse_unjudged
 from noisyir.app.lookup import built, finished_runs, runs_of
@@ -21,7 +22,7 @@ from noisyir.audits.apply import HALF, decide, negatives_log
 from noisyir.audits.files import write_jsonl
 from noisyir.audits.pairs_to_clean import Fate
 from noisyir.audits.rewriting import rewrite
-from noisyir.base.errors import ConfigError, DataError, NoisyirError, StoreError, did_you_mean
+from noisyir.base.errors import ConfigError, DataError, StoreError, did_you_mean
 from noisyir.base.settings import PROMOTION
 from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.containers import stem
@@ -89,7 +90,7 @@ def export_pairs(
         raise DataError("app.no_pair_to_write", said=given.said)
     begins = stem(source.name) if source.exists() else experiments.name_of(name)
     target = Path(to) if to else Path(f"{begins}-{kind}{variant.written}")
-    _write(partial(variant.write, given.collection), target)
+    written_whole(target, partial(variant.write, given.collection))
     if given.left_out:
         write_jsonl(negatives_log(given.left_out), target.with_name(f"{target.name}.left_out.jsonl"))
     return f"written   {target}: {rows:,} pairs of {given.said}\nread by   noisyir import {target}", target
@@ -135,7 +136,7 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
     tables = {"queries": queries, "judgements": pairs, "negatives": negatives.sort_by(_AS_DRAWN)}
     completed = {name: _completed(table, SCHEMAS[name]) for name, table in tables.items()}
     collection = Collection(_completed(pa.Table.from_batches(found), SCHEMAS["documents"]), **completed)
-    _write(partial(variant.write, collection), target)
+    written_whole(target, partial(variant.write, collection))
     lines = [
         f"{target}: {pairs.num_rows:,} pairs, with {negatives.num_rows:,} hard negatives of {len(written):,} queries"
     ]
@@ -166,7 +167,7 @@ def _sieved(store: Store, outcome: Outcome, source: ExampleSource, file: RowFile
     given = given.filter(pc.is_in(given["query_id"], value_set=pc.unique(pairs["query_id"])))
     gone = given.filter(pa.array(~semi_join(given, drawn)))
     rows = rows_with(source, {*pair_ids(gone)})
-    _write(lambda path: rewrite(file, path, rows, lambda number, row: without(row, rows[number])), target)
+    written_whole(target, lambda path: rewrite(file, path, rows, lambda number, row: without(row, rows[number])))
     by = candidates["removed"] | outcome.results["mine"].meta.notes["negatives"]["removed"]
     why = ", ".join(f"{count:,} by {name}" for name, count in by.items() if count)
     return f"{target}: {file.path} without {gone.num_rows:,} of its {given.num_rows:,} negatives ({why or 'none'})"
@@ -277,28 +278,6 @@ def _columns(table: pa.Table) -> list[list[Any]]:
 def _table(rows: Rows, schema: pa.Schema) -> pa.Table:
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.table([pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)], schema)
-
-
-def _write(write: Callable[[Path], None], target: Path) -> None:
-    """Write all files of the format or none.
-
-    Raises:
-        StoreError: If one exists or cannot be written.
-    """
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=target.parent, prefix=".exporting-") as folder:
-            try:
-                write(Path(folder) / target.name)
-            except NoisyirError as error:  # its message names the temporary folder
-                raise type(error)(str(error).replace(str(Path(folder)), str(target.parent))) from error
-            made = [(path, target.parent / path.name) for path in Path(folder).iterdir()]
-            if there := [str(path) for _, path in made if path.exists()]:
-                raise StoreError("app.target_exists", target=there[0])
-            for path, final in made:
-                path.rename(final)
-    except OSError as error:
-        raise StoreError("app.cannot_write", target=target, error=error) from error
 
 
 def _finished_audit(store: Store, name: str) -> tuple[Experiment, Outcome]:

@@ -1,6 +1,5 @@
 """The pairs that an audit is applied to: a file of pairs in its own format, or a data set's table."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -61,33 +60,7 @@ class PairChanges(NamedTuple):
     negatives: Collection[Pair] = ()
 
 
-class PairsToClean(ABC):
-    """Pairs in rows, mostly one in each; reading them twice gives the same numbers.
-
-    Attributes:
-        name: Their name in messages.
-        stem: Beginning of the names of written files.
-        suffix: End of the names of written files.
-    """
-
-    name: str
-    stem: str
-    suffix: str
-
-    @abstractmethod
-    def pairs(self) -> Iterator[tuple[int, Pair]]:
-        """(row, pair) of every pair, row after row."""
-
-    @abstractmethod
-    def write(self, target: Path, changes: PairChanges) -> None:
-        """Write all rows with the changes.
-
-        Raises:
-            DataError: If a new document is unknown.
-        """
-
-
-class FileOfPairs(PairsToClean):
+class FileOfPairs:
     """A file of rows: what has no fate keeps its bytes, except for an added weight.
 
     A new document changes a row's id, title and text, and in a file that only names documents also cells that repeat
@@ -172,7 +145,7 @@ def _texts_of(source: ExampleSource, needed: set[str], where: str, old: Iterable
     return found
 
 
-class TableOfPairs(PairsToClean):
+class TableOfPairs:
     """A data set's training pairs, with texts from the audit, and from the corpus for new documents.
 
     Written as jsonl: query_id, doc_id, query, document, source if known, and weight if there are weights.
@@ -217,6 +190,9 @@ class TableOfPairs(PairsToClean):
         found = texts_of(self.corpus, wanted) if wanted else {}
         _refuse_unknown(wanted, found, f"the corpus of {self.dataset}")
         return found
+
+
+PairsToClean: TypeAlias = FileOfPairs | TableOfPairs
 
 
 def edited(
