@@ -98,7 +98,8 @@ def _choose(
     """Places of `order` to ask about: pairs that people judged at random before others that they judged."""
     facts = table.select(["query_id", "doc_id", "p_clean", "suspicion"]).take(order)
     said = [people.get(pair) for pair in pair_ids(facts)]
-    query, document = (_numbers(facts[name]) for name in ("query_id", "doc_id"))
+    ids = (facts[name].combine_chunks() for name in ("query_id", "doc_id"))
+    query, document = (column.dictionary_encode().indices.to_numpy() for column in ids)
     p_clean = pc.coalesce(facts["p_clean"], pc.subtract(1.0, facts["suspicion"])).to_numpy().astype(np.float64)
     return choose_questions(
         doubt(p_clean) * harm(query, document),
@@ -123,10 +124,6 @@ def _count(table: pa.Table, params: AskParams) -> int:
 def _questions(rows: pa.Table) -> list[Question]:
     texts = zip(rows["query"].to_pylist(), rows["document"].to_pylist(), strict=True)
     return [Question(query, document) for query, document in texts]
-
-
-def _numbers(ids: pa.ChunkedArray) -> np.ndarray:
-    return np.asarray(pc.index_in(ids, value_set=ids.unique()).to_numpy())
 
 
 def _records(judge: str, pairs: Sequence[Pair], asked: Sequence[AskedPair], total: int) -> list[ModelJudgement]:

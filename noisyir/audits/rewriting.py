@@ -40,7 +40,8 @@ def rewrite(file: RowFile, target: Path, touched: Collection[int], edit: Edit, c
         if file.suffix == ".json":
             out.writelines(part.encode() for part in _array(file, touched, edit, column))
             return
-        for record in _json_lines(file) if file.suffix == ".jsonl" else _separated_records(file):
+        lines = (_Json(number, line, file.place) for number, line in _lines(file.path))
+        for record in lines if file.suffix == ".jsonl" else _separated_records(file):
             out.write((_written(record, touched, edit, column) or "").encode())
 
 
@@ -180,10 +181,6 @@ class _Separated(NamedTuple):
     def written(self, _: Row, row: Row) -> str:
         cells = ("" if cell is None else cell for cell in row.values())
         return self.joined(cells) + ("\r\n" if self.raw.endswith("\r\n") else "\n")
-
-
-def _json_lines(file: RowFile) -> Iterator[_Json]:
-    return (_Json(number, raw, file.place) for number, raw in _lines(file.path))
 
 
 def _separated_records(file: RowFile) -> Iterator[_Separated]:

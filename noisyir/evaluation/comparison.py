@@ -169,7 +169,7 @@ def choose(
     """
     others = [method for method in values if method != plain]
     tests = {method: _test(values[method], values[plain], same_queries) for method in others}
-    better_by_chance = [_one_sided(tests[method]) for method in others]
+    better_by_chance = [test.p_value / 2 if test.mean > 0 else 1 - test.p_value / 2 for test in tests.values()]
     corrected = dict(zip(others, holm(np.array(better_by_chance)), strict=True))
     better = [method for method in others if tests[method].mean > 0 and corrected[method] < alpha]
     chosen = max(better, key=lambda method: tests[method].mean, default=plain)
@@ -190,8 +190,3 @@ def _test(
 ) -> Difference:
     differences = [of_method - of_plain for of_method, of_plain in zip(values, plain, strict=True)]
     return crossed_t_test(np.stack(differences, axis=1)) if same_queries else nested_t_test(differences)
-
-
-def _one_sided(test: Difference) -> float:
-    """The one-sided p-value of the method being better."""
-    return test.p_value / 2 if test.mean > 0 else 1 - test.p_value / 2

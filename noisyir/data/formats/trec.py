@@ -161,13 +161,10 @@ class TrecFiles:
         relevant: set[tuple[str, str]] = set()
         yield from chain(self.documents(), self.queries())
         for record in self.judgements():
-            if self._is_relevant(record):
+            if record.relevance is not None and record.relevance >= self.min_relevance:
                 relevant.add((record.query_id, record.doc_id))
             yield record
         yield from self._hits(relevant)
-
-    def _is_relevant(self, record: Judgement) -> bool:
-        return record.relevance is not None and record.relevance >= self.min_relevance
 
     def facts(self) -> dict[str, Any]:
         """Whether there was a run."""
