@@ -35,7 +35,7 @@ from noisyir.detection.judgements import Pair
 from noisyir.engine.build_stage import Result
 from noisyir.engine.remote.fetched import located
 from noisyir.engine.store import Store
-from noisyir.engine.tables import pair_ids, semi_join
+from noisyir.engine.tables import pair_ids, semi_join, table_of
 from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment, recorded_experiment
 
@@ -245,7 +245,7 @@ def _as_audited(store: Store, name: str, variant: type[Format], *, drop: bool, f
     told = [f"{met.count(action)} {word}" for action, word in _TOLD.items() if met.count(action)]
     told += [f"{len(gone):,} negatives left out as relevant"] if gone else []
     said = f"{exp.name}, by its audit: {', '.join(told) or 'none changed'}"
-    return _Given(Collection(documents, **{name: _table(rows[name], SCHEMAS[name]) for name in rows}), said, gone)
+    return _Given(Collection(documents, **{name: table_of(rows[name], SCHEMAS[name]) for name in rows}), said, gone)
 
 
 def _judgements(
@@ -273,11 +273,6 @@ def _split(name: str) -> str:
 
 def _columns(table: pa.Table) -> list[list[Any]]:
     return [column.to_pylist() for column in table.columns]
-
-
-def _table(rows: Rows, schema: pa.Schema) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    return pa.table([pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)], schema)
 
 
 def _finished_audit(store: Store, name: str) -> tuple[Experiment, Outcome]:
