@@ -128,11 +128,8 @@ class JudgingOptions:
 
     def _page_alone(self, audited: Audited, folder: Path) -> str:
         """Write the standalone page and return where it is and the command that reads its answers."""
-        path, command = folder / ALONE, self.command.with_judgements(Path(FILE))
-        try:
-            path.write_text(page_alone(_pairs(audited), audited.exp.seed, command), encoding="utf-8")
-        except OSError as error:
-            raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
+        command = self.command.with_judgements(Path(FILE))
+        path = write_page_alone(audited, folder, command)
         return (
             f"\n{ALONE:<15} {path}\n{'':<15} a page to send: anyone with a browser can judge, and saves {FILE}\n"
             f"{'then':<15} {command}"
@@ -268,6 +265,20 @@ def _features(audited: Audited, pairs: PairsToJudge) -> Float[np.ndarray, "pair 
     for table in filter(len, tables):
         columns.append(matrix(aligned(pairs.audit, table, ["query_id", "doc_id"])["features"]))
     return np.column_stack(columns) if columns else None
+
+
+def write_page_alone(audited: Audited, folder: Path, command: str) -> Path:
+    """Write the judging page that needs no server; it shows the command that reads its answers.
+
+    Raises:
+        StoreError: If the folder cannot be written to.
+    """
+    path = folder / ALONE
+    try:
+        path.write_text(page_alone(_pairs(audited), audited.exp.seed, command), encoding="utf-8")
+    except OSError as error:
+        raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
+    return path
 
 
 def write_kept(audited: Audited, most: int, folder: Path) -> Path:
