@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -198,22 +199,14 @@ def format_named(kind: str) -> type[Format]:
 def _as_it_is(source: Path, *, holds_weights: bool) -> _Given:
     """Return data by path; pairs weighing less than half are dropped if weights are not supported."""
     with TemporaryDirectory() as folder:
-        imported = import_data(str(source), Path(folder) / "tables")
-        tables = Collection.load(imported.folder)
-        found = Collection(*(getattr(tables, name).select(schema.names) for name, schema in SCHEMAS.items()))
-        weights = pc.fill_null(found.judgements["weight"], 1.0)
-        if holds_weights or pc.min(weights).as_py() == 1.0:
-            return _Given(_in_memory(found), f"{source}, as they are")
-        kept = found.judgements.filter(pc.greater_equal(weights, HALF))
-        left_out = found.judgements.num_rows - kept.num_rows
-        said = f"{source}, {left_out:,} of less than half a weight left out, for the format holds no weights"
-        return _Given(_in_memory(Collection(found.documents, found.queries, kept, found.negatives)), said)
-
-
-def _in_memory(collection: Collection) -> Collection:
-    """Return a copy that outlives its source files."""
-    tables = (getattr(collection, name) for name in SCHEMAS)
-    return Collection(*(table.take(pa.array(range(table.num_rows), pa.int64())) for table in tables))
+        found = Collection.load(import_data(str(source), Path(folder) / "tables").folder)
+    weights = pc.fill_null(found.judgements["weight"], 1.0)
+    if holds_weights or pc.min(weights).as_py() == 1.0:
+        return _Given(found, f"{source}, as they are")
+    kept = found.judgements.filter(pc.greater_equal(weights, HALF))
+    left_out = found.judgements.num_rows - kept.num_rows
+    said = f"{source}, {left_out:,} of less than half a weight left out, for the format holds no weights"
+    return _Given(replace(found, judgements=kept), said)
 
 
 def _as_audited(store: Store, name: str, variant: type[Format], *, drop: bool, force: bool) -> _Given:

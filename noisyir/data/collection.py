@@ -56,7 +56,7 @@ class Collection:
             DataError: If one is missing or damaged.
         """
         try:
-            tables = {name: pq.read_table(folder / f"{name}.parquet", memory_map=True) for name in SCHEMAS}
+            tables = {name: pq.read_table(folder / f"{name}.parquet") for name in SCHEMAS}
         except (OSError, pa.ArrowInvalid) as error:
             raise DataError("data.damaged_import", folder=folder, error=error) from error
         return cls(**{name: table.select(SCHEMAS[name].names) for name, table in tables.items()})
