@@ -20,9 +20,9 @@ from noisyir.base.errors import ConfigError, StoreError, did_you_mean
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.store import Store
 from noisyir.evaluation.pages.advice import against, unusable
-from noisyir.evaluation.recommendation import HYBRID, Recommendation, hybrid_of, model_of, recommendation
+from noisyir.evaluation.recommendation import HYBRID, Recommendation, hybrid_of, model_of
 from noisyir.methods import experiments
-from noisyir.registry.evaluation import read_evaluation
+from noisyir.registry.evaluation import read_evaluation, read_recommendation
 
 BEST = "best"
 
@@ -103,8 +103,9 @@ def system_called(store: Store, run: Finished, system: str, known: list[str]) ->
     """Resolve `hybrid`, `best` or a system's name to a row of the run's tables."""
     if system == HYBRID:
         system = hybrid_of(kept_by(run))
-    if system == BEST and (found := of_run(store, run)) is not None:
-        system = found.best
+    if system == BEST:
+        found = read_recommendation(store, run.results, run.settings["compare"]["confidence"])
+        system = found.best if found else system
     if system in known:
         return system
     raise ConfigError(
@@ -129,13 +130,6 @@ def path_of(name: str) -> str:
     """A model's name as part of a URL: without alias and system."""
     plain = experiments.name_of(name).removeprefix("models:/").partition("@")[0]
     return plain.partition(":")[0].replace("/", "-")
-
-
-def of_run(store: Store, run: Finished) -> Recommendation | None:
-    """The recommendation of a finished run, if it made one."""
-    if "standings" not in run.results:
-        return None
-    return recommendation([store.builds.table(run.results["standings"])], run.settings["compare"]["confidence"])
 
 
 def model_to_export(store: Store, name: str) -> tuple[Ref, Finished | None]:
@@ -180,7 +174,7 @@ def _doubt(
     store: Store, run: Finished, system: str, experiment: str, said: Callable[[Recommendation, str, str], str | None]
 ) -> str | None:
     """The reason not to use a system of a run; None if the run was forced."""
-    found = of_run(store, run)
+    found = read_recommendation(store, run.results, run.settings["compare"]["confidence"])
     return said(found, system, experiment) if found and run.settings.get("register_if") != "always" else None
 
 
