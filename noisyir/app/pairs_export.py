@@ -134,9 +134,8 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
     named = pa.chunked_array([*pairs["doc_id"].chunks, *negatives["doc_id"].chunks], pa.string())
     corpus = store.builds.batches(outcome.kept["corpus"], SCHEMAS["documents"].names)
     found = [batch.filter(pc.is_in(batch["doc_id"], value_set=named.unique())) for batch in corpus]
-    tables = {"queries": queries, "judgements": pairs, "negatives": negatives.sort_by(_AS_DRAWN)}
-    completed = {name: _completed(table, SCHEMAS[name]) for name, table in tables.items()}
-    collection = Collection(_completed(pa.Table.from_batches(found), SCHEMAS["documents"]), **completed)
+    documents, drawn = pa.Table.from_batches(found), negatives.sort_by(_AS_DRAWN)
+    collection = Collection.completed(documents=documents, queries=queries, judgements=pairs, negatives=drawn)
     written_whole(target, partial(variant.write, collection))
     lines = [
         f"{target}: {pairs.num_rows:,} pairs, with {negatives.num_rows:,} hard negatives of {len(written):,} queries"
@@ -172,14 +171,6 @@ def _sieved(store: Store, outcome: Outcome, source: ExampleSource, file: RowFile
     by = candidates["removed"] | outcome.results["mine"].meta.notes["negatives"]["removed"]
     why = ", ".join(f"{count:,} by {name}" for name, count in by.items() if count)
     return f"{target}: {file.path} without {gone.num_rows:,} of its {given.num_rows:,} negatives ({why or 'none'})"
-
-
-def _completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the table's columns in schema order; missing ones become empty."""
-    for field in schema:
-        if field.name not in table.column_names:
-            table = table.append_column(field.name, pa.nulls(table.num_rows, field.type))
-    return table.select(schema.names).cast(schema)
 
 
 def format_named(kind: str) -> type[Format]:

@@ -61,6 +61,13 @@ class Collection:
             raise DataError("data.damaged_import", folder=folder, error=error) from error
         return cls(**{name: table.select(SCHEMAS[name].names) for name, table in tables.items()})
 
+    @classmethod
+    def completed(cls, **tables: pa.Table) -> "Collection":
+        """The collection of tables that may lack columns, which become empty."""
+        empty = {name: SCHEMAS[name].empty_table() for name in tables}
+        full = {name: pa.concat_tables([empty[name], tables[name]], promote_options="permissive") for name in tables}
+        return cls(**{name: table.select(SCHEMAS[name].names).cast(SCHEMAS[name]) for name, table in full.items()})
+
     def rows(self, name: str) -> Iterator[tuple[Any, ...]]:
         """The rows of a table."""
         return zip(*(column.to_pylist() for column in getattr(self, name).columns), strict=True)
