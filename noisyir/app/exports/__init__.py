@@ -74,7 +74,8 @@ def written_whole(target: Path, write: Callable[[Path], object]) -> str:
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=target.parent, prefix=".exporting-") as folder:
+        with TemporaryDirectory(dir=target.parent, prefix=".exporting-") as made_in:
+            folder = str(Path(made_in))
             try:
                 said = str(write(Path(folder) / target.name)).replace(folder, str(target.parent))
             except NoisyirError as error:
