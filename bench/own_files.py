@@ -144,7 +144,7 @@ def _write(path: Path, rows: Sequence[Sequence[str]]) -> None:
 
 def row_of(name: str, pairs: Pairs, store: Store, exp: Experiment, outcome: Outcome) -> list[str]:
     """The table's row: means over the queries kept apart whose pair is right."""
-    found = read_recommendation(store, outcome.kept, exp.compare.confidence)
+    found = read_recommendation(store, exp, outcome.kept)
     assert found is not None
     right = {query for query, _, ok in pairs if ok}
     asked = store.builds.table(outcome.results["ingest"].meta.ref("queries"))

@@ -329,7 +329,7 @@ def print_dry_run(
 
 
 def print_found(word: str, lines: Iterable[str], stream: TextIO | None = None) -> None:
-    """Print lines after the word that says what they are: what is missing, what a step costs, what was chosen."""
+    """Print lines after the word for them: missing parts, costs of steps, choices."""
     console = Console(file=stream, highlight=False, emoji=False, soft_wrap=True)
     for line in lines:
         console.print(f"{word:<12}{line}", markup=False)

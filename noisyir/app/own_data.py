@@ -56,7 +56,7 @@ def recommended(outcome: Outcome, store: Store, exp: Experiment) -> Recommendati
 
 def doubt_of(outcome: Outcome, store: Store, exp: Experiment) -> str | None:
     """Return the case against using the model that a run kept, and the command that queries a better system."""
-    found = read_recommendation(store, outcome.kept, exp.compare.confidence)
+    found = read_recommendation(store, exp, outcome.kept)
     return against(found, exp.kept, exp.name) if found else None
 
 

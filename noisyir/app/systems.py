@@ -20,9 +20,8 @@ from noisyir.base.errors import ConfigError, StoreError, did_you_mean
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.store import Store
 from noisyir.evaluation.pages.advice import against, unusable
-from noisyir.evaluation.recommendation import HYBRID, Recommendation, hybrid_of, model_of
+from noisyir.evaluation.recommendation import HYBRID, Recommendation, hybrid_of, model_of, recommendation
 from noisyir.methods import experiments
-from noisyir.registry.evaluation import read_evaluation, read_recommendation
 
 BEST = "best"
 
@@ -77,7 +76,7 @@ def find_system(store: Store, name: str) -> System:
         kept = None if name.startswith("models:/") else _run_that_kept(store, model)
         return System(model, doubt=_doubt(store, kept[1], kept_by(kept[1]), kept[0], against) if kept else None)
     run = finished_comparison(store, experiment)
-    scored = read_evaluation(store, run.results["comparison"]).scored
+    scored = _scored(store, run)
     system = system_called(store, run, system, list(scored))
     made, kept_model = _searched(store, scored[system]), run.results.get("model")
     doubt = _doubt(store, run, system, experiments.name_of(experiment), against)
@@ -103,9 +102,8 @@ def system_called(store: Store, run: Finished, system: str, known: list[str]) ->
     """Resolve `hybrid`, `best` or a system's name to a row of the run's tables."""
     if system == HYBRID:
         system = hybrid_of(kept_by(run))
-    if system == BEST:
-        found = read_recommendation(store, run.results, run.settings["compare"]["confidence"])
-        system = found.best if found else system
+    if system == BEST and (found := of_run(store, run)) is not None:
+        system = found.best
     if system in known:
         return system
     raise ConfigError(
@@ -132,6 +130,13 @@ def path_of(name: str) -> str:
     return plain.partition(":")[0].replace("/", "-")
 
 
+def of_run(store: Store, run: Finished) -> Recommendation | None:
+    """The recommendation of a finished run, if it made one."""
+    if "standings" not in run.results:
+        return None
+    return recommendation([store.builds.table(run.results["standings"])], run.settings["compare"]["confidence"])
+
+
 def model_to_export(store: Store, name: str) -> tuple[Ref, Finished | None]:
     """A model by its name or EXPERIMENT:SYSTEM, with its run presented as if it had kept this model.
 
@@ -146,7 +151,7 @@ def model_to_export(store: Store, name: str) -> tuple[Ref, Finished | None]:
     if (model_of_it := find_system(store, name).model) is None:
         raise ConfigError("app.system_without_model", name=name)
     run = finished_comparison(store, experiment)
-    scored = read_evaluation(store, run.results["comparison"]).scored
+    scored = _scored(store, run)
     hybrid = hybrid_of(model_of(system_called(store, run, system, list(scored))))
     fused = {"fusion": _searched(store, scored[hybrid]).ref("fusion")} if hybrid in scored else {}
     return model_of_it, Finished(run.settings, {**run.results, "model": model_of_it, **fused})
@@ -161,7 +166,7 @@ def against_export(store: Store, name: str) -> str | None:
         kept = _run_that_kept(store, find_model(store, name))
         return _doubt(store, kept[1], kept_by(kept[1]), kept[0], unusable) if kept else None
     run = finished_comparison(store, experiment)
-    system = model_of(system_called(store, run, system, list(read_evaluation(store, run.results["comparison"]).scored)))
+    system = model_of(system_called(store, run, system, list(_scored(store, run))))
     return _doubt(store, run, system, experiments.name_of(experiment), unusable)
 
 
@@ -174,7 +179,7 @@ def _doubt(
     store: Store, run: Finished, system: str, experiment: str, said: Callable[[Recommendation, str, str], str | None]
 ) -> str | None:
     """The reason not to use a system of a run; None if the run was forced."""
-    found = read_recommendation(store, run.results, run.settings["compare"]["confidence"])
+    found = of_run(store, run)
     return said(found, system, experiment) if found and run.settings.get("register_if") != "always" else None
 
 
@@ -184,6 +189,12 @@ def _run_that_kept(store: Store, model: Ref) -> tuple[str, Finished] | None:
         if run["status"] == "done" and (made := built(store, run["steps"].get(run["kept"].get("standings")))):
             return str(run["experiment"]), Finished(run["settings"], {"standings": made.ref("standings")})
     return None
+
+
+def _scored(store: Store, run: Finished) -> dict[str, Ref]:
+    """The scoring of each system of a run."""
+    refs = store.builds.meta(run.results["comparison"]).input_refs()
+    return {label.removeprefix("metrics."): ref for label, ref in refs}
 
 
 def _searched(store: Store, scored: Ref) -> Meta:

@@ -61,7 +61,7 @@ class PairChanges(NamedTuple):
 
 
 class FileOfPairs:
-    """A file of rows: what has no fate keeps its bytes, except for an added weight.
+    """A file of rows: a row without a fate keeps its bytes, except for an added weight.
 
     A new document changes a row's id, title and text, and in a file that only names documents also cells that repeat
     the text or the title.

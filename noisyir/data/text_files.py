@@ -234,7 +234,7 @@ def _bounded_lines(handle: IO[bytes], path: Path, number: int) -> Iterator[bytes
 
 
 def tab_separated(path: Path, columns: int, expected: str, *, quoted: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line number, cells) of a file with so many cells on each line; empty lines are passed over.
+    """Yield (line number, cells) of a file with the same number of cells on each line; empty lines are passed over.
 
     Args:
         expected: Names of the cells, for messages.

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -281,21 +281,23 @@ def _verdict(value: object, place: str) -> Verdict | None:
     return _WORDS[word]
 
 
-def _number(value: object, code: str, place: str, fits: Callable[[float], bool]) -> float | None:
-    """A cell's number; None if it is empty."""
+def _number(value: object) -> float | None:
+    """A cell's number; None if it is empty, NaN if it holds none."""
     if value is None or not str(value).strip():
         return None
-    if (number := number_in(value)) is None or not fits(number):
-        raise DataError(code, place=place, value=value)
-    return number
+    return math.nan if (number := number_in(value)) is None else number
 
 
 def _chance(value: object, place: str) -> float | None:
-    return _number(value, "detection.bad_probability", place, lambda number: 0 <= number <= 1)
+    if (number := _number(value)) is not None and not 0 <= number <= 1:
+        raise DataError("detection.bad_probability", place=place, value=value)
+    return number
 
 
 def _weight(value: object, place: str) -> float | None:
-    return _number(value, "detection.bad_weight", place, lambda number: number > 0)
+    if (number := _number(value)) is not None and not number > 0:
+        raise DataError("detection.bad_weight", place=place, value=value)
+    return number
 
 
 def _time(row: Mapping[str, Any], place: str) -> float | None:

@@ -54,7 +54,7 @@ def write_card(
     system = system_of(store, evaluation, model)
     rows = evaluation.own(system)
     digest = eval_digest(store.builds.meta(evaluation.scored[system])) if system else None
-    found = read_recommendation(store, results, exp.compare.confidence)
+    found = read_recommendation(store, exp, results)
     doubt = against(found, system, exp.name) if found and system else None
     beside = champion if champion and digest and champion.tags.get("eval_digest") == digest else None
     hybrid = combination(exp, store, results) if kind.kept == "model" else None

@@ -42,11 +42,11 @@ def read_evaluation(store: Store, comparison: Ref | None) -> Evaluation:
     return Evaluation(store.builds.table(comparison).to_pylist(), scored)
 
 
-def read_recommendation(store: Store, results: Mapping[str, Ref], confidence: float) -> Recommendation | None:
+def read_recommendation(store: Store, exp: Experiment, results: Mapping[str, Ref]) -> Recommendation | None:
     """The run's recommendation, if any."""
     if "standings" not in results:
         return None
-    return recommendation([store.builds.table(results["standings"])], confidence)
+    return recommendation([store.builds.table(results["standings"])], exp.compare.confidence)
 
 
 def system_of(store: Store, evaluation: Evaluation, model: Ref) -> str | None:
