@@ -83,7 +83,7 @@ def states(stderr: str) -> dict[str, str]:
 
 
 def forecast(stdout: str) -> dict[str, str]:
-    found = re.findall(r"^(\S+) .* (cached|never run here|newest build [\d.]+ s)", stdout, re.MULTILINE)
+    found = re.findall(r"^(?!time )(\S+) .* (cached|never run here|newest build [\d.]+ s)", stdout, re.MULTILINE)
     return {name: state if state == "cached" else "would run" for name, state in found}
 
 
