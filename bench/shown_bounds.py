@@ -122,7 +122,7 @@ def _by_judgements(pairs: ScoredPairs, answers: JudgedPairs) -> Iterator[Held]:
     truth, bounds, lesson = float(wrong.mean()), told.guarantee, told.lesson
     assert told.rate is not None and bounds is not None
     yield Held("rate while judging", count, _within(truth, told.rate.low, told.rate.high))
-    _, low, high = rate_of_sample(pairs.scores, answers.rows, answers.is_wrong, answers.weights)
+    _, low, high = rate_of_sample(pairs.scores, answers)
     yield Held("rate by --judgements", count, _within(truth, low, high))
     of_kept = np.cumsum(wrong[np.argsort(pairs.scores, kind="stable")])[bounds.kept - 1] / bounds.kept
     yield Held("kept", count, bool((of_kept <= bounds.bound + _ROUNDING).all()))
@@ -157,7 +157,8 @@ def _planned(pairs: ScoredPairs, seed: int) -> Held:
     """As many pairs as are advised where nobody has judged."""
     count = pairs_to_judge(0.5, _ERROR, 0.95, len(pairs.ids))
     drawn = draw_sample(pairs.scores, count, np.random.default_rng(seed))
-    rate, *_ = rate_of_sample(pairs.scores, drawn.rows, pairs.is_wrong[drawn.rows], drawn.weights)
+    judged = JudgedPairs(drawn.rows, pairs.is_wrong[drawn.rows], drawn.weights)
+    rate, *_ = rate_of_sample(pairs.scores, judged)
     return Held("planned", count, abs(rate - float(pairs.is_wrong.mean())) <= _ERROR)
 
 

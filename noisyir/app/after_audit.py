@@ -23,7 +23,7 @@ from noisyir.audits.judging.journal import Journal
 from noisyir.audits.judging.learning import Knowledge, OrderLearner, PairLearner
 from noisyir.audits.judging.pairs_to_judge import PairsToJudge, pairs_to_judge
 from noisyir.audits.judging.server import page_alone, serve_page
-from noisyir.audits.judging.session import JudgingSession, summary, told_guarantee
+from noisyir.audits.judging.session import JudgingSession, RandomOrder, summary, told_guarantee
 from noisyir.audits.keeping import Keeping
 from noisyir.base.errors import ConfigError, NoisyirError, StoreError
 from noisyir.detection.judgements import BY_MODEL, given_judgements, has_verdicts, read_judgements
@@ -141,7 +141,7 @@ class JudgingOptions:
         if not self.judgements and not own.exists():
             return self._kept(audited, audited.keeping, folder)
         known = known_from(audited, self.judgements or [str(own)])
-        return self._kept(audited, known.keeping(audited.table.num_rows), folder)
+        return self._kept(audited, Keeping(known.bounds, audited.table.num_rows), folder)
 
     def _page_alone(self, audited: Audited, folder: Path) -> str:
         """Write the standalone page and return its place and the command that reads its answers."""
@@ -166,7 +166,9 @@ class JudgingOptions:
         return f"{KEPT:<23}{write_kept(audited, most, folder)}" if most else ""
 
     def _judged(self, audited: Audited, folder: Path) -> str:
-        with session_on(audited, folder, self.name) as session:
+        folder.mkdir(parents=True, exist_ok=True)
+        pairs, seed = _pairs(audited), audited.exp.seed
+        with session_on(folder / FILE, pairs, _learner(audited, pairs), self.name, seed) as session:
 
             def told() -> str:
                 command, cleans = self.command.with_judgements(folder / FILE), audited.exp.audited == "train"
@@ -174,31 +176,32 @@ class JudgingOptions:
 
             serve_page(session, folder, told, stdout_console().print)
             session.finish()
-            kept = self._written(audited, session.known.keeping(audited.table.num_rows), folder)
+            kept = self._written(audited, Keeping(session.known.bounds, audited.table.num_rows), folder)
             return f"{told()}\n{kept}".rstrip()
 
 
 @contextmanager
-def session_on(audited: Audited, folder: Path, judge: str | None) -> Iterator[JudgingSession]:
-    """Open a session that continues the folder's file of judgements.
+def session_on(
+    path: Path,
+    pairs: PairsToJudge,
+    learner: OrderLearner,
+    judge: str | None = None,
+    seed: int = 0,
+    order: RandomOrder | None = None,
+) -> Iterator[JudgingSession]:
+    """Open a session that continues a file of judgements.
 
     Args:
-        audited: The finished audit.
-        folder: Folder of the audit's files.
         judge: Name recorded with each answer; None means the login name.
+        order: In which it asks; None means a random one by the seed.
 
     Raises:
         ConfigError: If another session is writing to the file.
     """
-    path = folder / FILE
-    folder.mkdir(parents=True, exist_ok=True)
     with held_if_free(path) as free:
         if not free:
             raise ConfigError("app.session_open", path=path)
-        pairs = _pairs(audited)
-        session = JudgingSession(
-            pairs, Journal(path), judge or getpass.getuser(), _learner(audited, pairs), audited.exp.seed
-        )
+        session = JudgingSession(pairs, Journal(path), judge or getpass.getuser(), learner, seed, order)
         session.start()
         try:
             yield session

@@ -15,7 +15,7 @@ from noisyir.base.errors import ConfigError, DataError, StoreError, did_you_mean
 from noisyir.data.dataset_page import snippet
 from noisyir.engine.meta import Ref
 from noisyir.engine.store import Store
-from noisyir.evaluation.comparison import without_promotion
+from noisyir.evaluation.comparison import OfMeasures, values_of, without_promotion
 from noisyir.evaluation.pages.duel import Duel, MeasureDifference, RankedDocument, Shift
 from noisyir.evaluation.pages.queries import Change, largest_changes
 from noisyir.evaluation.recommendation import HYBRID
@@ -35,28 +35,10 @@ class Contestant:
     store: Store
 
     @cached_property
-    def values(self) -> dict[int, dict[tuple[str, str], dict[str, float]]]:
-        """Seed -> (split, measure) -> query id -> value."""
-        return {seed: dict(self._values(ref)) for seed, ref in self.scored.items()}
-
-    def _values(self, ref: Ref) -> Iterator[tuple[tuple[str, str], dict[str, float]]]:
-        table = without_promotion(self.store.builds.table(ref))
-        table = table.filter(pc.is_valid(table["query_id"]))
-        for group in table.group_by(["split", "measure"], use_threads=False).aggregate([]).to_pylist():
-            mine = pc.and_(pc.equal(table["split"], group["split"]), pc.equal(table["measure"], group["measure"]))
-            rows = table.filter(mine)
-            ids, values = rows["query_id"].to_pylist(), rows["value"].to_pylist()
-            yield (group["split"], group["measure"]), dict(zip(ids, values, strict=True))
-
-    def groups(self, split: str, measure: str, query_ids: Sequence[str]) -> np.ndarray | None:
-        """Numbers of groups of queries that share a document; None if the scoring has no groups."""
-        table = self.store.builds.table(next(iter(self.scored.values())))
-        if "group" not in table.column_names:
-            return None
-        mine = pc.and_(pc.equal(table["split"], split), pc.equal(table["measure"], measure))
-        rows = table.filter(pc.and_(mine, pc.is_valid(table["query_id"])))
-        group_of = dict(zip(rows["query_id"].to_pylist(), rows["group"].to_pylist(), strict=True))
-        return np.unique([str(group_of[query_id]) for query_id in query_ids], return_inverse=True)[1]
+    def values(self) -> dict[int, OfMeasures]:
+        """The values by seed."""
+        tables = {seed: self.store.builds.table(ref) for seed, ref in self.scored.items()}
+        return {seed: values_of(without_promotion(table)) for seed, table in tables.items()}
 
     def given(self, name: str) -> Ref:
         """An input of the scoring under the first seed: run, qrels, queries, corpus."""
@@ -150,18 +132,16 @@ def _paired(one: Sequence[int], other: Sequence[int]) -> tuple[list[int], list[i
 def _measured(one: Contestant, other: Contestant, seeds: Sequence[tuple[int, int]]) -> list[MeasureDifference]:
     """Means, difference, test, wins and losses for each measure and split."""
     found = []
-    for split, measure in next(iter(one.values.values())):
-        ids = sorted(one.values[seeds[0][0]][split, measure])
+    for (split, measure), first in one.values[seeds[0][0]].items():
         sides = [
-            np.array([[side.values[pair[place]][split, measure][query] for pair in seeds] for query in ids])
+            np.stack([side.values[pair[place]][split, measure].values for pair in seeds], axis=1)
             for place, side in enumerate((one, other))
         ]
-        groups, gains = one.groups(split, measure, ids), (sides[1] - sides[0]).mean(axis=1)
-        test = crossed_t_test(sides[1] - sides[0], groups)
+        gains, test = (sides[1] - sides[0]).mean(axis=1), crossed_t_test(sides[1] - sides[0], first.groups)
         wins, losses = int((gains > 0).sum()), int((gains < 0).sum())
         means = float(sides[0].mean()), float(sides[1].mean())
         found.append(
-            MeasureDifference(measure, split, *means, *test, p_holm=1.0, wins=wins, losses=losses, queries=len(ids))
+            MeasureDifference(measure, split, *means, *test, p_holm=1.0, wins=wins, losses=losses, queries=len(gains))
         )
     corrected = holm(np.array([row.p_value for row in found]))
     return [MeasureDifference(**{**asdict(row), "p_holm": float(p)}) for row, p in zip(found, corrected, strict=True)]
@@ -178,7 +158,7 @@ def _shifts(
     """Queries that gain most and lose most on the first measure under the first seeds."""
     sides = {one.name: (one, seeds[0][0]), other.name: (other, seeds[0][1])}
     runs = {name: store.builds.table(_run_of(side, seed)) for name, (side, seed) in sides.items()}
-    values = {name: side.values[seed][first.split, first.measure] for name, (side, seed) in sides.items()}
+    values = {name: side.values[seed][first.split, first.measure].by_query for name, (side, seed) in sides.items()}
     qrels = store.builds.table(one.given("qrels"))
     changes = largest_changes(values, runs, qrels, system=other.name, baseline=one.name, count=count)
     heads = {name: _heads(run, [change.query_id for change in changes.all()]) for name, run in runs.items()}

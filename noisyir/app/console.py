@@ -244,11 +244,6 @@ def plain_table(*headings: str) -> Table:
     return Table(*headings, box=None, pad_edge=False)
 
 
-def print_rows(console: Console, rows: Sequence[Sequence[str]], left: int = 1) -> None:
-    """Print rows as a table, headings first; columns after the first `left` are right-aligned."""
-    console.print(results_table(rows, left))
-
-
 def results_table(rows: Sequence[Sequence[str]], left: int = 1) -> Table:
     """A table of rows, headings first; columns after the first `left` are right-aligned."""
     table = plain_table(*rows[0][:left])

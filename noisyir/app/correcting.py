@@ -1,6 +1,5 @@
 """`noisyir compare --corrected`: people judge pools of two experiments' systems, on a sheet or a page."""
 
-import getpass
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,19 +7,19 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from noisyir.app.after_audit import session_on
 from noisyir.app.comparing import Contestant, contestant, shown_texts
 from noisyir.app.console import stdout_console
 from noisyir.app.lookup import finished_comparison
 from noisyir.audits.files import write_csv
-from noisyir.audits.judging.journal import Journal
 from noisyir.audits.judging.learning import Knowledge
 from noisyir.audits.judging.pairs_to_judge import PairsToJudge
 from noisyir.audits.judging.server import serve_page
-from noisyir.audits.judging.session import BATCH, JudgingSession, RandomOrder
+from noisyir.audits.judging.session import BATCH, RandomOrder
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.row_files import RowFile
+from noisyir.data.spelt import number_in
 from noisyir.detection.judgements import HumanJudgement, Pair, given_judgements, has_verdicts
-from noisyir.engine.locks import held_if_free
 from noisyir.engine.store import Store
 from noisyir.evaluation.ruler import ANSWERS, DRAWING, SHEET, Drawn, Pooled, Ruler, answers_in, draw_into, pooled
 from noisyir.registry.evaluation import eval_digest, read_evaluation
@@ -84,11 +83,7 @@ def given_chances(path: str) -> dict[Pair, float]:
     for number, row in file.rows(["query_id", "doc_id", column]):
         if row[column] in (None, ""):
             continue
-        try:
-            chance = float(row[column])
-        except (TypeError, ValueError):
-            chance = -1.0
-        if not 0 <= chance <= 1:
+        if (chance := number_in(row[column])) is None or not 0 <= chance <= 1:
             raise DataError("app.bad_chance", place=f"{file.place} {number}", column=column, value=row[column])
         found[str(row["query_id"]), str(row["doc_id"])] = chance
     return found
@@ -135,12 +130,6 @@ def judge_on_page(store: Store, found: Ruler, folder: Path) -> None:
     every = _to_judge(store, found, range(len(found.pool.pairs)))
     every = every.append_column("score", pa.repeat(0.0, every.num_rows))
     pairs, order = PairsToJudge(every, {}, lambda wanted: {}), found.open_rows(BATCH)
-    with held_if_free(folder / ANSWERS) as free:
-        if not free:
-            raise ConfigError("app.session_open", path=folder / ANSWERS)
-        learner, journal = _Learner(found, pairs), Journal(folder / ANSWERS)
-        drawn = RandomOrder(np.array(order, np.int64), np.full(len(order), np.nan))
-        session = JudgingSession(pairs, journal, getpass.getuser(), learner, order=drawn)
-        session.start()
+    drawn = RandomOrder(np.array(order, np.int64), np.full(len(order), np.nan))
+    with session_on(folder / ANSWERS, pairs, _Learner(found, pairs), order=drawn) as session:
         serve_page(session, folder, lambda: session.known.advice, stdout_console().print)
-        session.finish()

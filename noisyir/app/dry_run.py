@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from rich.console import Console
 from rich.table import Table
 
-from noisyir.app.console import NEVER_FOLDS, print_text, stdout_console
-from noisyir.app.fetching import MissingInput
+from noisyir.app.console import NEVER_FOLDS, print_text
 from noisyir.base.durations import duration
 from noisyir.base.errors import DataError, MissingPackageError
 from noisyir.base.settings import flat
@@ -22,6 +21,7 @@ from noisyir.engine.provenance import ABSENT
 from noisyir.engine.remote.fetched import located
 from noisyir.engine.stage import Output, Step
 from noisyir.engine.store import Store
+from noisyir.evaluation.pages.settings import PublishedParams
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.models.layout import read_layout
 from noisyir.models.settings import HeadedParams, InitModelParams
@@ -312,18 +312,10 @@ def _input(
     return []
 
 
-def print_forecast(states: Sequence[Forecast]) -> None:
-    """Print each step of a bench with its state."""
-    table = Table("stage", "state", "key", "pool", box=None)
-    colours = {"cached": "green", "would run": "yellow", "not chosen": "dim"}
-    for entry in states:
-        state = f"[{colours[entry.state]}]{entry.state}[/]"
-        table.add_row(entry.step.name, state, entry.step.key[:12], entry.step.stage.pool)
-    stdout_console().print(table)
-
-
-def print_dry_run(exp: Experiment, states: Sequence[Forecast], found: Mapping[str, StepEstimate]) -> None:
-    """Print the steps of a dry run and their total time."""
+def print_dry_run(
+    states: Sequence[Forecast], found: Mapping[str, StepEstimate], claims: Sequence[PublishedParams] = ()
+) -> None:
+    """Print the steps of a dry run, their total time, and the published values."""
     console = Console(highlight=False, emoji=False, soft_wrap=True, width=NEVER_FOLDS)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in HEADINGS:
@@ -332,23 +324,15 @@ def print_dry_run(exp: Experiment, states: Sequence[Forecast], found: Mapping[st
         table.add_row(*row, style={"cached": "green", "not chosen": "dim"}.get(row[-1], ""))
     console.print(table)
     console.print(f"\n{'time':<12}{total_line(states, found)}", markup=False)
-    for entry in exp.claims:
-        what = f"{entry.system} {entry.split} {entry.measure} {entry.value:.3f}"
-        console.print(f"{'published':<12}{what}: {entry.source}", markup=False)
+    values = (f"{one.system} {one.split} {one.measure} {one.value:.3f}: {one.source}" for one in claims)
+    print_found("published", values)
 
 
-def print_rehearsals(found: Sequence[Rehearsal]) -> None:
-    """Print the cost per step of each training."""
-    console = Console(highlight=False, emoji=False, soft_wrap=True)
-    for said in (line for one in found for line in one.lines()):
-        console.print(f"{'one step':<12}{said}", markup=False)
-
-
-def print_sizes(found: Mapping[str, str]) -> None:
-    """Print the space that kept states take."""
-    console = Console(highlight=False, soft_wrap=True)
-    for name, said in found.items():
-        console.print(f"{'to keep':<12}{name}: {said}", markup=False)
+def print_found(word: str, lines: Iterable[str], stream: TextIO | None = None) -> None:
+    """Print lines after the word for them: missing parts, costs of steps, choices."""
+    console = Console(file=stream, highlight=False, emoji=False, soft_wrap=True)
+    for line in lines:
+        print_text(console, f"{word:<12}{line}")
 
 
 def print_changes(changes: Mapping[str, Sequence[str]]) -> None:
@@ -360,22 +344,6 @@ def print_changes(changes: Mapping[str, Sequence[str]]) -> None:
         console.print(f"{name:<{width}}  {'; '.join(said)}", markup=False)
 
 
-def print_absences(absences: Iterable[str]) -> None:
-    """Print missing inputs; keys that depend on them are marked ?."""
-    console = Console(highlight=False, emoji=False, soft_wrap=True)
-    for said in absences:
-        console.print(f"{'not there':<12}{said}", markup=False)
-
-
-def print_missing(found: Sequence[MissingInput]) -> None:
-    """Print the inputs to fetch before the run."""
-    console = Console(highlight=False, emoji=False, soft_wrap=True)
-    for one in found:
-        console.print(f"{'to fetch':<12}{one.place} ({one.setting}): noisyir fetch {one.place}", markup=False)
-
-
 def print_chosen(exp: Experiment, stream: TextIO) -> None:
     """Print the settings that noisyir chose, one per line."""
-    console = Console(file=stream, highlight=False, emoji=False, soft_wrap=True)
-    for name, said in exp.chosen.items():
-        print_text(console, f"{'chosen':<12}{name:<20} {said}")
+    print_found("chosen", (f"{name:<20} {said}" for name, said in exp.chosen.items()), stream)

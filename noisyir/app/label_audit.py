@@ -19,7 +19,7 @@ from noisyir.audits.by_hand import how_many
 from noisyir.audits.columns import FLAGGED, ROW
 from noisyir.audits.files import cut, write_csv
 from noisyir.audits.keeping import Keeping, kept_if_assumed
-from noisyir.audits.pairs_to_clean import FileOfPairs, PairsToClean, RowsOfExamples, TableOfPairs
+from noisyir.audits.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.stages.audit_negatives import JUDGE_NEGATIVES
 from noisyir.audits.texts import opening
@@ -73,8 +73,7 @@ class Audited:
         """The table with `row`, where in the file each pair first stands; null for data of several files."""
         opened, first = located(self.exp.data).open(), dict[Pair, int]()
         if isinstance(opened, PairsFile | ShapedRows):
-            source = FileOfPairs(opened) if isinstance(opened, PairsFile) else RowsOfExamples(opened)
-            for row, pair in source.pairs():
+            for row, pair in FileOfPairs(opened).pairs():
                 first.setdefault(pair, row)
         found = pa.array([first.get(pair) for pair in pair_ids(self._of_documents())], pa.int64())
         return self.table.add_column(self.table.column_names.index("source"), ROW, found)
@@ -290,10 +289,10 @@ class Audited:
         """The user's file, or the data set's corrupted training pairs."""
         exp, store, results = self.exp, self.store, self.outcome.results
         opened = located(exp.data).open()
-        if isinstance(opened, PairsFile) and opened.pairs.is_rewritten:
-            return FileOfPairs(opened)
-        if isinstance(opened, ShapedRows) and opened.is_written_back:
-            return RowsOfExamples(opened)
+        if isinstance(opened, PairsFile) or (isinstance(opened, ShapedRows) and opened.positives):
+            source = FileOfPairs(opened)
+            if source.file.is_rewritten:
+                return source
         noisy = results["corrupt"].meta
         corpus = (noisy if "corpus" in noisy.artifacts else results["ingest"].meta).ref("corpus")
         pairs = store.builds.table(noisy.ref("noisy_pairs"))

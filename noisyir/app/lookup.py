@@ -4,7 +4,7 @@ import logging
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from noisyir.base.errors import StoreError
@@ -209,10 +209,11 @@ def runs_that_kept(store: Store, model: Ref) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Finished:
-    """A finished run: its recorded settings and the artifacts that it kept."""
+    """A finished run: its recorded settings, the artifacts that it kept, and its record's steps."""
 
     settings: dict[str, Any]
     results: dict[str, Ref]
+    steps: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def finished_run(store: Store, name: str, result: str) -> Finished | None:
@@ -229,7 +230,7 @@ def finished_runs(store: Store, name: str, result: str) -> Iterator[Finished]:
             made = {artifact: built(store, run["steps"].get(step)) for artifact, step in kept.items()}
             if made.get(result):
                 refs = {name: meta.ref(name) for name, meta in made.items() if meta and name in meta.artifacts}
-                yield Finished(run["settings"], refs)
+                yield Finished(run["settings"], refs, run["steps"])
 
 
 def finished_comparison(store: Store, name: str) -> Finished:

@@ -88,7 +88,9 @@ def model_card(store: Store, model: Ref, run: Finished | None, folder: Path, lic
         told = write_card(exp, store, run.results, evaluation, RETRIEVER, None, known_stages())
         by_sum = bool(told.hybrid and told.hybrid["by"] == "sum")
         with_bm25 = f"### With BM25, in Python\n\n{_COMBINED.format(folder=folder.name)}" if by_sum else ""
-        parts = [parts[0], _raised(told.text, exp.name), _command(exp), parts[1], with_bm25]
+        told_below = told.text.removeprefix(f"**{exp.name}**").lstrip()  # the name is the title already
+        raised = re.sub("^### ", "## ", told_below, flags=re.MULTILINE)
+        parts = [parts[0], raised, _command(exp), parts[1], with_bm25]
     parts += [
         _shorter(folder),
         _digests(behind),
@@ -99,11 +101,6 @@ def model_card(store: Store, model: Ref, run: Finished | None, folder: Path, lic
     metadata = _metadata(behind, exp, evaluation, system, licence)
     head = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=1000)
     return f"---\n{head}---\n\n" + "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _raised(text: str, name: str) -> str:
-    """Raise a registry card's section headings by one level; its name is the title already."""
-    return re.sub("^### ", "## ", text.removeprefix(f"**{name}**").lstrip(), flags=re.MULTILINE)
 
 
 def _command(exp: Experiment) -> str:
@@ -184,7 +181,11 @@ def _metadata(
             "task": {"type": "information-retrieval", "name": "Information retrieval"},
             "dataset": {"type": data, "name": f"{name} ({split})", "split": split},
             "metrics": [
-                {"type": row["measure"], "name": _interval(row), "value": round(row["mean"], 6)}
+                {
+                    "type": row["measure"],
+                    "name": f"{row['measure']} [{row['low']:.4f}, {row['high']:.4f}]",
+                    "value": round(row["mean"], 6),
+                }
                 for row in evaluation.own(system)
                 if row["split"] == split
             ],
@@ -199,7 +200,3 @@ def _metadata(
         **({"base_model": start} if "/" in start else {}),
         **({"model-index": [{"name": name, "results": results}]} if results else {}),
     }
-
-
-def _interval(row: dict[str, Any]) -> str:
-    return f"{row['measure']} [{row['low']:.4f}, {row['high']:.4f}]"

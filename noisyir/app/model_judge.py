@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.app.label_audit import Audited
-from noisyir.audits.model_judges.answer_records import MODEL_JUDGEMENTS, ByPeople, ModelJudgement, write_judgements
+from noisyir.audits.model_judges.answer_records import MODEL_JUDGEMENTS, ModelJudgement, write_judgements
 from noisyir.audits.model_judges.budget import Budget
 from noisyir.audits.model_judges.judge_report import AskedPair, JudgeReport, judge_report
 from noisyir.audits.model_judges.judges import Question, QuestionQueue
 from noisyir.audits.model_judges.settings import AskParams
 from noisyir.base.errors import ConfigError
 from noisyir.detection.calibration.queue import Questions, choose_questions, doubt, harm
-from noisyir.detection.judgements import Pair, given_judgements
+from noisyir.detection.judgements import HumanJudgement, Pair, given_judgements
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import pair_ids
 from noisyir.methods import experiments
@@ -86,20 +86,20 @@ def _by_id(table: pa.Table) -> np.ndarray:
     return np.asarray(pc.sort_indices(table.select(["query_id", "doc_id"]), keys).to_numpy())
 
 
-def _people(audited: Audited) -> dict[Pair, ByPeople]:
+def _people(audited: Audited) -> dict[Pair, HumanJudgement]:
     """People's judgements of the pairs, if the audit has any."""
     files = audited.exp.audit.judgement_files if audited.exp.audit else ()
-    said = given_judgements(files).items()
-    return {pair: ByPeople(one.verdict == "wrong", one.weight) for pair, one in said if one.verdict != "unclear"}
+    return {pair: one for pair, one in given_judgements(files).items() if one.verdict != "unclear"}
 
 
 def _choose(
-    table: pa.Table, order: np.ndarray, people: dict[Pair, ByPeople], params: AskParams, seed: int
+    table: pa.Table, order: np.ndarray, people: dict[Pair, HumanJudgement], params: AskParams, seed: int
 ) -> Questions:
     """Places of `order` to ask about: pairs that people judged at random before others that they judged."""
     facts = table.select(["query_id", "doc_id", "p_clean", "suspicion"]).take(order)
     said = [people.get(pair) for pair in pair_ids(facts)]
-    query, document = (_numbers(facts[name]) for name in ("query_id", "doc_id"))
+    ids = (facts[name].combine_chunks() for name in ("query_id", "doc_id"))
+    query, document = (column.dictionary_encode().indices.to_numpy() for column in ids)
     p_clean = pc.coalesce(facts["p_clean"], pc.subtract(1.0, facts["suspicion"])).to_numpy().astype(np.float64)
     return choose_questions(
         doubt(p_clean) * harm(query, document),
@@ -124,10 +124,6 @@ def _count(table: pa.Table, params: AskParams) -> int:
 def _questions(rows: pa.Table) -> list[Question]:
     texts = zip(rows["query"].to_pylist(), rows["document"].to_pylist(), strict=True)
     return [Question(query, document) for query, document in texts]
-
-
-def _numbers(ids: pa.ChunkedArray) -> np.ndarray:
-    return np.asarray(pc.index_in(ids, value_set=ids.unique()).to_numpy())
 
 
 def _records(judge: str, pairs: Sequence[Pair], asked: Sequence[AskedPair], total: int) -> list[ModelJudgement]:

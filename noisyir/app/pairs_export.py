@@ -1,7 +1,8 @@
 """Export of pairs in any readable format: after an audit, unchanged, or with mined negatives."""
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,19 +14,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.app.data_import import FORMAT_ALIASES, import_data
+from noisyir.app.exports import written_whole
 from noisyir.app.label_audit import Audited, said_of_labels
 from noisyir.app.label_cleaning import CleaningWords, refuse_too_much, refuse_unjudged
-from noisyir.app.lookup import built, runs_of
+from noisyir.app.lookup import built, finished_runs, runs_of
 from noisyir.app.runs import Outcome
 from noisyir.audits.apply import HALF, decide, negatives_log
 from noisyir.audits.files import write_jsonl
 from noisyir.audits.pairs_to_clean import Fate
-from noisyir.base.errors import ConfigError, DataError, NoisyirError, StoreError, did_you_mean
+from noisyir.audits.rewriting import rewrite
+from noisyir.base.errors import ConfigError, DataError, StoreError, did_you_mean
 from noisyir.base.settings import PROMOTION
 from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.containers import stem
 from noisyir.data.examples import ExampleSource
-from noisyir.data.fewer_negatives import JSON, rows_with, write_json
+from noisyir.data.fewer_negatives import rows_with, without
 from noisyir.data.formats import Format
 from noisyir.data.formats.trainers import SentenceTransformers
 from noisyir.data.row_files import RowFile
@@ -33,7 +36,7 @@ from noisyir.detection.judgements import Pair
 from noisyir.engine.build_stage import Result
 from noisyir.engine.remote.fetched import located
 from noisyir.engine.store import Store
-from noisyir.engine.tables import pair_ids, semi_join
+from noisyir.engine.tables import pair_ids, semi_join, table_of
 from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment, recorded_experiment
 
@@ -88,7 +91,7 @@ def export_pairs(
         raise DataError("app.no_pair_to_write", said=given.said)
     begins = stem(source.name) if source.exists() else experiments.name_of(name)
     target = Path(to) if to else Path(f"{begins}-{kind}{variant.written}")
-    _write(partial(variant.write, given.collection), target)
+    written_whole(target, partial(variant.write, given.collection))
     if given.left_out:
         write_jsonl(negatives_log(given.left_out), target.with_name(f"{target.name}.left_out.jsonl"))
     return f"written   {target}: {rows:,} pairs of {given.said}\nread by   noisyir import {target}", target
@@ -113,7 +116,11 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
         raise DataError("app.no_negatives", candidates=noted["candidates"], removed=removed)
     if exp.mine.run == "given" and isinstance(exp.data, variant) and "chunk" not in outcome.results:
         source = located(exp.data).open()
-        if isinstance(source, ExampleSource) and source.negatives_at and source.negatives_at[0].suffix in JSON:
+        if (
+            isinstance(source, ExampleSource)
+            and source.negatives_at
+            and source.negatives_at[0].suffix in (".json", ".jsonl")
+        ):
             return _sieved(store, outcome, source, source.negatives_at[0], target)
     counts = pc.value_counts(negatives["query_id"].combine_chunks())
     had, wanted = counts.field("counts").to_numpy(), outcome.results["mine"].meta.params["per_query"]
@@ -127,10 +134,9 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
     named = pa.chunked_array([*pairs["doc_id"].chunks, *negatives["doc_id"].chunks], pa.string())
     corpus = store.builds.batches(outcome.kept["corpus"], SCHEMAS["documents"].names)
     found = [batch.filter(pc.is_in(batch["doc_id"], value_set=named.unique())) for batch in corpus]
-    tables = {"queries": queries, "judgements": pairs, "negatives": negatives.sort_by(_AS_DRAWN)}
-    completed = {name: _completed(table, SCHEMAS[name]) for name, table in tables.items()}
-    collection = Collection(_completed(pa.Table.from_batches(found), SCHEMAS["documents"]), **completed)
-    _write(partial(variant.write, collection), target)
+    documents, drawn = pa.Table.from_batches(found), negatives.sort_by(_AS_DRAWN)
+    collection = Collection.completed(documents=documents, queries=queries, judgements=pairs, negatives=drawn)
+    written_whole(target, partial(variant.write, collection))
     lines = [
         f"{target}: {pairs.num_rows:,} pairs, with {negatives.num_rows:,} hard negatives of {len(written):,} queries"
     ]
@@ -160,18 +166,11 @@ def _sieved(store: Store, outcome: Outcome, source: ExampleSource, file: RowFile
     candidates = outcome.results["candidates"].meta.notes["candidates"]
     given = given.filter(pc.is_in(given["query_id"], value_set=pc.unique(pairs["query_id"])))
     gone = given.filter(pa.array(~semi_join(given, drawn)))
-    _write(partial(write_json, file, rows_with(source, {*pair_ids(gone)})), target)
+    rows = rows_with(source, {*pair_ids(gone)})
+    written_whole(target, lambda path: rewrite(file, path, rows, lambda number, row: without(row, rows[number])))
     by = candidates["removed"] | outcome.results["mine"].meta.notes["negatives"]["removed"]
     why = ", ".join(f"{count:,} by {name}" for name, count in by.items() if count)
     return f"{target}: {file.path} without {gone.num_rows:,} of its {given.num_rows:,} negatives ({why or 'none'})"
-
-
-def _completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the table's columns in schema order; missing ones become empty."""
-    for field in schema:
-        if field.name not in table.column_names:
-            table = table.append_column(field.name, pa.nulls(table.num_rows, field.type))
-    return table.select(schema.names).cast(schema)
 
 
 def format_named(kind: str) -> type[Format]:
@@ -191,27 +190,19 @@ def format_named(kind: str) -> type[Format]:
 def _as_it_is(source: Path, *, holds_weights: bool) -> _Given:
     """Return data by path; pairs weighing less than half are dropped if weights are not supported."""
     with TemporaryDirectory() as folder:
-        imported = import_data(str(source), Path(folder) / "tables")
-        tables = Collection.load(imported.folder)
-        found = Collection(*(getattr(tables, name).select(schema.names) for name, schema in SCHEMAS.items()))
-        weights = pc.fill_null(found.judgements["weight"], 1.0)
-        if holds_weights or pc.min(weights).as_py() == 1.0:
-            return _Given(_in_memory(found), f"{source}, as they are")
-        kept = found.judgements.filter(pc.greater_equal(weights, HALF))
-        left_out = found.judgements.num_rows - kept.num_rows
-        said = f"{source}, {left_out:,} of less than half a weight left out, for the format holds no weights"
-        return _Given(_in_memory(Collection(found.documents, found.queries, kept, found.negatives)), said)
-
-
-def _in_memory(collection: Collection) -> Collection:
-    """Return a copy that outlives its source files."""
-    tables = (getattr(collection, name) for name in SCHEMAS)
-    return Collection(*(table.take(pa.array(range(table.num_rows), pa.int64())) for table in tables))
+        found = Collection.load(import_data(str(source), Path(folder) / "tables").folder)
+    weights = pc.fill_null(found.judgements["weight"], 1.0)
+    if holds_weights or pc.min(weights).as_py() == 1.0:
+        return _Given(found, f"{source}, as they are")
+    kept = found.judgements.filter(pc.greater_equal(weights, HALF))
+    left_out = found.judgements.num_rows - kept.num_rows
+    said = f"{source}, {left_out:,} of less than half a weight left out, for the format holds no weights"
+    return _Given(replace(found, judgements=kept), said)
 
 
 def _as_audited(store: Store, name: str, variant: type[Format], *, drop: bool, force: bool) -> _Given:
     """Return training pairs after the newest audit's verdicts, and held-out pairs unchanged."""
-    exp, outcome = _finished_outcome(store, name, "audit")
+    exp, outcome = _finished_audit(store, name)
     found = Audited(exp, store, outcome)
     refuse_unjudged(exp, force=force, words=_WORDS)
     refuse_too_much(found, drop=drop, force=force, words=_WORDS)
@@ -238,7 +229,7 @@ def _as_audited(store: Store, name: str, variant: type[Format], *, drop: bool, f
     told = [f"{met.count(action)} {word}" for action, word in _TOLD.items() if met.count(action)]
     told += [f"{len(gone):,} negatives left out as relevant"] if gone else []
     said = f"{exp.name}, by its audit: {', '.join(told) or 'none changed'}"
-    return _Given(Collection(documents, **{name: _table(rows[name], SCHEMAS[name]) for name in rows}), said, gone)
+    return _Given(Collection(documents, **{name: table_of(rows[name], SCHEMAS[name]) for name in rows}), said, gone)
 
 
 def _judgements(
@@ -268,49 +259,18 @@ def _columns(table: pa.Table) -> list[list[Any]]:
     return [column.to_pylist() for column in table.columns]
 
 
-def _table(rows: Rows, schema: pa.Schema) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    return pa.table([pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)], schema)
-
-
-def _write(write: Callable[[Path], None], target: Path) -> None:
-    """Write all files of the format or none.
-
-    Raises:
-        StoreError: If one exists or cannot be written.
-    """
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=target.parent, prefix=".exporting-") as folder:
-            try:
-                write(Path(folder) / target.name)
-            except NoisyirError as error:  # its message names the temporary folder
-                raise type(error)(str(error).replace(str(Path(folder)), str(target.parent))) from error
-            made = [(path, target.parent / path.name) for path in Path(folder).iterdir()]
-            if there := [str(path) for _, path in made if path.exists()]:
-                raise StoreError("app.target_exists", target=there[0])
-            for path, final in made:
-                path.rename(final)
-    except OSError as error:
-        raise StoreError("app.cannot_write", target=target, error=error) from error
-
-
-def _finished_outcome(store: Store, name: str, result: str) -> tuple[Experiment, Outcome]:
-    """Return settings and builds of the newest finished run with this result.
+def _finished_audit(store: Store, name: str) -> tuple[Experiment, Outcome]:
+    """Return settings and builds of the newest finished audit.
 
     Raises:
         StoreError: If there is none.
     """
-    experiment = experiments.name_of(name)
-    for run in store.runs.all():
-        if run["experiment"] != experiment or run["status"] != "done" or result not in run.get("kept", {}):
-            continue
-        builds = {step: meta for step, made in run["steps"].items() if (meta := built(store, made))}
-        kept = {name: builds[step].ref(name) for name, step in run["kept"].items() if step in builds}
-        settings = recorded_experiment(run["settings"])
-        if settings and result in kept:
+    for run in finished_runs(store, name, "audit"):
+        if settings := recorded_experiment(run.settings):
+            builds = {step: meta for step, made in run.steps.items() if (meta := built(store, made))}
             results = {step: Result(meta, cached=True) for step, meta in builds.items()}
-            return settings, Outcome(experiment, results, kept, {})
-    hint = runs_of(store, name, result)
-    typed = shlex.quote(name)
-    raise StoreError("app.no_run_with_result", name=name, typed=typed, url=store.url, result=result, hint=hint)
+            return settings, Outcome(experiments.name_of(name), results, run.results, {})
+    hint = runs_of(store, name, "audit")
+    raise StoreError(
+        "app.no_run_with_result", name=name, typed=shlex.quote(name), url=store.url, result="audit", hint=hint
+    )

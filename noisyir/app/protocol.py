@@ -109,19 +109,10 @@ def _collection(tables: dict[str, pa.Table], tested: Sequence[str]) -> Collectio
     pairs = pairs.filter(pc.equal(pairs["split"], "train"))
     asked = pc.or_(pc.is_in(queries["query_id"], value_set=pairs["query_id"].combine_chunks()),
                    pc.is_in(queries["split"], value_set=pa.array(tested)))  # fmt: skip
-    return Collection(
-        _filled(tables["corpus"], "documents"), _filled(queries.filter(asked), "queries"),
-        _filled(pairs, "judgements"), SCHEMAS["negatives"].empty_table(),
-    )  # fmt: skip
-
-
-def _filled(table: pa.Table, name: str) -> pa.Table:
-    """Return the table with all columns of a collection; missing ones are null."""
-    schema = SCHEMAS[name]
-    columns = [
-        table[each.name] if each.name in table.column_names else pa.nulls(len(table), each.type) for each in schema
-    ]
-    return pa.table(columns, schema=schema)
+    none = SCHEMAS["negatives"].empty_table()
+    return Collection.completed(
+        documents=tables["corpus"], queries=queries.filter(asked), judgements=pairs, negatives=none
+    )
 
 
 def write_weights(folder: Path, rows: Sequence[tuple[str, str, float]]) -> Path:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,8 +110,8 @@ def profile_of_data(data: Format) -> Profile | None:
     there = located(data)
     if not isinstance(there, Pairs):
         return None
-    rows = (row for row in there.open().pairs_in_order() if not row.is_wrong)
-    return profile_of((row.query, f"{row.title} {row.document}") for row, _ in zip(rows, range(MANY), strict=False))
+    first = islice(there.open().right_pairs(), MANY)
+    return profile_of((example.query, f"{one.title} {one.text}") for example, one in first)
 
 
 @cache

@@ -82,19 +82,6 @@ class ByHand:
         return "\n".join([*lines, *self.notes])
 
 
-@dataclass(frozen=True)
-class _Decided:
-    """Pairs judged wrong or clean: rows, verdicts, and weights, NaN for pairs not drawn at random."""
-
-    rows: Array
-    is_wrong: Array
-    weights: Array
-
-    def at_random(self) -> "_Decided":
-        drawn = ~np.isnan(self.weights)
-        return _Decided(self.rows[drawn], self.is_wrong[drawn], self.weights[drawn])
-
-
 def judged_by_hand(
     pairs: pa.Table,
     judgements: Judgements,
@@ -125,12 +112,11 @@ def judged_by_hand(
         DataError: If a refit is not possible.
     """
     place = rows_of(judgements, pairs)
-    decided = _decided({place[pair]: judged for pair, judged in judgements.items()})
-    sample = decided.at_random()
+    by_row = {place[pair]: judged for pair, judged in judgements.items()}
+    decided = JudgedPairs.of(by_row)
     before = pc.is_valid(pairs["verdict"]).to_numpy()
     found = _recalibrated(pairs, decided, threshold, confidence, refit, features)
     pairs = as_the_machine_says(found.pairs)
-    by_row = {place[pair]: judged for pair, judged in judgements.items()}
     if found.by_judgements:
         pairs = _replaced(pairs, {"relabel": pa.array(_may_be_relabelled(pairs, by_row))})
     pairs = _with_hands(pairs, by_row)
@@ -139,7 +125,7 @@ def judged_by_hand(
         unclear=len(judgements) - len(decided.rows),
         agreed=float((before[decided.rows] == decided.is_wrong).mean()) if len(decided.rows) else 0.0,
         sampled=drawn_at_random(judgements),
-        interval=found.interval or _rate(pairs, sample, confidence),
+        interval=found.interval or _rate(pairs, decided.at_random, confidence),
         confidence=confidence,
         threshold=found.border,
         recomputed=found.by_judgements,
@@ -195,19 +181,9 @@ def how_many(rate: float, error: float, confidence: float, pairs: int) -> str:
     return f"To know the rate within ± {100 * error:g} points at {100 * confidence:g} %: judge {number}"
 
 
-def _decided(by_row: dict[int, HumanJudgement]) -> _Decided:
-    said = {row: judged for row, judged in by_row.items() if judged.verdict != "unclear"}
-    weights = [np.nan if judged.weight is None else judged.weight for judged in said.values()]
-    is_wrong = [judged.verdict == "wrong" for judged in said.values()]
-    rows = np.array(list(said), np.int64)
-    return _Decided(rows, np.array(is_wrong, bool), np.array(weights, np.float64))
-
-
-def _rate(pairs: pa.Table, sample: _Decided, confidence: float) -> tuple[float, float, float] | None:
-    if not len(sample.rows):
-        return None
+def _rate(pairs: pa.Table, sample: JudgedPairs, confidence: float) -> tuple[float, float, float] | None:
     scores = pairs["score"].to_numpy().astype(np.float64)
-    return rate_of_sample(scores, sample.rows, sample.is_wrong, sample.weights, confidence)
+    return rate_of_sample(scores, sample, confidence) if len(sample.rows) else None
 
 
 class _Recalibration(NamedTuple):
@@ -227,10 +203,10 @@ class _Recalibration(NamedTuple):
 
 
 def _recalibrated(
-    pairs: pa.Table, decided: _Decided, threshold: float, confidence: float, refit: bool, features: Features | None
+    pairs: pa.Table, decided: JudgedPairs, threshold: float, confidence: float, refit: bool, features: Features | None
 ) -> _Recalibration:
     """Recalibrate the chances and verdicts of all pairs, if there are enough judgements."""
-    sample, scores = decided.at_random(), pairs["score"].to_numpy().astype(np.float64)
+    sample, scores = decided.at_random, pairs["score"].to_numpy().astype(np.float64)
     chosen = len(decided.rows) - len(sample.rows)
     if refit:
         found = recalibrate(scores, decided.rows, decided.is_wrong, _probability(threshold), confidence)
@@ -255,13 +231,12 @@ def _recalibrated(
 
 
 def _taught(
-    pairs: pa.Table, decided: _Decided, threshold: float, confidence: float, features: Features, notes: list[str]
+    pairs: pa.Table, drawn: JudgedPairs, threshold: float, confidence: float, features: Features, notes: list[str]
 ) -> _Recalibration:
     """Recalibrate by a model that learns from the judgements."""
     scores, query = pairs["score"].to_numpy().astype(np.float64), pairs["query_id"].combine_chunks()
     numbers = query.dictionary_encode().indices.to_numpy()
-    answers = JudgedPairs(decided.rows, decided.is_wrong, decided.weights)
-    found = judge_all(scores, features, numbers, answers, confidence=confidence)
+    found = judge_all(scores, features, numbers, drawn, confidence=confidence)
     interval = found.rate and found.rate[:3]
     told = [*notes, found.lesson.advice()]
     return _Recalibration(_with_chances(pairs, found.lesson.p_wrong, threshold), told, None, True, interval)
@@ -284,13 +259,12 @@ def _may_be_relabelled(pairs: pa.Table, by_row: dict[int, HumanJudgement]) -> Ar
     said = [(place, by_row[row], given[row]) for place, row in enumerate(rows.tolist()) if row in by_row]
     drawn = [(place, judged, new) for place, judged, new in said if judged.tells_of_others]
     chance = pairs["p_clean"].to_numpy().astype(np.float64)[rows]
-    bounds = guaranteed(
-        chance,
+    judged = JudgedPairs(
         np.array([place for place, _, _ in drawn], np.int64),
         np.array([judged.verdict == "clean" or judged.replacement != new for _, judged, new in drawn], bool),
         np.array([judged.weight for _, judged, _ in drawn], np.float64),
-        _SURELY_RELABELLED,
     )
+    bounds = guaranteed(chance, judged, _SURELY_RELABELLED)
     relabel = np.zeros(pairs.num_rows, bool)
     if bounds and (known := bounds.most(_WRONGLY_RELABELLED)):
         relabel[rows[np.argsort(chance, kind="stable")[: known[0]]]] = True

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from noisyir.detection.calibration.fit import guaranteed
+from noisyir.detection.calibration.logistic import JudgedPairs
 from noisyir.detection.guarantee import Guarantee, judgements_needed
 from noisyir.detection.judgements import Judgements
 from noisyir.detection.rate_sentences import ASSUMED
@@ -67,15 +68,8 @@ class Keeping:
 def kept_by_judgements(pairs: pa.Table, judgements: Judgements) -> Keeping:
     """The pairs (query_id, doc_id, score) to keep by random judgements."""
     place = {pair: row for row, pair in enumerate(pair_ids(pairs))}
-    told = [(place[pair], said) for pair, said in judgements.items() if said.tells_of_others]
-    found = guaranteed(
-        pairs["score"].to_numpy().astype(np.float64),
-        np.array([row for row, _ in told], np.int64),
-        np.array([said.verdict == "wrong" for _, said in told], bool),
-        np.array([said.weight for _, said in told], np.float64),
-        SURENESS,
-    )
-    return Keeping(found, pairs.num_rows)
+    drawn = JudgedPairs.of({place[pair]: said for pair, said in judgements.items()}).at_random
+    return Keeping(guaranteed(pairs["score"].to_numpy().astype(np.float64), drawn, SURENESS), pairs.num_rows)
 
 
 def kept_if_assumed(bounds: pa.Table, pairs: int, assumed: Null | None) -> Keeping:

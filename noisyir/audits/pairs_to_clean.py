@@ -1,6 +1,5 @@
 """The pairs that an audit is applied to: a file of pairs in its own format, or a data set's table."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -9,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.audits.files import write_jsonl
-from noisyir.audits.rewriting import NewColumn, Row, rewrite
+from noisyir.audits.rewriting import Edit, NewColumn, Row, rewrite
 from noisyir.audits.texts import texts_of
 from noisyir.base.errors import DataError
 from noisyir.data.columns import PairColumn
-from noisyir.data.containers import stem, write_rows
+from noisyir.data.containers import stem
 from noisyir.data.examples import ExampleSource, ShapedRows
 from noisyir.data.fewer_negatives import rows_with, without
 from noisyir.data.formats.pairs import PairsFile
@@ -61,46 +60,22 @@ class PairChanges(NamedTuple):
     negatives: Collection[Pair] = ()
 
 
-class PairsToClean(ABC):
-    """Pairs in rows, mostly one in each; reading them twice gives the same numbers.
-
-    Attributes:
-        name: Their name in messages.
-        stem: Beginning of the names of written files.
-        suffix: End of the names of written files.
-    """
-
-    name: str
-    stem: str
-    suffix: str
-
-    @abstractmethod
-    def pairs(self) -> Iterator[tuple[int, Pair]]:
-        """(row, pair) of every pair, row after row."""
-
-    @abstractmethod
-    def write(self, target: Path, changes: PairChanges) -> None:
-        """Write all rows with the changes.
-
-        Raises:
-            DataError: If a new document is unknown.
-        """
-
-
-class FileOfPairs(PairsToClean):
-    """A file of pairs: rows without a fate keep their bytes, except for an added weight.
+class FileOfPairs:
+    """A file of rows: a row without a fate keeps its bytes, except for an added weight.
 
     A new document changes a row's id, title and text, and in a file that only names documents also cells that repeat
     the text or the title.
     """
 
-    def __init__(self, file: PairsFile) -> None:
-        path = file.pairs.path
-        self.file, self.name, self.stem, self.suffix = file, str(path), file.name, path.name[len(file.name) :]
+    def __init__(self, source: PairsFile | ShapedRows) -> None:
+        self.source, (self.file, _) = source, source.negatives_at
+        path = self.file.path
+        self.name, self.stem = str(path), stem(path.name)
+        self.suffix = path.name[len(self.stem) :]
 
     def pairs(self) -> Iterator[tuple[int, Pair]]:
         """In the order of the file; a row's number is its line, or its row in Parquet."""
-        return ((pair.number, (pair.query_id, pair.doc_id)) for pair in self.file.pairs_in_order())
+        return ((one.number, (one.query_id, one.doc_id)) for one in self.source.judgements())
 
     def write(self, target: Path, changes: PairChanges) -> None:
         """Write in the format of the source.
@@ -108,70 +83,46 @@ class FileOfPairs(PairsToClean):
         Raises:
             DataError: If a new document is unknown, or a column `weight` has another meaning.
         """
-        columns, fates = self.file.columns, changes.fates
-        old_ids = {number: pair[1] for number, pair in self.pairs() if number in fates} if self.file.corpus else {}
-        new_ids = _new_ids(fates)
-        where = self.file.corpus.path if self.file.corpus else self.file.pairs.path
-        texts = _texts_of(self.file, new_ids, str(where), old_ids.values())
-        cells = rows_with(self.file, changes.negatives)
+        source, fates, cells = self.source, changes.fates, rows_with(self.source, changes.negatives)
+        change = self._by_columns(source, fates) if isinstance(source, PairsFile) else self._by_items(source, fates)
 
         def edit(number: int, row: Row) -> Row | None:
             row = without(row, cells.get(number, {}))
-            if number not in fates:
-                return row
-            return edited(row, columns, fates[number], texts, texts.get(old_ids.get(number, "")))
+            return change(number, row) if number in fates else row
 
-        rewrite(self.file.pairs, target, fates.keys() | cells.keys(), edit, self._weights(changes.weights))
+        rewrite(self.file, target, fates.keys() | cells.keys(), edit, self._weights(changes.weights))
+
+    def _by_columns(self, source: PairsFile, fates: Fates) -> Edit:
+        """Change the columns for the parts of documents."""
+        old_ids = {number: pair[1] for number, pair in self.pairs() if number in fates} if source.corpus else {}
+        where = source.corpus.path if source.corpus else self.file.path
+        texts = _texts_of(source, _new_ids(fates), str(where), old_ids.values())
+        return lambda number, row: edited(row, source.columns, fates[number], texts, texts.get(old_ids.get(number, "")))
+
+    def _by_items(self, source: ShapedRows, fates: Fates) -> Edit:
+        """Change a list of documents, as DPR and Tevatron have it."""
+        texts, name = _texts_of(source, _new_ids(fates), self.name), source.positives
+
+        def edit(number: int, row: Row) -> Row | None:
+            given = row[name] if isinstance(row[name], list) else [row[name]]
+            kept = [(old, fate) for old, fate in zip(given, fates[number], strict=True) if not fate or fate.new_doc_id]
+            items = [_instead(old, fate, texts, by_id=bool(source.corpus)) for old, fate in kept]
+            return {**row, name: items} if items else None
+
+        return edit
 
     def _weights(self, weights: Mapping[int, Sequence[float]] | None) -> NewColumn | None:
         """A number in each row, or a list if any row lists several documents."""
         if weights is None:
             return None
-        if "weight" not in self.file.columns and "weight" in self.file.pairs.columns:
+        if not isinstance(self.source, PairsFile):
+            return NewColumn("weight", lambda number: list(weights.get(number, ())))
+        if "weight" not in self.source.columns and "weight" in self.file.columns:
             raise DataError("audits.weight_column_taken", name=self.name)
-        name = self.file.columns.get("weight", "weight")
+        name = self.source.columns.get("weight", "weight")
         if any(len(of_row) > 1 for of_row in weights.values()):
             return NewColumn(name, lambda number: list(weights.get(number, [1.0])))
         return NewColumn(name, lambda number: weights.get(number, [1.0])[0])
-
-
-class RowsOfExamples(PairsToClean):
-    """Rows that list a query's documents and wrong ones, as DPR and Tevatron have them; a weight for each document."""
-
-    def __init__(self, source: ShapedRows) -> None:
-        path = source.file.path
-        self.source, self.name, self.stem = source, str(path), stem(path.name)
-        self.suffix = path.name[len(self.stem) :]
-
-    def pairs(self) -> Iterator[tuple[int, Pair]]:
-        """In the order of the file."""
-        return ((one.number, (one.query_id, one.doc_id)) for one in self.source.judgements())
-
-    def write(self, target: Path, changes: PairChanges) -> None:
-        """Write in the format of the source.
-
-        Raises:
-            DataError: If a new document is unknown.
-        """
-        texts = _texts_of(self.source, _new_ids(changes.fates), self.name)
-        write_rows(target, self._rows(changes, texts), nested=True)
-
-    def _rows(self, changes: PairChanges, texts: TextById) -> Iterator[Row]:
-        file, column, cells = self.source.file, self.source.positives, rows_with(self.source, changes.negatives)
-        for number, row in file.rows(file.columns):
-            given = row[column] if isinstance(row[column], list) else [row[column]]
-            fates = changes.fates.get(number) or [None] * len(given)
-            kept = [place for place, fate in enumerate(fates) if fate is None or fate.new_doc_id is not None]
-            if given and not kept:
-                continue
-            new = without(row, cells.get(number, {}))
-            new[column] = [
-                _instead(given[place], fates[place], texts, by_id=bool(self.source.corpus)) for place in kept
-            ]
-            if changes.weights is not None:
-                weights = changes.weights.get(number, ())
-                new["weight"] = [weights[place] for place in kept] if weights else []
-            yield new
 
 
 def _instead(old: Any, fate: Fate | None, texts: TextById, *, by_id: bool) -> Any:
@@ -194,7 +145,7 @@ def _texts_of(source: ExampleSource, needed: set[str], where: str, old: Iterable
     return found
 
 
-class TableOfPairs(PairsToClean):
+class TableOfPairs:
     """A data set's training pairs, with texts from the audit, and from the corpus for new documents.
 
     Written as jsonl: query_id, doc_id, query, document, source if known, and weight if there are weights.
@@ -239,6 +190,9 @@ class TableOfPairs(PairsToClean):
         found = texts_of(self.corpus, wanted) if wanted else {}
         _refuse_unknown(wanted, found, f"the corpus of {self.dataset}")
         return found
+
+
+PairsToClean: TypeAlias = FileOfPairs | TableOfPairs
 
 
 def edited(

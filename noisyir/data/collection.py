@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -55,10 +56,21 @@ class Collection:
             DataError: If one is missing or damaged.
         """
         try:
-            tables = {name: pq.read_table(folder / f"{name}.parquet", memory_map=True) for name in SCHEMAS}
+            tables = {name: pq.read_table(folder / f"{name}.parquet") for name in SCHEMAS}
         except (OSError, pa.ArrowInvalid) as error:
             raise DataError("data.damaged_import", folder=folder, error=error) from error
         return cls(**{name: table.select(SCHEMAS[name].names) for name, table in tables.items()})
+
+    @classmethod
+    def completed(cls, **tables: pa.Table) -> "Collection":
+        """The collection of tables that may lack columns, which become empty."""
+        empty = {name: SCHEMAS[name].empty_table() for name in tables}
+        full = {name: pa.concat_tables([empty[name], tables[name]], promote_options="permissive") for name in tables}
+        return cls(**{name: table.select(SCHEMAS[name].names).cast(SCHEMAS[name]) for name, table in full.items()})
+
+    def rows(self, name: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of a table."""
+        return zip(*(column.to_pylist() for column in getattr(self, name).columns), strict=True)
 
     def refuse_ids(self, kind: str, unfit: str = r"[\t\r\n\0]") -> None:
         """Refuse ids that a line of a format would cut or change, by a pattern: tabs and line ends unless given.
@@ -89,7 +101,7 @@ class Collection:
     def examples(self, *, labels: bool = False) -> Iterator[Example]:
         """Each query with a judgement or negative; documents judged irrelevant are negatives unless `labels`."""
         positives, negatives = self._positives, self._negatives
-        for query_id, text, split, answers in zip(*_lists(self.queries), strict=True):
+        for query_id, text, split, answers in self.rows("queries"):
             if query_id not in positives and query_id not in negatives:
                 continue
             wrong = [self._passage(doc_id, score) for doc_id, score in negatives[query_id]]
@@ -128,18 +140,14 @@ class Collection:
     def _positives(
         self,
     ) -> defaultdict[str, list[tuple[str, Split, int | None, str | None, float | None, float | None]]]:
-        found = defaultdict(list)
-        for query_id, *rest in zip(*_lists(self.judgements), strict=True):
-            found[query_id].append(tuple(rest))
-        return found
+        return self._by_query("judgements")
 
     @cached_property
     def _negatives(self) -> defaultdict[str, list[tuple[str, float | None]]]:
+        return self._by_query("negatives")
+
+    def _by_query(self, name: str) -> defaultdict[str, list[Any]]:
         found = defaultdict(list)
-        for query_id, *rest in zip(*_lists(self.negatives), strict=True):
+        for query_id, *rest in self.rows(name):
             found[query_id].append(tuple(rest))
         return found
-
-
-def _lists(table: pa.Table) -> list[list[object]]:
-    return [column.to_pylist() for column in table.columns]

@@ -16,11 +16,9 @@ from noisyir.data.labels import MEANINGFUL, LabelColumn
 from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Negative, Query, Record
 from noisyir.data.row_files import RowFile
-from noisyir.data.text_files import packing_of
 from noisyir.engine.provenance import files_digest
 
 _FIRST = 100  # rows searched for negatives
-_WRITTEN_BACK = (".json", ".jsonl", ".parquet")
 SPLITS: Mapping[str, Split] = {"": "train", PROMOTION: PROMOTION, **SPLIT_WORDS}
 
 
@@ -145,6 +143,11 @@ class ExampleSource(ABC):
             records = self._records(found, self.example(found), queries, documents)
             yield from (record for record in records if isinstance(record, Judgement))
 
+    def right_pairs(self) -> Iterator[tuple[Example, Passage]]:
+        """Every query with each document that no label calls wrong."""
+        for example in map(self.example, self.rows()):
+            yield from ((example, one) for one in example.positives if one.relevance is None or one.relevance > 0)
+
     def facts(self) -> dict[str, Any]:
         """What its labels mean, if there are any."""
         return {"labels": self.labels.said} if self.labels else {}
@@ -174,12 +177,6 @@ class ShapedRows(ExampleSource):
     def negatives_at(self) -> tuple[RowFile, tuple[str, ...]]:
         """The file, and the columns of negatives."""
         return self.file, self.negatives
-
-    @property
-    def is_written_back(self) -> bool:
-        """Whether changed rows can be written to a file of the same kind."""
-        packing = packing_of(self.file.path) if self.file.suffix in _WRITTEN_BACK and self.positives else ".zip"
-        return packing in ("", ".gz", ".zst") and self.file.path.name.lower().endswith(self.file.suffix + packing)
 
     def paths(self) -> Sequence[Path]:
         """The file and the corpus."""

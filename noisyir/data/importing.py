@@ -16,6 +16,7 @@ from noisyir.data.id_texts import text_key
 from noisyir.data.intake import AGAIN, JUDGED_OTHERWISE, TOLERANT, Intake, TakenQuery
 from noisyir.data.leniency import Exclusions, Tally, lenient
 from noisyir.data.records import Document, Documents, Judgement, Negative, SingleRecord, Source, one_by_one
+from noisyir.engine.tables import table_of
 
 _AT_ONCE = 10_000  # rows of a table that are written together
 _LOST, _LOST_CHARACTER = "\N{REPLACEMENT CHARACTER}", "documents with the mark of a lost character (U+FFFD)"
@@ -52,9 +53,7 @@ class _Writers:
 
     def _flush(self, name: str) -> None:
         if rows := self._rows[name]:
-            schema = SCHEMAS[name]
-            columns = [pa.array(column, of.type) for column, of in zip(zip(*rows, strict=True), schema, strict=True)]
-            self._writers[name].write_batch(pa.record_batch(columns, schema))
+            self._writers[name].write_table(table_of(rows, SCHEMAS[name]))
             rows.clear()
 
 

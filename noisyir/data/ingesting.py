@@ -13,6 +13,7 @@ from noisyir.data.artifacts import ANSWERS, CORPUS, EXCLUDED, GIVEN_NEGATIVES, P
 from noisyir.data.intake import AGAIN, JUDGED_OTHERWISE, Intake, TakenQuery, hashed
 from noisyir.data.records import Document, Judgement, Negative, Record, SingleRecord, one_by_one
 from noisyir.data.settings import RecordParams
+from noisyir.engine.tables import table_of
 
 PART_DOCUMENTS = 50_000
 _KINDS = ("document", "query", "judgement")  # in the order of exclusion
@@ -82,7 +83,7 @@ class IngestedRecords(Intake):
             (GIVEN_NEGATIVES, [record[:3] for record in self._negatives if record.query_id in splits]),
             (EXCLUDED, [(reason, kind, name) for (kind, name), reason in self.left_out.items()]),
         ]
-        return {artifact.name: _table(artifact, found) for artifact, found in rows}
+        return {artifact.name: table_of(found, artifact.schema) for artifact, found in rows}
 
     def excluded_counts(self) -> dict[str, int]:
         """Numbers of excluded records, by kind and reason."""
@@ -132,10 +133,4 @@ class IngestedRecords(Intake):
 
 
 def _corpus_part(part: Sequence[Document], first: int) -> pa.Table:
-    return _table(CORPUS, [(doc.doc_id, first + row, doc.title, doc.text) for row, doc in enumerate(part)])
-
-
-def _table(artifact: Artifact, rows: Sequence[Sequence[Any]]) -> pa.Table:
-    columns = zip(*rows, strict=True) if rows else [()] * len(artifact.columns)
-    schema = artifact.schema
-    return pa.table([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema)
+    return table_of([(doc.doc_id, first + row, doc.title, doc.text) for row, doc in enumerate(part)], CORPUS.schema)

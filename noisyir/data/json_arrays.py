@@ -23,23 +23,25 @@ def json_array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises:
         DataError: If it is anything else, cut off or damaged.
     """
-    return ((number, value) for number, value, _ in _items(path))
+    return _items(path, _Buffer(path))
 
 
-def json_array_texts(path: Path) -> Iterator[tuple[int, int, str]]:
-    """Yield (number from 1, offset in characters, text) of each object, for those who change parts of the file."""
-    return ((number, *text.last_item()) for number, _, text in _items(path))
-
-
-def _items(path: Path) -> Iterator[tuple[int, dict[str, Any], "_Buffer"]]:
+def json_array_texts(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Yield (number from 1, text since the object before, text) of each object, and at the end the rest without one."""
     text = _Buffer(path)
+    for number, _ in _items(path, text):
+        yield number, *text.last_item()
+    yield 0, text.rest(), ""
+
+
+def _items(path: Path, text: "_Buffer") -> Iterator[tuple[int, dict[str, Any]]]:
     if (found := text.peek()) != "[":
         raise DataError("data.json_not_array", path=path, found=found)
     text.skip(1)
     number = 0
     while text.peek() != "]":
         number += 1
-        yield from ((number, value, text) for number, value in _objects(text, path, number))
+        yield from _objects(text, path, number)
         match text.peek():
             case ",":
                 text.skip(1)
@@ -73,9 +75,8 @@ class _Buffer:
     """The part of a file that was read and not used yet."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._chunks, self._ended = path, text_chunks(path), False
-        self._text, self._at = "", 0
-        self._dropped, self._last = 0, slice(0, 0)
+        self._path, self._chunks, self._ended = path, _chunks_of(path), False
+        self._text, self._at, self._used, self._last = "", 0, 0, (0, 0)
         self._decoder, self._longest = json.JSONDecoder(object_pairs_hook=each_key_once), LINE.most
 
     def peek(self) -> str:
@@ -110,13 +111,18 @@ class _Buffer:
                 self._grow()  # a number may go on
                 continue
             may_be_cut = max(self._text.find(half, self._at, end) for half in ("\\ud", "\\uD")) >= 0
-            self._last = slice(self._at, end)
-            self._at = end
+            self._last = self._used, self._at
+            self._used = self._at = end
             return value, may_be_cut
 
-    def last_item(self) -> tuple[int, str]:
-        """Offset and text of the item that was just read."""
-        return self._dropped + self._last.start, self._text[self._last]
+    def last_item(self) -> tuple[str, str]:
+        """The text between the item that was just read and the one before, and its own."""
+        behind, start = self._last
+        return self._text[behind:start], self._text[start : self._used]
+
+    def rest(self) -> str:
+        """The text behind the last item."""
+        return self._text[self._used :]
 
     def _refuse_unless_cut(self, error: json.JSONDecodeError, where: str) -> None:
         """Raise DataError unless more text could mend the fault, because the buffer ends within the item."""
@@ -131,17 +137,16 @@ class _Buffer:
 
     def _grow(self) -> None:
         """Drop the decoded part and read on, more for a longer item: each is decoded a few times at most."""
-        rest, wanted = [self._text[self._at :]], max(_READ_AT_ONCE, len(self._text) - self._at)
+        rest, wanted = [self._text[self._used :]], max(_READ_AT_ONCE, len(self._text) - self._at)
         while wanted > 0 and not self._ended:
             chunk = next(self._chunks, None)
             self._ended = chunk is None
             rest.append(chunk or "")
             wanted -= len(rest[-1])
-        self._dropped += self._at
-        self._text, self._at = "".join(rest), 0
+        self._text, self._at, self._used = "".join(rest), self._at - self._used, 0
 
 
-def text_chunks(path: Path) -> Iterator[str]:
+def _chunks_of(path: Path) -> Iterator[str]:
     """The file's text in pieces, without a byte order mark."""
     decoder, offset = codecs.getincrementaldecoder("utf-8-sig")(), 0
     try:

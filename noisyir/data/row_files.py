@@ -15,7 +15,7 @@ from noisyir.data.text_files import packing_of
 
 __all__ = ["SUFFIXES", "Row", "RowFile"]
 
-REWRITTEN = (".jsonl", ".csv", ".tsv", ".parquet")  # their rows can be edited in place
+_REWRITTEN = (".jsonl", ".json", ".csv", ".tsv", ".parquet")  # their rows can be edited in place
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class RowFile:
     @property
     def is_rewritten(self) -> bool:
         """Whether single rows can be edited while the others stay byte by byte."""
-        packing = packing_of(self.path) if self.suffix in REWRITTEN else None
-        return packing == "" or (packing == ".gz" and self.path.name.lower().endswith(".gz"))
+        packing = packing_of(self.path) if self.suffix in _REWRITTEN else None
+        return packing in ("", ".gz", ".zst") and self.path.name.lower().endswith(packing)
 
     @property
     def place(self) -> str:

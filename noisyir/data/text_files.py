@@ -1,6 +1,7 @@
 """Text and JSON files with faults reported by file and line."""
 
 import bz2
+import csv
 import gzip
 import io
 import json
@@ -230,6 +231,28 @@ def _bounded_lines(handle: IO[bytes], path: Path, number: int) -> Iterator[bytes
             raise DataError("data.line_too_long", path=path, number=number, most=longest, remedy=LINE.remedy)
         yield raw
         number += 1
+
+
+def tab_separated(path: Path, columns: int, expected: str, *, quoted: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line number, cells) of a file with the same number of cells on each line; empty lines are passed over.
+
+    Args:
+        expected: Names of the cells, for messages.
+        quoted: Whether cells may have csv's quotes.
+    """
+    place = f"{path} line"
+    csv.field_size_limit(LINE.most)
+    for number, line in utf8_lines(path):
+        try:
+            cells = next(csv.reader([line], delimiter="\t"), []) if quoted else line.split("\t")
+        except csv.Error as error:
+            bad_row(place, number, DataError("data.bad_line", path=path, number=number, fault=error))
+            continue
+        if line and len(cells) == columns:
+            yield number, cells
+        elif line:
+            cut = DataError("data.wrong_cells", place=place, number=number, expected=expected, n_cells=len(cells))
+            bad_row(place, number, cut)
 
 
 def json_lines(path: Path, part: FilePart = WHOLE) -> Iterator[tuple[int, dict[str, Any]]]:

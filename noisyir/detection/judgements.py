@@ -16,6 +16,7 @@ from jaxtyping import Bool
 
 from noisyir.base.errors import DataError
 from noisyir.data.row_files import RowFile
+from noisyir.data.spelt import number_in
 from noisyir.detection.rate import wilson
 from noisyir.detection.spreadsheets import before_a_spreadsheet, changed_ids, unguard
 from noisyir.engine.provenance import files_digest
@@ -281,27 +282,22 @@ def _verdict(value: object, place: str) -> Verdict | None:
 
 
 def _number(value: object) -> float | None:
-    """A cell's number, NaN if it holds something else; None if it is empty."""
-    if value is None or (isinstance(value, str) and not value.strip()):
+    """A cell's number; None if it is empty, NaN if it holds none."""
+    if value is None or not str(value).strip():
         return None
-    try:
-        return math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return math.nan
+    return math.nan if (number := number_in(value)) is None else number
 
 
 def _chance(value: object, place: str) -> float | None:
-    chance = _number(value)
-    if chance is not None and not 0 <= chance <= 1:
+    if (number := _number(value)) is not None and not 0 <= number <= 1:
         raise DataError("detection.bad_probability", place=place, value=value)
-    return chance
+    return number
 
 
 def _weight(value: object, place: str) -> float | None:
-    weight = _number(value)
-    if weight is not None and not 0 < weight < math.inf:
+    if (number := _number(value)) is not None and not number > 0:
         raise DataError("detection.bad_weight", place=place, value=value)
-    return weight
+    return number
 
 
 def _time(row: Mapping[str, Any], place: str) -> float | None:

@@ -132,6 +132,12 @@ def matrix(lists: pa.ChunkedArray) -> npt.NDArray[np.float64]:
     return np.asarray(pc.list_flatten(lists).to_numpy(), np.float64).reshape(len(lists), -1 if len(lists) else 0)
 
 
+def table_of(rows: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.Table:
+    """Return a table of rows, each with its values in the order of the schema."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    return pa.table([pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)], schema)
+
+
 def pair_ids(table: pa.Table) -> list[tuple[str, str]]:
     """Return (query_id, doc_id) of every row."""
     return list(zip(table["query_id"].to_pylist(), table["doc_id"].to_pylist(), strict=True))

@@ -1,6 +1,6 @@
 """Systems compared on the same queries: means, differences, intervals and corrected p-values as one table."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -23,6 +23,11 @@ class Values(NamedTuple):
     query_ids: pa.Array
     groups: Groups | None
     values: np.ndarray
+
+    @property
+    def by_query(self) -> dict[str, float]:
+        """The values by query id."""
+        return dict(zip(self.query_ids.to_pylist(), self.values.tolist(), strict=True))
 
 
 OfMeasures = dict[tuple[str, str], Values]  # by split and measure
@@ -109,7 +114,7 @@ def values_per_query(metrics: Mapping[T, pa.Table], what: str, stage: str = "") 
     Raises:
         DataError: If two were scored on different queries; it calls them `what`.
     """
-    found = {name: dict(_values(table)) for name, table in metrics.items()}
+    found = {name: values_of(table) for name, table in metrics.items()}
     first, expected = next(iter(found.items()))
     no_ids = pa.array([], pa.string())
     for name, values in found.items():
@@ -132,8 +137,9 @@ def values_per_query(metrics: Mapping[T, pa.Table], what: str, stage: str = "") 
     return found
 
 
-def _values(table: pa.Table) -> Iterator[tuple[tuple[str, str], Values]]:
+def values_of(table: pa.Table) -> OfMeasures:
     """Values of queries by (split, measure), in the table's order; means are skipped."""
+    found: OfMeasures = {}
     table = table.filter(pc.is_valid(table["query_id"]))
     for group in table.group_by(["split", "measure"], use_threads=False).aggregate([]).to_pylist():
         split, measure = group["split"], group["measure"]
@@ -142,7 +148,8 @@ def _values(table: pa.Table) -> Iterator[tuple[tuple[str, str], Values]]:
         groups = None
         if "group" in rows.column_names:
             groups = rows["group"].combine_chunks().dictionary_encode().indices.to_numpy()
-        yield (split, measure), Values(rows["query_id"].combine_chunks(), groups, rows["value"].to_numpy())
+        found[split, measure] = Values(rows["query_id"].combine_chunks(), groups, rows["value"].to_numpy())
+    return found
 
 
 def choose(
@@ -162,7 +169,7 @@ def choose(
     """
     others = [method for method in values if method != plain]
     tests = {method: _test(values[method], values[plain], same_queries) for method in others}
-    better_by_chance = [_one_sided(tests[method]) for method in others]
+    better_by_chance = [test.p_value / 2 if test.mean > 0 else 1 - test.p_value / 2 for test in tests.values()]
     corrected = dict(zip(others, holm(np.array(better_by_chance)), strict=True))
     better = [method for method in others if tests[method].mean > 0 and corrected[method] < alpha]
     chosen = max(better, key=lambda method: tests[method].mean, default=plain)
@@ -183,8 +190,3 @@ def _test(
 ) -> Difference:
     differences = [of_method - of_plain for of_method, of_plain in zip(values, plain, strict=True)]
     return crossed_t_test(np.stack(differences, axis=1)) if same_queries else nested_t_test(differences)
-
-
-def _one_sided(test: Difference) -> float:
-    """The one-sided p-value of the method being better."""
-    return test.p_value / 2 if test.mean > 0 else 1 - test.p_value / 2

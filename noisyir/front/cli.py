@@ -235,7 +235,7 @@ class _Command(TyperCommand):
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the kinds, then the example."""
-        if _shows_kinds(ctx):
+        if ctx.obj.get("kinds"):
             from noisyir.base.variants import kinds_in
             from noisyir.methods.plans.experiment import Experiment
 
@@ -261,10 +261,6 @@ class _Command(TyperCommand):
 
 def _as_typed(param: Any) -> str:
     return " ".join(filter(None, [param.opts[-1], "" if param.is_flag else param.metavar]))
-
-
-def _shows_kinds(ctx: Any) -> bool:
-    return bool(ctx.obj.get("kinds"))
 
 
 def _show_kinds(ctx: typer.Context, asked: bool) -> None:

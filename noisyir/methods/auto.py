@@ -41,17 +41,13 @@ def choose_model(job: Job[ChooseModelParams]) -> None:
     trials: dict[str, list[np.ndarray]] = {}
     for label, values in _gains(job).items():
         trials.setdefault(label.partition(":")[0], []).append(values)
-    rows = choose(trials, PLAIN, job.params.alpha, same_queries=_same_queries(job))
+    own = any(trial.num_rows for trial in job.tables("held").values())  # queries of a trial, not the dev queries
+    rows = choose(trials, PLAIN, job.params.alpha, same_queries=not own)
     (chosen,) = (row["method"] for row in rows if row["chosen"])
     job.write("trials", pa.Table.from_pylist(rows, schema=TRIALS.schema))
     job.note("chosen", chosen)
     shutil.copytree(job.store.builds.folder(job.refs("models")[chosen]), job.new_folder("model"), dirs_exist_ok=True)
     job.write("curves", job.tables("curves")[chosen])
-
-
-def _same_queries(job: Job[ChooseModelParams]) -> bool:
-    """Whether every trial ranks the dev queries, rather than its own."""
-    return not any(trial.num_rows for trial in job.tables("held").values())
 
 
 def _gains(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":

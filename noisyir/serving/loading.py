@@ -50,7 +50,7 @@ class ServedModel:
         self.id = folder.resolve().name if ref is None else path_of(options.model)
         self.model: BiEncoder = load_bi_encoder(place, options.device)
         self.index = _index(store, system, options)
-        self.default = _default(system) if system else "vectors"
+        self.default = "hybrid" if system and system.fused else "bm25" if system and not system.model else "vectors"
         self._encoder = _encoder(self.model, self.index, options)
         self._precision, self._batch_tokens = options.precision, self.model.batch_tokens(None)
         self.ranker = _ranker(store, ref, options.device) if ref else None
@@ -147,11 +147,6 @@ def _system(store: Store, options: ServeOptions) -> System:
     if system.doubt and not options.force:
         raise ConfigError("serving.doubtful_model", doubt=system.doubt)
     return system
-
-
-def _default(system: System) -> str:
-    """The name of a system in search requests."""
-    return "hybrid" if system.fused else "vectors" if system.model else "bm25"
 
 
 def _newest(store: Store, system: System) -> Indexed:

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from noisyir.audits.judging.session import Progress
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.engine.store import Store
 from tests.refusals import refuses
@@ -116,7 +115,7 @@ def test_the_page_asks_for_what_is_drawn(ran, home, tmp_path, monkeypatch):
         for _ in range(50):
             (shown,) = session.next_pairs()
             asked.append((shown.query_id, shown.document.doc_id))
-            session.answer(Progress(asked[-1], "clean"))
+            session.answer(asked[-1], "clean")
         session.finish()
         assert "corrected by" in summary()
 

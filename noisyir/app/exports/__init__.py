@@ -6,6 +6,7 @@ description of the files and their use.
 """
 
 import re
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -15,7 +16,7 @@ from types import ModuleType
 from typing import cast
 
 from noisyir.app.systems import against_export
-from noisyir.base.errors import ConfigError, StoreError, did_you_mean
+from noisyir.base.errors import ConfigError, NoisyirError, StoreError, did_you_mean
 from noisyir.base.variants import entries
 from noisyir.engine.store import Store
 from noisyir.methods import experiments
@@ -61,14 +62,32 @@ def export(
     target = Path(to) if to else Path(f"{stem}{module.SUFFIX}")
     if target.exists():
         raise StoreError("app.target_exists", target=target)
+    shaped = {"shape": shape} if shape else {}
+    return written_whole(target, lambda half: module.export(store, name, half, licence, **shaped)), target
+
+
+def written_whole(target: Path, write: Callable[[Path], object]) -> str:
+    """Write all files of an export, or none; return the description that `write` returns.
+
+    Raises:
+        StoreError: If one of them exists or cannot be written.
+    """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=target.parent, prefix=".exporting-") as folder:
-            half = Path(folder) / target.name
-            shaped = {"shape": shape} if shape else {}
-            said = str(module.export(store, name, half, licence, **shaped)).replace(str(half), str(target))
-            half.rename(target)
-        return said, target
+        with TemporaryDirectory(dir=target.parent, prefix=".exporting-") as made_in:
+            folder = str(Path(made_in))
+            try:
+                said = str(write(Path(folder) / target.name)).replace(folder, str(target.parent))
+            except NoisyirError as error:
+                if folder not in str(error):
+                    raise
+                raise type(error)(str(error).replace(folder, str(target.parent))) from error
+            made = [(path, target.parent / path.name) for path in Path(folder).iterdir()]
+            if there := [str(path) for _, path in made if path.exists()]:
+                raise StoreError("app.target_exists", target=there[0])
+            for path, final in made:
+                path.rename(final)
+        return said
     except OSError as error:
         raise StoreError("app.cannot_write", target=target, error=error) from error
 

@@ -1,13 +1,13 @@
 """Learning in a session, after each batch of answers: the rate, the order, and how many pairs may be kept."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from noisyir.audits.keeping import SURENESS, Keeping
+from noisyir.audits.keeping import SURENESS
 from noisyir.detection.calibration.fit import judge_all
 from noisyir.detection.calibration.logistic import Interval, JudgedPairs
 from noisyir.detection.guarantee import Guarantee
@@ -17,13 +17,6 @@ Array = np.ndarray
 
 _MORE = 50  # further judgements, for which the rate's interval is foretold
 _CONFIDENCE = 0.95  # of the rate's interval
-
-
-class Kept(NamedTuple):
-    """A number of the least suspect pairs, and a bound on their share of wrong ones."""
-
-    pairs: int
-    bound: float
 
 
 @dataclass(frozen=True)
@@ -36,7 +29,7 @@ class Knowledge:
         order: Cross-validated AUROC of the order.
         narrower: The effect of more judgements, in words.
         advice: Whether judgements improve the order, in words.
-        guarantee: Bounds by pairs kept, which hold together at `confidence`.
+        bounds: On the share of wrong pairs, by pairs kept.
     """
 
     sampled: int = 0
@@ -44,19 +37,13 @@ class Knowledge:
     order: Interval | None = None
     narrower: str = ""
     advice: str = ""
-    guarantee: tuple[Kept, ...] = ()
-    confidence: float = SURENESS
+    bounds: Guarantee | None = None
 
     def as_json(self) -> dict[str, Any]:
         """For the page."""
-        return asdict(self)
-
-    def keeping(self, pairs: int) -> Keeping:
-        """The guarantee on this number of audited pairs."""
-        if not self.guarantee:
-            return Keeping(None, pairs)
-        kept, bound = (np.array(column) for column in zip(*self.guarantee, strict=True))
-        return Keeping(Guarantee(kept, bound, self.confidence, self.sampled), pairs)
+        told = {name: value for name, value in vars(self).items() if name != "bounds"}
+        pairs = zip(self.bounds.kept.tolist(), self.bounds.bound.tolist(), strict=True) if self.bounds else ()
+        return {**told, "guarantee": list(pairs), "confidence": SURENESS}
 
 
 class OrderLearner(Protocol):
@@ -76,22 +63,16 @@ class PairLearner:
 
     def learn(self, judged: Mapping[int, HumanJudgement]) -> Knowledge:
         """As `OrderLearner`; only random pairs with a clear verdict count."""
-        decided = {row: said for row, said in judged.items() if said.tells_of_others}
-        answers = JudgedPairs(
-            np.array(list(decided), np.int64),
-            np.array([said.verdict == "wrong" for said in decided.values()], bool),
-            np.array([said.weight for said in decided.values()], np.float64),
-        )
+        answers = JudgedPairs.of(judged).at_random
         found = judge_all(self.scores, self.features, self.query, answers, confidence=_CONFIDENCE, sureness=SURENESS)
-        lesson, bounds, half = found.lesson, found.guarantee, found.narrower(_MORE)
+        lesson, half = found.lesson, found.narrower(_MORE)
         return Knowledge(
             sampled=found.sampled,
             rate=found.rate and Interval(*found.rate[:3]),
             order=lesson.order,
             narrower=_narrower(half, _MORE, len(self.scores) - found.sampled),
-            advice=lesson.advice() if decided else "",
-            guarantee=tuple(map(Kept, bounds.kept.tolist(), bounds.bound.tolist())) if bounds else (),
-            confidence=SURENESS,
+            advice=lesson.advice() if len(answers.rows) else "",
+            bounds=found.guarantee,
         )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from markupsafe import Markup
 
 from noisyir.audits.judging.pairs_to_judge import PairsToJudge
-from noisyir.audits.judging.session import JudgingSession, Progress, random_order
+from noisyir.audits.judging.session import JudgingSession, random_order
 from noisyir.audits.own_pages import LOOPBACK, OwnPage, foreign
 from noisyir.audits.page import identity, json_for_html
 from noisyir.base.errors import DataError, MissingPackageError, NoisyirError, install_hint
@@ -91,7 +91,7 @@ def _answer(session: JudgingSession, body: Body) -> None:
         raise DataError("audits.page_bad_verdict", verdicts=", ".join(_VERDICTS))
     if replacement is not None and not session.pairs.offers(_pair(body), replacement):
         raise DataError("audits.page_bad_replacement")
-    session.answer(Progress(_pair(body), verdict, replacement))
+    session.answer(_pair(body), verdict, replacement)
 
 
 def _undo(session: JudgingSession, body: Body) -> Body | None:

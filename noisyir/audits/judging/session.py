@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from threading import Event, RLock, Thread
 from typing import Any, NamedTuple
@@ -25,15 +25,6 @@ _AHEAD = 12  # pairs chosen ahead of their turn
 _READ_AHEAD = 100  # random pairs that share one reading of texts
 _STRATA = 10
 _ROUNDS = 5  # a weight counts the pairs that one represents after these rounds, which take fifty pairs
-
-
-@dataclass(frozen=True)
-class Progress:
-    """An answer to a pair, as the judge gives it."""
-
-    pair: Pair
-    verdict: Verdict
-    replacement: str | None = None
 
 
 class JudgingSession:
@@ -92,26 +83,25 @@ class JudgingSession:
 
     # Answers -------------------------------------------------------------------------------------------------------
 
-    def answer(self, said: Progress) -> None:
+    def answer(self, pair: Pair, verdict: Verdict, replacement: str | None = None) -> None:
         """Take an answer and write it to disk; the same answer again changes nothing.
 
         Raises:
             DataError: If the pair was not audited.
             StoreError: If the disk takes nothing; the pair stays open.
         """
-        row = self._row(said.pair)
+        row = self._row(pair)
         with self._lock:
-            weight = self._weight.get(row)
-            replacement = said.replacement if said.verdict == "wrong" else None
-            time = self.journal.time()
+            weight, time = self._weight.get(row), self.journal.time()
+            replacement = replacement if verdict == "wrong" else None
             try:
-                answer = JournalEntry(*said.pair, said.verdict, self.judge, weight, replacement, time)
+                answer = JournalEntry(*pair, verdict, self.judge, weight, replacement, time)
             except ValueError as error:
                 raise DataError("audits.answer_refused", error=error) from error
-            if not answer.says_as(self._own.get(said.pair)):
+            if not answer.says_as(self._own.get(pair)):
                 self.journal.append(answer)
-            self._own.pop(said.pair, None)
-            self._own[said.pair] = answer
+            self._own.pop(pair, None)
+            self._own[pair] = answer
             self._forget(row)
             self._plan()
             if abs(len(self._own) - self._answered_at_last_look) >= BATCH:
@@ -275,7 +265,7 @@ def summary(session: JudgingSession, command: str, wrong: float | None = None, *
     known = session.known
     lines = [f"{len(own):,} pairs judged by {session.judge}: {session.journal.path}", *told(known)]
     if wrong is not None:
-        lines.append(told_guarantee(known.keeping(len(session.pairs.ids)), wrong))
+        lines.append(told_guarantee(Keeping(known.bounds, len(session.pairs.ids)), wrong))
     cleaning = ["To clean the pairs by them, too:", f"  {command} --apply"] if cleans else []
     return "\n".join([*lines, "", "To use the answers:", f"  {command}", *cleaning])
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -34,13 +34,6 @@ class ModelJudgement(BaseModel):
     replacement: str | None
     reason: str
     at: str
-
-
-class ByPeople(NamedTuple):
-    """People's verdict on a pair, and the number of pairs that it represents if it was drawn at random."""
-
-    wrong: bool
-    weight: float | None
 
 
 def write_judgements(judgements: Iterable[ModelJudgement], path: Path) -> None:

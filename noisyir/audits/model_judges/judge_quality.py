@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from noisyir.audits.model_judges.answer_records import ByPeople
 from noisyir.audits.model_judges.judge_report import (
     AskedPair,
     JudgeReport,
@@ -183,9 +182,8 @@ def check_judge(answers: MachineAnswers, people: Judgements, within: float, conf
         )
     pairs = round(sum(answers.weights.values())) or len(asked)
     report = judge_report(answers.judge, pairs, asked, JudgeUsage(), None, confidence)
-    decided = [one for one in both if one.answer and one.answer.verdict != "unclear" and one.people]
-    says = np.array([one.answer.verdict == "wrong" for one in decided if one.answer], bool)
-    truth = np.array([one.people.wrong for one in decided if one.people], bool)
+    decided = [one for one in both if one.says is not None]
+    says, truth = np.array([(one.says, one.is_wrong) for one in decided], bool).reshape(-1, 2).T
     error, agreed = report.error, float(np.mean(says == truth)) if decided else math.nan
     even = at_random and is_even(both)
     reach, needed, split = _reach(both, report, even, within, confidence)
@@ -201,9 +199,7 @@ def check_judge(answers: MachineAnswers, people: Judgements, within: float, conf
         kappa=cohens_kappa(says, truth, confidence) if 0 < says.sum() < len(says) else None,
         sensitivity=_interval(error.sensitivity, error.wrong, confidence),
         specificity=_interval(error.specificity, error.clean, confidence),
-        order=auroc(surely_wrong(sure), np.array([one.people is not None and one.people.wrong for one in sure], bool))
-        if sure
-        else None,
+        order=auroc(surely_wrong(sure), np.array([one.is_wrong for one in sure])) if sure else None,
         reach=reach,
         within=within,
         needed=needed,
@@ -212,16 +208,15 @@ def check_judge(answers: MachineAnswers, people: Judgements, within: float, conf
 
 
 def _asked(pair: tuple[str, str], answers: MachineAnswers, labels: Judgements) -> AskedPair:
-    verdict, label = answers.verdicts[pair], labels.get(pair)
-    people = None if label is None else ByPeople(label.verdict == "wrong", label.weight)
-    return AskedPair("random" if pair in answers.weights else "", Answer(verdict, answers.p_wrong.get(pair)), people)
+    answer = Answer(answers.verdicts[pair], answers.p_wrong.get(pair))
+    return AskedPair("random" if pair in answers.weights else "", answer, labels.get(pair))
 
 
 def _reach(
     both: Sequence[AskedPair], report: JudgeReport, even: bool, within: float, confidence: float
 ) -> tuple[Reach | None, int | None, tuple[int, int] | None]:
     """The rate's precision, the labels needed for the requested one, and their split."""
-    truth = np.array([one.people is not None and one.people.wrong for one in both], bool)
+    truth = np.array([one.is_wrong for one in both])
     if even and len(both) >= FEWEST_BY_PEOPLE:
         said = surely_wrong(both, ends_of(both))
         reach = reach_of_sample(truth, said, confidence)

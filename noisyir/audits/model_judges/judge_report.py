@@ -6,7 +6,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from noisyir.audits.model_judges.answer_records import ByPeople
 from noisyir.audits.model_judges.judges import Answer, JudgeUsage
 from noisyir.detection.calibration.judge_error import (
     FEWEST_BY_PEOPLE,
@@ -19,6 +18,7 @@ from noisyir.detection.calibration.judge_error import (
     rate_behind,
 )
 from noisyir.detection.calibration.queue import Draw
+from noisyir.detection.judgements import HumanJudgement
 from noisyir.detection.rate import powered_rate, rate_from_judgements
 
 _EVEN = 1.5  # largest ratio of weights in a random sample that counts as even
@@ -27,11 +27,21 @@ _LEVEL = 0.05  # significance of the test of a judge's probabilities
 
 
 class AskedPair(NamedTuple):
-    """A pair, its draw, the judge's answer, and people's verdict."""
+    """A pair, its draw, the judge's answer, and people's verdict if they decided on it."""
 
     draw: Draw
     answer: Answer | None
-    people: ByPeople | None
+    people: HumanJudgement | None
+
+    @property
+    def says(self) -> bool | None:
+        """Whether the judge calls it wrong; None if it does not decide."""
+        return None if self.answer is None or self.answer.verdict == "unclear" else self.answer.verdict == "wrong"
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether people call it wrong."""
+        return self.people is not None and self.people.verdict == "wrong"
 
 
 class CorrectedRate(NamedTuple):
@@ -146,7 +156,7 @@ def judge_report(
     specificity correct it, measured on random pairs if there are enough.
     """
     random = [one for one in asked if one.draw == "random"]
-    decided = [one.answer.verdict == "wrong" for one in random if one.answer and one.answer.verdict != "unclear"]
+    decided = [one.says for one in random if one.says is not None]
     said = _rate(decided, pairs, confidence) if decided else None
     drawn = [one for one in asked if one.people is not None and one.people.weight is not None]
     both, by_chance = measured_on(asked)
@@ -185,20 +195,14 @@ def _rate(wrong: Sequence[bool], pairs: int, confidence: float) -> RateByJudge:
 
 
 def _error(both: Sequence[AskedPair]) -> JudgeError:
-    decided = [
-        (one.answer, one.people) for one in both if one.answer and one.answer.verdict != "unclear" and one.people
-    ]
-    says = np.array([answer.verdict == "wrong" for answer, _ in decided], bool)
-    return judge_error(says, np.array([people.wrong for _, people in decided], bool))
+    decided = [(one.says, one.is_wrong) for one in both if one.says is not None]
+    says, truth = np.array(decided, bool).reshape(-1, 2).T
+    return judge_error(says, truth)
 
 
 def _calibration(both: Sequence[AskedPair]) -> JudgeCalibration | None:
     """The calibration of a judge's probabilities; None on too few pairs that people judged, too."""
-    known = [
-        (one.answer.p_wrong, one.people.wrong)
-        for one in both
-        if one.people and one.answer and one.answer.p_wrong is not None
-    ]
+    known = [(one.answer.p_wrong, one.is_wrong) for one in both if one.answer and one.answer.p_wrong is not None]
     if len(known) < FEWEST_BY_PEOPLE:
         return None
     p_wrong, is_wrong = zip(*known, strict=True)
@@ -213,7 +217,7 @@ def _corrected(
     confidence: float,
 ) -> CorrectedRate | None:
     if said is not None and len(drawn) >= FEWEST_BY_PEOPLE and is_even(drawn):
-        people = np.array([one.people is not None and one.people.wrong for one in drawn])
+        people = np.array([one.is_wrong for one in drawn])
         ends = ends_of([*random, *drawn])
         said_of_all, said_of_judged = surely_wrong(random, ends), surely_wrong(drawn, ends)
         by_judge, unsure = np.full(len(people), said_of_all.mean()), said_of_all.var() / len(said_of_all)
@@ -221,7 +225,7 @@ def _corrected(
         found = powered_rate(people, alike, said_of_judged, by_judge, math.inf, confidence, unsure=unsure)
         return CorrectedRate(RateByJudge(found.value, found.low, found.high), "people and judge")
     if said is not None and error.can_be_corrected_for:
-        rate = rate_behind(said.rate, sum(_is_decided(one) for one in random), error, confidence)
+        rate = rate_behind(said.rate, sum(one.says is not None for one in random), error, confidence)
         return CorrectedRate(rate, "sensitivity and specificity")
     return None
 
@@ -239,10 +243,6 @@ def is_even(both: Sequence[AskedPair]) -> bool:
     """Whether people drew all these pairs at random, with nearly equal weights."""
     weights = [one.people.weight for one in both if one.people and one.people.weight]
     return len(weights) == len(both) > 0 and max(weights) <= _EVEN * min(weights)
-
-
-def _is_decided(one: AskedPair) -> bool:
-    return one.answer is not None and one.answer.verdict != "unclear"
 
 
 def surely_wrong(asked: Sequence[AskedPair], ends: tuple[float, float] = (0.0, 1.0)) -> np.ndarray:

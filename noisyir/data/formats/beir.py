@@ -101,17 +101,14 @@ class BeirFolder:
 
 
 def _documents(collection: Collection) -> Iterator[dict[str, Any]]:
-    names = ("query_id", "doc_id", "source")
-    known = zip(*(collection.judgements[name].to_pylist() for name in names), strict=True)
-    sources = {doc_id: source for _, doc_id, source in known if source}
-    for name, title, text in zip(*(column.to_pylist() for column in collection.documents.columns), strict=True):
+    sources = {doc_id: source for _, doc_id, _, _, source, *_ in collection.rows("judgements") if source}
+    for name, title, text in collection.rows("documents"):
         metadata = {"metadata": {"source": sources[name]}} if name in sources else {}
         yield {"_id": name, "title": title, "text": text, **metadata}
 
 
 def _queries(collection: Collection) -> Iterator[dict[str, Any]]:
-    columns = (collection.queries[name].to_pylist() for name in ("query_id", "text", "answers"))
-    for name, text, answers in zip(*columns, strict=True):
+    for name, text, _, answers in collection.rows("queries"):
         yield {"_id": name, "text": text, **({"answers": answers} if answers else {})}
 
 

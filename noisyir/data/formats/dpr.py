@@ -17,11 +17,10 @@ from noisyir.data.formats import Format
 from noisyir.data.formats.trainers import DprJson
 from noisyir.data.json_arrays import json_array
 from noisyir.data.leniency import bad_row, row
-from noisyir.data.limits import LINE
 from noisyir.data.records import Document, Judgement, Query, Record
 from noisyir.data.shapes import texts
 from noisyir.data.spelt import texts_in
-from noisyir.data.text_files import folder_with, list_of, one_of, open_to_write, spaced, text_of, utf8_lines
+from noisyir.data.text_files import folder_with, list_of, one_of, open_to_write, spaced, tab_separated, text_of
 from noisyir.engine.provenance import files_digest
 
 _COLLECTION = ("psgs_w100.tsv",)
@@ -52,14 +51,12 @@ class DprData(Format):
         """
         collection.refuse_ids("dpr", r"^\s|\s$|\s\s|[^\S ]|\0")
         target.mkdir(parents=True, exist_ok=True)
-        documents = (collection.documents[name].to_pylist() for name in ("doc_id", "text", "title"))
         with open_to_write(target / _COLLECTION[0]) as out:
             out.write(_line(_HEADER))
-            out.writelines(_line(cells) for cells in zip(*documents, strict=True))
+            out.writelines(_line((name, text, title)) for name, title, text in collection.rows("documents"))
         for split in collection.splits:
             if split == "test":
-                columns = (collection.queries[name].to_pylist() for name in ("text", "split", "answers"))
-                rows = [(text, repr(answers)) for text, of, answers in zip(*columns, strict=True) if of == split]
+                rows = [(text, repr(answers)) for _, text, of, answers in collection.rows("queries") if of == split]
                 with open_to_write(target / "nq-test.qa.csv") as out:
                     out.writelines(_line(cells) for cells in rows)
             else:
@@ -110,7 +107,7 @@ class DprFolder:
 
     def documents(self) -> Iterator[Document]:
         """The rows of psgs_w100.tsv."""
-        rows = _rows(self.collection, 3, "id<TAB>text<TAB>title")
+        rows = tab_separated(self.collection, 3, "id<TAB>text<TAB>title", quoted=True)
         _, header = next(rows, (1, []))
         if header != _HEADER:
             raise DataError(
@@ -187,28 +184,9 @@ def _found(root: Path, names: Iterable[str]) -> Path | None:
     return one_of(root, [f"{folder}{name}" for folder in _FOLDERS for name in names])
 
 
-def _rows(path: Path, columns: int, expected: str) -> Iterator[tuple[int, list[str]]]:
-    """(line, cells) of a tab-separated file with csv's quotes, one row a line; empty lines are passed over."""
-    csv.field_size_limit(LINE.most)
-    for number, line in utf8_lines(path):
-        if not line:
-            continue
-        try:
-            cells = next(csv.reader([line], delimiter="\t"))
-        except csv.Error as error:
-            bad_row(f"{path} line", number, DataError("data.bad_line", path=path, number=number, fault=error))
-            continue
-        if len(cells) == columns:
-            yield number, cells
-        else:
-            place, n_cells = f"{path} line", len(cells)
-            fault = DataError("data.wrong_cells", place=place, number=number, expected=expected, n_cells=n_cells)
-            bad_row(place, number, fault)
-
-
 def _questions(path: Path, split: Split) -> Iterator[Query]:
     count = 0
-    for count, (number, (text, literal)) in enumerate(_rows(path, 2, _EXAMPLE), 1):
+    for count, (number, (text, literal)) in enumerate(tab_separated(path, 2, _EXAMPLE, quoted=True), 1):
         if (answers := texts_in(literal)) is None:
             fault = DataError("data.answers_not_a_list", where=f"{path} line {number}", value=literal)
             bad_row(f"{path} line", number, fault)

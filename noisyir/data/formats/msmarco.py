@@ -14,7 +14,7 @@ from noisyir.data.collection import Collection
 from noisyir.data.formats import Format
 from noisyir.data.leniency import bad_row, not_kept, row
 from noisyir.data.records import Document, Judgement, Query, Record, relevance_of
-from noisyir.data.text_files import folder_with, one_of, open_to_write, spaced, utf8_lines
+from noisyir.data.text_files import folder_with, one_of, open_to_write, spaced, tab_separated, utf8_lines
 from noisyir.engine.provenance import files_digest
 
 _Read = Callable[[Path, Path | None], Iterator[Document]]
@@ -35,9 +35,8 @@ class Msmarco(Format):
         """
         collection.refuse_ids("msmarco", r"[\s\0]")
         target.mkdir(parents=True, exist_ok=True)
-        documents = (collection.documents[name].to_pylist() for name in ("doc_id", "title", "text"))
         with open_to_write(target / "collection.tsv") as out:
-            for name, title, text in zip(*documents, strict=True):
+            for name, title, text in collection.rows("documents"):
                 out.write(f"{name}\t{spaced(f'{title} {text}')}\n".encode())
         for split in collection.splits:
             examples = (example for example in collection.examples(labels=True) if example.split == split)
@@ -111,7 +110,7 @@ class MsmarcoFolder:
     def queries(self) -> Iterator[Query]:
         """The queries of every split with qrels."""
         for split, path in self.queries_of.items():
-            for number, (qid, text) in _columns(path, 2, "id<TAB>text"):
+            for number, (qid, text) in tab_separated(path, 2, "id<TAB>text"):
                 with row(f"{path} line", number):
                     yield Query(qid, text, (), f"{path} line", number, split)
 
@@ -182,33 +181,19 @@ def _of_split(root: Path, layout: _Layout, split: Split) -> tuple[Path, Path] | 
     return queries, qrels
 
 
-def _columns(path: Path, count: int, expected: str) -> Iterator[tuple[int, list[str]]]:
-    """(line number, cells) of a tab-separated file without quotes; empty lines are passed over."""
-    for number, line in utf8_lines(path):
-        if not line:
-            continue
-        fields = line.split("\t")
-        if len(fields) == count:
-            yield number, fields
-        else:
-            place, n_cells = f"{path} line", len(fields)
-            error = DataError("data.wrong_cells", place=place, number=number, expected=expected, n_cells=n_cells)
-            bad_row(place, number, error)
-
-
 def _passages(path: Path, titles: Path | None) -> Iterator[Document]:
     """Columns pid and text, with the title of the same pid; the title "-" is none."""
     title_of: dict[str, str] = {}
     if titles is not None:
-        title_of = {pid: title for _, (pid, title) in _columns(titles, 2, "id<TAB>title") if title.strip() != "-"}
-    for number, (pid, text) in _columns(path, 2, "id<TAB>text"):
+        title_of = {pid: title for _, (pid, title) in tab_separated(titles, 2, "id<TAB>title") if title.strip() != "-"}
+    for number, (pid, text) in tab_separated(path, 2, "id<TAB>text"):
         with row(f"{path} line", number):
             yield Document(pid, title_of.get(pid, ""), text, f"{path} line", number)
 
 
 def _documents(path: Path, _: Path | None) -> Iterator[Document]:
     """Columns docid, url, title and body; the url is not read."""
-    for number, (docid, _url, title, body) in _columns(path, 4, "docid<TAB>url<TAB>title<TAB>body"):
+    for number, (docid, _url, title, body) in tab_separated(path, 4, "docid<TAB>url<TAB>title<TAB>body"):
         with row(f"{path} line", number):
             yield Document(docid, title, body, f"{path} line", number)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -62,7 +62,7 @@ class Pairs(FormatOfRows):
         return "split" in source.columns
 
     def _splits(self, source: "PairsFile") -> Iterator[Split]:
-        return (pair.split for pair in source.pairs_in_order() if not pair.is_wrong)
+        return (example.split for example, _ in source.right_pairs())
 
     @property
     def _is_there(self) -> bool:
@@ -130,26 +130,6 @@ def open_pairs(
     )
 
 
-class PairRow(NamedTuple):
-    """One pair of the file; with a corpus file, title and document are empty."""
-
-    query_id: str
-    query: str
-    doc_id: str
-    title: str
-    document: str
-    source: str | None
-    split: Split
-    weight: float | None
-    relevance: int | None
-    number: int
-
-    @property
-    def is_wrong(self) -> bool:
-        """Whether the file's labels call it wrong."""
-        return self.relevance is not None and self.relevance <= 0
-
-
 @dataclass(frozen=True)
 class PairsFile(ExampleSource):
     """A row is a query with one or more documents, and perhaps wrong ones.
@@ -211,16 +191,6 @@ class PairsFile(ExampleSource):
         """Columns that mean nothing here; pandas' index is none."""
         read = *self.columns.values(), *self.numbered
         return [name for name in self.pairs.columns if name not in read and not _INDEX.fullmatch(name)]
-
-    def pairs_in_order(self) -> Iterator[PairRow]:
-        """Every pair of every row."""
-        for found in self.rows():
-            given, number = self.example(found), found.number
-            query_id = given.query_id if given.query_id is not None else content_id(number, given.query)
-            for title, text, named, _, weight, grade in given.positives:
-                doc_id = named if named is not None else content_id(number, title, text)
-                of_query = query_id, given.query
-                yield PairRow(*of_query, doc_id, title, text, given.source, given.split, weight, grade, number)
 
     def rows(self) -> Iterator[Placed]:
         """The rows of the file, at least one."""

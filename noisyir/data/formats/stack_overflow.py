@@ -55,10 +55,9 @@ class SoDs(Format):
                 raise DataError("data.so_ds_two_queries", doc_id=passage.doc_id)
             if example.split != "train":
                 held_out.setdefault(example.split, {}).setdefault(example.query, []).append(str(passage.doc_id))
-        rows = zip(*(collection.documents[name].to_pylist() for name in ("doc_id", "title", "text")), strict=True)
         snippets = (
             {"id": name, "code": f"{title}\n{code}" if title else code, "description": descriptions.get(name, "")}
-            for name, title, code in rows
+            for name, title, code in collection.rows("documents")
         )
         write_rows(target / "snippets.jsonl", snippets)
         for split, queries in held_out.items():

@@ -49,10 +49,9 @@ class Topics(Format):
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
         """Rows of query_id, question and answers."""
-        columns = (collection.queries[name].to_pylist() for name in ("query_id", "text", "answers"))
         rows = (
             {"query_id": name, "question": question, "answers": answers or []}
-            for name, question, answers in zip(*columns, strict=True)
+            for name, question, _, answers in collection.rows("queries")
         )
         write_rows(target, rows, nested=True)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -37,6 +38,7 @@ _TEXTS = ("query_id", "query", "positive_passages", "negative_passages", "answer
 _IDS = ("query_id", "query_text", "query", "positive_document_ids", "negative_document_ids", "answers", "source",
         "weight")  # fmt: skip
 _NEGATIVES = ("hard_negative_ctxs", "negative_ctxs")
+_PASSAGE_IDS = ("docid", "passage_id", "psg_id")
 _DPR_JSON_COLUMNS = ("query_id", "question", "answers", "positive_ctxs", *_NEGATIVES, "weight")
 
 
@@ -168,7 +170,8 @@ class Tevatron(FormatOfRows):
         if "positive_passages" in rows.columns:
             labels = labels_of(rows, _TEXTS, self.columns)
             sides = ("negative_passages",), "positive_passages"
-            return ShapedRows(rows.path.stem, rows, _TEXTS, _with_texts, None, labels, *sides)
+            shape = partial(_shaped, query="query", right=sides[1], wrong=sides[0])
+            return ShapedRows(rows.path.stem, rows, _TEXTS, shape, None, labels, *sides)
         if "positive_document_ids" not in rows.columns:
             raise DataError("data.not_tevatron", rows=rows.path)
         corpus, labels = shapes.corpus_of("tevatron", self.corpus), labels_of(rows, _IDS, self.columns)
@@ -181,18 +184,20 @@ class Tevatron(FormatOfRows):
         write_rows(target, _tevatron_rows(collection), nested=True)
 
 
-def _with_texts(row: Mapping[str, Any], where: str) -> Example:
+def _shaped(row: Mapping[str, Any], where: str, query: str, right: str, wrong: Sequence[str]) -> Example:
+    """A query with lists of passages."""
     return Example(
-        shapes.text(row, "query", where),
-        [_passage(one, where) for one in shapes.objects(row, "positive_passages", where)],
-        [_passage(one, where) for one in shapes.objects(row, "negative_passages", where)],
+        shapes.text(row, query, where),
+        [_passage(one, where) for one in shapes.objects(row, right, where)],
+        [_passage(one, where) for name in wrong for one in shapes.objects(row, name, where)],
         shapes.identity(row, "query_id", where),
         shapes.texts(row, "answers", where),
     )
 
 
 def _passage(given: Mapping[str, Any], where: str) -> Passage:
-    doc_id, score = shapes.identity(given, "docid", where), shapes.number(given, "score", where)
+    name = next((name for name in _PASSAGE_IDS if given.get(name) is not None), _PASSAGE_IDS[0])
+    doc_id, score = shapes.identity(given, name, where), shapes.number(given, "score", where)
     return Passage(shapes.text(given, "title", where), shapes.text(given, "text", where), doc_id, score)
 
 
@@ -240,33 +245,14 @@ class DprJson(FormatOfRows):
         """The file's rows."""
         rows = shapes.open_rows("dpr_json", self.path, ("question", "positive_ctxs"))
         labels = labels_of(rows, _DPR_JSON_COLUMNS, self.columns)
-        return ShapedRows(rows.path.stem, rows, _DPR_JSON_COLUMNS, _example, None, labels, _NEGATIVES, "positive_ctxs")
+        sides = _NEGATIVES, "positive_ctxs"
+        shape = partial(_shaped, query="question", right=sides[1], wrong=sides[0])
+        return ShapedRows(rows.path.stem, rows, _DPR_JSON_COLUMNS, shape, None, labels, *sides)
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
         """All negatives are hard ones; sources, weights and grades are dropped."""
         write_rows(target, _dpr_json_rows(collection), nested=True)
-
-
-def _example(row: Mapping[str, Any], where: str) -> Example:
-    return Example(
-        shapes.text(row, "question", where),
-        [_dpr_json_passage(one, where) for one in shapes.objects(row, "positive_ctxs", where)],
-        [_dpr_json_passage(one, where) for name in _NEGATIVES for one in shapes.objects(row, name, where)],
-        shapes.identity(row, "query_id", where),
-        shapes.texts(row, "answers", where),
-    )
-
-
-def _dpr_json_passage(context: Mapping[str, Any], where: str) -> Passage:
-    name = "passage_id" if context.get("passage_id") is not None else "psg_id"
-    score = shapes.number(context, "score", where)
-    return Passage(
-        shapes.text(context, "title", where),
-        shapes.text(context, "text", where),
-        shapes.identity(context, name, where),
-        score,
-    )
 
 
 def _dpr_json_rows(collection: Collection) -> Iterator[dict[str, Any]]:

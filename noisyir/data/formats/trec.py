@@ -62,15 +62,15 @@ class Trec(Format):
             target / "corpus.tsv",
             (
                 (name, question, title) if title else (name, question)
-                for name, title, question in _rows(collection.documents)
+                for name, title, question in collection.rows("documents")
             ),
         )
-        _write(target / "topics.tsv", ((name, question) for name, question, *_ in _rows(collection.queries)))
+        _write(target / "topics.tsv", ((name, question) for name, question, *_ in collection.rows("queries")))
         with open_to_write(target / "qrels.txt") as out:
-            for query_id, doc_id, _, relevance, *_ in _rows(collection.judgements):
+            for query_id, doc_id, _, relevance, *_ in collection.rows("judgements"):
                 out.write(f"{query_id} 0 {doc_id} {1 if relevance is None else relevance}\n".encode())
         hits: dict[str, list[tuple[float, str]]] = {}
-        for query_id, doc_id, score in _rows(collection.negatives):
+        for query_id, doc_id, score in collection.rows("negatives"):
             hits.setdefault(query_id, []).append((-(score or 0.0), doc_id))
         if not hits:
             return  # a run without a hit is no run
@@ -161,13 +161,10 @@ class TrecFiles:
         relevant: set[tuple[str, str]] = set()
         yield from chain(self.documents(), self.queries())
         for record in self.judgements():
-            if self._is_relevant(record):
+            if record.relevance is not None and record.relevance >= self.min_relevance:
                 relevant.add((record.query_id, record.doc_id))
             yield record
         yield from self._hits(relevant)
-
-    def _is_relevant(self, record: Judgement) -> bool:
-        return record.relevance is not None and record.relevance >= self.min_relevance
 
     def facts(self) -> dict[str, Any]:
         """Whether there was a run."""
@@ -193,10 +190,6 @@ class TrecFiles:
                     yield Negative(query_id, doc_id, number_of, place, number)
         if self.run and layout is None:
             raise DataError("data.empty_run", run=self.run)
-
-
-def _rows(table: Any) -> Iterator[tuple[Any, ...]]:
-    return zip(*(column.to_pylist() for column in table.columns), strict=True)
 
 
 def _write(path: Path, rows: Iterator[tuple[str, ...]]) -> None:

@@ -11,7 +11,7 @@ from noisyir.data.artifacts import ANSWERS, CORPUS, CUT_PASSAGES, GIVEN_NEGATIVE
 from noisyir.data.passages import best_passage, cut
 from noisyir.data.settings import ChunkParams
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import pair_ids
+from noisyir.engine.tables import pair_ids, table_of
 
 _ROWS = 4096
 _TEXTS = ("doc_id", "title", "text")
@@ -104,9 +104,7 @@ def _of_all(qrels: pa.Table, pairs: pa.Table, passages: Mapping[str, Sequence[st
         for (query_id, doc_id), relevance in judged.items()
         for name in passages.get(doc_id, (doc_id,))
     ]
-    columns = zip(*rows, strict=True) if rows else ([], [], [])
-    return pa.table([pa.array(column, kind) for column, kind in zip(columns, QRELS.schema.types, strict=True)],
-                    QRELS.schema)  # fmt: skip
+    return table_of(rows, QRELS.schema)
 
 
 CHUNK = Stage(

@@ -27,6 +27,7 @@ from noisyir.data.id_texts import text_key
 from noisyir.data.ingesting import IngestedRecords
 from noisyir.data.row_files import RowFile
 from noisyir.data.settings import GivenFileParams, JudgedPairsParams
+from noisyir.data.spelt import number_in
 from noisyir.data.text_files import watched
 from noisyir.engine.provenance import files_digest
 from noisyir.engine.stage import Job, Stage, told
@@ -210,11 +211,7 @@ def weights_of_others(job: Job[GivenFileParams]) -> None:
 
 
 def _weight(value: object, place: str) -> float:
-    try:
-        weight = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        weight = -1.0
-    if not 0 <= weight < np.inf:
+    if (weight := number_in(value)) is None or weight < 0:
         raise DataError("data.wrong_weight", place=place, value=value)
     return weight
 

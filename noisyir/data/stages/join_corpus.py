@@ -13,7 +13,7 @@ from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import CORPUS, ROW_ORIGINS
 from noisyir.data.columns import corpus_documents, open_corpus
 from noisyir.data.ingesting import PART_DOCUMENTS, IngestedRecords
-from noisyir.data.row_files import REWRITTEN, RowFile
+from noisyir.data.row_files import RowFile
 from noisyir.data.settings import JoinCorpusParams, RecordParams
 from noisyir.data.text_files import one_of, utf8_lines
 from noisyir.engine.meta import sha256_file
@@ -21,7 +21,7 @@ from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import regrouped
 
 _NONE = pa.scalar(None, pa.int32())
-_IN_FOLDER = tuple(f"corpus{suffix}" for suffix in REWRITTEN)
+_IN_FOLDER = tuple(f"corpus{suffix}" for suffix in (".jsonl", ".csv", ".tsv", ".parquet"))
 _TEXTS = ["doc_id", "title", "text"]
 _REVISED = pa.schema([*(CORPUS.schema.field(name) for name in _TEXTS), ROW_ORIGINS.schema.field("earlier_row")])
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from noisyir.detection.calibration.logistic import JudgedPairs, Lesson, learn
 from noisyir.detection.guarantee import Guarantee, guarantee
@@ -69,26 +69,16 @@ def judge_all(
             len(scores),
             confidence,
         )
-    bounds = guaranteed(scores, rows, answers.is_wrong, answers.weights, sureness)
+    bounds = guaranteed(scores, answers, sureness)
     return LearntOrder(lesson, len(rows), rate, bounds, confidence)
 
 
-def guaranteed(
-    scores: Float[Array, " pair"],
-    rows: Int[Array, " drawn"],
-    is_wrong: Bool[Array, " drawn"],
-    weights: Float[Array, " drawn"],
-    confidence: float,
-) -> Guarantee | None:
-    """Compute the bounds for pairs kept in the label-free order; None if no randomly drawn pair was judged.
-
-    Args:
-        weights: Number of pairs that each judged pair represents.
-    """
-    if not len(rows):
+def guaranteed(scores: Float[Array, " pair"], drawn: JudgedPairs, confidence: float) -> Guarantee | None:
+    """Compute the bounds for pairs kept in the label-free order; None if no randomly drawn pair was judged."""
+    if not len(drawn.rows):
         return None
-    even = _equally_likely(weights, rows, len(scores))
-    return guarantee(scores, rows[even], is_wrong[even], confidence=confidence)
+    even = _equally_likely(drawn.weights, drawn.rows, len(scores))
+    return guarantee(scores, drawn.rows[even], drawn.is_wrong[even], confidence=confidence)
 
 
 def _equally_likely(weights: Float[Array, " drawn"], rows: Array, pairs: int) -> Int[Array, " kept"]:

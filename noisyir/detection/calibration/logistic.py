@@ -5,13 +5,15 @@ Before any judgement b is 1 and every w is 0, which is the label-free order; jud
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from noisyir.detection.features import rank_share
+from noisyir.detection.judgements import HumanJudgement
 from noisyir.detection.mixture import check_finite
 from noisyir.detection.rate import normal_quantile
 
@@ -31,16 +33,30 @@ _LARGEST_STEP = 4.0  # maximum change of a weight per iteration: distant Newton 
 
 @dataclass(frozen=True)
 class JudgedPairs:
-    """Pairs drawn at random and judged wrong or clean by people.
+    """Pairs judged wrong or clean by people.
 
     Attributes:
         rows: Row of each pair, without repetition.
-        weights: Number of pairs that each one represents, up to a common factor.
+        weights: Number of pairs that each one represents, up to a common factor; NaN if it was not drawn at random.
     """
 
     rows: Int[Array, " judged"]
     is_wrong: Bool[Array, " judged"]
     weights: Float[Array, " judged"]
+
+    @classmethod
+    def of(cls, by_row: Mapping[int, HumanJudgement]) -> Self:
+        """The pairs that are decided."""
+        said = {row: judged for row, judged in by_row.items() if judged.verdict != "unclear"}
+        weights = [math.nan if judged.weight is None else judged.weight for judged in said.values()]
+        is_wrong = np.array([judged.verdict == "wrong" for judged in said.values()], bool)
+        return cls(np.array(list(said), np.int64), is_wrong, np.array(weights, np.float64))
+
+    @property
+    def at_random(self) -> "JudgedPairs":
+        """The pairs that were drawn at random."""
+        drawn = ~np.isnan(self.weights)
+        return JudgedPairs(self.rows[drawn], self.is_wrong[drawn], self.weights[drawn])
 
 
 class Interval(NamedTuple):

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from noisyir.base.errors import DataError
+from noisyir.detection.calibration.logistic import JudgedPairs
 from noisyir.detection.combine import robust_z
 from noisyir.detection.mixture import check_finite
 from noisyir.detection.rate import rate_from_judgements
@@ -128,14 +129,10 @@ def recalibrate(
 
 
 def rate_of_sample(
-    scores: Float[Array, " pair"],
-    rows: Int[Array, " judged"],
-    is_wrong: Bool[Array, " judged"],
-    weights: Float[Array, " judged"],
-    confidence: float = 0.95,
+    scores: Float[Array, " pair"], drawn: JudgedPairs, confidence: float = 0.95
 ) -> tuple[float, float, float]:
     """(rate, low, high): share of wrong pairs from a sample, stratified as in `recalibrate`."""
-    return rate_from_judgements(is_wrong, *_post_strata(scores, np.asarray(rows)), confidence, weights)
+    return rate_from_judgements(drawn.is_wrong, *_post_strata(scores, drawn.rows), confidence, drawn.weights)
 
 
 def _post_strata(scores: Array, rows: Array) -> tuple[Int[Array, " judged"], Int[Array, " stratum"]]:

@@ -65,13 +65,6 @@ def largest_changes(
     return RankChanges(system, baseline, [change(place) for place in best], [change(place) for place in worst])
 
 
-def values_of(metrics: pa.Table, measure: str, split: str) -> dict[str, float]:
-    """One measure's values on one split by query id."""
-    wanted = pc.and_(pc.equal(metrics["measure"], measure), pc.equal(metrics["split"], split))
-    rows = metrics.filter(pc.and_(wanted, pc.is_valid(metrics["query_id"])))
-    return dict(zip(rows["query_id"].to_pylist(), rows["value"].to_pylist(), strict=True))
-
-
 def _relevant_ranks(
     query_ids: Sequence[str], runs: Mapping[str, pa.Table], qrels: pa.Table
 ) -> dict[str, dict[str, tuple[int | None, ...]]]:

@@ -103,8 +103,9 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
 def verdicts(comparison: Sequence[Mapping[str, Any]], params: ReportParams) -> list[dict[str, Any]]:
     """Verdicts on the last system against every other but hybrids, on the first measure and split, by one seed."""
     last, measure, split = comparison[-1]["system"], comparison[0]["measure"], comparison[0]["split"]
+    ends = ("difference_low", "difference_high", "p_holm")
     return [
-        {**row, "verdict": verdict(*_ends(row), seeds=1, alpha=params.alpha, min_gain=params.min_gain)}
+        {**row, "verdict": verdict(*(row[e] for e in ends), seeds=1, alpha=params.alpha, min_gain=params.min_gain)}
         for row in comparison
         if row["baseline"] is not None and model_of(row["baseline"]) == row["baseline"]
         if (row["system"], row["measure"], row["split"]) == (last, measure, split)
@@ -148,10 +149,6 @@ def to_judge(name: str, comparison: Sequence[Mapping[str, Any]], subject: str) -
         return None
     words = ["noisyir", "compare", f"{name}:{first}", f"{name}:{last}", "--corrected", f"{name}-pools"]
     return {"command": shlex.join(words), "setting": shlex.quote(f"report.corrected={name}-pools")}
-
-
-def _ends(row: Mapping[str, Any]) -> tuple[float, float, float]:
-    return row["difference_low"], row["difference_high"], row["p_holm"]
 
 
 def _result_tables(
@@ -201,12 +198,9 @@ def _figure(estimates: Mapping[str, charts.Estimate], best: Recommendation | Non
 
 def whole_curves(curves: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     """Curves by method: its rounds, METHOD@NUMBER, in a row if there are any, since their steps go on."""
-    rounds = {name: [curves[each] for each in curves if each.startswith(f"{name}@")] for name in map(_method, curves)}
+    names = [label.partition("@")[0] for label in curves]
+    rounds = {name: [curves[each] for each in curves if each.startswith(f"{name}@")] for name in names}
     return {name: pa.concat_tables(found) if found else curves[name] for name, found in rounds.items()}
-
-
-def _method(label: str) -> str:
-    return label.partition("@")[0]
 
 
 def curve_charts(curves: pa.Table) -> list[Figure]:

@@ -26,10 +26,11 @@ from noisyir.evaluation.artifacts import (
     TRIALS,
 )
 from noisyir.evaluation.artifacts import REPORT as PAGE
+from noisyir.evaluation.comparison import values_of
 from noisyir.evaluation.pages.advice import named
 from noisyir.evaluation.pages.history import Build, name_builds
 from noisyir.evaluation.pages.mining import of_run
-from noisyir.evaluation.pages.queries import RankChanges, largest_changes, values_of
+from noisyir.evaluation.pages.queries import RankChanges, largest_changes
 from noisyir.evaluation.pages.settings import ReportParams
 from noisyir.evaluation.pages.summary import difference_rows, summary_rows
 from noisyir.evaluation.ruler import DRAWING, Drawn, Ruler, answers_in, pooled, pools_digest
@@ -67,7 +68,7 @@ def report(job: Job[ReportParams]) -> None:
 
 def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> RankChanges | None:
     """The queries that the last system changes most against its baseline, on the first measure."""
-    first = {name: comparison[name][0].as_py() for name in ("measure", "split")}
+    first = comparison["split"][0].as_py(), comparison["measure"][0].as_py()
     metrics = job.tables("metrics")
     system = list(metrics)[-1]
     if not job.refs("runs"):  # answers have no ranks
@@ -78,7 +79,7 @@ def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> R
     if not (tests := comparison.filter(tested)).num_rows:
         return None
     baseline = tests["baseline"][0].as_py()
-    values = {name: values_of(metrics[name], **first) for name in (system, baseline)}
+    values = {name: values_of(metrics[name])[first].by_query for name in (system, baseline)}
     return largest_changes(
         values, job.tables("runs"), qrels, system=system, baseline=baseline, count=job.params.examples
     )

@@ -63,7 +63,8 @@ def mine(
         >>> negatives.select(["query", "negative"]).to_pylist()[0]
         {'query': 'red fruit', 'negative': 'a banana is yellow'}
     """
-    wanted: dict[str, Any] = {"mine.run": run, "mine.per_query": per_query, "mine.sampler": _plain(sampler)}
+    plain = sampler if isinstance(sampler, str) else dict(sampler)
+    wanted: dict[str, Any] = {"mine.run": run, "mine.per_query": per_query, "mine.sampler": plain}
     wanted |= {"mine.filters": dict(filters)} if filters else {}
     wanted |= {"mine.judges": list(judges)} if judges else {}
     wanted |= {"data.columns": dict(columns)} if columns else {}
@@ -73,10 +74,6 @@ def mine(
     path = as_file(pairs, given.home, "pairs")
     exp = experiment_to_audit(path, overrides, corpus=documents_file(corpus, given.home))
     return _with_texts(given, given.run(exp.model_copy(update={"audit": None}), mine_pairs))
-
-
-def _plain(sampler: str | Mapping[str, Any]) -> str | dict[str, Any]:
-    return sampler if isinstance(sampler, str) else dict(sampler)
 
 
 def _with_texts(run: Running, outcome: Outcome) -> pa.Table:

@@ -42,7 +42,7 @@ def run(
     from dataclasses import asdict
 
     from noisyir.app.comparing import duel
-    from noisyir.app.console import print_rows, print_text, stdout_console
+    from noisyir.app.console import print_text, results_table, stdout_console
     from noisyir.base.errors import ConfigError
 
     if count < 0 or sample < 0:
@@ -59,7 +59,7 @@ def run(
         return print_json({**asdict(found), "conclusion": found.conclusion})
     console = stdout_console()
     print_text(console, f"{found.conclusion}\n")
-    print_rows(console, found.rows(), left=2)
+    console.print(results_table(found.rows(), left=2))
     _print_shifts(console, "gain most", found.wins)
     _print_shifts(console, "lose most", found.losses)
     if html:
@@ -90,7 +90,7 @@ class _Pools(NamedTuple):
 def _corrected(store: Store, names: tuple[str, str], given: _Pools, *, as_json: bool) -> int:
     """Print values by labels and corrected ones, and write the sheet to fill, or serve the page."""
     from noisyir.app.audit_folder import write_mended
-    from noisyir.app.console import print_rows, print_text, stdout_console
+    from noisyir.app.console import print_text, results_table, stdout_console
     from noisyir.app.correcting import judge_on_page, ruler, write_sheet
     from noisyir.base.errors import ConfigError
     from noisyir.evaluation.pages.ruler import ruler_page
@@ -114,7 +114,7 @@ def _corrected(store: Store, names: tuple[str, str], given: _Pools, *, as_json: 
     if as_json:
         return print_json({"rows": [dict(zip(rows[0], row, strict=True)) for row in rows[1:]], "told": told})
     console = stdout_console()
-    print_rows(console, rows, left=2)
+    console.print(results_table(rows, left=2))
     print_text(console, "\n".join(["", *told]))
     return 0
 

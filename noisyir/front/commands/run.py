@@ -101,13 +101,10 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_jso
         changes,
         dry_run_json,
         estimates,
-        print_absences,
         print_changes,
         print_chosen,
         print_dry_run,
-        print_missing,
-        print_rehearsals,
-        print_sizes,
+        print_found,
         rehearsals,
         sizes_of_states,
         steps_without_key,
@@ -128,12 +125,12 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_jso
         more["rehearsals"] = [asdict(one) for one in rehearsed]
         why_new = {} if new is None else {"why": new}
         return print_json({**dry_run_json(states, found, steps_without_key(states)), **more, **why_new})
-    print_dry_run(exp, states, found)
-    print_rehearsals(rehearsed)
-    print_sizes(sizes)
+    print_dry_run(states, found, exp.claims)
+    print_found("one step", (line for one in rehearsed for line in one.lines()))
+    print_found("to keep", (f"{name}: {said}" for name, said in sizes.items()))
     print_chosen(exp, sys.stdout)
-    print_absences(absences)
-    print_missing(missing)
+    print_found("not there", absences)
+    print_found("to fetch", (f"{one.place} ({one.setting}): noisyir fetch {one.place}" for one in missing))
     if new is not None:
         print_changes(new)
     return 0

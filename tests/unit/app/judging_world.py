@@ -4,10 +4,11 @@ import numpy as np
 import pyarrow as pa
 
 from noisyir.audits.judging.journal import Journal
-from noisyir.audits.judging.learning import Kept, Knowledge
+from noisyir.audits.judging.learning import Knowledge
 from noisyir.audits.judging.pairs_to_judge import PairsToJudge
 from noisyir.audits.judging.session import JudgingSession
 from noisyir.detection.calibration.logistic import Interval
+from noisyir.detection.guarantee import Guarantee
 
 SPICE = "</script><script>alert(1)</script>"
 
@@ -37,7 +38,9 @@ class Learner:
     def learn(self, judged):
         self.seen.append(dict(judged))
         known = Knowledge(
-            sampled=len(judged), rate=Interval(0.25, 0.1, 0.4), guarantee=(Kept(60, 0.04), Kept(120, 0.4))
+            sampled=len(judged),
+            rate=Interval(0.25, 0.1, 0.4),
+            bounds=Guarantee(np.array([60, 120]), np.array([0.04, 0.4]), 0.9, len(judged)),
         )
         return known if judged else Knowledge()
 

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from noisyir.audits.rewriting import rewrite
 from noisyir.data.examples import content_id
-from noisyir.data.fewer_negatives import rows_with, write_json
+from noisyir.data.fewer_negatives import rows_with, without
 from noisyir.data.formats import Format
 from noisyir.front.cli import main
 from noisyir.methods.experiments import from_settings
@@ -124,5 +125,5 @@ def test_only_what_leaves_is_cut_out_of_the_bytes(tmp_path, before, gone, after,
     source = Format.parse({"kind": "flagembedding", "path": str(path)}).open()
     names = {text: content_id(1, "", text) for text in "abc"}
     rows = rows_with(source, {(content_id(1, "q2"), names[name]) for name in gone})
-    write_json(source.negatives_at[0], rows, to)
+    rewrite(source.negatives_at[0], to, rows, lambda number, row: without(row, rows[number]))
     assert to.read_bytes() == (text % after).encode()

@@ -5,8 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from noisyir.audits.judging.learning import Kept, Knowledge, PairLearner
+from noisyir.audits.judging.learning import Knowledge, PairLearner
 from noisyir.audits.judging.session import told, told_guarantee
+from noisyir.audits.keeping import Keeping
+from noisyir.detection.guarantee import Guarantee
 from noisyir.detection.judgements import HumanJudgement
 
 PAIRS = 600
@@ -46,14 +48,14 @@ def test_it_tells_rate_order_and_guarantee(world):
 def test_the_bound_is_kept_by_what_it_names(world):
     learner, is_wrong = world
     known = learner.learn(judged(is_wrong, 300))
-    for pairs, bound in known.guarantee:
-        assert 0 <= bound <= 1 and 0 < pairs <= PAIRS
-    assert known.guarantee[-1].bound >= is_wrong.mean()
-    keeping = known.keeping(PAIRS)
+    assert np.all((0 <= known.bounds.bound) & (known.bounds.bound <= 1))
+    assert np.all((0 < known.bounds.kept) & (known.bounds.kept <= PAIRS))
+    assert known.bounds.bound[-1] >= is_wrong.mean()
+    keeping = Keeping(known.bounds, PAIRS)
     expected = f"keep the {keeping.most(0.4):,} of 600 pairs with the lowest score: at most"
     assert expected in told_guarantee(keeping, 0.4)
     assert "no part of the pairs is known" in told_guarantee(keeping, 0.02)
-    assert "nothing can be said" in told_guarantee(Knowledge().keeping(PAIRS), 0.1)
+    assert "nothing can be said" in told_guarantee(Keeping(Knowledge().bounds, PAIRS), 0.1)
 
 
 def test_without_features_or_answers_the_order_stays(world):
@@ -68,11 +70,10 @@ def test_chosen_pairs_tell_nothing_of_the_rate(world):
     learner, is_wrong = world
     chosen = {row: HumanJudgement("wrong" if wrong else "clean") for row, wrong in enumerate(is_wrong[:60])}
     known = learner.learn(chosen)
-    assert known.rate is None and known.sampled == 0 and known.guarantee == ()
+    assert known.rate is None and known.sampled == 0 and known.bounds is None
 
 
 def test_what_could_be_kept_is_the_most_within_the_bound():
-    known = Knowledge(guarantee=(Kept(40, 0.03), Kept(60, 0.02), Kept(80, 0.08)))
-    keeping = known.keeping(100)
+    keeping = Keeping(Guarantee(np.array([40, 60, 80]), np.array([0.03, 0.02, 0.08]), 0.9, 50), 100)
     assert keeping.most(0.05) == 60
     assert keeping.most(0.01) == 0

@@ -11,7 +11,7 @@ import pytest
 
 from noisyir.audits.judging import journal as journals
 from noisyir.audits.judging.journal import Journal, JournalEntry
-from noisyir.audits.judging.session import BATCH, Progress, random_order
+from noisyir.audits.judging.session import BATCH, random_order
 from noisyir.base.errors import DataError, StoreError
 from noisyir.detection.judgements import given_judgements
 from tests.refusals import refuses
@@ -24,7 +24,7 @@ def lines(folder):
 
 def answer_next(of, verdict="clean", replacement=None):
     (shown,) = of.next_pairs(1)
-    of.answer(Progress(pair_of(shown), verdict, replacement))
+    of.answer(pair_of(shown), verdict, replacement)
     return pair_of(shown)
 
 
@@ -164,13 +164,13 @@ def test_undo_takes_back_and_asks_again(tmp_path):
 def test_the_same_answer_again_is_one_line_and_another_one_counts(tmp_path):
     one = session(tmp_path)
     pair = answer_next(one, "clean")
-    one.answer(Progress(pair, "clean"))
+    one.answer(pair, "clean")
     assert len(lines(tmp_path)) == 1
-    one.answer(Progress(pair, "wrong", "o1"))
+    one.answer(pair, "wrong", "o1")
     (said,) = given_judgements([str(tmp_path / "judgements.jsonl")]).values()
     assert (said.verdict, said.replacement, said.weight) == ("wrong", "o1", 120 / 50)
     with refuses(DataError, "audits.pair_not_audited"):
-        one.answer(Progress(("q9999", "d1"), "clean"))
+        one.answer(("q9999", "d1"), "clean")
 
 
 def test_a_replacement_belongs_to_a_wrong_pair(tmp_path):
@@ -267,7 +267,7 @@ def test_two_who_answer_at_once_corrupt_nothing(tmp_path):
 
     def judge():
         while shown := one.next_pairs(1):
-            one.answer(Progress(pair_of(shown[0]), "clean"))
+            one.answer(pair_of(shown[0]), "clean")
 
     threads = [Thread(target=judge) for _ in range(4)]
     for thread in threads:

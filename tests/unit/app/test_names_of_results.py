@@ -28,7 +28,7 @@ def test_results_are_named_by_the_whole_name_of_a_file(name, named):
 def test_a_name_is_never_taken_for_an_address(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     write_rows(Path(name), iter(ROWS))
-    assert [pair.query for pair in Pairs(path=name).open().pairs_in_order()] == [row["query"] for row in ROWS]
+    assert [one.query for one, _ in Pairs(path=name).open().right_pairs()] == [row["query"] for row in ROWS]
 
 
 def test_a_name_that_separates_experiment_and_system_is_refused():

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from noisyir.audits.apply import apply_audit, changed, decide
-from noisyir.audits.pairs_to_clean import FileOfPairs, RowsOfExamples, TableOfPairs
+from noisyir.audits.pairs_to_clean import FileOfPairs, TableOfPairs
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import PAIRS
 from noisyir.data.containers import write_rows
@@ -30,7 +31,7 @@ ROWS = [
 ]
 cleaned = partial(apply_audit, drop=True)
 weighted = partial(apply_audit, drop=False)
-SUFFIXES = [".jsonl", ".csv", ".tsv", ".parquet", ".jsonl.gz", ".csv.gz"]
+SUFFIXES = [".jsonl", ".json", ".csv", ".tsv", ".parquet", ".jsonl.gz", ".csv.gz"]
 
 
 def write(path: Path, rows: list[dict]) -> Path:
@@ -42,6 +43,8 @@ def write(path: Path, rows: list[dict]) -> Path:
     plain = path.parent / name
     if name.endswith(".jsonl"):
         plain.write_text("\n\n".join(json.dumps(row, ensure_ascii=False, sort_keys=True) for row in rows))
+    elif name.endswith(".json"):
+        plain.write_text(json.dumps(rows, indent=1, sort_keys=True))
     elif name.endswith(".tsv"):
         lines = [list(rows[0]), *([cell.replace("\n", " ") for cell in row.values()] for row in rows)]
         plain.write_text("".join("\t".join(line) + "\n" for line in lines))
@@ -64,6 +67,8 @@ def read(path: Path) -> list[dict]:
     text, name = raw.decode("utf-8-sig"), path.name.removesuffix(".gz")
     if name.endswith(".jsonl"):
         return [json.loads(line) for line in text.splitlines() if line]
+    if name.endswith(".json"):
+        return json.loads(text)
     quoting = csv.QUOTE_NONE if name.endswith(".tsv") else csv.QUOTE_MINIMAL
     dialect = {"delimiter": "\t" if name.endswith(".tsv") else ",", "quoting": quoting}
     return list(csv.DictReader(text.splitlines(keepends=True), **dialect))
@@ -123,16 +128,16 @@ def test_rows_of_trainers_keep_their_shape_and_their_negatives(tmp_path: Path, k
     write_rows(source, iter(rows), nested=True)
     given = Format.of_kind(kind)(path=str(source))
     file = given.open()
-    assert file.is_written_back and not given.has_weights
+    assert file.file.is_rewritten and not given.has_weights
     audit = audit_of_file(file, {"who ran?": wrong(id_of(file, DOG)), "who swam?": wrong(None)})
-    done = cleaned(audit, RowsOfExamples(file), tmp_path / "drop")
+    done = cleaned(audit, FileOfPairs(file), tmp_path / "drop")
     assert done.pairs.name == f"mine.cleaned{suffix}" and (done.kept, done.relabelled, done.dropped) == (2, 1, 1)
     back = Format.of_kind(kind)(path=str(done.pairs)).open()
     found = [back.example(one) for one in back.rows()]
     assert [[one.text for one in example.positives] for example in found] == [[CAT, DOG], [DOG]]
     assert all([one.text for one in example.negatives] == [EEL] for example in found)
     assert [one.score for one in found[1].positives] == [None]
-    done = weighted(audit, RowsOfExamples(file), tmp_path / "weigh")
+    done = weighted(audit, FileOfPairs(file), tmp_path / "weigh")
     again = Format.of_kind(kind)(path=str(done.pairs))
     assert again.has_weights and [*again.weights().values()] == [0.9, 0.9, 1.0, 0.1]
     assert [placed.value[column] for placed in again.open().rows()][::2] == [rows[0][column], rows[2][column]]
@@ -329,15 +334,13 @@ def test_weights_stand_beside_all_pairs_and_are_read_back(tmp_path: Path, suffix
     assert "kept 2 pairs, relabelled 1, gave 1 less than half of their weight" in done.summary()
     again = opened(done.pairs)
     assert again.columns["weight"] == "weight"
-    assert [pair.weight for pair in again.pairs_in_order()] == [0.5, 1.0, 0.3, 0.9]
+    assert [pair.weight for pair in again.judgements()] == [0.5, 1.0, 0.3, 0.9]
     assert [entry["action"] for entry in read(done.log)] == ["relabel", "weigh"]
 
     anew = weighted(
         audit_of_file(again, {"who swam?": wrong(None, p_clean=0.2)}), FileOfPairs(again), tmp_path / "anew"
     )
-    assert [pair.weight for pair in opened(anew.pairs).pairs_in_order()] == [0.9, 0.9, 0.2, 0.9], (
-        "in the place of the old"
-    )
+    assert [pair.weight for pair in opened(anew.pairs).judgements()] == [0.9, 0.9, 0.2, 0.9], "in the place of the old"
     assert list(read(anew.pairs)[0]).count("weight") == 1
 
 
@@ -354,6 +357,19 @@ def test_rows_that_are_not_changed_keep_their_bytes_before_the_weight(tmp_path: 
     assert done.pairs.read_bytes() == (b'\xef\xbb\xbfquery,document,weight\r\n"a","x\r\ny",0.9\r\n\r\nb,z,0.9\n')
 
 
+@pytest.mark.parametrize(("gone", "left"), [("ab", "[ %c]"), ("bc", "[ %a]"), ("b", "[ %a,\n%c]"), ("abc", "[ ]")])
+def test_items_of_an_array_go_with_one_separator_and_the_others_keep_their_bytes(tmp_path: Path, gone: str, left: str):
+    items = {f"%{q}": f'{{"query" : "{q}", "document":"\\u00e9 {q}"}}' for q in "abc"}
+
+    def filled(text: str) -> str:
+        return "".join(items.get(part, part) for part in re.split("(%.)", text))
+
+    (tmp_path / "mine.json").write_text(filled("[ %a , %b,\n%c]"))
+    file = opened(tmp_path / "mine.json")
+    done = cleaned(audit_of_file(file, dict.fromkeys(gone, wrong(None))), FileOfPairs(file), tmp_path / "out")
+    assert done.pairs.read_text() == filled(left)
+
+
 def test_where_rows_list_documents_weights_are_lists(tmp_path: Path):
     rows = [{"query": "who?", "pos": [CAT, DOG]}, {"query": "what?", "pos": [DOG]}]
     for suffix in (".jsonl", ".parquet"):
@@ -364,7 +380,7 @@ def test_where_rows_list_documents_weights_are_lists(tmp_path: Path):
         done = weighted(audit_of(pairs), FileOfPairs(file), tmp_path / suffix)
         assert [row["weight"] for row in read(done.pairs)] == [[0.9, 0.25], [0.9]]
         again = opened(done.pairs)
-        assert [pair.weight for pair in again.pairs_in_order()] == [0.9, 0.25, 0.9]
+        assert [pair.weight for pair in again.judgements()] == [0.9, 0.25, 0.9]
         less = cleaned(audit_of(pairs), FileOfPairs(again), tmp_path / f"less{suffix}")
         assert read(less.pairs) == [{**rows[0], "pos": [CAT], "weight": [0.9]}, {**rows[1], "weight": [0.9]}]
 

@@ -77,10 +77,10 @@ def test_the_surest_are_a_file_of_pairs_that_is_read_back_as_it_is_meant(made, t
     text = '=1+1, "quoted"\r\nand more'
     files = made(spice=text, promote=0.8)
     pairs = Pairs(path=str(files / "extra_positives.jsonl")).open()
-    found = [(pair.query_id, pair.doc_id, pair.title) for pair in pairs.pairs_in_order()]
+    found = [(one.query_id, document.doc_id, document.title) for one, document in pairs.right_pairs()]
     assert found == [("q0", COPY, "Topic 0"), ("q1", "d2", "Topic 2")]
-    assert all(pair.document.endswith(text) for pair in pairs.pairs_in_order())
-    assert all(pair.query.endswith(text) and pair.split == "train" for pair in pairs.pairs_in_order())
+    assert all(one.query.endswith(text) and one.split == "train" for one, _ in pairs.right_pairs())
+    assert all(document.text.endswith(text) for _, document in pairs.right_pairs())
     assert "The 2 of confidence 0.8 or more are in extra_positives.jsonl" in (files / "audit.html").read_text()
     assert not (made(promote=0.95) / "extra_positives.jsonl").exists()
 

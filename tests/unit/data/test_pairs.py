@@ -182,7 +182,7 @@ def test_weights_are_read_beside_the_pairs_and_change_no_table(ingest, tmp_path)
         assert tables["pairs"].equals(ingest(ROWS, "plain.jsonl")["pairs"])
         data = Pairs(path=str(tmp_path / name))
         found = data.weights()
-        asked = [(pair.query_id, pair.doc_id) for pair in data.open().pairs_in_order()]
+        asked = [(pair.query_id, pair.doc_id) for pair in data.open().judgements()]
         assert found == {asked[0]: 0.25, asked[2]: 1.0, asked[3]: 0.0}, "the first of equal pairs counts"
     assert Pairs(path=str(tmp_path / "pairs.csv")).has_weights
     assert not Pairs(path=str(tmp_path / "pairs.csv"), columns={"weight": None}).has_weights

@@ -90,9 +90,10 @@ def test_the_pairs_that_a_reader_believes_in_are_exported_as_pairs_to_audit(worl
         if row["update"] == 4:
             sums[row["query_id"], row["doc_id"]] += row["value"]
     file = Pairs(path=str(target)).open()
-    for pair, row in zip(file.pairs_in_order(), map(json.loads, target.open()), strict=True):
+    texts = ((one.query, document.text) for one, document in file.right_pairs())
+    for pair, (query, text), row in zip(file.judgements(), texts, map(json.loads, target.open()), strict=True):
         assert (pair.query_id, pair.doc_id, pair.split) == (row["query_id"], row["doc_id"], "train")
-        assert pair.query.startswith("w") and "w" in pair.document
+        assert query.startswith("w") and "w" in text
         most = max(value for (query_id, _), value in sums.items() if query_id == pair.query_id)
         assert row["confidence"] == pytest.approx(sums[pair.query_id, pair.doc_id]) == pytest.approx(most)
     assert cli.main(export) == 1 and "exists already" in capsys.readouterr().err

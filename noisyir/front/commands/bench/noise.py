@@ -46,7 +46,7 @@ def run(
     example: noisyir bench noise --suite pydocs --seeds 3
     """
     from noisyir.app.console import observer_for
-    from noisyir.app.dry_run import print_forecast
+    from noisyir.app.dry_run import estimates, print_dry_run
     from noisyir.app.runs import run_suite
     from noisyir.engine.plan import Choice, forecast
     from noisyir.methods.plans.planning import bench_of
@@ -57,7 +57,8 @@ def run(
             suite, overrides, seeds=seeds, data=data, own=own, jobs=jobs, store=store, observer=observer
         )
         if dry_run:
-            print_forecast(forecast(bench_of(chosen), choice, execution.store))
+            states = forecast(bench_of(chosen), choice, execution.store)
+            print_dry_run(states, estimates(states, execution.store, chosen.name))
             return 0
         execution.store.check_writable()
         call = run_suite if engine == "local" else prefect_engine("bench_noise").run_suite

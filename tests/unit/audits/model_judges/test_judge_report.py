@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from noisyir.audits.model_judges.answer_records import ByPeople, ModelJudgement, write_judgements
+from noisyir.audits.model_judges.answer_records import ModelJudgement, write_judgements
 from noisyir.audits.model_judges.judge_report import AskedPair, judge_report
 from noisyir.audits.model_judges.judges import Answer, JudgeUsage
 from noisyir.base.errors import DataError, StoreError
-from noisyir.detection.judgements import given_judgements
+from noisyir.detection.judgements import HumanJudgement, given_judgements
 from tests.refusals import refuses
 
 WRONG, CLEAN, UNCLEAR = Answer("wrong", 1.0), Answer("clean", 0.0), Answer("unclear", 0.5)
@@ -19,6 +19,10 @@ PAIRS = 5000
 def asked(*parts):
     """(draw, answer, what people say, how often) as a list."""
     return [AskedPair(draw, answer, people) for draw, answer, people, count in parts for _ in range(count)]
+
+
+def by_people(wrong, weight):
+    return HumanJudgement("wrong" if wrong else "clean", weight)
 
 
 def report(*parts, spent=None, cost=None):
@@ -37,7 +41,7 @@ def test_the_rate_is_that_of_the_random_part_alone():
 
 
 def test_without_a_random_part_there_is_no_rate():
-    found = report(("teaching", WRONG, ByPeople(True, None), 30), ("", CLEAN, ByPeople(False, None), 30))
+    found = report(("teaching", WRONG, by_people(True, None), 30), ("", CLEAN, by_people(False, None), 30))
     assert found.said is None and found.corrected is None
     assert "none of the 0 pairs drawn at random was decided" in found.summary()
     assert "no pair that was drawn at random was decided" in found.summary()
@@ -46,8 +50,8 @@ def test_without_a_random_part_there_is_no_rate():
 def test_the_judge_s_error_is_taken_out_where_people_judged_enough():
     found = report(
         ("random", WRONG, None, 38), ("random", CLEAN, None, 162),
-        ("", WRONG, ByPeople(True, None), 40), ("", CLEAN, ByPeople(True, None), 10),
-        ("", WRONG, ByPeople(False, None), 5), ("", CLEAN, ByPeople(False, None), 45),
+        ("", WRONG, by_people(True, None), 40), ("", CLEAN, by_people(True, None), 10),
+        ("", WRONG, by_people(False, None), 5), ("", CLEAN, by_people(False, None), 45),
     )  # fmt: skip
     assert found.error == (0.8, 50, 0.9, 50) and not found.at_random
     assert found.corrected.by == "sensitivity and specificity"
@@ -58,10 +62,10 @@ def test_the_judge_s_error_is_taken_out_where_people_judged_enough():
 
 def test_people_s_random_sample_is_helped_by_the_judge():
     found = report(
-        ("random", WRONG, None, 38), ("random", CLEAN, None, 162), ("random", WRONG, ByPeople(True, 25.0), 2),
-        ("", WRONG, ByPeople(True, 25.0), 20), ("", CLEAN, ByPeople(True, 25.0), 5),
-        ("", WRONG, ByPeople(False, 25.0), 7), ("", CLEAN, ByPeople(False, 25.0), 66),
-        ("", WRONG, ByPeople(False, None), 500),
+        ("random", WRONG, None, 38), ("random", CLEAN, None, 162), ("random", WRONG, by_people(True, 25.0), 2),
+        ("", WRONG, by_people(True, 25.0), 20), ("", CLEAN, by_people(True, 25.0), 5),
+        ("", WRONG, by_people(False, 25.0), 7), ("", CLEAN, by_people(False, 25.0), 66),
+        ("", WRONG, by_people(False, None), 500),
     )  # fmt: skip
     assert found.at_random and found.error.wrong == 27 and found.corrected.by == "people and judge"
     assert 0.15 < found.corrected.rate.low < found.corrected.rate.rate < 0.27
@@ -70,7 +74,7 @@ def test_people_s_random_sample_is_helped_by_the_judge():
 def test_a_sample_of_uneven_weights_is_not_taken_for_an_even_one():
     found = report(
         ("random", WRONG, None, 38), ("random", CLEAN, None, 162),
-        ("", WRONG, ByPeople(True, 5.0), 20), ("", CLEAN, ByPeople(False, 50.0), 60),
+        ("", WRONG, by_people(True, 5.0), 20), ("", CLEAN, by_people(False, 50.0), 60),
     )  # fmt: skip
     assert found.corrected.by == "sensitivity and specificity"
 
@@ -79,11 +83,14 @@ def test_a_sample_of_uneven_weights_is_not_taken_for_an_even_one():
     ("parts", "said"),
     [
         (
-            [("", WRONG, ByPeople(True, None), 9), ("", CLEAN, ByPeople(False, None), 90)],
+            [("", WRONG, by_people(True, None), 9), ("", CLEAN, by_people(False, None), 90)],
             "too few pairs that both judged",
         ),
-        ([("", WRONG, ByPeople(False, None), 40), ("", CLEAN, ByPeople(True, None), 40)], "does no better than a coin"),
-        ([("", UNCLEAR, ByPeople(True, None), 40), ("", None, ByPeople(False, None), 40)], "people judged none"),
+        (
+            [("", WRONG, by_people(False, None), 40), ("", CLEAN, by_people(True, None), 40)],
+            "does no better than a coin",
+        ),
+        ([("", UNCLEAR, by_people(True, None), 40), ("", None, by_people(False, None), 40)], "people judged none"),
     ],
 )
 def test_what_cannot_be_corrected_is_said(parts, said):
@@ -100,7 +107,7 @@ def test_corrections_find_a_known_rate():
         rows = [
             AskedPair("random", WRONG if says[row] else CLEAN, None)
             if row < 320
-            else AskedPair("", WRONG if says[row] else CLEAN, ByPeople(bool(wrong[row]), 62.5))
+            else AskedPair("", WRONG if says[row] else CLEAN, by_people(bool(wrong[row]), 62.5))
             for row in range(400)
         ]
         rate = judge_report("model:m@v1", PAIRS, rows, JudgeUsage(), None).corrected.rate
