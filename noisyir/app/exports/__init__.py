@@ -75,13 +75,13 @@ def written_whole(target: Path, write: Callable[[Path], object]) -> str:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=target.parent, prefix=".exporting-") as made_in:
-            folder = str(Path(made_in))
+            folder, place = f"{Path(made_in)}/", str(target).removesuffix(target.name)
             try:
-                said = str(write(Path(folder) / target.name)).replace(folder, str(target.parent))
+                said = str(write(Path(folder) / target.name)).replace(folder, place)
             except NoisyirError as error:
                 if folder not in str(error):
                     raise
-                raise type(error)(str(error).replace(folder, str(target.parent))) from error
+                raise type(error)(str(error).replace(folder, place)) from error
             made = [(path, target.parent / path.name) for path in Path(folder).iterdir()]
             if there := [str(path) for _, path in made if path.exists()]:
                 raise StoreError("app.target_exists", target=there[0])

@@ -1,1 +1,1 @@
-"""Stages that train with the plain loss, and their inputs; methods' stages are in `noisyir.methods`."""
+"""Stages that train with the plain loss alone, and their inputs; methods' stages are in `noisyir.methods`."""

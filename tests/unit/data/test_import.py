@@ -145,7 +145,12 @@ def test_a_format_is_recognised_by_its_content(tmp_path: Path, name, rows, kind)
 @pytest.mark.parametrize(
     ("name", "rows", "given", "advice"),
     [
-        ("x.csv", ["a,b", "1,2"], {}, r"it has a, b: if 'a' is the query, set data.columns={query: "),
+        (
+            "x.csv",
+            ["a,b", "1,2"],
+            {},
+            r"it has a, b; if the first line is a pair, add names above it: if .a. is the query, set ",
+        ),
         ("x.txt", ["1 0 7 2"], {}, r"give the texts with --queries FILE --corpus FILE"),
         ("x.tsv", ["1\t2\t3"], {}, r"give the texts with --queries FILE --corpus FILE"),
         ("x.tsv", ["1\ttext"], {}, r"--format topics takes them for queries"),
