@@ -247,13 +247,15 @@ def _judged(
     if other and rescored and (rescored.champion, rescored.eval_digest) == (other.version, own.eval_digest):
         other = _on_other_data(other, rescored, by)
         notes = (f"the champion v{other.version} was measured again, on the challenger's data",)
-    if other and 0 < (common := len(shared_seeds(own, other))) < params.min_seeds:
-        typed = _command(kind, challenger, params.model_copy(update={"min_seeds": common}))
-        notes += (f"where the champion's data is gone, {typed} decides by what both have",)
     comparison = comparison_id(own, other, by) if other else None
     yard = f"{own.eval_digest}/{by.split}"
     look = look_of(comparison, yard, log) if comparison else 1
     ruling = rule(own, other, params, look=look, forced=forced)
+    if other and ruling.numbers is None and (common := len(shared_seeds(own, other))):
+        fewer = params.model_copy(update={"min_seeds": common})
+        if rule(own, other, fewer, look=look).numbers:  # seeds alone are missing
+            typed = _command(kind, challenger, fewer)
+            notes += (f"where the champion's data is gone, {typed} decides by what both have",)
     return Decision(
         verdict="promoted" if ruling.promoted else "refused",
         reasons=(*ruling.reasons, *notes),

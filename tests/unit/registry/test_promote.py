@@ -139,11 +139,15 @@ def test_other_evaluation_data_is_refused_and_so_is_what_was_never_measured(add:
     add(0.4, recipe="champion")
     promote(NAME, None, PARAMS, store=store)
     add(0.9, digest="other")
-    assert "measured by different data (other and same)" in promote(NAME, None, PARAMS, store=store).reasons[0]
+    (reason,) = promote(NAME, None, PARAMS, store=store).reasons
+    assert "measured by different data (other and same)" in reason
+    add(0.9, seeds=1, digest="other", recipe="alone")
+    assert len(promote(NAME, None, PARAMS, store=store).reasons) == 1, "fewer seeds would not help"
     add(0.9, values=150)
     assert "and share 150" in promote(NAME, None, PARAMS, store=store).reasons[0]
     version = add(0.9, seeds=1, recipe="alone")
-    assert "both recipes have 1 in common" in promote(NAME, None, PARAMS, store=store).reasons[0]
+    few, cure = promote(NAME, None, PARAMS, store=store).reasons
+    assert "both recipes have 1 in common" in few and f"--version {version} --min-seeds 1 decides" in cure
     backend.client.delete_model_version_tag(NAME, version, "evaluation_run")
     assert "has no values of this measure on split promotion" in promote(NAME, None, PARAMS, store=store).reasons[0]
     assert champion(backend) == "3"

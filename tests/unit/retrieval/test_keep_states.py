@@ -109,6 +109,14 @@ def test_a_model_that_cannot_be_split_is_refused_by_name(run_stage_on, tmp_path,
         kept_states.lower_states(huge.passage_tower, 0, huge.tokenize(["w1 w2"], "passage"), 100)
 
 
+def kept_in(store: Store, weights: Path) -> tuple[Path, Path]:
+    """A start model and its kept states, in a store."""
+    shape = InitModelParams(backbone="transformer", weights=str(weights), passage_max_len=16, query_max_len=12)
+    model = run_alone(store, INIT_MODEL, shape, {})["model"]
+    made_of = {**TEXTS, "model": model}
+    return model, run_alone(store, stage.KEEP_STATES, KeepStatesParams(layers=1), made_of)["lower_states"]
+
+
 def build(home: Path, weights: Path, die_after: int | None = None) -> Path:
     """Keep the states in shards of ten texts; perhaps kill this process after some of them."""
     torch.set_num_threads(1)
@@ -122,11 +130,7 @@ def build(home: Path, weights: Path, die_after: int | None = None) -> Path:
 
     stage.states_of = counted
     try:
-        store = Store(home / "store", home=home)
-        params = InitModelParams(backbone="transformer", weights=str(weights), passage_max_len=16, query_max_len=12)
-        model = run_alone(store, INIT_MODEL, params, {})["model"]
-        made_of = {**TEXTS, "model": model}
-        return run_alone(store, stage.KEEP_STATES, KeepStatesParams(layers=1), made_of)["lower_states"]
+        return kept_in(Store(home / "store", home=home), weights)[1]
     finally:
         stage._ROWS, stage.states_of = 512, made
 
@@ -144,10 +148,7 @@ def trained(home: Path, weights: Path, die_after: int | None = None) -> Path:
     run.save_checkpoint = counted
     try:
         store = Store(home / "store", home=home)
-        shape = InitModelParams(backbone="transformer", weights=str(weights), passage_max_len=16, query_max_len=12)
-        model = run_alone(store, INIT_MODEL, shape, {})["model"]
-        keeping = {**TEXTS, "model": model}
-        states = run_alone(store, stage.KEEP_STATES, KeepStatesParams(layers=1), keeping)["lower_states"]
+        model, states = kept_in(store, weights)
         params = TrainDprParams(epochs=3, batch_size=8, learning_rate=1e-3, freeze=1, keep_states=True)
         tables = {**TABLES, "model": model, "states": states}
         return run_alone(store, TRAIN_DPR, params, tables, runtime=Runtime(checkpoint_seconds=1e-9))["model"]
