@@ -30,16 +30,23 @@ _GRADES = frozenset({"relevance", "relevant", "grade", "rel", "judgement", "judg
 _INFERENCE = frozenset({"sentence1", "sentence2", "premise", "hypothesis", "sentence", "text1", "text2"})
 _WORDS = {
     1: "yes,y,true,t,right,correct,positive,pos,relevant,highly relevant,entailment,entails,duplicate,paraphrase,"
-    "equivalent,match,similar,related,good,clean,accepted,clicked",
+    "equivalent,match,similar,related,good,clean,accepted,approved,clicked,valid,pass,passed,answerable,supported,helpful",
     0: "no,n,false,f,wrong,incorrect,not correct,negative,neg,irrelevant,not relevant,non relevant,nonrelevant,neutral,"
     "contradiction,not entailment,non entailment,not duplicate,non duplicate,not paraphrase,non paraphrase,rejected,"
-    "not equivalent,no match,not match,mismatch,not similar,dissimilar,not related,unrelated,bad,not clicked",
+    "not equivalent,no match,not match,mismatch,not similar,dissimilar,not related,unrelated,bad,not clicked,invalid,"
+    "fail,failed,unanswerable,not answerable,not supported,not helpful,unhelpful",
     -1: "-,?,unlabelled,unlabeled,unknown,unclear,hidden",
 }
 _GRADE_OF = {word: grade for grade, words in _WORDS.items() for word in words.split(",")}
-# Parts of other names; they count if a value calls a pair wrong: 0, and for the second ones any other value
-_HINTS = frozenset("label labels relevance relevant relevancy judgement judgment verdict correct target gold y".split())
-_OPPOSITES = frozenset("wrong noise noisy incorrect irrelevant impossible mislabeled mislabelled".split())
+# Parts of other names; they count if a value calls a pair wrong: 0, for measures any, for opposites any but 0
+_MEASURES = frozenset("label labels relevance score grade rating stars".split())
+_HINTS = _MEASURES | frozenset(
+    "relevant relevancy judgement judgment verdict correct target gold y annotator annotation rater vote votes clicks "
+    "valid match answerable supported useful helpful".split()
+)
+_OPPOSITES = frozenset(
+    "wrong noise noisy incorrect irrelevant impossible mislabeled mislabelled negative hallucination".split()
+)
 _COMMON = frozenset("yes y no n true t false f 1 0".split())  # words of any column
 _PEEKED = 1000  # rows by which the meaning of the values is found
 _MOST_SHOWN = 6  # values in a message
@@ -59,6 +66,7 @@ class LabelColumn:
         right: The right values, if they are named.
         least: The least right number, if a scale is cut.
         binary: Whether numbers beyond -1, 0 and 1 are not understood.
+        spans: Whether it holds answers as `datasets` has SQuAD's: without a text the document does not answer.
         said: The meaning of its first values.
     """
 
@@ -67,10 +75,13 @@ class LabelColumn:
     right: frozenset[str] = frozenset()
     least: float | None = None
     binary: bool = False
+    spans: bool = False
     said: str = ""
 
     def grade(self, value: object, where: str) -> int | None:
         """The judgement in a cell: above 0 is right, -1 has no label; None if the cell is empty."""
+        if self.spans:
+            return 0 if isinstance(value, Mapping) and not value.get("text") else None
         if not (word := _word(value)):
             return None
         named = self.named(word)
@@ -125,6 +136,8 @@ def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | No
     judging = [free[name] for name in LABELS if name in free]
     measuring = [free[name] for name in SCALES if name in free and given.get(name, name) is not None]
     if not (columns := judging or measuring):
+        if _has_spans(file, free.get("answers")):
+            return LabelColumn(free["answers"], spans=True, said=f"{free['answers']}: without a text = not right")
         _refuse_hints(file, free)
         return None
     words = _first_words(file, columns[:1])[columns[0]]
@@ -135,6 +148,15 @@ def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | No
     if doubt:
         raise _unclear(file, columns[0], doubt, readings)
     return replace(found, binary=_plain(found.column) not in _GRADES).describing(words)
+
+
+def _has_spans(file: RowFile, column: str | None) -> bool:
+    """Whether the column holds objects with texts of answers and their places."""
+    if column is None:
+        return False
+    with glance():
+        cells = [row[column] for _, row in islice(file.rows([column]), _PEEKED)]
+    return bool(cells) and all(isinstance(cell, Mapping) and {"text", "answer_start"} <= set(cell) for cell in cells)
 
 
 def _unclear(file: RowFile, column: str, doubt: str, readings: Readings) -> DataError:
@@ -154,14 +176,14 @@ def _refuse_hints(file: RowFile, free: Mapping[str, str]) -> None:
         grades = {_GRADE_OF.get(word, number_in(word)) for word in named}
         if None in grades or len(words) > _MOST_SHOWN:
             continue
-        reading = None
+        shown = f"for it holds {_shown(words)}"
         if parts & _OPPOSITES and grades - {0}:
             zero = "|".join(word for word, name in zip(words, named, strict=True) if _GRADE_OF.get(name) == 0) or "0"
-            reading = f"{column}:{zero}", f"takes {zero} alone for right"
-        elif 0 in grades and ((1 in grades and not _COMMON & {*named}) or (parts & _HINTS and grades <= {0, 1, -1})):
-            reading = column, f"reads {column}"
-        if reading:
-            raise _unclear(file, column, f"for it holds {_shown(words)}", [reading])
+            raise _unclear(file, column, shown, [(f"{column}:{zero}", f"takes {zero} alone for right")])
+        by_words = {0, 1} <= grades and not _COMMON & {*named}
+        if by_words or (parts & _HINTS and (0 in grades or (parts & _MEASURES and len(grades) > 1))):
+            doubt, readings = _doubt(LabelColumn(column, names), words, set())
+            raise _unclear(file, column, doubt or shown, readings or [(column, f"reads {column}")])
 
 
 def parsed(asked: str, columns: Sequence[str]) -> tuple[str, frozenset[str], float | None]:
@@ -179,7 +201,8 @@ def _doubt(found: LabelColumn, words: Sequence[str], columns: Set[str]) -> tuple
     numbers = {number for name in named if (number := number_in(name)) is not None}
     unknown = [name for name in named if number_in(name) is None and name not in _GRADE_OF]
     if unknown:
-        right = next((name for name in named if _GRADE_OF.get(name) == 1), unknown[0])
+        best = [f"{max(numbers):g}"] if numbers else unknown[:1]
+        right = next((name for name in named if _GRADE_OF.get(name) == 1), *best)
         return f"for it holds {_shown(words)}", [(f"{column}:{right}", f"takes {right} alone for right")]
     if any(not number.is_integer() for number in numbers) or (numbers and min(numbers) > 0 and numbers != {1}):
         low, high = min(numbers), max(numbers)
@@ -190,8 +213,10 @@ def _doubt(found: LabelColumn, words: Sequence[str], columns: Set[str]) -> tuple
     plain = numbers <= {0, 1} or numbers <= {-1, 1} or (found.names and numbers <= {-1})
     if is_graded or not numbers or (plain and (not inference or numbers == {-1})):
         return "", ()
-    grades = (column, "takes 0 for not right, and above for right")
-    return f"for it holds {_shown(words)}", [grades, (f"{column}:0", "takes 0 alone for right, as NLI has entailment")]
+    readings = [(column, "takes 0 for not right, and above for right")]
+    if _plain(column) in _OF_INFERENCE:
+        readings.append((f"{column}:0", "takes 0 alone for right, as NLI has entailment"))
+    return f"for it holds {_shown(words)}", readings
 
 
 def _first_words(file: RowFile, columns: Sequence[str]) -> dict[str, list[str]]:
@@ -207,7 +232,7 @@ def _first_words(file: RowFile, columns: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[\s-]+", "_", name.strip().lower())
+    return re.sub(r"[^\w.]+", "_", name.lower()).strip("_")
 
 
 def _word(value: object) -> str:

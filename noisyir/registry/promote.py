@@ -123,7 +123,7 @@ def promote(
             )
         stepped_back = None if version else challenger.tags.get(_ROLLED_BACK)
         if stepped_back:
-            typed = _command(kind, challenger, params)
+            typed = _command(kind, challenger, params, forced=forced)
             reason = f"it was rolled back at {stepped_back}; {typed} has it judged nevertheless"
             after = champion.version if champion else None
             decision = Decision(verdict="refused", reasons=(reason,), champion_after=after, **line)
@@ -207,10 +207,10 @@ def _registry(store: Store) -> Iterator[Backend]:
         raise StoreError("registry.mlflow_failed", uri=without_password(backend.uri), fault=one_line(error)) from error
 
 
-def _command(kind: Kind, version: Version, params: PromoteParams) -> str:
+def _command(kind: Kind, version: Version, params: PromoteParams, *, forced: bool) -> str:
     """The command that judges a version by these thresholds; the error rate has no option."""
     given = params.model_dump(exclude_defaults=True, exclude={"error_rate"})
-    options = [f"--{name.replace('_', '-')} {value}" for name, value in given.items()]
+    options = [f"--{name.replace('_', '-')} {value}" for name, value in given.items()] + ["--force"] * forced
     return " ".join([f"noisyir promote {kind.name} --version {version.version}", *options])
 
 
@@ -254,7 +254,7 @@ def _judged(
     if other and ruling.numbers is None and (common := len(shared_seeds(own, other))):
         fewer = params.model_copy(update={"min_seeds": common})
         if rule(own, other, fewer, look=look).numbers:  # seeds alone are missing
-            typed = _command(kind, challenger, fewer)
+            typed = _command(kind, challenger, fewer, forced=forced)
             notes += (f"where the champion's data is gone, {typed} decides by what both have",)
     return Decision(
         verdict="promoted" if ruling.promoted else "refused",

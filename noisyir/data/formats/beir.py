@@ -1,4 +1,4 @@
-"""A BEIR folder: corpus.jsonl, queries.jsonl, qrels/{train,dev,test}.tsv (Thakur et al., NeurIPS 2021)."""
+"""A BEIR folder: corpus.jsonl, queries.jsonl, qrels/{train,dev,test}.tsv (Thakur et al., NeurIPS 2021) or .jsonl."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +13,7 @@ from noisyir.base.settings import Location, Split
 from noisyir.data import leniency
 from noisyir.data.collection import Collection
 from noisyir.data.containers import write_rows
+from noisyir.data.examples import SPLITS
 from noisyir.data.formats import Format
 from noisyir.data.id_texts import documents_in_batches
 from noisyir.data.records import Document, Judgement, Query, Record, as_id, relevance_of
@@ -44,7 +45,9 @@ class Beir(Format):
     def open(self, workers: int | None = None) -> "BeirFolder":
         """The folder, if it has qrels."""
         root = folder_with(self.path, "beir", ("corpus.jsonl", "queries.jsonl"))
-        qrels = {split: path for split in get_args(Split) if (path := root / f"qrels/{split}.tsv").is_file()}
+        files = [path for end in ("jsonl", "tsv") for path in root.glob(f"qrels/*.{end}")]  # the last one is read
+        found = {SPLITS[path.stem]: path for path in files if path.stem in SPLITS}
+        qrels = {split: found[split] for split in get_args(Split) if split in found}
         if not qrels:
             raise DataError("data.beir_qrels_missing", root=root, folder=root / "qrels")
         return BeirFolder(root.name, root, qrels)
@@ -129,16 +132,24 @@ def _source(metadata: object) -> str | None:
 
 
 def _judgements(path: Path, split: Split, sources: Mapping[str, str]) -> Iterator[Judgement]:
-    lines, place = utf8_lines(path), f"{path} line"
-    header = next(lines, (1, ""))[1].split("\t")
-    if header != _HEADER:
-        raise DataError("data.wrong_header", path=path, expected="<TAB>".join(_HEADER), found="<TAB>".join(header))
-    for number, line in lines:
-        if not line:
-            continue
+    place = f"{path} line"
+    for number, fields in (_objects if path.suffix == ".jsonl" else _rows)(path):
         with leniency.row(place, number):
-            fields = line.split("\t")
             if len(fields) != 3:
                 raise DataError("data.not_three_columns", place=place, number=number, n_fields=len(fields))
             relevance = relevance_of(fields[2], f"{place} {number}")
             yield Judgement(fields[0], fields[1], relevance, split, sources.get(fields[1]), place, number)
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    lines = utf8_lines(path)
+    header = next(lines, (1, ""))[1].split("\t")
+    if header != _HEADER:
+        raise DataError("data.wrong_header", path=path, expected="<TAB>".join(_HEADER), found="<TAB>".join(header))
+    yield from ((number, line.split("\t")) for number, line in lines if line)
+
+
+def _objects(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The same three fields of MTEB's files on the Hub."""
+    for number, row in json_lines(path):
+        yield number, [str(as_id(row[name])) for name in _HEADER if row.get(name) is not None]

@@ -74,6 +74,17 @@ def test_a_good_folder_becomes_tables(ingest, tmp_path):
     ]
 
 
+def test_qrels_may_be_lines_of_json_and_dev_may_be_called_validation(ingest, tmp_path):
+    plain, other = write(tmp_path / "plain"), write(tmp_path / "other")
+    for split, called in {"train": "train", "dev": "validation", "test": "test"}.items():
+        lines = (other / f"qrels/{split}.tsv").read_text().splitlines()[1:]
+        judged = [dict(zip(("query-id", "corpus-id", "score"), line.split("\t"), strict=True)) for line in lines]
+        rows = [row | {"score": float(row["score"])} for row in judged]
+        (other / f"qrels/{called}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (other / f"qrels/{split}.tsv").unlink()
+    assert ingest(other) == ingest(plain)
+
+
 @pytest.mark.parametrize("metadata", [None, "web", {}, {"source": None}, {"source": 3}, {"source": " "}])
 def test_a_source_that_is_no_text_is_null(ingest, tmp_path, metadata):
     corpus = [CORPUS[0] | {"metadata": metadata}, *CORPUS[1:]]

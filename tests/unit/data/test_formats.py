@@ -22,6 +22,7 @@ OWN = {
     "llama_index": {"path"},
     "nemo": {"path", "corpus"},
     "swift": {"path"},
+    "ms_marco_qa": {"path"},
     "flagembedding": {"path", "corpus", "columns"},
     "sentence_transformers": {"path", "corpus", "columns"},
     "triples": {"path", "queries", "corpus"},

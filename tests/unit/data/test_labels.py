@@ -70,6 +70,7 @@ def named(path: Path, numbers: Sequence[int], names: Sequence[str]) -> Path:
         ("label", ("positive", "positive", "negative", "negative"), ("query", "document"), "negative = not right; pos"),
         ("is_duplicate", (1, 1, 0, 0), ("question1", "question2"), "is_duplicate: 0 = not right; 1 = right"),
         ("Is Relevant", ("yes", "TRUE", "no", "False"), ("query", "document"), "Is Relevant: "),
+        ("Relevant?", ("Y", "Y", "N", "N"), ("query", "document"), "Relevant?: n = not right; y = right"),
         ("relevance", (3, 1, 0, -1), ("query", "document"), "relevance: -1, 0 = not right; 1, 3 = right"),
         ("score", (1.0, 1.0, 0.0, 0.0), ("query", "document"), "score: 0 = not right; 1 = right"),
         ("clicked", (True, True, False, False), ("query", "document"), "clicked: "),
@@ -127,6 +128,8 @@ UNCLEAR = {
     "a similarity": ("score", (0.9, 0.8, 0.1, 0.4), ("sentence1", "sentence2"), "score>=0.5"),
     "stars": ("stars", (5, 4, 1, 2), ("query", "document"), "stars>=3"),
     "grades without a 0": ("relevance", (3, 3, 1, 1), ("query", "document"), "relevance>=2"),
+    "empty cells spelt out": ("label", ("1", "1", "0", "None"), ("query", "document"), "label:1"),
+    "marks of another name": ("human_score", (5, 4, 1, 2), ("query", "document"), "human_score>=3"),
     "unknown words": ("label", ("gut", "gut", "schlecht", "schlecht"), ("query", "document"), "label:gut"),
 }
 
@@ -177,6 +180,12 @@ def test_what_is_not_understood_is_refused_and_each_advised_command_works(tmp_pa
         ("relevance.responses", ("yes", "yes", "no", "no"), "relevance.responses"),
         ("annotator_1", ("relevant", "relevant", "irrelevant", "irrelevant"), "annotator_1"),
         ("choice", ("Correct", "Correct", "Not correct", "Not correct"), "choice"),
+        ("status", ("approved", "approved", "rejected", "rejected"), "status"),
+        ("annotator_2", (1, 1, 0, 0), "annotator_2"),
+        ("clicks", (3, 7, 0, 0), "clicks"),
+        ("llm_grade", (3, 1, 0, 0), "llm_grade"),
+        ("is_answerable", (1, 1, 0, 0), "is_answerable"),
+        ("is_hard_negative", (0, 0, 1, 1), "is_hard_negative:0"),
         ("target", (1, 1, 0, 0), "target"),
         ("is_noise", (0, 0, 1, 1), "is_noise:0"),
         ("is_impossible", ("False", "False", "True", "True"), "is_impossible:false"),
@@ -197,7 +206,7 @@ def test_a_column_of_another_name_that_calls_pairs_wrong_is_asked_about(tmp_path
     [
         ("has_code", (1, 1, 0, 0)), ("verified", ("yes", "yes", "no", "no")), ("human_label", (1, 1, 1, 1)),
         ("topic_label", ("law", "law", "art", "art")), ("is_noise", (0, 0, 0, 0)), ("target", ("a", "b", "c", "d")),
-        ("note", ("good", "good", "x", "y")), ("gold", (7, 8, 9, 10)),
+        ("note", ("good", "good", "x", "y")), ("gold", (7, 8, 9, 10)), ("clicks", (1, 2, 3, 4)),
     ],
 )  # fmt: skip
 def test_a_column_that_calls_no_pair_wrong_is_left_unread(tmp_path, column, values):
@@ -238,6 +247,17 @@ def test_a_list_of_labels_goes_with_a_list_of_documents(tmp_path):
     row = {"query": "q", "document": ["a", "b"], "label": [1, 0]}
     (tmp_path / "x.jsonl").write_text(json.dumps(row))
     assert texts(Pairs(path=str(tmp_path / "x.jsonl")).open()) == {("q", "a")}
+
+
+def test_a_question_that_its_document_does_not_answer_is_judged_wrong(tmp_path):
+    """SQuAD 2 in the columns of `datasets`."""
+    answers = [{"text": text, "answer_start": [0] * len(text)} for text in (["a"], ["a"], [], [])]
+    source = tmp_path / "x.jsonl"
+    write_rows(source, iter(rows(("question", "context"), "answers", answers)), nested=True)
+    found = import_data(str(source), tmp_path / "out")
+    assert found.report["judged"]["0"] == 2 and "answers: without a text = not right" in found.summary
+    assert texts(Pairs(path=str(source)).open()) == RIGHT
+    assert len(texts(Pairs(path=str(source), columns={"label": None}).open())) == 4
 
 
 def test_an_old_build_is_not_taken_for_what_labels_say_now(tmp_path):

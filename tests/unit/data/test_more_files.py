@@ -371,6 +371,29 @@ def test_swift_reads_messages_and_its_label_judges(tmp_path: Path):
     assert "'label' must be 1 (right) or 0 (wrong)" in str(caught.value)
 
 
+@pytest.mark.parametrize("is_flat", [True, False])
+def test_the_chosen_passages_of_ms_marco_are_right_and_the_others_negatives(tmp_path: Path, is_flat: bool):
+    passages = [
+        [{"passage_text": "A cat.", "is_selected": 1}, {"passage_text": "An owl.", "is_selected": 0}],
+        [{"passage_text": "A dog.", "is_selected": 1}],
+        [{"passage_text": "A cow.", "is_selected": 0}],
+    ]
+    lists = [{name: [one[name] for one in row] for name in row[0]} for row in passages]
+    asked = [("who sat?", ["cat"]), ("who ran?", ["dog"]), ("who hid?", ["No Answer Present."])]
+    rows = [
+        {"query_id": number, "query": query, "answers": answers, "passages": row}
+        for number, ((query, answers), row) in enumerate(zip(asked, lists if is_flat else passages, strict=True))
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "p.parquet")
+    assert recognise(str(tmp_path / "p.parquet"))["kind"] == "ms_marco_qa"
+    assert pairs_of(tmp_path / "p.parquet") == PAIRS
+    assert negatives_of(tmp_path / "p.parquet") == {"who sat?": {"An owl."}, "who ran?": set(), "who hid?": {"A cow."}}
+    (tmp_path / "p.jsonl").write_text(json.dumps(rows[0] | {"passages": lists[0] | {"is_selected": [1]}}))
+    if is_flat:
+        with refuses(DataError, "app.no_pair_read"):
+            import_data(str(tmp_path / "p.jsonl"), tmp_path / "out")
+
+
 @pytest.mark.parametrize("kind", ["nemo", "swift"])
 def test_what_is_written_for_nemo_and_swift_reads_back_equal(tmp_path: Path, kind: str):
     rows = [{"query": "who sat?", "pos": ["A cat.", "A fox."], "neg": ["A\n dog."]}, {"query": "é?", "pos": ["O."]}]

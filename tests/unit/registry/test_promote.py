@@ -170,8 +170,8 @@ def test_roll_back_restores_the_champions_before_one_by_one(add: Add, backend, s
     again = promote(NAME, None, PARAMS, store=store)
     assert again.verdict == "refused" and "it was rolled back at" in again.reasons[0] and champion(backend) == "6"
     assert f"; noisyir promote {NAME} --version 9 has it judged nevertheless" in again.reasons[0]
-    (two,) = promote(NAME, None, PromoteParams(min_seeds=2, split="dev"), store=store).reasons
-    assert f"; noisyir promote {NAME} --version 9 --split dev --min-seeds 2 has it" in two
+    (two,) = promote(NAME, None, PromoteParams(min_seeds=2, split="dev"), store=store, forced=True).reasons
+    assert f"; noisyir promote {NAME} --version 9 --split dev --min-seeds 2 --force has it" in two
     assert promote(NAME, "9", PARAMS, store=store).verdict == "promoted"
     assert [roll_back(NAME, store=store).champion_after for _ in range(2)] == ["6", "3"]
     with pytest.raises(StoreError, match=r"v3: MLflow knows no champion before it; promote another"):
