@@ -116,12 +116,10 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
         raise DataError("app.no_negatives", candidates=noted["candidates"], removed=removed)
     if exp.mine.run == "given" and isinstance(exp.data, variant) and "chunk" not in outcome.results:
         source = located(exp.data).open()
-        if (
-            isinstance(source, ExampleSource)
-            and source.negatives_at
-            and source.negatives_at[0].suffix in (".json", ".jsonl")
-        ):
-            return _sieved(store, outcome, source, source.negatives_at[0], target)
+        if isinstance(source, ExampleSource) and source.negatives_at:
+            file, columns = source.negatives_at
+            if columns and file.suffix in (".json", ".jsonl"):
+                return _sieved(store, outcome, source, file, target)
     counts = pc.value_counts(negatives["query_id"].combine_chunks())
     had, wanted = counts.field("counts").to_numpy(), outcome.results["mine"].meta.params["per_query"]
     enough = _columns_of(had, wanted) if issubclass(variant, SentenceTransformers) else 1

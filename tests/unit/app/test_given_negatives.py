@@ -12,6 +12,7 @@ from noisyir.front.cli import main
 from noisyir.methods.experiments import from_settings
 from noisyir.methods.plans.retrievers import train_retriever
 
+WRONG = "negative_messages"
 QUESTIONS, PLANTED = 200, 3  # every third question has a copy of its answer among its negatives
 
 
@@ -80,6 +81,16 @@ def test_the_survivors_train_another_system_and_come_back_with_new_ones(train_ce
     for n, line in enumerate((tmp_path / "new.jsonl").read_text().splitlines()):
         found = [one["docid"] for one in json.loads(line)["negative_passages"]]
         assert found[: len(negatives(item(n)))] == [one["passage_id"] for one in negatives(item(n))] and len(found) == 8
+
+
+def test_a_file_whose_negatives_cannot_be_cut_out_is_written_new(train_ce, at_home, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["export", str(train_ce), "--as", "swift", "--to", "chats.jsonl"]) == 0
+    assert main(["mine", "chats.jsonl", "mine.run=given", "--as", "swift", "--to", "mined.jsonl"]) == 0
+    before, after = ([json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
+                     for name in ("chats.jsonl", "mined.jsonl"))  # fmt: skip
+    assert all(0 < len(new[WRONG]) <= len(old[WRONG]) for old, new in zip(before, after, strict=True))
+    assert sum(len(new[WRONG]) < len(old[WRONG]) for old, new in zip(before, after, strict=True)) > 60
 
 
 def test_what_an_audit_calls_relevant_leaves_the_cleaned_file_and_the_exports(tmp_path, at_home):
