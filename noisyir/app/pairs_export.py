@@ -114,12 +114,8 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
         raise DataError("app.nothing_to_mine", documents=store.builds.contents(outcome.kept["corpus"]).rows)
     if not negatives.num_rows:
         raise DataError("app.no_negatives", candidates=noted["candidates"], removed=removed)
-    if exp.mine.run == "given" and isinstance(exp.data, variant) and "chunk" not in outcome.results:
-        source = located(exp.data).open()
-        if isinstance(source, ExampleSource) and source.negatives_at:
-            file, columns = source.negatives_at
-            if columns and file.suffix in (".json", ".jsonl"):
-                return _sieved(store, outcome, source, file, target)
+    if exp.mine.run == "given" and "chunk" not in outcome.results and (kept := _own_cells(exp, variant)):
+        return _sieved(store, outcome, *kept, target)
     counts = pc.value_counts(negatives["query_id"].combine_chunks())
     had, wanted = counts.field("counts").to_numpy(), outcome.results["mine"].meta.params["per_query"]
     enough = _columns_of(had, wanted) if issubclass(variant, SentenceTransformers) else 1
@@ -155,6 +151,15 @@ def _columns_of(had: Any, wanted: int) -> int:
     if had.max() >= wanted:
         return wanted
     return int(max(np.unique(had), key=lambda count: count * (had >= count).sum()))
+
+
+def _own_cells(exp: Experiment, variant: type[Format]) -> tuple[ExampleSource, RowFile] | None:
+    """The data and its JSON file with cells of negatives, if it has the wanted format."""
+    source = located(exp.data).open() if isinstance(exp.data, variant) else None
+    if not isinstance(source, ExampleSource) or not source.negatives_at:
+        return None
+    file, columns = source.negatives_at
+    return (source, file) if columns and file.suffix in (".json", ".jsonl") else None
 
 
 def _sieved(store: Store, outcome: Outcome, source: ExampleSource, file: RowFile, target: Path) -> str:
