@@ -12,6 +12,7 @@ from noisyir.data.columns import NAMES, choose_columns, found_in
 from noisyir.data.containers import FLAT
 from noisyir.data.containers.split_folder import is_split_folder
 from noisyir.data.formats import Format
+from noisyir.data.formats.beir import is_in_parquet
 from noisyir.data.formats.line_pairs import partner
 from noisyir.data.formats.stack_overflow import so_ds_files
 from noisyir.data.formats.tables import is_import
@@ -69,7 +70,7 @@ def _folder(path: Path) -> dict[str, Any]:
     if is_import(path):
         return {"kind": "tables", "path": str(path)}
     for kind, names in _FOLDERS.items():
-        if one_of_any(path, names):
+        if one_of_any(path, names) or (kind == "beir" and is_in_parquet(path)):
             return {"kind": kind, "path": str(path)}
     if all((path / name).is_file() for name in _TREC):
         run = {"run": str(path / "run.txt")} if (path / "run.txt").is_file() else {}

@@ -1,7 +1,11 @@
-"""A BEIR folder: corpus.jsonl, queries.jsonl, qrels/{train,dev,test}.tsv (Thakur et al., NeurIPS 2021) or .jsonl."""
+"""A BEIR folder: corpus.jsonl, queries.jsonl, qrels/{train,dev,test}.tsv (Thakur et al., NeurIPS 2021).
 
-from collections.abc import Iterator, Mapping
+MTEB's folders on the Hub have qrels as .jsonl, or all of it as Parquet in corpus/, queries/ and qrels/.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
@@ -17,8 +21,9 @@ from noisyir.data.examples import SPLITS
 from noisyir.data.formats import Format
 from noisyir.data.id_texts import documents_in_batches
 from noisyir.data.records import Document, Judgement, Query, Record, as_id, relevance_of
+from noisyir.data.row_files import RowFile
 from noisyir.data.shapes import texts
-from noisyir.data.text_files import FilePart, folder_with, json_lines, open_to_write, text_of, utf8_lines
+from noisyir.data.text_files import WHOLE, FilePart, folder_with, json_lines, one_of, open_to_write, text_of, utf8_lines
 from noisyir.engine.provenance import files_digest
 
 _HEADER = ["query-id", "corpus-id", "score"]
@@ -43,38 +48,61 @@ class Beir(Format):
                 out.writelines(line.encode() for line in ["\t".join(_HEADER) + "\n", *_qrels(collection, split)])
 
     def open(self, workers: int | None = None) -> "BeirFolder":
-        """The folder, if it has qrels."""
-        root = folder_with(self.path, "beir", ("corpus.jsonl", "queries.jsonl"))
-        files = [path for end in ("jsonl", "tsv") for path in root.glob(f"qrels/*.{end}")]  # the last one is read
-        found = {SPLITS[path.stem]: path for path in files if path.stem in SPLITS}
-        qrels = {split: found[split] for split in get_args(Split) if split in found}
+        """The folder, if it has documents, queries and qrels."""
+        root = folder_with(self.path, "beir", (), holds="corpus.jsonl, queries.jsonl")
+        parts = {name: _parts(root, name) for name in ("corpus", "queries")}
+        if missing := [f"{name}.jsonl" for name, files in parts.items() if not files]:
+            raise DataError("data.files_missing", root=root, missing=", ".join(missing), kind="beir")
+        qrels = {split: files for split in get_args(Split) if (files := _qrels_of(root, split))}
         if not qrels:
             raise DataError("data.beir_qrels_missing", root=root, folder=root / "qrels")
-        return BeirFolder(root.name, root, qrels)
+        return BeirFolder(root.name, root, parts["corpus"], parts["queries"], qrels)
+
+
+def is_in_parquet(root: Path) -> bool:
+    """Whether a folder has MTEB's layout of the Hub: tables in corpus/, in queries/, and beside them."""
+    return all(name.is_dir() and any(name.glob("*.parquet")) for name in (root / "corpus", root / "queries"))
+
+
+def _parts(root: Path, name: str) -> Sequence[Path]:
+    packed = one_of(root, [f"{name}.jsonl"])
+    return [packed] if packed else sorted(root.glob(f"{name}/*.parquet"))
+
+
+def _qrels_of(root: Path, split: Split) -> Sequence[Path]:
+    """The split's file of the first ending, or its tables."""
+    names = [name for name, meant in SPLITS.items() if meant == split and name]
+    for end in ("tsv", "jsonl"):
+        if found := [path for name in names if (path := root / f"qrels/{name}.{end}").is_file()]:
+            return found
+    tables = (path for folder in ("qrels", "default", "data") for path in sorted(root.glob(f"{folder}/*.parquet")))
+    return [path for path in tables if path.name.split("-")[0] in names]
 
 
 @dataclass(frozen=True)
 class BeirFolder:
-    """Documents and queries line by line, and the splits that have a qrels file."""
+    """Files of documents and queries, lines of JSON or tables, and of the splits' qrels."""
 
     name: str
     root: Path
-    qrels: Mapping[Split, Path]
+    corpus: Sequence[Path]
+    queries_in: Sequence[Path]
+    qrels: Mapping[Split, Sequence[Path]]
     sources: dict[str, str] = field(default_factory=dict)  # of documents; filled as they are read
 
     def digest(self) -> str:
         """A hash of all files' bytes."""
-        return files_digest(self.root, [self.root / "corpus.jsonl", self.root / "queries.jsonl", *self.qrels.values()])
+        return files_digest(self.root, [*self.corpus, *self.queries_in, *chain.from_iterable(self.qrels.values())])
 
     def records(self) -> Iterator[Record]:
         """All records; the sources in documents are kept for the pairs."""
-        yield from documents_in_batches(self.root / "corpus.jsonl", self._documents)
+        for path in self.corpus:
+            is_lines = path.suffix != ".parquet"
+            yield from documents_in_batches(path, partial(self._documents, path)) if is_lines else self._documents(path)
         yield from chain(self.queries(), self.judgements())
 
-    def _documents(self, part: FilePart) -> Iterator[Document]:
-        path = self.root / "corpus.jsonl"
-        place = f"{path} line"
-        for number, row in json_lines(path, part):
+    def _documents(self, path: Path, part: FilePart = WHOLE) -> Iterator[Document]:
+        for place, number, row in _rows(path, part):
             with leniency.row(place, number):
                 where = f"{place} {number}"
                 title = text_of(row, "title", where) if row.get("title") is not None else ""
@@ -84,10 +112,8 @@ class BeirFolder:
                 yield Document(doc_id, title, text_of(row, "text", where), place, number)
 
     def queries(self) -> Iterator[Query]:
-        """The lines of queries.jsonl, perhaps with `answers`."""
-        path = self.root / "queries.jsonl"
-        place = f"{path} line"
-        for number, row in json_lines(path):
+        """The queries, perhaps with `answers`."""
+        for place, number, row in chain.from_iterable(map(_rows, self.queries_in)):
             with leniency.row(place, number):
                 where = f"{place} {number}"
                 name, text = text_of({**row, "_id": as_id(row.get("_id"))}, "_id", where), text_of(row, "text", where)
@@ -95,12 +121,22 @@ class BeirFolder:
 
     def judgements(self) -> Iterator[Judgement]:
         """The lines of every qrels file; read the documents first, because they have the sources."""
-        for split, path in self.qrels.items():
-            yield from _judgements(path, split, self.sources)
+        for split, paths in self.qrels.items():
+            for path in paths:
+                yield from _judgements(path, split, self.sources)
 
     def facts(self) -> dict[str, Any]:
         """The splits of the folder."""
         return {"splits": list(self.qrels)}
+
+
+def _rows(path: Path, part: FilePart = WHOLE) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Place, number and fields of each line of JSON, or of each row of a table."""
+    if path.suffix == ".parquet":
+        file = RowFile.open(str(path), "data.path")
+        yield from ((file.place, *found) for found in file.rows(file.columns))
+    else:
+        yield from ((f"{path} line", *found) for found in json_lines(path, part))
 
 
 def _documents(collection: Collection) -> Iterator[dict[str, Any]]:
@@ -132,8 +168,7 @@ def _source(metadata: object) -> str | None:
 
 
 def _judgements(path: Path, split: Split, sources: Mapping[str, str]) -> Iterator[Judgement]:
-    place = f"{path} line"
-    for number, fields in (_objects if path.suffix == ".jsonl" else _rows)(path):
+    for place, number, fields in _lines(path) if path.suffix == ".tsv" else _fields(path):
         with leniency.row(place, number):
             if len(fields) != 3:
                 raise DataError("data.not_three_columns", place=place, number=number, n_fields=len(fields))
@@ -141,15 +176,14 @@ def _judgements(path: Path, split: Split, sources: Mapping[str, str]) -> Iterato
             yield Judgement(fields[0], fields[1], relevance, split, sources.get(fields[1]), place, number)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _lines(path: Path) -> Iterator[tuple[str, int, list[str]]]:
     lines = utf8_lines(path)
     header = next(lines, (1, ""))[1].split("\t")
     if header != _HEADER:
         raise DataError("data.wrong_header", path=path, expected="<TAB>".join(_HEADER), found="<TAB>".join(header))
-    yield from ((number, line.split("\t")) for number, line in lines if line)
+    yield from ((f"{path} line", number, line.split("\t")) for number, line in lines if line)
 
 
-def _objects(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The same three fields of MTEB's files on the Hub."""
-    for number, row in json_lines(path):
-        yield number, [str(as_id(row[name])) for name in _HEADER if row.get(name) is not None]
+def _fields(path: Path) -> Iterator[tuple[str, int, list[str]]]:
+    for place, number, row in _rows(path):
+        yield place, number, [str(as_id(row[name])) for name in _HEADER if row.get(name) is not None]

@@ -1,12 +1,16 @@
 """BEIR folders, good and bad: every fault is one line that says what, where and what to do."""
 
+import gzip
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from noisyir.base.errors import DataError
 from noisyir.data.formats.beir import Beir
+from noisyir.data.recognise import recognise
 from noisyir.data.stages.ingest import INGEST
 from tests.refusals import refuses
 
@@ -83,6 +87,29 @@ def test_qrels_may_be_lines_of_json_and_dev_may_be_called_validation(ingest, tmp
         (other / f"qrels/{called}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         (other / f"qrels/{split}.tsv").unlink()
     assert ingest(other) == ingest(plain)
+
+
+@pytest.mark.parametrize(("qrels", "named"), [("qrels", True), ("default", False)])
+def test_tables_in_folders_are_read_as_the_hub_has_them(ingest, tmp_path, qrels, named):
+    plain, other = write(tmp_path / "plain"), tmp_path / "other"
+    rows = {f"{name}/{'test' if named else name}": GOOD[f"{name}.jsonl"] for name in ("corpus", "queries")}
+    for split in ("train", "dev", "test"):
+        lines = [line.split("\t") for line in (plain / f"qrels/{split}.tsv").read_text().splitlines()[1:]]
+        rows[f"{qrels}/{split}"] = [{"query-id": q, "corpus-id": d, "score": float(score)} for q, d, score in lines]
+    for name, listed in rows.items():
+        (other / name).parent.mkdir(parents=True, exist_ok=True)
+        columns = dict.fromkeys(column for row in listed for column in row)
+        table = pa.table({column: [row.get(column) for row in listed] for column in columns})
+        pq.write_table(table, other / f"{name}-00000-of-00001.parquet")
+    assert recognise(str(other)) == {"kind": "beir", "path": str(other)} and ingest(other) == ingest(plain)
+
+
+def test_packed_documents_and_queries_are_read(ingest, tmp_path):
+    plain, packed = write(tmp_path / "plain"), write(tmp_path / "packed")
+    for name in ("corpus.jsonl", "queries.jsonl"):
+        (packed / f"{name}.gz").write_bytes(gzip.compress((packed / name).read_bytes()))
+        (packed / name).unlink()
+    assert ingest(packed) == ingest(plain)
 
 
 @pytest.mark.parametrize("metadata", [None, "web", {}, {"source": None}, {"source": 3}, {"source": " "}])
