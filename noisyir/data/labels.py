@@ -17,7 +17,7 @@ from noisyir.data.spelt import number_in
 LABELS = (
     "label labels gold_label relevance relevant is_relevant is_duplicate duplicate is_match is_correct correct "
     "is_positive is_answer is_selected is_paraphrase clicked click is_clicked entailment entailment_judgment judgement "
-    "judgment verdict grade rel relevancy"
+    "judgment verdict grade rel relevancy esci_label"
 ).split()
 SCALES = (
     "score similarity similarity_score sim cosine cosine_similarity relevance_score relatedness_score rating stars "
@@ -30,11 +30,12 @@ _GRADES = frozenset({"relevance", "relevant", "grade", "rel", "judgement", "judg
 _INFERENCE = frozenset({"sentence1", "sentence2", "premise", "hypothesis", "sentence", "text1", "text2"})
 _WORDS = {
     1: "yes,y,true,t,right,correct,positive,pos,relevant,highly relevant,entailment,entails,duplicate,paraphrase,"
-    "equivalent,match,similar,related,good,clean,accepted,approved,clicked,valid,pass,passed,answerable,supported,helpful",
+    "equivalent,match,similar,related,good,clean,accepted,approved,clicked,valid,pass,passed,answerable,supported,helpful,"
+    "exact,e",
     0: "no,n,false,f,wrong,incorrect,not correct,negative,neg,irrelevant,not relevant,non relevant,nonrelevant,neutral,"
     "contradiction,not entailment,non entailment,not duplicate,non duplicate,not paraphrase,non paraphrase,rejected,"
     "not equivalent,no match,not match,mismatch,not similar,dissimilar,not related,unrelated,bad,not clicked,invalid,"
-    "fail,failed,unanswerable,not answerable,not supported,not helpful,unhelpful",
+    "fail,failed,unanswerable,not answerable,not supported,not helpful,unhelpful,i",
     -1: "-,?,unlabelled,unlabeled,unknown,unclear,hidden",
 }
 _GRADE_OF = {word: grade for grade, words in _WORDS.items() for word in words.split(",")}
@@ -47,7 +48,7 @@ _HINTS = _MEASURES | frozenset(
 _OPPOSITES = frozenset(
     "wrong noise noisy incorrect irrelevant impossible mislabeled mislabelled negative hallucination".split()
 )
-_COMMON = frozenset("yes y no n true t false f 1 0".split())  # words of any column
+_COMMON = frozenset("yes y no n true t false f 1 0 e i".split())  # words of any column
 _PEEKED = 1000  # rows by which the meaning of the values is found
 _MOST_SHOWN = 6  # values in a message
 _EMPTY = ("nan", "null")

@@ -130,6 +130,7 @@ UNCLEAR = {
     "grades without a 0": ("relevance", (3, 3, 1, 1), ("query", "document"), "relevance>=2"),
     "empty cells spelt out": ("label", ("1", "1", "0", "None"), ("query", "document"), "label:1"),
     "marks of another name": ("human_score", (5, 4, 1, 2), ("query", "document"), "human_score>=3"),
+    "letters of ESCI": ("esci_label", "EESI", ("query", "document"), "esci_label:e"),
     "unknown words": ("label", ("gut", "gut", "schlecht", "schlecht"), ("query", "document"), "label:gut"),
 }
 
