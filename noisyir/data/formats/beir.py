@@ -61,7 +61,7 @@ class Beir(Format):
 
 def is_in_parquet(root: Path) -> bool:
     """Whether a folder has MTEB's layout of the Hub: tables in corpus/, in queries/, and beside them."""
-    return all(name.is_dir() and any(name.glob("*.parquet")) for name in (root / "corpus", root / "queries"))
+    return all(any(root.glob(f"{name}/*.parquet")) for name in ("corpus", "queries"))
 
 
 def _parts(root: Path, name: str) -> Sequence[Path]:
@@ -106,7 +106,7 @@ class BeirFolder:
             with leniency.row(place, number):
                 where = f"{place} {number}"
                 title = text_of(row, "title", where) if row.get("title") is not None else ""
-                doc_id = text_of({**row, "_id": as_id(row.get("_id"))}, "_id", where)
+                doc_id = _name(row, where)
                 if source := _source(row.get("metadata")):
                     self.sources[doc_id] = source
                 yield Document(doc_id, title, text_of(row, "text", where), place, number)
@@ -116,7 +116,7 @@ class BeirFolder:
         for place, number, row in chain.from_iterable(map(_rows, self.queries_in)):
             with leniency.row(place, number):
                 where = f"{place} {number}"
-                name, text = text_of({**row, "_id": as_id(row.get("_id"))}, "_id", where), text_of(row, "text", where)
+                name, text = _name(row, where), text_of(row, "text", where)
                 yield Query(name, text, texts(row, "answers", where), place, number)
 
     def judgements(self) -> Iterator[Judgement]:
@@ -137,6 +137,11 @@ def _rows(path: Path, part: FilePart = WHOLE) -> Iterator[tuple[str, int, dict[s
         yield from ((file.place, *found) for found in file.rows(file.columns))
     else:
         yield from ((f"{path} line", *found) for found in json_lines(path, part))
+
+
+def _name(row: dict[str, Any], where: str) -> str:
+    """The id, which MTEB's newer tables call `id`."""
+    return text_of({"_id": as_id(row.get("_id", row.get("id")))}, "_id", where)
 
 
 def _documents(collection: Collection) -> Iterator[dict[str, Any]]:

@@ -99,7 +99,8 @@ def test_tables_in_folders_are_read_as_the_hub_has_them(ingest, tmp_path, qrels,
     for name, listed in rows.items():
         (other / name).parent.mkdir(parents=True, exist_ok=True)
         columns = dict.fromkeys(column for row in listed for column in row)
-        table = pa.table({column: [row.get(column) for row in listed] for column in columns})
+        renamed = {"_id": "id"} if named else {}
+        table = pa.table({renamed.get(column, column): [row.get(column) for row in listed] for column in columns})
         pq.write_table(table, other / f"{name}-00000-of-00001.parquet")
     assert recognise(str(other)) == {"kind": "beir", "path": str(other)} and ingest(other) == ingest(plain)
 
