@@ -46,7 +46,8 @@ _HINTS = _MEASURES | frozenset(
     "valid match answerable supported useful helpful".split()
 )
 _OPPOSITES = frozenset(
-    "wrong noise noisy incorrect irrelevant impossible mislabeled mislabelled negative hallucination".split()
+    "wrong noise noisy incorrect irrelevant impossible mislabeled mislabelled negative hallucination issue error "
+    "outlier not non unanswerable unrelated invalid mismatch contradiction".split()
 )
 _COMMON = frozenset("yes y no n true t false f 1 0 e i".split())  # words of any column
 _PEEKED = 1000  # rows by which the meaning of the values is found

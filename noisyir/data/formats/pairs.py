@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from noisyir.base.command_line import with_columns
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Location, Split
 from noisyir.data.collection import Collection
@@ -25,6 +26,7 @@ from noisyir.data.columns import (
     open_corpus,
 )
 from noisyir.data.containers import FIRST_ROWS, FLAT, stem, write_rows
+from noisyir.data.containers.split_folder import SPLIT_WORDS
 from noisyir.data.examples import SPLITS, Example, ExampleSource, Passage, Placed, content_id
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.labels import MEANINGFUL, LabelColumn, labels_of, parsed
@@ -39,6 +41,7 @@ _OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight",
 _OF_NEGATIVE: tuple[PairColumn, ...] = ("negative", "negative_id", "negative_score")
 # Earlier versions read these otherwise: the digest says so, and their builds are not taken for new ones
 _AFTER_CONTEXT, _NEW_NEGATIVES = {"answer", "code", "snippet"}, {"rejected_response", "rejected"}
+_SPLIT_NAMES = ("partition", "split_name", "subset", "fold", "set")  # where all their values are names of splits
 _INDEX = re.compile(r"\s*|Unnamed: \d+|__index_level_\d+__")
 _WRITTEN = (
     "query_id", "query", "doc_id", "title", "document", "split", "source", "weight", "pos_scores", "label", "answers",
@@ -107,6 +110,8 @@ def open_pairs(
     asked = given.get("label")
     columns = choose_columns(pairs, {**mapping, **({"label": parsed(asked, pairs.columns)[0]} if asked else {})}, names)
     wanted = not corpus and ("negative" not in mapping or mapping["negative"] is not None)
+    if "split" not in {*columns, *mapping} and (split := _split_column(pairs, columns)):
+        columns["split"] = split
     numbered = numbered_negatives(pairs, list(columns.values())) if wanted else ()
     if corpus:
         need(pairs, columns, ("query", "doc_id"), NAMES)
@@ -115,6 +120,7 @@ def open_pairs(
     plain = {what: plain_name(name) for what, name in columns.items() if what not in given}
     before = plain.get("document") in ("context", "contexts") and _AFTER_CONTEXT & {*map(plain_name, pairs.columns)}
     newer = "-context" if before else ""
+    newer += "-split" if plain.get("split") in _SPLIT_NAMES else ""
     newer += "-negatives" if plain.get("negative") in _NEW_NEGATIVES or " " in "".join(numbered) else ""
     labels = labels_of(pairs, {name for what, name in columns.items() if what != "label"}.union(numbered), given)
     return PairsFile(
@@ -283,7 +289,21 @@ def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str]) -> None:
     need(pairs, columns, ("query",), NAMES)
     if "document" not in columns:
         named = f"names documents ({columns['doc_id']!r})" if "doc_id" in columns else "has no column for document"
-        raise DataError("data.pairs_without_texts", pairs=pairs.path, named=named, found_in=found_in(pairs))
+        mapped = with_columns({"document": "NAME"}, pairs.path)
+        raise DataError(
+            "data.pairs_without_texts", pairs=pairs.path, named=named, found_in=found_in(pairs), mapped=mapped
+        )
+
+
+def _split_column(pairs: RowFile, columns: Mapping[PairColumn, str]) -> str | None:
+    """A free column that may be the split by its name, and is by its first values."""
+    for name in pairs.columns:
+        if plain_name(name) in _SPLIT_NAMES and name not in columns.values():
+            with glance():
+                named = [cell for _, row in islice(pairs.rows([name]), FIRST_ROWS) if (cell := row[name])]
+            if named and all(isinstance(cell, str) and cell in SPLIT_WORDS for cell in named):
+                return name
+    return None
 
 
 def _listed(pairs: RowFile, columns: Mapping[PairColumn, str]) -> tuple[PairColumn, ...]:

@@ -130,6 +130,10 @@ def test_only_the_pairs_of_dev_and_test_are_judgements(ingest):
     assert tables["qrels"]["relevance"].to_pylist() == [1, 1, 1]
     assert tables["pairs"]["split"].to_pylist() == ["train", "dev", "dev", "train"]
     assert ingest(rows, columns={"split": None})["qrels"].num_rows == 0
+    assert ingest([{("partition" if name == "split" else name): value for name, value in row.items() if value}
+                   for row in rows]) == tables  # fmt: skip
+    plain = [{"query": row["query"], "document": row["document"], "partition": "north"} for row in rows]
+    assert ingest(plain)["qrels"].num_rows == 0
 
 
 def test_columns_that_are_not_mapped_are_not_read(ingest):
@@ -241,7 +245,7 @@ JSON = '{"query": "q", "document": "d"}\n'
         (b"query,document\n", "pairs.csv", {}, r"pairs.csv holds no pairs"),
         (b"query,query\na,b\n", "pairs.csv", {}, r"two columns of .*pairs.csv are called 'query'"),
         (b"ask,document\na,b\n", "pairs.csv", {}, r"no column for query .query, question.*it has ask, document; map"),
-        (b"query,doc\na,b\n", "pairs.csv", {}, r"pairs without a corpus: .*it has query, doc; map .* data.corpus=FILE"),
+        (b"query,doc\na,b\n", "pairs.csv", {}, r"it has query, doc; .*document: NAME.* data.corpus=FILE"),
         (b"query,doc_id\na,b\n", "pairs.csv", {}, r"pairs without a corpus: .*names documents .'doc_id'. but holds no"),
         (b"query,document\na,b\n", "p.csv", {"columns": {"source": "src"}}, r"no column 'src', which data.columns maps "
          r"to source; it has query, document"),
