@@ -31,6 +31,7 @@ from noisyir.detection.rate import widened
 from noisyir.engine.locks import held_if_free
 from noisyir.engine.provenance import lineage
 from noisyir.engine.tables import aligned, matrix, rows_in
+from noisyir.retrieval.texts import among
 
 FILE, SHEET, ALONE = "judgements.jsonl", "sample.csv", "judge.html"
 _GIVEN, _FILL_IN = "uses the answers that you gave", "after you filled in its column verdict: right, wrong or unsure"
@@ -105,7 +106,6 @@ class JudgingOptions:
     standalone: bool = False
 
     def __post_init__(self) -> None:
-        """Check the options."""
         if not self.judge and self.name is not None:
             raise ConfigError("app.as_without_judge")
         if self.judge and self.standalone:
@@ -236,7 +236,6 @@ class CarriedRate(NamedTuple):
     new: float
 
     def __str__(self) -> str:
-        """The interval in words."""
         moved = f"; {self.new:.1%} of the pairs are new since then" if self.new else ""
         return f"{self.low:.1%} to {self.high:.1%} of the pairs are wrong, by {self.judged:,} judgements{moved}"
 
@@ -291,10 +290,8 @@ def write_page_alone(audited: Audited, folder: Path, command: str) -> Path:
         StoreError: If the folder cannot be written to.
     """
     path = folder / ALONE
-    try:
+    with StoreError.wrapping("app.cannot_write_folder", folder=folder):
         path.write_text(page_alone(_pairs(audited), audited.exp.seed, command), encoding="utf-8")
-    except OSError as error:
-        raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
     return path
 
 
@@ -308,10 +305,7 @@ def write_kept(audited: Audited, most: int, folder: Path) -> Path:
     read = dict(audited.outcome.results["audit"].meta.input_refs())["corpus"]
     wanted = kept["doc_id"].combine_chunks().unique()
     corpus = audited.store.builds.batches(read, ("doc_id", "title", "text"))
-    found = [batch.filter(pc.is_in(batch["doc_id"], value_set=wanted)) for batch in corpus]
     path = folder / KEPT
-    try:
-        write_pairs(kept, pa.Table.from_batches(found), path)
-    except OSError as error:
-        raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
+    with StoreError.wrapping("app.cannot_write_folder", folder=folder):
+        write_pairs(kept, pa.Table.from_batches(among(corpus, wanted)), path)
     return path

@@ -223,7 +223,7 @@ class Audited:
         """Write the audit's files and table, replacing earlier ones, and return their names."""
         made = self.store.builds.folder(self.outcome.kept["audit_files"])
         names = {path.name for path in made.iterdir()}
-        try:
+        with StoreError.wrapping("app.cannot_write_folder", folder=folder):
             folder.mkdir(parents=True, exist_ok=True)
             for name in names:
                 shutil.copyfile(made / name, folder / name)
@@ -235,8 +235,6 @@ class Audited:
             if self.judgements and self.exp.audited != "train":
                 write_mended(*self._judged_labels(), folder)
                 names |= {MENDED, LOG}
-        except OSError as error:
-            raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
         return [name for name in files_of(self.exp) if name in names | {TABLE, CSV}]
 
     def _judged_labels(self) -> tuple[dict[str, dict[str, int]], dict[Pair, bool]]:
@@ -318,7 +316,6 @@ class Gate:
     most: float
 
     def __post_init__(self) -> None:
-        """Check the limit and the judgements."""
         if not 0 < self.most < 1:
             raise ConfigError("app.bad_fail_over", most=self.most)
         files = self.exp.audit.judgement_files if self.exp.audit else ()

@@ -39,6 +39,7 @@ from noisyir.engine.store import Store
 from noisyir.engine.tables import pair_ids, semi_join, table_of
 from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment, recorded_experiment
+from noisyir.retrieval.texts import among
 
 _WORDS = CleaningWords(
     apply="export --as",
@@ -133,8 +134,7 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
     )
     named = pa.chunked_array([*pairs["doc_id"].chunks, *negatives["doc_id"].chunks], pa.string())
     corpus = store.builds.batches(outcome.kept["corpus"], SCHEMAS["documents"].names)
-    found = [batch.filter(pc.is_in(batch["doc_id"], value_set=named.unique())) for batch in corpus]
-    documents, drawn = pa.Table.from_batches(found), negatives.sort_by(_AS_DRAWN)
+    documents, drawn = pa.Table.from_batches(among(corpus, named.unique())), negatives.sort_by(_AS_DRAWN)
     collection = Collection.completed(documents=documents, queries=queries, judgements=pairs, negatives=drawn)
     written_whole(target, partial(variant.write, collection))
     lines = [

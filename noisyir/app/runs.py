@@ -92,7 +92,6 @@ class Preflight:
                 step.stage.fits(step.params, counts)
 
     def _check_space(self, states: Sequence[Forecast]) -> None:
-        """Compare the expected size of the run with the free disk space."""
         if not self.store.is_local or not self.runtime.disk_check:
             return
         needed = sum(estimate.size for estimate in estimates(states, self.store, "").values())

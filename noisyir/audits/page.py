@@ -130,7 +130,6 @@ def render(params: AuditParams, audit: AuditPage) -> str:
 
 
 def _judge_command(params: AuditParams, columns: Mapping[str, str]) -> str:
-    """The shell command that judges some of these pairs, in the file's folder."""
     named = [part for name in ("query", "document") if name in columns for part in (f"--{name}", columns[name])]
     return shlex.join(["noisyir", "audit", params.title or "FILE", *named, "--judge"])
 

@@ -167,7 +167,6 @@ class _Separated(NamedTuple):
         return name in self.columns
 
     def added(self, column: NewColumn) -> str:
-        """A cell; the column's name in the header."""
         return column.name if self.is_header else str(column.value(self.number))
 
     def followed_by(self, column: NewColumn) -> str:

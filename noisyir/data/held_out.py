@@ -180,7 +180,6 @@ def _with_splits(table: pa.Table, drawn: Mapping[str, Split]) -> pa.Table:
 
 
 def _facts(counts: Mapping[Split, int], params: HeldOutParams, *, by_documents: bool) -> dict[str, Any]:
-    """Facts on the split for the build's notes."""
     held = " and ".join(f"{counts[split]:,} {split}" for split in HELD_OUT if counts.get(split))
     shared = "share a document or" if by_documents else "share"
     documents = "" if by_documents else ", which documents need not be"

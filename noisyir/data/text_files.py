@@ -106,11 +106,9 @@ def name_of_content(path: Path) -> str:
     suffix = next((suffix for suffix in PACKED if name.endswith(suffix)), "")
     if suffix != ".zip" or not path.is_file():
         return name.removesuffix(suffix)
-    try:
+    with DataError.wrapping("data.damaged_start", *DAMAGED, path=path):
         with zipfile.ZipFile(path) as archive:
             inside = Path(_only_name(archive, path)).name.lower()
-    except DAMAGED as error:
-        raise DataError("data.damaged_start", path=path, error=error) from error
     return inside if Path(inside).suffix else name.removesuffix(suffix)
 
 
@@ -148,11 +146,9 @@ def watched() -> Iterator[Callable[[], tuple[int, int] | None]]:
 
 def first_bytes(path: Path, count: int = 1 << 16) -> bytes:
     """The beginning of a file, unpacked."""
-    try:
+    with DataError.wrapping("data.damaged_start", *DAMAGED, path=path):
         with open_bytes(path) as handle:
             return handle.read(count)
-    except DAMAGED as error:
-        raise DataError("data.damaged_start", path=path, error=error) from error
 
 
 @contextmanager

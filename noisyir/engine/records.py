@@ -160,10 +160,8 @@ class PromotionLog(Records):
         """
         decisions = []
         for path in self._paths():
-            try:
+            with StoreError.wrapping("engine.damaged_line_promotions_log", ValueError, path=path):
                 decisions.append(self._read(path))
-            except ValueError as error:
-                raise StoreError("engine.damaged_line_promotions_log", path=path, error=error) from error
         return decisions
 
 

@@ -102,10 +102,10 @@ def conform(artifact: Artifact, table: pa.Table, writer: str) -> pa.Table:
         if column.null_count and not nullable:
             raise SchemaError("engine.values_null", artifact=artifact.name, name=name, null_count=column.null_count)
         if not pa.types.is_fixed_size_list(column.type):  # a vector's length and precision are the model's choice
-            try:
+            with SchemaError.wrapping(
+                "engine.not", pa.ArrowInvalid, pa.ArrowNotImplementedError, artifact=artifact.name, name=name, kind=kind
+            ):
                 column = column.cast(kind)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                raise SchemaError("engine.not", artifact=artifact.name, name=name, kind=kind, error=error) from error
         _refuse_nan(artifact, name, column)
         columns.append(column)
         fields.append(pa.field(name, column.type, nullable))
@@ -239,7 +239,5 @@ def _open(fs: object, path: str) -> pq.ParquetFile:
 
 
 def _parquet(path: str, fs: object) -> pq.ParquetFile:
-    try:
+    with StoreError.wrapping("engine.damaged_artifact_find_all", pa.ArrowInvalid, OSError, path=path):
         return pq.ParquetFile(path, filesystem=fs, page_checksum_verification=True)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise StoreError("engine.damaged_artifact_find_all", path=path, error=error) from error

@@ -99,7 +99,6 @@ class _Lines:
 
     @classmethod
     def of(cls, query: Rows) -> "_Lines":
-        """Build the table of rows with these queries."""
         starts = np.flatnonzero(np.concatenate([query[:1] >= 0, query[1:] != query[:-1]]))
         sizes = np.diff(starts, append=len(query))
         width = int(sizes.max(initial=0))

@@ -365,10 +365,8 @@ def _per_query(backend: Backend, tags: Mapping[str, str]) -> pa.Table:
     if not (run := tags.get("evaluation_run")):
         return pa.table({**{name: pa.array([], pa.string()) for name in columns}, "value": pa.array([], pa.float64())})
     with tempfile.TemporaryDirectory() as temporary:
-        try:
+        with StoreError.wrapping("registry.unreadable_run", OSError, pa.ArrowInvalid, file=PER_QUERY, run=run):
             return pq.read_table(backend.client.download_artifacts(run, PER_QUERY, temporary))
-        except (OSError, pa.ArrowInvalid) as error:
-            raise StoreError("registry.unreadable_run", file=PER_QUERY, run=run, error=error) from error
 
 
 def _of_system(table: pa.Table, system: str | None) -> pa.Table:

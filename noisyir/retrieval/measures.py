@@ -83,11 +83,9 @@ def per_query(run: pa.Table, judgements: Judgements, measures: Sequence[str]) ->
     }
     places = {query_id: place for place, query_id in enumerate(judgements)}
     values = {measure: np.zeros(len(places)) for measure in parsed.values()}
-    try:
+    with ConfigError.wrapping("retrieval.uncomputable_measures", ValueError, measures=", ".join(measures)):
         for found in ir_measures.iter_calc(list(values), judgements, rankings):
             values[found.measure][places[found.query_id]] = found.value
-    except ValueError as error:
-        raise ConfigError("retrieval.uncomputable_measures", measures=", ".join(measures), error=error) from error
     return pa.table(
         {
             "measure": pa.array(np.repeat(list(parsed), len(places)), pa.string()),

@@ -113,11 +113,9 @@ def keys_of(options: ServeOptions) -> list[str]:
     if options.key_file is None:
         return []
     path = Path(options.key_file)
-    try:
+    with ConfigError.wrapping("serving.unreadable_keys", OSError, UnicodeDecodeError, path=path):
         keys = path.read_text(encoding="utf-8").split()
         is_open = path.stat().st_mode & 0o007
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("serving.unreadable_keys", path=path, error=error) from error
     if is_open:
         raise ConfigError("serving.open_keys", path=path)
     if not keys or min(map(len, keys)) < _SHORTEST_KEY or not all(key.isascii() for key in keys):

@@ -72,7 +72,7 @@ def written_whole(target: Path, write: Callable[[Path], object]) -> str:
     Raises:
         StoreError: If one of them exists or cannot be written.
     """
-    try:
+    with StoreError.wrapping("app.cannot_write", target=target):
         target.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=target.parent, prefix=".exporting-") as made_in:
             folder, place = f"{Path(made_in)}/", str(target).removesuffix(target.name)
@@ -88,8 +88,6 @@ def written_whole(target: Path, write: Callable[[Path], object]) -> str:
             for path, final in made:
                 path.rename(final)
         return said
-    except OSError as error:
-        raise StoreError("app.cannot_write", target=target, error=error) from error
 
 
 def pushed(folder: Path, repository: str) -> str:

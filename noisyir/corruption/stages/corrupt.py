@@ -101,7 +101,6 @@ def _with_documents(pairs: pa.Table, rows: Rows, doc_ids: Ids) -> pa.Table:
 
 
 def _changes(job: Job[Corruption], pairs: pa.Table, training: Rows) -> CorpusChanges:
-    """Corrupt the pairs and derive the changes of the collection."""
     relevant = _relevant(job, pairs)
     judged = job.table("qrels").filter(pc.greater(pc.field("relevance"), 0))
     wanted = relevant["doc_id"]

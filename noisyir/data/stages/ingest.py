@@ -69,7 +69,6 @@ def ingest(job: Job[Format]) -> None:
 
 
 def _sizes(pairs: pa.Table, queries: pa.Table) -> str:
-    """Numbers of training pairs and held-out queries, in words."""
     counts = {row["values"]: row["counts"] for row in pc.value_counts(queries["split"]).to_pylist()}
     held = [f"{counts[split]:,} {split}" for split in HELD_OUT if split in counts]
     training = f"{pc.sum(pc.equal(pairs['split'], 'train')).as_py() or 0:,} training pairs"

@@ -67,7 +67,6 @@ class Interval(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        """Format in percent."""
         return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
 
 

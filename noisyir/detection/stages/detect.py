@@ -133,7 +133,6 @@ def _bounds(epoch: int, scores: Scores, params: DetectParams) -> pa.Table:
 
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
-    """Last detection, from its note."""
     if note := meta.notes.get("detection"):
         found = note[max(note, key=int)]
         flagged = round(found["flagged"] * found["pairs"])

@@ -60,7 +60,6 @@ def _rows(system: str, epoch: int, values: dict[str, float]) -> pa.Table:
 
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
-    """Warnings of flags that disagree with the estimated rate."""
     yield from flag_warnings(store.builds.table(meta.ref("detection")))
 
 

@@ -69,7 +69,6 @@ def _share(rows: pa.Table, name: str) -> Quality:
 
 
 def _filters(candidates: pa.Table) -> dict[str, Quality]:
-    """Each filter's quality on the candidates with scores."""
     from noisyir.evaluation.negatives import USUAL_MARGIN, ranking_quality, signals, usual_verdict, verdict_quality
     from noisyir.mining.candidates import Candidates
 

@@ -87,7 +87,6 @@ def run(
 
 
 def _report(outcome: Outcome, store: Store, exp: Experiment, *, verbose: bool) -> int:
-    """Print the results."""
     from noisyir.app.outcome import print_outcome
 
     with store.locks.in_use():  # tables are read, which gc would otherwise delete meanwhile

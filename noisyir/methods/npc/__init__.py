@@ -127,7 +127,6 @@ def _detection(ids: pa.Table, found: "Detected") -> pa.Table:
 
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
-    """The last detection's share of flagged pairs."""
     flags = store.builds.table(meta.ref("noise_flags"), ("epoch", "is_clean"))
     if not flags.num_rows:
         return

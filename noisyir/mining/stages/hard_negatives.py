@@ -101,7 +101,6 @@ def _numbers(ids: pa.ChunkedArray) -> "Rows":
 
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
-    """Numbers of candidates removed by filters and judges."""
     if note := meta.notes.get("negatives"):
         by = ", ".join(f"{name} {count:,}" for name, count in note["removed"].items() if count) or "none"
         yield f"Hard negatives: of {note['candidates']:,} candidates were removed: {by}."

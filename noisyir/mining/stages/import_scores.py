@@ -142,7 +142,6 @@ class _Found(NamedTuple):
 
     @classmethod
     def of(cls, named: Iterable[tuple[str, str]]) -> "_Found":
-        """Build from (id, text)."""
         ids, of_text = set[str](), dict[int, str]()
         for name, text in named:
             ids.add(name)

@@ -115,10 +115,8 @@ def _print(outcome: Outcome, store: Store, out: str | None) -> None:
 
 def _copied(folder: Path, out: Path) -> Path:
     """Copy the page and its tables to the user's folder, replacing an earlier bench."""
-    try:
+    with StoreError.wrapping("front.cannot_write_out", out=out):
         out.mkdir(parents=True, exist_ok=True)
         for path in folder.iterdir():
             shutil.copyfile(path, out / path.name)
-    except OSError as error:
-        raise StoreError("front.cannot_write_out", out=out, error=error) from error
     return out
