@@ -15,6 +15,7 @@ from noisyir.base.errors import DataError
 from noisyir.base.settings import HELD_OUT, PROMOTION, Split
 from noisyir.data.settings import HeldOutParams
 from noisyir.data.words import signs, spaced
+from noisyir.engine.tables import with_values
 
 Tables = dict[str, pa.Table]
 Groups = list[list[int]]  # rows of queries for one split
@@ -176,7 +177,7 @@ def _moved(tables: Tables, drawn: Mapping[str, Split]) -> dict[str, pa.Table]:
 def _with_splits(table: pa.Table, drawn: Mapping[str, Split]) -> pa.Table:
     rows = zip(table["query_id"].to_pylist(), table["split"].to_pylist(), strict=True)
     splits = pa.array([drawn.get(query_id, split) for query_id, split in rows], pa.string())
-    return table.set_column(table.schema.get_field_index("split"), "split", splits)
+    return with_values(table, split=splits)
 
 
 def _facts(counts: Mapping[Split, int], params: HeldOutParams, *, by_documents: bool) -> dict[str, Any]:

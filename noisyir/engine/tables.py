@@ -167,9 +167,15 @@ def aligned(left: pa.Table, right: pa.Table, key: Sequence[str]) -> pa.Table:
 def beside(left: pa.Table, right: pa.Table, key: Sequence[str]) -> pa.Table:
     """Return `left` with the other columns of `right`; null if `right` does not have a row's key."""
     found = aligned(left, right, key)
-    for name in found.column_names:
-        left = left if name in key else left.append_column(name, found[name])
-    return left
+    return with_values(left, **{name: found[name] for name in found.column_names if name not in key})
+
+
+def with_values(table: pa.Table, /, **columns: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Return the table with these columns, each in place of its namesake, or else at the end."""
+    for name, values in columns.items():
+        place = table.schema.get_field_index(name)
+        table = table.append_column(name, values) if place < 0 else table.set_column(place, name, values)
+    return table
 
 
 def read_parts(fs: object, paths: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:

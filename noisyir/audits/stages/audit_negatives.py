@@ -18,7 +18,7 @@ from noisyir.base.settings import Params
 from noisyir.data.artifacts import CORPUS, GIVEN_NEGATIVES, NOISY_PAIRS, PAIRS, QUERIES
 from noisyir.detection.artifacts import PAIR_SCORES
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import beside, semi_join
+from noisyir.engine.tables import beside, semi_join, with_values
 from noisyir.mining.artifacts import CANDIDATES, VERDICTS
 from noisyir.training.artifacts import NEGATIVES
 
@@ -154,8 +154,8 @@ def join_negatives(job: Job[Params]) -> None:
     training = pairs.filter(pc.and_(with_negatives, pc.equal(pairs["split"], "train")))
     of_training = pc.is_in(negatives["query_id"], value_set=pc.unique(training["query_id"]))
     others = negatives.filter(pc.and_(of_training, pa.array(~semi_join(negatives, training)))).select(_PAIR)
-    others = others.append_column("split", pa.repeat("train", others.num_rows))
-    others = others.append_column("source", pa.nulls(others.num_rows, pa.string()))
+    split, source = pa.repeat("train", others.num_rows), pa.nulls(others.num_rows, pa.string())
+    others = with_values(others, split=split, source=source)
     job.write("noisy_pairs", pa.concat_tables([training, others.cast(training.schema)]))
 
 
@@ -165,8 +165,8 @@ def judge_negatives(job: Job[Params]) -> None:
     fit = scores.select(_PAIR).append_column("fit", pc.negate(scores["score"]))
     positives = fit.filter(pa.array(semi_join(fit, pairs))).sort_by([("fit", "descending"), ("doc_id", "ascending")])
     first = pc.index_in(negatives["query_id"], value_set=positives["query_id"].combine_chunks())
-    judged = negatives.select(_PAIR).append_column("positive", positives["doc_id"].take(first))
-    judged = judged.append_column("bound", positives["fit"].take(first)).filter(pc.is_valid(first))
+    best = {"positive": positives["doc_id"].take(first), "bound": positives["fit"].take(first)}
+    judged = with_values(negatives.select(_PAIR), **best).filter(pc.is_valid(first))
     judged = judged.join(fit, _PAIR, join_type="inner").sort_by([("query_id", "ascending"), ("fit", "descending")])
     kept = pc.less(judged["fit"], judged["bound"])
     columns = {"score": judged["fit"], "bound": judged["bound"], "keep": kept}

@@ -18,6 +18,7 @@ from noisyir.data.artifacts import ANSWERS, CLEAN_PAIRS, CORPUS, NOISE_TRUTH, NO
 from noisyir.data.draws import is_among, positions
 from noisyir.data.id_texts import text_key
 from noisyir.engine.stage import Job, Stage
+from noisyir.engine.tables import with_values
 from noisyir.retrieval.artifacts import DOC_VECTORS
 
 if TYPE_CHECKING:
@@ -76,9 +77,7 @@ def corrupt(job: Job[Corruption]) -> None:
     job.write("clean_pairs", noisy_pairs.take(np.delete(np.arange(len(pairs)), noisy)))
     job.write(
         "noise_truth",
-        noisy_pairs.take(training)
-        .append_column("kind", pa.array(kinds, pa.string()))
-        .append_column("is_noisy", pa.array(is_noisy)),
+        with_values(noisy_pairs.take(training), kind=pa.array(kinds, pa.string()), is_noisy=pa.array(is_noisy)),
     )
     job.note("noise", {"mechanism": job.params.kind, "training_pairs": len(training), "noisy": len(noisy)})
     if _changes_corpus(job.params):
@@ -97,7 +96,7 @@ def _changes_corpus(params: Corruption) -> bool:
 def _with_documents(pairs: pa.Table, rows: Rows, doc_ids: Ids) -> pa.Table:
     column = pairs["doc_id"].to_numpy(zero_copy_only=False).copy()
     column[rows] = doc_ids
-    return pairs.set_column(pairs.schema.get_field_index("doc_id"), "doc_id", pa.array(column, pa.string()))
+    return with_values(pairs, doc_id=pa.array(column, pa.string()))
 
 
 def _changes(job: Job[Corruption], pairs: pa.Table, training: Rows) -> CorpusChanges:

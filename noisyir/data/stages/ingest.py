@@ -31,7 +31,7 @@ from noisyir.data.spelt import number_in
 from noisyir.data.text_files import watched
 from noisyir.engine.provenance import files_digest
 from noisyir.engine.stage import Job, Stage, told
-from noisyir.engine.tables import aligned, semi_join
+from noisyir.engine.tables import aligned, semi_join, with_values
 
 
 def ingest(job: Job[Format]) -> None:
@@ -124,10 +124,7 @@ def judged_pairs(job: Job[JudgedPairsParams]) -> None:
         named = ", ".join(name for name in get_args(AuditedSplit) if name in there) or "none"
         raise DataError("data.no_judged_pair", split=split, splits=named)
     source = aligned(relevant, pairs, ["query_id", "doc_id"])["source"]
-    job.write(
-        "noisy_pairs",
-        relevant.append_column("split", pa.repeat("train", len(relevant))).append_column("source", source),
-    )
+    job.write("noisy_pairs", with_values(relevant, split=pa.repeat("train", len(relevant)), source=source))
     given = job.table("given_negatives")
     given = given.filter(pc.is_in(given["query_id"], value_set=pc.unique(relevant["query_id"])))
     wrong = mine.filter(pc.less_equal(mine["relevance"], 0)).select(["query_id", "doc_id"])

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from noisyir.detection.features import rank_share
 from noisyir.detection.judgements import HumanJudgement
 from noisyir.detection.mixture import check_finite
-from noisyir.detection.rate import normal_quantile
+from noisyir.detection.rate import Interval, normal_quantile
 
 Array = np.ndarray
 
@@ -57,17 +57,6 @@ class JudgedPairs:
         """The pairs that were drawn at random."""
         drawn = ~np.isnan(self.weights)
         return JudgedPairs(self.rows[drawn], self.is_wrong[drawn], self.weights[drawn])
-
-
-class Interval(NamedTuple):
-    """An estimate with the bounds of its interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
 
 
 class Gain(NamedTuple):

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import HIDDEN, QRELS
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import semi_join
+from noisyir.engine.tables import semi_join, with_values
 from noisyir.evaluation.artifacts import MINING_QUALITY
 from noisyir.evaluation.settings import ScoreNegativesParams
 from noisyir.mining.artifacts import CANDIDATES, VERDICTS
@@ -56,11 +56,8 @@ def _with_truth(pairs: pa.Table, relevant: pa.Table, known: pa.Table | None) -> 
     """The pairs with `relevant`, `known` and `query`, the query's number in the order of the ids."""
     knows = np.ones(len(pairs), bool) if known is None else semi_join(pairs, known)
     query = pc.rank(pairs["query_id"], tiebreaker="dense").to_numpy().astype(np.int64) - 1
-    return (
-        pairs.append_column("relevant", pa.array(semi_join(pairs, relevant)))
-        .append_column("known", pa.array(knows))
-        .append_column("query", pa.array(query))
-    )
+    is_relevant = pa.array(semi_join(pairs, relevant))
+    return with_values(pairs, relevant=is_relevant, known=pa.array(knows), query=pa.array(query))
 
 
 def _share(rows: pa.Table, name: str) -> Quality:

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import GIVEN_NEGATIVES, QUERIES
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import semi_join
+from noisyir.engine.tables import semi_join, with_values
 from noisyir.mining import artifacts
 from noisyir.mining.settings import GivenRunParams
 from noisyir.retrieval.artifacts import BM25_RUN
@@ -33,8 +33,8 @@ def run_of_given(job: Job[GivenRunParams]) -> None:
     order = np.argsort(query, kind="stable")
     starts = np.searchsorted(query[order], query[order])
     ranks = pa.array(np.arange(len(order)) - starts + 1, pa.int32())
-    ranked = rows.take(order).append_column("rank", ranks)
-    job.write("given_run", ranked.append_column("score", pa.array(np.zeros(len(order), np.float32))))
+    scores = pa.array(np.zeros(len(order), np.float32))
+    job.write("given_run", with_values(rows.take(order), rank=ranks, score=scores))
 
 
 def _behind(job: Job[GivenRunParams], given: pa.Table) -> pa.Table:

@@ -20,7 +20,7 @@ from noisyir.data.artifacts import NOISY_PAIRS, PAIRS, QUERIES
 from noisyir.engine.meta import Meta
 from noisyir.engine.stage import Job, Stage, told
 from noisyir.engine.store import Store
-from noisyir.engine.tables import semi_join
+from noisyir.engine.tables import semi_join, with_values
 from noisyir.mining.artifacts import CANDIDATES, VERDICTS
 from noisyir.mining.candidates import Candidates, Mask, Rows
 from noisyir.mining.draw import draw, shares
@@ -42,13 +42,9 @@ def mine(job: Job[MineParams]) -> None:
         kept &= keeps
     candidates = candidates.take(kept)
     drawn = negatives(candidates, job.params, job.rng("draw"), job.rng("transitional"))
-    job.write(
-        "negatives",
-        table.select(_PAIR)
-        .take(np.flatnonzero(kept)[drawn.rows])
-        .append_column("weight", pa.array(drawn.weight, pa.float32()))
-        .append_column("draw", pa.array(drawn.draw, pa.int32())),
-    )
+    pairs = table.select(_PAIR).take(np.flatnonzero(kept)[drawn.rows])
+    weight, draw = pa.array(drawn.weight, pa.float32()), pa.array(drawn.draw, pa.int32())
+    job.write("negatives", with_values(pairs, weight=weight, draw=draw))
     fallbacks = dict(list(drawn.by.items())[1:])
     pairs = job.table("pairs")
     training = pc.count_distinct(pairs.filter(pc.equal(pairs["split"], "train"))["query_id"]).as_py()

@@ -17,7 +17,7 @@ from noisyir.data.scored_lists import read_scored_lists
 from noisyir.data.shapes import joined
 from noisyir.engine.provenance import files_digest, may_be_absent
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import aligned, pair_ids
+from noisyir.engine.tables import aligned, pair_ids, with_values
 from noisyir.mining.artifacts import CANDIDATE_POOL
 from noisyir.mining.teachers import FileTeacher
 from noisyir.training.artifacts import TEACHER_SCORES, TRIAL
@@ -74,8 +74,9 @@ def import_scores(job: Job[FileTeacher]) -> None:
     _tell_import(told)
     job.note("imported", told)
     pool = pa.Table.from_pylist([dict(zip(_PAIR, pair, strict=True)) for pair in sorted(rows)])
-    pool = pool.append_column("split", aligned(pool, queries, ["query_id"])["split"])
-    job.write("candidate_pool", pool.append_column("given", pa.array([pair in given for pair in sorted(rows)])))
+    is_given = pa.array([pair in given for pair in sorted(rows)])
+    pool = with_values(pool, split=aligned(pool, queries, ["query_id"])["split"], given=is_given)
+    job.write("candidate_pool", pool)
     write_scores(job, pool, np.array([rows[pair] for pair in sorted(rows)], np.float32))
 
 

@@ -17,7 +17,7 @@ from noisyir.base.errors import DataError
 from noisyir.data.artifacts import CORPUS, QUERIES
 from noisyir.engine.remote.shards import Block, blocks_of
 from noisyir.engine.stage import Job, Piecewise, Stage, told
-from noisyir.engine.tables import aligned
+from noisyir.engine.tables import aligned, with_values
 from noisyir.mining.artifacts import CANDIDATES, VERDICTS
 from noisyir.mining.judges import CrossEncoderJudge, RankerJudge, RelevanceJudge
 from noisyir.models.artifacts import RANKER
@@ -81,13 +81,8 @@ def _write_verdicts(job: Job[Any], found: pa.Table, score: np.ndarray) -> None:
     params: RelevanceJudge = job.params
     bound = np.full(len(found), params.max_relevance, np.float32)
     keep = pa.array(score <= bound)
-    job.write(
-        "verdicts",
-        found.append_column("score", pa.array(score))
-        .append_column("bound", pa.array(bound))
-        .append_column("keep", keep)
-        .append_column("reason", pc.if_else(keep, _REASONS[True], _REASONS[False])),
-    )
+    reason = pc.if_else(keep, _REASONS[True], _REASONS[False])
+    job.write("verdicts", with_values(found, score=pa.array(score), bound=pa.array(bound), keep=keep, reason=reason))
     job.note(job.step.stage.name, {"judged": len(found), "dropped": pc.sum(pc.invert(keep)).as_py() or 0})
 
 

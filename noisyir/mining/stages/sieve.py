@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from noisyir.base.errors import DataError
 from noisyir.engine.stage import Job, Stage, told
+from noisyir.engine.tables import with_values
 from noisyir.mining.artifacts import CANDIDATES, VERDICTS
 from noisyir.mining.judges import SieveJudge, sieve_out_rate, stays
 from noisyir.training.artifacts import CURVES
@@ -114,15 +115,9 @@ def _some(query: Rows, count: int, rng: np.random.Generator) -> Rows:
 
 def _write(job: Job[SieveJudge], judged: pa.Table, cosine: np.ndarray, bound: np.ndarray, keep: np.ndarray) -> None:
     """Write the verdicts, and note the number of each kind."""
-    reason = pc.if_else(pa.array(keep), _REASONS[True], _REASONS[False])
-    job.write(
-        "verdicts",
-        judged.select(["query_id", "doc_id"])
-        .append_column("score", pa.array(cosine, pa.float32()))
-        .append_column("bound", pa.array(bound, pa.float32()))
-        .append_column("keep", pa.array(keep))
-        .append_column("reason", reason),
-    )
+    columns = {"score": pa.array(cosine, pa.float32()), "bound": pa.array(bound, pa.float32()), "keep": pa.array(keep)}
+    columns["reason"] = pc.if_else(columns["keep"], _REASONS[True], _REASONS[False])
+    job.write("verdicts", with_values(judged.select(["query_id", "doc_id"]), **columns))
     queries, left = (pc.count_distinct(table["query_id"]).as_py() for table in (judged, judged.filter(pa.array(keep))))
     job.note(
         "sieve",

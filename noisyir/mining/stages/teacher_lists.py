@@ -14,7 +14,7 @@ from noisyir.base.errors import DataError
 from noisyir.data.artifacts import CORPUS, PAIRS, QRELS, QUERIES
 from noisyir.engine.remote.shards import Block
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import aligned, semi_join
+from noisyir.engine.tables import aligned, semi_join, with_values
 from noisyir.mining.artifacts import CANDIDATE_POOL
 from noisyir.mining.teachers import (
     CrossEncoderTeacher,
@@ -55,8 +55,8 @@ def pool_candidates(job: Job[PoolParams]) -> None:
     hits = hits.filter(pc.and_(pc.less_equal(hits["rank"], job.params.depth), pc.is_in(hits["query_id"], asked)))
     both = pa.concat_tables([given, hits.select(_PAIR)])
     pool = both.group_by(_PAIR, use_threads=False).aggregate([]).sort_by(_ORDER)
-    pool = pool.append_column("split", aligned(pool, queries, ["query_id"])["split"])
-    job.write("candidate_pool", pool.append_column("given", pa.array(semi_join(pool, given))))
+    split = aligned(pool, queries, ["query_id"])["split"]
+    job.write("candidate_pool", with_values(pool, split=split, given=pa.array(semi_join(pool, given))))
     job.note("pool", {"queries": len(asked), "documents": len(pool), "given": len(given)})
 
 
@@ -82,14 +82,9 @@ def write_scores(job: Job[Any], pool: pa.Table, score: "Scores", fold: "Rows | N
     """
     if bad := int((~np.isfinite(score)).sum()):
         raise DataError("mining.teacher_gives_documents_no", kind=job.params.kind, bad=bad, n_pool=len(pool))
-    folds = np.full(len(pool), -1) if fold is None else fold
-    job.write(
-        "teacher_scores",
-        pool.select(_PAIR)
-        .append_column("score", pa.array(score, pa.float32()))
-        .append_column("teacher", pa.repeat(pa.scalar(job.params.kind), len(pool)))
-        .append_column("fold", pa.array(folds, pa.int32())),
-    )
+    folds = pa.array(np.full(len(pool), -1) if fold is None else fold, pa.int32())
+    scores, teacher = pa.array(score, pa.float32()), pa.repeat(job.params.kind, len(pool))
+    job.write("teacher_scores", with_values(pool.select(_PAIR), score=scores, teacher=teacher, fold=folds))
 
 
 def _lexical(job: Job[Any], pool: pa.Table, query: "Rows") -> "Scores":
@@ -219,7 +214,6 @@ def choose_lists(job: Job[ListParams]) -> None:
     query = numbered(pool["query_id"])
     columns = [table["score"].to_numpy() for table in tables]
     score = columns[0] if len(columns) == 1 else average(columns, query).astype(np.float32)
-    scored = pool.select(_PAIR).append_column("score", pa.array(score, pa.float32()))
     _measure(job, pool, score)
     given, training = np.asarray(pool["given"]), np.asarray(pc.equal(pool["split"], "train"))
     starts = np.append(np.unique(query, return_index=True)[1], len(query))
@@ -235,10 +229,10 @@ def choose_lists(job: Job[ListParams]) -> None:
     told = {"lists": len(kept) - 1, "left_out": left_out}
     job.note("lists", told)
     _refuse_empty(told)
-    name = pa.scalar("+".join(table["teacher"][0].as_py() for table in tables))
-    folds = np.max([table["fold"].to_numpy() for table in tables], axis=0)
-    scored = scored.append_column("teacher", pa.repeat(name, len(pool)))
-    job.write("teacher_scores", scored.append_column("fold", pa.array(folds, pa.int32())).take(np.concatenate(kept)))
+    teacher = pa.repeat("+".join(table["teacher"][0].as_py() for table in tables), len(pool))
+    folds = pa.array(np.max([table["fold"].to_numpy() for table in tables], axis=0), pa.int32())
+    scored = with_values(pool.select(_PAIR), score=pa.array(score, pa.float32()), teacher=teacher, fold=folds)
+    job.write("teacher_scores", scored.take(np.concatenate(kept)))
 
 
 def _refuse_empty(told: dict[str, Any]) -> None:
