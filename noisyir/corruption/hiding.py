@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -71,10 +71,9 @@ class Hiding(Variant):
         raise NotImplementedError
 
 
-class Positives(Hiding):
+class Positives(Hiding, kind="positives"):
     """Some pairs of queries with several leave the training data."""
 
-    kind: Literal["positives"] = "positives"
     adds_documents: ClassVar[bool] = False
 
     def hide(self, given: Labelled) -> Hidden:
@@ -108,10 +107,9 @@ class Originals(NamedTuple):
     keys: np.ndarray[Any, np.dtype[np.uint64]]
 
 
-class NearDuplicates(Hiding):
+class NearDuplicates(Hiding, kind="near_duplicates"):
     """Training pairs' documents get edited copies, which are as relevant."""
 
-    kind: Literal["near_duplicates"] = "near_duplicates"
     copies: PositiveInt = Field(1, description="edited copies of a document")
     edit_rates: tuple[Fraction, ...] = Field(
         (0.05, 0.1, 0.2), min_length=1, description="share of words edited, one drawn for each copy"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, get_args
 
 from pydantic import Field
 
@@ -23,10 +23,9 @@ from noisyir.engine.provenance import files_digest
 _HEADER = ["query-id", "corpus-id", "score"]
 
 
-class Beir(Format):
+class Beir(Format, kind="beir"):
     """A BEIR folder."""
 
-    kind: Literal["beir"] = "beir"
     written: ClassVar[str | None] = ""
     path: Location = Field(None, description="folder of its files")
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -15,10 +15,9 @@ from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Query, Record
 
 
-class IrDatasets(Format):
+class IrDatasets(Format, kind="ir_datasets"):
     """A data set of the package ir_datasets, which may download it from its publishers."""
 
-    kind: Literal["ir_datasets"] = "ir_datasets"
     holds_pairs: ClassVar[bool] = False
     id: str = Field("", description="the data set's id there, such as beir/nfcorpus/test")
     split: Split | None = Field(None, description="split of the queries; null: the id's last word, else test")

@@ -1,6 +1,6 @@
 """Relevance according to a cross-encoder."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -12,10 +12,9 @@ from noisyir.detection.detectors import Detector, PairsToScore
 _SETTING = "detectors.NAME.weights"
 
 
-class CrossEncoderDetector(Detector):
+class CrossEncoderDetector(Detector, kind="cross_encoder"):
     """Minus the logit of a sequence classifier that reads query and document together."""
 
-    kind: Literal["cross_encoder"] = "cross_encoder"
     draws: ClassVar[int] = 1
 
     weights: Location = Field(

@@ -37,10 +37,8 @@ class QuestionForm(NamedTuple):
         return EndpointCall(self.body(question), self.read, most)
 
 
-class Chat(MachineJudge):
+class Chat(MachineJudge, kind="chat"):
     """A language model behind an address, which alone receives the texts: it gives a probability or a verdict."""
-
-    kind: Literal["chat"] = "chat"
 
     url: str = Field(description="address of the endpoint, such as https://HOST/v1")
     model: str = Field(min_length=1, description="the model's name there")

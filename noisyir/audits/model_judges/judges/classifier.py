@@ -1,7 +1,7 @@
 """A sequence classifier on this machine that reads query and document together."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -14,10 +14,8 @@ from noisyir.base.settings import Location
 _SETTING = "--judge-model"
 
 
-class Classifier(MachineJudge):
+class Classifier(MachineJudge, kind="classifier"):
     """The probability that the document is right: the logistic function of the classifier's logit, or log odds."""
-
-    kind: Literal["classifier"] = "classifier"
 
     model: Location = Field(
         None, description="folder or Hugging Face name of a sequence classifier of one label or two"
