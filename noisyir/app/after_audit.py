@@ -87,8 +87,6 @@ class JudgingOptions:
     """Options of judging after an audit.
 
     Args:
-        command: Arguments of the audit.
-        judgements: Files of verdicts.
         judge: Serve the judging page.
         name: Name of the judge; None means the login name.
         wrong: Largest share of wrong pairs among the kept ones; None writes no kept pairs.

@@ -22,11 +22,6 @@ _GROUPS = list(dict.fromkeys(name.partition(".")[0] for name in FAULTS))
 @dataclass(frozen=True)
 class DataCheck:
     """Findings on a data set.
-
-    Attributes:
-        sizes: Number of documents, queries, judgements and negatives.
-        splits: Judgements per split.
-        labels: The meaning of the labels in the data.
     """
 
     data: str

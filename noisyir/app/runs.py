@@ -145,10 +145,6 @@ class Execution:
     """Environment of a run.
 
     Args:
-        store: Store of the artifacts.
-        runtime: Settings of the machine.
-        tracker: Tracker of the run.
-        observer: Observer of the run.
         run_step: Function that runs one stage; None runs it on this machine.
         elsewhere: Pools on other machines, with inputs that are not checked here.
     """

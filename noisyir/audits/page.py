@@ -71,7 +71,6 @@ class AuditPage:
     Attributes:
         pairs: All pairs, the most suspect first.
         shown: The rows shown, with reasons.
-        keeping: The number of pairs that may be kept.
         suspects: Candidates for negatives that judges call relevant; None without judges.
     """
 

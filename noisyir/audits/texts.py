@@ -27,7 +27,6 @@ class PairTexts:
     Attributes:
         documents: doc_id, title, text and `duplicates`, the number of other documents with the same words.
         common: Words of the queries in more than a tenth of the queries or documents.
-        corpus: Number of documents.
     """
 
     documents: pa.Table

@@ -95,8 +95,6 @@ class EnsembleResult:
 
     Attributes:
         read: Whether the transformer read each pair; None if there was no transformer.
-        queries: Query vectors available for every text.
-        documents: Document vectors available for every text.
     """
 
     found: PairFits

@@ -111,8 +111,6 @@ class Positions:
     """Pairs of texts and documents by position; equal texts share a position, and so do equal documents.
 
     Attributes:
-        text: Text of each pair.
-        own: Document of each pair.
         known: For each text, the documents that pairs name for it, and the text itself as a document.
         source: Source number of each document; -1 if unknown.
     """

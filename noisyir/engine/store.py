@@ -29,9 +29,6 @@ class Store:
 
     Attributes:
         builds: Artifacts by stage and key.
-        runs, promotions: Records.
-        locks: Who builds what.
-        work: Builds in progress.
         fetched: Models and data sets from outside.
     """
 

@@ -87,8 +87,6 @@ class _Lines:
     """Rows sorted by query as a table: one line per query, with `width` places.
 
     Attributes:
-        starts: First row of each line.
-        sizes: Number of rows of each line.
         places: Place of each row in the flattened table.
     """
 

@@ -85,7 +85,6 @@ class MsmarcoFolder:
     """Documents and queries line by line, and the splits that have a qrels file.
 
     Args:
-        titles: Titles of the documents.
         addition: Further training positives without a judgement (RocketQA).
     """
 

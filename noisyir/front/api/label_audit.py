@@ -106,8 +106,6 @@ class Cleaned:
         pairs: All columns of the source, and `weight` for training.
         changes: A dict for each changed pair, with its reason.
         summary: Number of pairs by fate.
-        path: The pairs as a file, if a folder was named.
-        log: The changes as a file, if a folder was named.
     """
 
     pairs: pa.Table
