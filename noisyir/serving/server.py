@@ -162,10 +162,8 @@ def speak(options: ServeOptions) -> None:
 
 def tools(model: ServedModel) -> Any:
     """An MCP server with `audit_rate`, and `search` if the model has an index."""
-    try:
+    with MissingPackageError.wrapping("serving.mcp_needs", ImportError, install_hint=install_hint("serve")):
         from mcp.server.mcpserver import MCPServer
-    except ImportError as error:
-        raise MissingPackageError("serving.mcp_needs", install_hint=install_hint("serve")) from error
     server = MCPServer("noisyir", version=__version__, log_level="WARNING")
 
     def search(query: str, k: int = 5, system: str = model.default) -> list[dict[str, Any]]:

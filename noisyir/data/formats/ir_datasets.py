@@ -24,14 +24,10 @@ class IrDatasets(Format, kind="ir_datasets"):
 
     def open(self, workers: int | None = None) -> "IrDataset":
         """The data set; nothing is downloaded yet."""
-        try:
+        with MissingPackageError.wrapping("data.ir_datasets_missing", ImportError, install_hint=install_hint("irds")):
             import ir_datasets
-        except ImportError as error:
-            raise MissingPackageError("data.ir_datasets_missing", install_hint=install_hint("irds")) from error
-        try:
+        with DataError.wrapping("data.ir_datasets_unknown_id", KeyError, AttributeError, id=self.id):
             found = ir_datasets.load(self.id)
-        except (KeyError, AttributeError) as error:
-            raise DataError("data.ir_datasets_unknown_id", id=self.id) from error
         if not found.has_docs() or not found.has_queries():
             raise DataError("data.ir_datasets_incomplete", id=self.id)
         split = self.split or SPLIT_WORDS.get(self.id.split("/")[-1], "test")

@@ -104,10 +104,9 @@ class FetchedSets:
         Raises:
             StoreError: If it is damaged.
         """
-        try:
+        code = "engine.damaged_store_fetch_again"
+        with StoreError.wrapping(code, StoreError, found=found.name, command=found.command):
             folder = self._builds.folder(found.ref)
-        except StoreError as error:
-            raise StoreError("engine.damaged_store_fetch_again", found=found.name, command=found.command) from error
         return folder / next(iter(found.files)) if found.single else folder
 
 
