@@ -21,8 +21,7 @@ _GROUPS = list(dict.fromkeys(name.partition(".")[0] for name in FAULTS))
 
 @dataclass(frozen=True)
 class DataCheck:
-    """Findings on a data set.
-    """
+    """Findings on a data set."""
 
     data: str
     format: str

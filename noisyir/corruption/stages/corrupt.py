@@ -198,19 +198,13 @@ def _vectors(job: Job[Corruption], doc_rows: Rows) -> "Vectors":
         raise ConfigError("corruption.no_vectors", noise=job.params.kind)
     import faiss
 
-    from noisyir.retrieval.texts import vectors_of
+    from noisyir.retrieval.texts import vectors_at
 
     faiss.omp_set_num_threads(job.runtime.cpu_threads)
-    rows, vectors = [], []
-    for batch in job.batches("doc_vectors", _VECTORS_AT_ONCE):
-        found = batch.filter(pc.is_in(batch["doc_row"], value_set=pa.array(doc_rows, pa.int32())))
-        rows.append(found["doc_row"].to_numpy())
-        vectors.append(vectors_of(found))
-    found_rows = np.concatenate(rows)
-    if len(found_rows) < len(doc_rows):
-        raise DataError("corruption.missing_vectors", missing=len(doc_rows) - len(found_rows), documents=len(doc_rows))
-    order = np.argsort(found_rows)
-    return np.concatenate(vectors)[order[np.searchsorted(found_rows, doc_rows, sorter=order)]]
+    vectors, missing = vectors_at(job.batches("doc_vectors", _VECTORS_AT_ONCE), pa.array(doc_rows, pa.int32()))
+    if missing:
+        raise DataError("corruption.missing_vectors", missing=missing, documents=len(doc_rows))
+    return vectors
 
 
 def _answering(

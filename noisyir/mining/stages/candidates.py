@@ -235,23 +235,12 @@ def picked_vectors(batches: Iterable[pa.RecordBatch], name: str, wanted: pa.Arra
     Raises:
         DataError: If one is missing.
     """
-    from noisyir.retrieval.texts import vectors_of
+    from noisyir.retrieval.texts import vectors_at
 
-    picked: Vectors | None = None
-    found = 0
-    for batch in batches:
-        places = pc.index_in(batch.column(0), value_set=wanted)
-        some = batch.filter(pc.is_valid(places))
-        vectors = vectors_of(some)
-        if picked is None:
-            picked = np.empty((len(wanted), vectors.shape[1]), np.float32)
-        picked[places.drop_null().to_numpy()] = vectors
-        found += len(some)
-    if picked is None or found < len(wanted):
-        raise DataError(
-            "mining.lacks_compared_encode_corpus", name=name, n_wanted=len(wanted) - found, n_wanted_2=len(wanted)
-        )
-    return picked
+    vectors, missing = vectors_at(batches, wanted)
+    if missing:
+        raise DataError("mining.lacks_compared_encode_corpus", name=name, n_wanted=missing, n_wanted_2=len(wanted))
+    return vectors
 
 
 CANDIDATES = Stage(
