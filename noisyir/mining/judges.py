@@ -10,9 +10,10 @@ import numpy as np
 from jaxtyping import Float
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from noisyir.base.settings import Fraction, Location
+from noisyir.base.settings import Fraction
 from noisyir.base.variants import Variant, by_kind
 from noisyir.mining.candidates import Mask, Rows, Scores
+from noisyir.models.settings import ClassifierWeights, PairTokens
 from noisyir.training.settings import CcrParams, TrainDprParams
 
 
@@ -40,10 +41,8 @@ class RankerJudge(RelevanceJudge, kind="ranker"):
 class CrossEncoderJudge(RelevanceJudge, kind="cross_encoder"):
     """Excludes candidates that an already trained cross-encoder finds relevant."""
 
-    weights: Location = Field(
-        None, description="folder or Hugging Face name of a sequence classifier of one label or two"
-    )
-    max_len: Annotated[int, Field(ge=8)] = Field(256, description="tokens of query and document together that are read")
+    weights: ClassifierWeights = None
+    max_len: PairTokens = 256
 
 
 class SieveJudge(Judge, TrainDprParams, kind="sieve"):

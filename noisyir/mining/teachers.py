@@ -12,6 +12,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 from noisyir.base.settings import Fraction, Location, Params
 from noisyir.base.variants import Variant
 from noisyir.mining.candidates import Mask, Rows, Scores
+from noisyir.models.settings import ClassifierWeights, PairTokens
 from noisyir.retrieval.fusion import min_max
 from noisyir.training.settings import CrossFittedRankerParams
 
@@ -92,10 +93,8 @@ class CrossEncoderTeacher(Teacher, kind="cross_encoder"):
 
     stage: ClassVar[str] = "score_by_cross_encoder"
 
-    weights: Location = Field(
-        None, description="folder or Hugging Face name of a sequence classifier of one label or two"
-    )
-    max_len: Annotated[int, Field(ge=8)] = Field(256, description="tokens of query and document together that are read")
+    weights: ClassifierWeights = None
+    max_len: PairTokens = 256
 
 
 class RankerTeacher(Teacher, CrossFittedRankerParams, kind="ranker"):
