@@ -175,7 +175,6 @@ class Audited:
 
         Args:
             error: Report how many pairs to judge for the noise rate within this error.
-            seconds: Duration of the audit.
             examples: Show the pairs at the top, which a judge must not see in advance.
         """
         confidence, pairs = self.exp.detect.confidence, self.table.num_rows

@@ -99,9 +99,7 @@ def judged_by_hand(
     Args:
         pairs: The machine's query_id, doc_id, score, verdict (`suspect` or null), p_clean, replacement, by_hand and
             rests_on.
-        judgements: Verdicts on some of them.
         threshold: Least p_clean of a clean pair.
-        confidence: Confidence of the rate's interval.
         refit: Set the border by all verdicts, random or not.
         features: Features of each pair, from which a model learns in place of the border alone.
 

@@ -33,7 +33,6 @@ def hold_out(
     Args:
         tables: Queries, pairs and qrels as ingest writes them.
         documents: A key of each document's text, by id.
-        params: Shares and rules.
         promotion: Share of the dev queries for the gate of promotion alone.
     """
     queries, pairs = tables["queries"], tables["pairs"].filter(pc.equal(tables["pairs"]["split"], "train"))

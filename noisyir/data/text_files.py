@@ -184,9 +184,6 @@ def utf8_lines(path: Path, part: FilePart = WHOLE, *, ends: bool = False) -> Ite
 
     Of a packed file only the whole can be read.
 
-    Args:
-        ends: Yield lines with their ends.
-
     Raises:
         DataError: If a line is not UTF-8, holds zero bytes or is too long, or a packed file is damaged.
     """

@@ -77,7 +77,6 @@ class FeatureBlock:
         place: Each pair's row of its query in the attributes below.
         words: Terms of all texts and documents.
         worded: Documents of the highest BM25, best first.
-        best: Highest BM25 of all.
         hits: The nearest documents; -1 for documents that pairs name.
         ranked: The nearest documents, including those that pairs name.
         near_text: Each document's mean similarity to its nearest queries; None if not requested.

@@ -25,12 +25,7 @@ from noisyir.engine.work_folders import WorkFolders
 
 
 class Store:
-    """All that noisyir keeps, under a local folder or an fsspec URL.
-
-    Attributes:
-        builds: Artifacts by stage and key.
-        fetched: Models and data sets from outside.
-    """
+    """All that noisyir keeps, under a local folder or an fsspec URL."""
 
     def __init__(self, root: str | Path, *, home: Path) -> None:
         self._root = Root.at(str(root), home)

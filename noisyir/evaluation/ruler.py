@@ -98,7 +98,6 @@ def pooled(store: Store, scored: Mapping[str, Ref], named: Sequence[str], split:
     """The pools of systems that were scored by the same labels.
 
     Args:
-        scored: Each system's scoring.
         named: The two systems to compare.
 
     Raises:

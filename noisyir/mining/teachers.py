@@ -21,7 +21,6 @@ class Teacher(Variant):
     """A model that scores lists of documents.
 
     Attributes:
-        stage: Stage that runs it.
         reads: Inputs of its scores, out of `lexical` and `vectors`.
     """
 

@@ -102,8 +102,6 @@ def promote(
     Args:
         name: The kind of model.
         version: The version; None: the challenger of `experiment`, or the newest version of all.
-        params: The thresholds.
-        store: The store of the log.
         experiment: An experiment's name, if there is no `version`.
         rescored: The champion's measures on the challenger's data, if others measured it.
         flow_run: The Prefect flow run that asks.

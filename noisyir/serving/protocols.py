@@ -30,7 +30,6 @@ class RefusedError(Exception):
 
     Attributes:
         status: HTTP status; None: the protocol's status for malformed requests.
-        param: The invalid field.
     """
 
     def __init__(self, message: str, status: int | None = None, param: str | None = None) -> None:

@@ -47,7 +47,6 @@ def export(
     Args:
         name: Experiment, key or registered model.
         to: New file or folder; None: the current folder, named after the export.
-        licence: The model's licence, for its card.
         force: Also export models that are not worth using, alone or with BM25.
         shape: Layout of scored lists.
 

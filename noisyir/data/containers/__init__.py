@@ -54,8 +54,6 @@ class Container(Protocol):
         """Yield (number, {column: value}) of every row; missing values are None.
 
         Args:
-            path: The file.
-            columns: Columns to read.
             check: Gets the names in each row, if rows may differ, and raises DataError for one that cannot be read.
         """
 

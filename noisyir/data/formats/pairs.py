@@ -100,7 +100,6 @@ def open_pairs(
 
     Args:
         mapping: The format's columns and the user's.
-        given: The user's columns alone.
     """
     names = {column: known for column, known in NAMES.items() if not corpus or column not in _OF_CORPUS}
     asked = given.get("label")

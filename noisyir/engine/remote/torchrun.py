@@ -32,7 +32,6 @@ class Launched:
 
     Attributes:
         local_rank, here: Number of this process, and of all, on this machine.
-        node: Number of this machine.
     """
 
     rank: int

@@ -25,9 +25,6 @@ def as_file(rows: Rows, home: Path, name: str, columns: tuple[str, ...] = _PAIRS
     Equal rows get the same path, so earlier results are found again.
 
     Args:
-        rows: Rows or a path.
-        home: Base folder.
-        name: File stem.
         columns: Columns of tuples, in order.
 
     Raises:

@@ -40,8 +40,6 @@ class Context:
         label: Part of the steps' names, if a plan has several contexts.
         trial: Training queries held out to try methods on.
         training_seed: The seed of training; the plan's if None.
-        tried: The trials that a method chose by.
-        lists: A teacher's scored lists.
         rounds: Curves of rounds that continue a method's steps, as METHOD@NUMBER.
     """
 
