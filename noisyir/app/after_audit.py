@@ -25,6 +25,7 @@ from noisyir.audits.judging.pairs_to_judge import PairsToJudge, pairs_to_judge
 from noisyir.audits.judging.server import page_alone, serve_page
 from noisyir.audits.judging.session import JudgingSession, RandomOrder, summary, told_guarantee
 from noisyir.audits.keeping import Keeping
+from noisyir.base.artifact import BY_PAIR
 from noisyir.base.errors import ConfigError, NoisyirError, StoreError
 from noisyir.detection.judgements import BY_MODEL, given_judgements, has_verdicts, read_judgements
 from noisyir.detection.rate import widened
@@ -37,7 +38,7 @@ FILE, SHEET, ALONE = "judgements.jsonl", "sample.csv", "judge.html"
 _GIVEN, _FILL_IN = "uses the answers that you gave", "after you filled in its column verdict: right, wrong or unsure"
 _FEATURES = "pair_features"
 _SAME = ["query_id", "doc_id", "query", "document"]  # equal in a pair that is the same
-_LOWEST_SCORE_FIRST = [("score", "ascending"), ("query_id", "ascending"), ("doc_id", "ascending")]
+_LOWEST_SCORE_FIRST = [("score", "ascending"), *BY_PAIR]
 
 
 class AuditArguments(NamedTuple):

@@ -23,6 +23,7 @@ from noisyir.audits.apply import HALF, decide, negatives_log
 from noisyir.audits.files import write_jsonl
 from noisyir.audits.pairs_to_clean import Fate
 from noisyir.audits.rewriting import rewrite
+from noisyir.base.artifact import PAIR_KEY
 from noisyir.base.errors import ConfigError, DataError, StoreError, did_you_mean
 from noisyir.base.settings import PROMOTION
 from noisyir.data.collection import SCHEMAS, Collection
@@ -50,7 +51,6 @@ _WORDS = CleaningWords(
     assume="an audit with --assume random, and --force here,",
 )
 Rows = list[tuple[Any, ...]]
-_PAIR = ("query_id", "doc_id")
 _AS_DRAWN = [("query_id", "ascending"), ("draw", "ascending")]
 _TOLD = {"relabel": "relabelled", "drop": "left out", "weigh": "with less than half of their weight"}
 
@@ -161,8 +161,8 @@ def _columns_of(had: Any, wanted: int) -> int:
 
 def _sieved(store: Store, outcome: Outcome, source: ExampleSource, file: RowFile, target: Path) -> str:
     """Write the file again without the training queries' negatives that were not drawn; say how many went, and why."""
-    pairs, drawn = (store.builds.table(outcome.kept[name], _PAIR) for name in ("pairs", "negatives"))
-    given = store.builds.table(outcome.results["ingest"].meta.ref("given_negatives"), _PAIR)
+    pairs, drawn = (store.builds.table(outcome.kept[name], PAIR_KEY) for name in ("pairs", "negatives"))
+    given = store.builds.table(outcome.results["ingest"].meta.ref("given_negatives"), PAIR_KEY)
     candidates = outcome.results["candidates"].meta.notes["candidates"]
     given = given.filter(pc.is_in(given["query_id"], value_set=pc.unique(pairs["query_id"])))
     gone = given.filter(pa.array(~semi_join(given, drawn)))

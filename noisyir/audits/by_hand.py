@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from jaxtyping import Float
 
 from noisyir.audits.columns import FLAGGED
+from noisyir.base.artifact import BY_PAIR
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.detection.calibration.fit import guaranteed, judge_all
 from noisyir.detection.calibration.logistic import FEWEST, JudgedPairs
@@ -20,8 +21,7 @@ from noisyir.engine.tables import with_values
 Array = np.ndarray
 Features: TypeAlias = Float[np.ndarray, "pair feature"]
 
-BY_ID = [("query_id", "ascending"), ("doc_id", "ascending")]
-MOST_SUSPECT_FIRST = [("suspicion", "descending"), *BY_ID]
+MOST_SUSPECT_FIRST = [("suspicion", "descending"), *BY_PAIR]
 _WRONGLY_RELABELLED, _SURELY_RELABELLED = 0.1, 0.95  # largest share of unseen pairs, and the confidence
 _LEAST_CHANCE = np.finfo(np.float32).tiny
 _LARGEST_CHANCE = np.nextafter(np.float32(1), np.float32(0))

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from jaxtyping import Bool, Int, UInt64
 from pydantic import Field, PositiveInt
 
+from noisyir.base.artifact import BY_PAIR
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Fraction
 from noisyir.base.variants import Variant
@@ -17,7 +18,6 @@ from noisyir.data.artifacts import CORPUS
 from noisyir.data.draws import choose_pairs, is_among
 from noisyir.data.id_texts import text_key
 
-BY_IDS = [("query_id", "ascending"), ("doc_id", "ascending")]
 _ATTEMPTS = 10
 
 
@@ -133,7 +133,7 @@ class NearDuplicates(Hiding, kind="near_duplicates"):
         rates = pa.array([copy.edit_rate for copy in made], pa.float32())
         copied = pa.table({"original": doc_ids, "doc_id": names, "edit_rate": rates})
         pairs = given.training.select(["query_id", "doc_id"]).rename_columns(["query_id", "original"])
-        hidden = pairs.join(copied, "original", join_type="inner").sort_by(BY_IDS)
+        hidden = pairs.join(copied, "original", join_type="inner").sort_by(BY_PAIR)
         counts = {
             "eligible_documents": eligible,
             "copied_documents": len(chosen),

@@ -18,6 +18,7 @@ from noisyir.audits.pair_evidence import better_documents, with_reasons
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.suspects_page import Suspects
 from noisyir.audits.texts import PairTexts, read_texts
+from noisyir.base.artifact import PAIR_KEY
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import CORPUS, PAIRS, QUERIES
 from noisyir.detection.artifacts import COMPETITORS, KEPT_BY_NULL, NOISE_ESTIMATE, PAIR_FEATURES
@@ -34,7 +35,6 @@ from noisyir.training.flags import last_estimate, with_flags
 if TYPE_CHECKING:
     from noisyir.audits.page import VerdictProvenance
 
-_PAIR = ["query_id", "doc_id"]
 _CHUNK = 8192  # rows with documents in memory at once, besides the distinct ones
 
 
@@ -81,7 +81,7 @@ def _flagged(job: Job[AuditParams], assumed: Null | None) -> pa.Table:
     Without judgements a flagged pair is suspect, and has a chance only under an assumption.
     """
     given = job.table("pairs")
-    pairs = given.filter(pc.equal(given["split"], "train")).select([*_PAIR, "source"])
+    pairs = given.filter(pc.equal(given["split"], "train")).select([*PAIR_KEY, "source"])
     if not pairs.num_rows:
         raise DataError("audits.no_training_pairs")
     pairs = with_flags(pairs, job.table("flags"))
@@ -135,13 +135,13 @@ def _features(job: Job[AuditParams], pairs: pa.Table) -> np.ndarray | None:
     table = job.table("features") if job.has("features") else None
     if table is None or not table.num_rows:
         return None
-    return matrix(aligned(pairs, table, _PAIR)["features"])
+    return matrix(aligned(pairs, table, PAIR_KEY)["features"])
 
 
 def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
     """The pairs with rank, similarity and better documents, null and empty without a search."""
     competitors = job.table("competitors") if job.has("competitors") else COMPETITORS.schema.empty_table()
-    competitors = aligned(pairs, competitors, _PAIR)
+    competitors = aligned(pairs, competitors, PAIR_KEY)
     better, similarities = better_documents(competitors)
     none = pa.scalar(None, pa.string())
     return with_values(
@@ -174,7 +174,7 @@ def _write_suspects(job: Job[AuditParams], suspects: Suspects, texts: PairTexts,
     write_csv([cut(rows, job.params.text_chars)], folder / "negatives.csv")
     sure = suspects.sure(job.params.promote)
     if sure.num_rows and job.params.split == "train":  # held-out queries are not trained on
-        write_pairs(sure.select([*_PAIR, "query"]), texts.documents, folder / "extra_positives.jsonl")
+        write_pairs(sure.select([*PAIR_KEY, "query"]), texts.documents, folder / "extra_positives.jsonl")
     job.note("suspects", {"shown": rows.num_rows, "extra_positives": sure.num_rows})
 
 
@@ -196,7 +196,7 @@ def _sample(job: Job[AuditParams], pairs: pa.Table, texts: PairTexts) -> pa.Tabl
     sample = draw_sample(pairs["score"].to_numpy().astype(np.float64), job.params.sample, job.rng("sample"))
     rows = cut(_explained(pairs.take(sample.rows), texts), job.params.text_chars)
     empty, weight = pa.nulls(len(sample.rows), pa.string()), pa.array(sample.weights, pa.float64())
-    return with_values(rows.select([*_PAIR, "query", "document"]), verdict=empty, weight=weight)
+    return with_values(rows.select([*PAIR_KEY, "query", "document"]), verdict=empty, weight=weight)
 
 
 def _provenance(job: Job[AuditParams]) -> "VerdictProvenance":

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.artifact import PAIR_KEY
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import NOISY_PAIRS
 from noisyir.detection.artifacts import KEPT_BY_NULL, NOISE_ESTIMATE, PAIR_SCORES
@@ -24,8 +25,6 @@ from noisyir.engine.store import Store
 from noisyir.engine.tables import aligned, semi_join, with_values
 from noisyir.training.artifacts import NOISE_FLAGS, REPAIRED_FLAGS, REPAIRED_PAIRS
 from noisyir.training.flags import with_flags
-
-_PAIR = ["query_id", "doc_id"]
 
 
 def detect(job: Job[DetectParams]) -> None:
@@ -90,7 +89,7 @@ def _aligned(scores: dict[str, pa.Table]) -> list[pa.Table]:
                 num_rows_2=table.num_rows,
                 common=common,
             )
-    return [given, *(aligned(given, table, _PAIR) for _, table in others)]
+    return [given, *(aligned(given, table, PAIR_KEY) for _, table in others)]
 
 
 def _scores(table: pa.Table) -> Scores:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float, Int
 
+from noisyir.base.artifact import PAIR_KEY
 from noisyir.base.errors import ConfigError
 from noisyir.data.artifacts import NOISY_PAIRS, PAIRS, QUERIES
 from noisyir.engine.meta import Meta
@@ -27,7 +28,6 @@ from noisyir.mining.draw import draw, shares
 from noisyir.mining.settings import MineParams, PseudoLabelParams
 from noisyir.training.artifacts import NEGATIVES, PSEUDO_PAIRS
 
-_PAIR = ["query_id", "doc_id"]
 _BEST_FIRST = [("query_id", "ascending"), ("score", "descending"), ("doc_id", "ascending")]
 _CANDIDATES_AT_ONCE = 65536  # their arrays fit into the CPU cache
 
@@ -42,7 +42,7 @@ def mine(job: Job[MineParams]) -> None:
         kept &= keeps
     candidates = candidates.take(kept)
     drawn = negatives(candidates, job.params, job.rng("draw"), job.rng("transitional"))
-    pairs = table.select(_PAIR).take(np.flatnonzero(kept)[drawn.rows])
+    pairs = table.select(PAIR_KEY).take(np.flatnonzero(kept)[drawn.rows])
     weight, draw = pa.array(drawn.weight, pa.float32()), pa.array(drawn.draw, pa.int32())
     job.write("negatives", with_values(pairs, weight=weight, draw=draw))
     fallbacks = dict(list(drawn.by.items())[1:])

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.artifact import PAIR_KEY
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import CORPUS, PAIRS, QUERIES
 from noisyir.data.id_texts import text_key
@@ -29,7 +30,6 @@ from noisyir.mining.stages.teacher_lists import write_scores
 
 log = logging.getLogger(__name__)
 
-_PAIR = ("query_id", "doc_id")
 _LEFT_OUT = {
     "padding": "lists padded with 100 and zeros, which no teacher gave",
     "unknown_query": "lists of queries that are neither in train nor in dev",
@@ -73,7 +73,7 @@ def import_scores(job: Job[FileTeacher]) -> None:
     told = {"lists": len(lists), "left_out": missed, "pairs_without": sum(q not in taught for q, _ in given)}
     _tell_import(told)
     job.note("imported", told)
-    pool = pa.Table.from_pylist([dict(zip(_PAIR, pair, strict=True)) for pair in sorted(rows)])
+    pool = pa.Table.from_pylist([dict(zip(PAIR_KEY, pair, strict=True)) for pair in sorted(rows)])
     is_given = pa.array([pair in given for pair in sorted(rows)])
     pool = with_values(pool, split=aligned(pool, queries, ["query_id"])["split"], given=is_given)
     job.write("candidate_pool", pool)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from noisyir.base.artifact import PAIR_KEY
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import CORPUS, QUERIES
 from noisyir.engine.remote.shards import Block, blocks_of
@@ -25,7 +26,6 @@ from noisyir.models.weights import classifier_digest, locate_classifier
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 
-_PAIR = ["query_id", "doc_id"]
 _SETTING = "judges.cross_encoder.weights"
 _PAIRS_AT_ONCE = 16384  # sorted by length and read together
 _REASONS = {True: "a cross-encoder finds it irrelevant", False: "a cross-encoder finds it relevant"}
@@ -71,7 +71,7 @@ def _scored_already(job: Job[RankerJudge], found: pa.Table) -> np.ndarray:
     """float32 scores of these candidates from the first earlier verdicts that include them; NaN if none do."""
     score = np.full(len(found), np.nan, np.float32)
     for said in job.tables("judged").values():
-        earlier = pc.fill_null(aligned(found, said, _PAIR)["score"], np.nan).to_numpy()
+        earlier = pc.fill_null(aligned(found, said, PAIR_KEY)["score"], np.nan).to_numpy()
         score = np.where(np.isnan(score), earlier, score).astype(np.float32)
     return score
 

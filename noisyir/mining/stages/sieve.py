@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.artifact import BY_PAIR
 from noisyir.base.errors import DataError
 from noisyir.engine.stage import Job, Stage, told
 from noisyir.engine.tables import with_values
@@ -31,7 +32,6 @@ Rows = np.ndarray[Any, np.dtype[np.int64]]
 
 log = logging.getLogger(__name__)
 _IDLE = 1e-7  # the printed rate, at which no verdict changes
-_ORDER = [("query_id", "ascending"), ("doc_id", "ascending")]
 _REASONS = {True: "no nearer to the query than its pool's mean", False: "nearer to the query than its pool's mean"}
 
 
@@ -77,14 +77,14 @@ def sieve(job: Job[SieveJudge]) -> None:
 
 def _by_ids(job: Job[SieveJudge]) -> tuple[pa.Table, pa.Table]:
     """Candidates, and the training pairs of their queries, in the order of their ids."""
-    found = job.table("candidates").sort_by(_ORDER)
+    found = job.table("candidates").sort_by(BY_PAIR)
     asked, pairs = found["query_id"].unique(), job.table("pairs")
     pairs = pairs.filter(pc.and_(pc.equal(pairs["split"], "train"), pc.is_in(pairs["query_id"], value_set=asked)))
     if without := asked.filter(pc.invert(pc.is_in(asked, value_set=pairs["query_id"]))).to_pylist():
         raise DataError(
             "mining.queries_candidates_no_training", n_without=len(without), n_asked=len(asked), without=without[0]
         )
-    return found, pairs.sort_by(_ORDER)
+    return found, pairs.sort_by(BY_PAIR)
 
 
 def _pools(
