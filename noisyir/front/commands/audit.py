@@ -261,11 +261,9 @@ def _audited(exp: "Experiment", store: "Store", runtime: "Runtime", *, verbose: 
     from noisyir.app.console import observer_for
     from noisyir.app.label_audit import run_audit
     from noisyir.app.runs import Execution
-    from noisyir.registry import open_tracker
 
-    tracker = open_tracker(experiment=exp, home=store.home, enabled=False)
     with observer_for(sys.stderr, verbose=verbose, phases=False) as observer:
-        return run_audit(exp, Execution(store=store, runtime=runtime, tracker=tracker, observer=observer))
+        return run_audit(exp, Execution(store=store, runtime=runtime, observer=observer))
 
 
 def _asked(judge: "AskParams", found: "Audited", folder: Path, runtime: "Runtime") -> bool:

@@ -83,7 +83,6 @@ def opened_suite(
     from noisyir.app.runs import Execution
     from noisyir.engine.remote.parallel import at_once
     from noisyir.methods import experiments
-    from noisyir.registry import open_tracker
 
     settings, machine = split_settings(overrides)
     chosen = experiments.with_seeds(experiments.load_suite(suite, settings), seeds)
@@ -92,8 +91,7 @@ def opened_suite(
     for line in said:
         print(line, file=sys.stderr)
     runtime = at_once(experiments.load_runtime(machine), jobs)
-    tracker = open_tracker(experiment=chosen.experiment, home=opened.home, enabled=False)
-    return chosen, Execution(store=opened, runtime=runtime, tracker=tracker, observer=observer)
+    return chosen, Execution(store=opened, runtime=runtime, observer=observer)
 
 
 def _print(outcome: Outcome, store: Store, out: str | None) -> None:
