@@ -17,7 +17,7 @@ from noisyir.retrieval.trec import write_qrels
 PAGE, CSV, TABLE = "audit.html", "audit.csv", "audit.parquet"
 DATA = b"noisyir.data"  # the entry of the table's metadata that names the data
 MENDED, LOG = "mended.qrels", "mended.jsonl"  # labels of dev or test as people correct them, and the changes
-KEPT = "kept.jsonl"  # written by whoever is asked for a guarantee
+KEPT = "kept.jsonl"  # written if a guarantee is wanted
 
 
 def files_of(exp: Experiment) -> list[str]:

@@ -78,7 +78,7 @@ class FeatureBlock:
         words: Terms of all texts and documents.
         worded: Documents of the highest BM25, best first.
         hits: The nearest documents; -1 for documents that pairs name.
-        ranked: The nearest documents, including those that pairs name.
+        ranked: The nearest documents, named by pairs or not.
         near_text: Each document's mean similarity to its nearest queries; None if not requested.
     """
 

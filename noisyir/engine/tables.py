@@ -149,7 +149,7 @@ def semi_join(pairs: pa.Table, others: pa.Table) -> npt.NDArray[np.bool_]:
 
 
 def rows_in(right: pa.Table, left: pa.Table, key: Sequence[str]) -> pa.Int64Array:
-    """Return, for each row of `left`, the number of the first row of `right` with its key; null if there is none."""
+    """Return the number, by row of `left`, of the first row of `right` with its key; null if there is none."""
     if len(key) == 1:
         return pc.index_in(left[key[0]], value_set=right[key[0]].combine_chunks()).cast(pa.int64()).combine_chunks()
     names = list(key)

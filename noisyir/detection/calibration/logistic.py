@@ -229,7 +229,7 @@ def _losses(odds: Float[Array, " pair"], answers: JudgedPairs) -> Float[Array, "
 def _share_gained(plain: Float[Array, " judged"], taught: Float[Array, " judged"]) -> Gain:
     """Relative reduction of the loss from `plain` to `taught` on the same pairs, with a normal lower bound.
 
-    The standard error is _OF_ONE_SESSION times that of independent losses, because losses within a fold are correlated
+    _OF_ONE_SESSION times the standard error of independent losses is taken, because losses within a fold are correlated
     and the first of several models that gains is selected. The factor was determined on StaQC and nl2bash.
     """
     gained, lost = plain - taught, float(plain.mean())
