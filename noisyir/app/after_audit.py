@@ -25,18 +25,20 @@ from noisyir.audits.judging.pairs_to_judge import PairsToJudge, pairs_to_judge
 from noisyir.audits.judging.server import page_alone, serve_page
 from noisyir.audits.judging.session import JudgingSession, RandomOrder, summary, told_guarantee
 from noisyir.audits.keeping import Keeping
+from noisyir.base.artifact import BY_PAIR
 from noisyir.base.errors import ConfigError, NoisyirError, StoreError
 from noisyir.detection.judgements import BY_MODEL, given_judgements, has_verdicts, read_judgements
 from noisyir.detection.rate import widened
 from noisyir.engine.locks import held_if_free
 from noisyir.engine.provenance import lineage
 from noisyir.engine.tables import aligned, matrix, rows_in
+from noisyir.retrieval.texts import among
 
 FILE, SHEET, ALONE = "judgements.jsonl", "sample.csv", "judge.html"
 _GIVEN, _FILL_IN = "uses the answers that you gave", "after you filled in its column verdict: right, wrong or unsure"
 _FEATURES = "pair_features"
 _SAME = ["query_id", "doc_id", "query", "document"]  # equal in a pair that is the same
-_LOWEST_SCORE_FIRST = [("score", "ascending"), ("query_id", "ascending"), ("doc_id", "ascending")]
+_LOWEST_SCORE_FIRST = [("score", "ascending"), *BY_PAIR]
 
 
 class AuditArguments(NamedTuple):
@@ -86,8 +88,6 @@ class JudgingOptions:
     """Options of judging after an audit.
 
     Args:
-        command: Arguments of the audit.
-        judgements: Files of verdicts.
         judge: Serve the judging page.
         name: Name of the judge; None means the login name.
         wrong: Largest share of wrong pairs among the kept ones; None writes no kept pairs.
@@ -105,7 +105,6 @@ class JudgingOptions:
     standalone: bool = False
 
     def __post_init__(self) -> None:
-        """Check the options."""
         if not self.judge and self.name is not None:
             raise ConfigError("app.as_without_judge")
         if self.judge and self.standalone:
@@ -236,7 +235,6 @@ class CarriedRate(NamedTuple):
     new: float
 
     def __str__(self) -> str:
-        """The interval in words."""
         moved = f"; {self.new:.1%} of the pairs are new since then" if self.new else ""
         return f"{self.low:.1%} to {self.high:.1%} of the pairs are wrong, by {self.judged:,} judgements{moved}"
 
@@ -291,10 +289,8 @@ def write_page_alone(audited: Audited, folder: Path, command: str) -> Path:
         StoreError: If the folder cannot be written to.
     """
     path = folder / ALONE
-    try:
+    with StoreError.wrapping("app.cannot_write_folder", folder=folder):
         path.write_text(page_alone(_pairs(audited), audited.exp.seed, command), encoding="utf-8")
-    except OSError as error:
-        raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
     return path
 
 
@@ -308,10 +304,7 @@ def write_kept(audited: Audited, most: int, folder: Path) -> Path:
     read = dict(audited.outcome.results["audit"].meta.input_refs())["corpus"]
     wanted = kept["doc_id"].combine_chunks().unique()
     corpus = audited.store.builds.batches(read, ("doc_id", "title", "text"))
-    found = [batch.filter(pc.is_in(batch["doc_id"], value_set=wanted)) for batch in corpus]
     path = folder / KEPT
-    try:
-        write_pairs(kept, pa.Table.from_batches(found), path)
-    except OSError as error:
-        raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
+    with StoreError.wrapping("app.cannot_write_folder", folder=folder):
+        write_pairs(kept, pa.Table.from_batches(among(corpus, wanted)), path)
     return path

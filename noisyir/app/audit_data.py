@@ -66,7 +66,6 @@ def experiment_to_audit(
 
 
 def _within(budget: str, detectors: Mapping[str, Detector]) -> dict[str, Detector]:
-    """The detectors with this budget, if they have one."""
     if not any(isinstance(detector, Ensemble) for detector in detectors.values()):
         raise ConfigError("app.budget_without_ensemble", detectors=", ".join(detectors))
     if not (seconds := seconds_of(budget, "--budget")):

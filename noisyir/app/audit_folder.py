@@ -17,7 +17,7 @@ from noisyir.retrieval.trec import write_qrels
 PAGE, CSV, TABLE = "audit.html", "audit.csv", "audit.parquet"
 DATA = b"noisyir.data"  # the entry of the table's metadata that names the data
 MENDED, LOG = "mended.qrels", "mended.jsonl"  # labels of dev or test as people correct them, and the changes
-KEPT = "kept.jsonl"  # written by whoever is asked for a guarantee
+KEPT = "kept.jsonl"  # written if a guarantee is wanted
 
 
 def files_of(exp: Experiment) -> list[str]:
@@ -36,11 +36,9 @@ def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not there.is_dir():
         raise ConfigError("app.folder_is_file", folder=folder)
-    try:
+    with StoreError.wrapping("app.cannot_write_folder", folder=folder):
         with TemporaryFile(dir=there):
             pass
-    except OSError as error:
-        raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
     if (other := _data_of(folder)) not in (None, data_name(exp)):
         raise ConfigError("app.folder_of_other_data", folder=folder, other=other)
     written = [(folder / name).resolve() for name in files_of(exp)]
@@ -82,10 +80,8 @@ def read_written(folder: Path, columns: list[str]) -> pa.Table:
     Raises:
         StoreError: If it is not there.
     """
-    try:
+    with StoreError.wrapping("app.no_written_audit", OSError, pa.ArrowException, folder=folder):
         return pq.read_table(folder / TABLE, columns=columns)
-    except (OSError, pa.ArrowException) as error:
-        raise StoreError("app.no_written_audit", folder=folder, error=error) from error
 
 
 def _data_of(folder: Path) -> str | None:

@@ -202,7 +202,6 @@ def _run_of(side: Contestant, seed: int) -> Ref:
 
 
 def _heads(run: pa.Table, query_ids: Sequence[str]) -> dict[str, str]:
-    """The document at rank 1 of each of these queries."""
     asked = pc.is_in(run["query_id"], value_set=pa.array(query_ids, pa.string()))
     first = run.filter(pc.and_(asked, pc.equal(run["rank"], 1)))
     return dict(zip(first["query_id"].to_pylist(), first["doc_id"].to_pylist(), strict=True))

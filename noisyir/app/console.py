@@ -31,7 +31,6 @@ def observer_for(stream: TextIO, *, verbose: bool = False, phases: bool = True) 
     """Observe a run with bars on a terminal, and with one line per stage elsewhere.
 
     Args:
-        stream: Stream to write to.
         verbose: Write one line per stage on a terminal, too.
         phases: Keep a line for each finished phase on a terminal.
     """

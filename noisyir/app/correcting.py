@@ -100,7 +100,6 @@ def write_sheet(store: Store, found: Ruler, folder: Path, count: int) -> Path | 
 
 
 def _to_judge(store: Store, found: Ruler, rows: Sequence[int]) -> pa.Table:
-    """Query, document and their texts of these pairs."""
     pairs = [found.pool.pairs[row] for row in rows]
     asked, texts = shown_texts(store, contestant(store, found.pool.named[0]), [doc for _, doc in pairs])
     columns = zip(*((query, doc, asked[query], texts.get(doc, "")) for query, doc in pairs), strict=True)

@@ -21,13 +21,7 @@ _GROUPS = list(dict.fromkeys(name.partition(".")[0] for name in FAULTS))
 
 @dataclass(frozen=True)
 class DataCheck:
-    """Findings on a data set.
-
-    Attributes:
-        sizes: Number of documents, queries, judgements and negatives.
-        splits: Judgements per split.
-        labels: The meaning of the labels in the data.
-    """
+    """Findings on a data set."""
 
     data: str
     format: str

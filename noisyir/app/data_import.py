@@ -168,7 +168,7 @@ def import_data(
     if out.exists() and not (out.is_dir() and (is_import(out) or not any(out.iterdir()))):
         raise ConfigError("app.not_an_import", out=out)
     settings = settings_for(source, kind=kind, columns=columns, beside=beside or {})
-    try:
+    with StoreError.wrapping("app.cannot_write_out", out=out):
         out.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as folder:
             made = Path(folder) / "made"
@@ -177,8 +177,6 @@ def import_data(
             if out.exists():
                 shutil.rmtree(out)
             made.rename(out)
-    except OSError as error:
-        raise StoreError("app.cannot_write_out", out=out, error=error) from error
     return Imported(out, report)
 
 

@@ -114,10 +114,8 @@ def experiment_file(
         chosen=next(said for name, said in exp.chosen.items() if name.startswith("train.")).partition(": ")[2],
         train=", ".join(f"{name}: {value}" for name, value in train.items()),
     )
-    try:
+    with ConfigError.wrapping("app.cannot_write", target=target):
         target.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError("app.cannot_write", target=target, error=error) from error
     chosen = {"methods": why_methods, "model.backbone": models.why, "as_is": models.why_as_is}
     return "\n".join([found, *(f"{'chosen':<12}{name:<20} {said}" for name, said in (exp.chosen | chosen).items())])
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,13 +31,14 @@ from noisyir.data.formats.pairs import PairsFile
 from noisyir.data.stages.chunk import CHUNK
 from noisyir.detection.judgements import Pair, drawn_at_random, given_judgements, read_judgements
 from noisyir.detection.null import named_null
+from noisyir.detection.rate import RateInterval
 from noisyir.detection.rate_sentences import NOT_SAID, by_each_null, in_terminal, why_none_is_flagged
 from noisyir.engine.meta import Ref
 from noisyir.engine.plan import Choice
 from noisyir.engine.provenance import lineage
 from noisyir.engine.remote.fetched import located
 from noisyir.engine.store import Store
-from noisyir.engine.tables import aligned, beside, pair_ids
+from noisyir.engine.tables import aligned, beside, pair_ids, with_values
 from noisyir.methods.plans.audit import audit_pairs
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.retrieval.measures import judged
@@ -45,14 +46,6 @@ from noisyir.training.flags import last_estimate
 
 _TOLD = 2  # pairs that the terminal shows
 _AT_ONCE = 8192  # rows of the csv that are Python objects
-
-
-class NoiseSummary(NamedTuple):
-    """The share of wrong pairs, with its interval."""
-
-    rate: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -102,11 +95,11 @@ class Audited:
         return pc.sum(pc.is_in(splits, value_set=pa.array(HELD_OUT))).as_py() or 0
 
     @cached_property
-    def noise(self) -> NoiseSummary:
+    def noise(self) -> RateInterval:
         """The rate from a judged random sample, else from the null pairs that fit best."""
         if self.judgements and self.judgements["interval"]:
-            return NoiseSummary(*self.judgements["interval"])
-        return NoiseSummary(self.estimate["rate"], self.estimate["rate_low"], self.estimate["rate_high"])
+            return RateInterval(*self.judgements["interval"])
+        return RateInterval(self.estimate["rate"], self.estimate["rate_low"], self.estimate["rate_high"])
 
     @property
     def _hardest_rate(self) -> float:
@@ -182,7 +175,6 @@ class Audited:
 
         Args:
             error: Report how many pairs to judge for the noise rate within this error.
-            seconds: Duration of the audit.
             examples: Show the pairs at the top, which a judge must not see in advance.
         """
         confidence, pairs = self.exp.detect.confidence, self.table.num_rows
@@ -223,7 +215,7 @@ class Audited:
         """Write the audit's files and table, replacing earlier ones, and return their names."""
         made = self.store.builds.folder(self.outcome.kept["audit_files"])
         names = {path.name for path in made.iterdir()}
-        try:
+        with StoreError.wrapping("app.cannot_write_folder", folder=folder):
             folder.mkdir(parents=True, exist_ok=True)
             for name in names:
                 shutil.copyfile(made / name, folder / name)
@@ -235,8 +227,6 @@ class Audited:
             if self.judgements and self.exp.audited != "train":
                 write_mended(*self._judged_labels(), folder)
                 names |= {MENDED, LOG}
-        except OSError as error:
-            raise StoreError("app.cannot_write_folder", folder=folder, error=error) from error
         return [name for name in files_of(self.exp) if name in names | {TABLE, CSV}]
 
     def _judged_labels(self) -> tuple[dict[str, dict[str, int]], dict[Pair, bool]]:
@@ -282,7 +272,7 @@ class Audited:
         table = self.table
         for name in ("doc_id", "replacement", "machine_replacement"):
             whole = aligned(pa.table({"doc_id": table[name]}), passages, ["doc_id"])["document"]
-            table = table.set_column(table.column_names.index(name), name, pc.coalesce(whole, table[name]))
+            table = with_values(table, **{name: pc.coalesce(whole, table[name])})
         return table
 
     def _source(self) -> PairsToClean:
@@ -318,7 +308,6 @@ class Gate:
     most: float
 
     def __post_init__(self) -> None:
-        """Check the limit and the judgements."""
         if not 0 < self.most < 1:
             raise ConfigError("app.bad_fail_over", most=self.most)
         files = self.exp.audit.judgement_files if self.exp.audit else ()

@@ -126,8 +126,6 @@ def newest_index(
     The oldest is returned unchecked: its readers report damage.
 
     Args:
-        store: Store to search.
-        model: Model of the vectors.
         needed: Artifacts that must be whole.
         corpus: Documents of the index before refreshes; None: the corpus of the run that kept the model.
 

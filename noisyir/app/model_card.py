@@ -104,7 +104,6 @@ def model_card(store: Store, model: Ref, run: Finished | None, folder: Path, lic
 
 
 def _command(exp: Experiment) -> str:
-    """Return the command that reproduces the measures."""
     settings = exp.model_dump(mode="json", exclude_defaults=True, exclude={"chosen"})
     places = {name: Path(settings["data"][name]).name for name in exp.data.locations() if settings["data"].get(name)}
     settings["data"] |= places  # paths would reveal the machine
@@ -124,7 +123,6 @@ def _shorter(folder: Path) -> str:
 
 
 def _digests(behind: Sequence[Meta]) -> str:
-    """Describe the data with digests."""
     rows = ["## Data, by digest", "", "| what | rows | SHA-256 |", "|---|--:|---|"]
     for meta in behind:
         if meta.stage == INGEST.name:

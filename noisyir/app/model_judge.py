@@ -15,6 +15,7 @@ from noisyir.audits.model_judges.budget import Budget
 from noisyir.audits.model_judges.judge_report import AskedPair, JudgeReport, judge_report
 from noisyir.audits.model_judges.judges import Question, QuestionQueue
 from noisyir.audits.model_judges.settings import AskParams
+from noisyir.base.artifact import BY_PAIR, PAIR_KEY
 from noisyir.base.errors import ConfigError
 from noisyir.detection.calibration.queue import Questions, choose_questions, doubt, harm
 from noisyir.detection.judgements import HumanJudgement, Pair, given_judgements
@@ -82,8 +83,7 @@ def ask(audited: Audited, folder: Path, params: AskParams, runtime: Runtime, pro
 
 def _by_id(table: pa.Table) -> np.ndarray:
     """Row order by ids, so that random draws do not depend on scores."""
-    keys = [("query_id", "ascending"), ("doc_id", "ascending")]
-    return np.asarray(pc.sort_indices(table.select(["query_id", "doc_id"]), keys).to_numpy())
+    return np.asarray(pc.sort_indices(table.select(PAIR_KEY), BY_PAIR).to_numpy())
 
 
 def _people(audited: Audited) -> dict[Pair, HumanJudgement]:

@@ -71,7 +71,6 @@ def _print_conclusion(
 
 
 def _print_next(console: Console, best: Recommendation | None, outcome: Outcome, exp: Experiment) -> None:
-    """Print suggested commands."""
     asked = outcome.experiment if best is None or best.best == exp.kept else f"{outcome.experiment}:{best.best}"
     name = shlex.quote(outcome.experiment)
     commands = [f"noisyir search {shlex.quote(asked)} 'your question'"] if "index" in outcome.kept else []

@@ -23,6 +23,7 @@ from noisyir.audits.apply import HALF, decide, negatives_log
 from noisyir.audits.files import write_jsonl
 from noisyir.audits.pairs_to_clean import Fate
 from noisyir.audits.rewriting import rewrite
+from noisyir.base.artifact import PAIR_KEY
 from noisyir.base.errors import ConfigError, DataError, StoreError, did_you_mean
 from noisyir.base.settings import PROMOTION
 from noisyir.data.collection import SCHEMAS, Collection
@@ -39,6 +40,7 @@ from noisyir.engine.store import Store
 from noisyir.engine.tables import pair_ids, semi_join, table_of
 from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment, recorded_experiment
+from noisyir.retrieval.texts import among
 
 _WORDS = CleaningWords(
     apply="export --as",
@@ -49,7 +51,6 @@ _WORDS = CleaningWords(
     assume="an audit with --assume random, and --force here,",
 )
 Rows = list[tuple[Any, ...]]
-_PAIR = ("query_id", "doc_id")
 _AS_DRAWN = [("query_id", "ascending"), ("draw", "ascending")]
 _TOLD = {"relabel": "relabelled", "drop": "left out", "weigh": "with less than half of their weight"}
 
@@ -127,8 +128,7 @@ def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: 
     )
     named = pa.chunked_array([*pairs["doc_id"].chunks, *negatives["doc_id"].chunks], pa.string())
     corpus = store.builds.batches(outcome.kept["corpus"], SCHEMAS["documents"].names)
-    found = [batch.filter(pc.is_in(batch["doc_id"], value_set=named.unique())) for batch in corpus]
-    documents, drawn = pa.Table.from_batches(found), negatives.sort_by(_AS_DRAWN)
+    documents, drawn = pa.Table.from_batches(among(corpus, named.unique())), negatives.sort_by(_AS_DRAWN)
     collection = Collection.completed(documents=documents, queries=queries, judgements=pairs, negatives=drawn)
     written_whole(target, partial(variant.write, collection))
     lines = [
@@ -164,8 +164,8 @@ def _own_cells(exp: Experiment, variant: type[Format]) -> tuple[ExampleSource, R
 
 def _sieved(store: Store, outcome: Outcome, source: ExampleSource, file: RowFile, target: Path) -> str:
     """Write the file again without the training queries' negatives that were not drawn; say how many went, and why."""
-    pairs, drawn = (store.builds.table(outcome.kept[name], _PAIR) for name in ("pairs", "negatives"))
-    given = store.builds.table(outcome.results["ingest"].meta.ref("given_negatives"), _PAIR)
+    pairs, drawn = (store.builds.table(outcome.kept[name], PAIR_KEY) for name in ("pairs", "negatives"))
+    given = store.builds.table(outcome.results["ingest"].meta.ref("given_negatives"), PAIR_KEY)
     candidates = outcome.results["candidates"].meta.notes["candidates"]
     given = given.filter(pc.is_in(given["query_id"], value_set=pc.unique(pairs["query_id"])))
     gone = given.filter(pa.array(~semi_join(given, drawn)))

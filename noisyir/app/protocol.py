@@ -96,10 +96,8 @@ def write_tasks(suite: Suite, target: Path, execution: Execution) -> list[str]:
             name: execution.store.builds.table(results[outputs[name].step].meta.ref(outputs[name].artifact))
             for name in ("corpus", "queries", "noisy_pairs")
         }
-        try:
+        with StoreError.wrapping("app.cannot_write", target=target / place):
             Beir.write(_collection(tables, exp.score.splits), target / place)
-        except OSError as error:
-            raise StoreError("app.cannot_write", target=target / place, error=error) from error
     return list(tasks)
 
 

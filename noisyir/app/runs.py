@@ -92,7 +92,6 @@ class Preflight:
                 step.stage.fits(step.params, counts)
 
     def _check_space(self, states: Sequence[Forecast]) -> None:
-        """Compare the expected size of the run with the free disk space."""
         if not self.store.is_local or not self.runtime.disk_check:
             return
         needed = sum(estimate.size for estimate in estimates(states, self.store, "").values())
@@ -146,10 +145,6 @@ class Execution:
     """Environment of a run.
 
     Args:
-        store: Store of the artifacts.
-        runtime: Settings of the machine.
-        tracker: Tracker of the run.
-        observer: Observer of the run.
         run_step: Function that runs one stage; None runs it on this machine.
         elsewhere: Pools on other machines, with inputs that are not checked here.
     """

@@ -31,9 +31,6 @@ class System:
     """A system that can be searched with: a model, a BM25 search, or the fusion of both.
 
     Args:
-        model: Model of the vectors.
-        bm25: Build of the BM25 search.
-        fused: Build of the fusion.
         doubt: Reason not to use it, with the command that searches with a better system.
         kept: Model that its run kept; BM25 alone searches the newest documents of this model.
         corpus: Documents that its run searched.

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.audits.by_hand import BY_ID
 from noisyir.audits.files import write_jsonl
 from noisyir.audits.pairs_to_clean import Action, Fate, PairChanges, PairsToClean
+from noisyir.base.artifact import BY_PAIR
 from noisyir.base.errors import DataError
 from noisyir.detection.judgements import Pair
 from noisyir.detection.relabel import gets_replacement
@@ -24,7 +24,7 @@ from noisyir.detection.relabel import gets_replacement
 Log: TypeAlias = list[tuple[Pair, Fate]]
 
 HALF = 0.5  # below it a pair counts as changed; clean pairs have at least this weight
-_LEAST_LIKELY_FIRST = [("p_clean", "ascending"), ("score", "descending"), *BY_ID]
+_LEAST_LIKELY_FIRST = [("p_clean", "ascending"), ("score", "descending"), *BY_PAIR]
 _BY_MACHINE = {
     "query_id": "query_id",
     "doc_id": "doc_id",

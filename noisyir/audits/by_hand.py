@@ -1,6 +1,5 @@
 """Verdicts of people in an audit: each decides about its own pair, and a random sample recalibrates the machine."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -10,18 +9,19 @@ import pyarrow.compute as pc
 from jaxtyping import Float
 
 from noisyir.audits.columns import FLAGGED
+from noisyir.base.artifact import BY_PAIR
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.detection.calibration.fit import guaranteed, judge_all
 from noisyir.detection.calibration.logistic import FEWEST, JudgedPairs
 from noisyir.detection.calibration.sample import rate_of_sample, recalibrate
 from noisyir.detection.judgements import HumanJudgement, Judgements, drawn_at_random, rows_of
 from noisyir.detection.rate import pairs_to_judge
+from noisyir.engine.tables import with_values
 
 Array = np.ndarray
 Features: TypeAlias = Float[np.ndarray, "pair feature"]
 
-BY_ID = [("query_id", "ascending"), ("doc_id", "ascending")]
-MOST_SUSPECT_FIRST = [("suspicion", "descending"), *BY_ID]
+MOST_SUSPECT_FIRST = [("suspicion", "descending"), *BY_PAIR]
 _WRONGLY_RELABELLED, _SURELY_RELABELLED = 0.1, 0.95  # largest share of unseen pairs, and the confidence
 _LEAST_CHANCE = np.finfo(np.float32).tiny
 _LARGEST_CHANCE = np.nextafter(np.float32(1), np.float32(0))
@@ -99,9 +99,7 @@ def judged_by_hand(
     Args:
         pairs: The machine's query_id, doc_id, score, verdict (`suspect` or null), p_clean, replacement, by_hand and
             rests_on.
-        judgements: Verdicts on some of them.
         threshold: Least p_clean of a clean pair.
-        confidence: Confidence of the rate's interval.
         refit: Set the border by all verdicts, random or not.
         features: Features of each pair, from which a model learns in place of the border alone.
 
@@ -118,7 +116,7 @@ def judged_by_hand(
     found = _recalibrated(pairs, decided, threshold, confidence, refit, features)
     pairs = as_the_machine_says(found.pairs)
     if found.by_judgements:
-        pairs = _replaced(pairs, {"relabel": pa.array(_may_be_relabelled(pairs, by_row))})
+        pairs = with_values(pairs, relabel=pa.array(_may_be_relabelled(pairs, by_row)))
     pairs = _with_hands(pairs, by_row)
     return pairs, ByHand(
         judged=len(decided.rows),
@@ -149,9 +147,7 @@ def as_the_machine_says(pairs: pa.Table) -> pa.Table:
         "machine_p_clean": pairs["p_clean"],
         "machine_replacement": pairs["replacement"],
     }
-    for name, column in columns.items():
-        pairs = pairs.append_column(name, column)
-    return pairs
+    return with_values(pairs, **columns)
 
 
 def with_suspicion(pairs: pa.Table) -> pa.Table:
@@ -275,7 +271,7 @@ def _with_chances(pairs: pa.Table, p_wrong: Array, threshold: float) -> pa.Table
     p_clean = np.clip((1 - p_wrong).astype(np.float32), _LEAST_CHANCE, _LARGEST_CHANCE)
     verdict = pc.if_else(pa.array(p_clean < threshold), "wrong", "clean")
     rests_on = pa.repeat("judgements", pairs.num_rows)
-    return _replaced(pairs, {"p_clean": pa.array(p_clean), "verdict": verdict, "rests_on": rests_on})
+    return with_values(pairs, p_clean=pa.array(p_clean), verdict=verdict, rests_on=rests_on)
 
 
 def _with_hands(pairs: pa.Table, by_row: dict[int, HumanJudgement]) -> pa.Table:
@@ -297,10 +293,4 @@ def _with_hands(pairs: pa.Table, by_row: dict[int, HumanJudgement]) -> pa.Table:
         name: pa.chunked_array([*pairs[name].chunks, pa.array(values, pairs[name].type)]).take(pa.array(place))
         for name, values in zip(names, columns, strict=True)
     }
-    return _replaced(pairs, new)
-
-
-def _replaced(pairs: pa.Table, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> pa.Table:
-    for name, column in columns.items():
-        pairs = pairs.set_column(pairs.schema.get_field_index(name), name, column)
-    return pairs
+    return with_values(pairs, **new)

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float
 
+from noisyir.engine.tables import with_values
+
 PAIR = ["query_id", "doc_id"]
 Margins = Float[np.ndarray, " verdict"]
 
@@ -53,9 +55,9 @@ def what_judges_say(verdicts: Mapping[str, pa.Table]) -> JudgeVerdict:
 
 def _of_one(judge: str, table: pa.Table) -> pa.Table:
     score, bound = (table[name].to_numpy().astype(np.float64) for name in ("score", "bound"))
-    return (
-        table.select([*PAIR, "score", "bound", "keep"])
-        .append_column("judge", pa.repeat(judge, table.num_rows))
-        .append_column("standing", pa.array(standing(score - bound), pa.float64()))
-        .append_column("against", pc.invert(table["keep"]).cast(pa.int64()))
+    return with_values(
+        table.select([*PAIR, "score", "bound", "keep"]),
+        judge=pa.repeat(judge, table.num_rows),
+        standing=pa.array(standing(score - bound), pa.float64()),
+        against=pc.invert(table["keep"]).cast(pa.int64()),
     )

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from noisyir.detection.spreadsheets import guard
-from noisyir.engine.tables import aligned
+from noisyir.engine.tables import aligned, with_values
 
 _BYTE_ORDER_MARK = "\ufeff".encode()  # spreadsheets take UTF-8 without it for the machine's old encoding
 _OWN = ("query_id", "doc_id", "query")
@@ -43,10 +43,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
 
 def cut(rows: pa.Table, length: int) -> pa.Table:
     """The rows with the first characters of query and document."""
-    for name in ("query", "document"):
-        place = rows.schema.get_field_index(name)
-        rows = rows.set_column(place, name, pc.utf8_slice_codeunits(rows[name], 0, length))
-    return rows
+    return with_values(rows, **{name: pc.utf8_slice_codeunits(rows[name], 0, length) for name in ("query", "document")})
 
 
 def write_pairs(pairs: pa.Table, documents: pa.Table, path: Path) -> None:

@@ -25,8 +25,6 @@ def foreign(
     """The header that shows a request to be foreign, if it is.
 
     Args:
-        hosts: Values of the header Host.
-        origins: Values of the header Origin.
         names: Names of this server, without a port.
         welcome: Origins of other pages that may ask.
     """

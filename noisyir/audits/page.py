@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from jinja2 import Environment
 from markupsafe import Markup
 
-from noisyir.audits.by_hand import BY_ID
 from noisyir.audits.columns import COLUMNS, FLAGGED, in_table
 from noisyir.audits.keeping import Keeping
 from noisyir.audits.pair_evidence import first_of_each
@@ -22,6 +21,7 @@ from noisyir.audits.reasons import chance
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.suspects_page import Suspects, brief, shown_columns, values_for_script
 from noisyir.audits.texts import PairTexts, names_nothing
+from noisyir.base.artifact import BY_PAIR, PAIR_KEY
 from noisyir.base.pages.cells import templates
 from noisyir.detection.null import named_null
 from noisyir.detection.rate import wilson
@@ -71,7 +71,6 @@ class AuditPage:
     Attributes:
         pairs: All pairs, the most suspect first.
         shown: The rows shown, with reasons.
-        keeping: The number of pairs that may be kept.
         suspects: Candidates for negatives that judges call relevant; None without judges.
     """
 
@@ -130,7 +129,6 @@ def render(params: AuditParams, audit: AuditPage) -> str:
 
 
 def _judge_command(params: AuditParams, columns: Mapping[str, str]) -> str:
-    """The shell command that judges some of these pairs, in the file's folder."""
     named = [part for name in ("query", "document") if name in columns for part in (f"--{name}", columns[name])]
     return shlex.join(["noisyir", "audit", params.title or "FILE", *named, "--judge"])
 
@@ -232,7 +230,7 @@ def json_for_html(value: Any) -> str:
 def identity(pairs: pa.Table) -> str:
     """A name for the audited pairs in any order, under which the browser keeps verdicts."""
     total = hashlib.sha256()
-    ordered = pairs.select([name for name, _ in BY_ID]).sort_by(BY_ID)
+    ordered = pairs.select(PAIR_KEY).sort_by(BY_PAIR)
     for batch in ordered.to_batches(max_chunksize=_ROWS_AT_ONCE):
         for pair in pair_ids(pa.Table.from_batches([batch])):
             total.update("".join(f"{len(name)} {name}" for name in pair).encode())

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from noisyir.audits.reasons import Evidence, reason
 from noisyir.audits.texts import PairTexts, full_text, names_nothing, shared_words
-from noisyir.engine.tables import aligned
+from noisyir.engine.tables import aligned, with_values
 
 _OF_PAIR = ("verdict", "suspicion", "by_hand", "rank", "similarity")
 _EVIDENCE = [*_OF_PAIR, "p_clean", "rests_on", "query", "better"]
@@ -38,12 +38,9 @@ def with_reasons(pairs: pa.Table, texts: PairTexts) -> pa.Table:
     own = aligned(pairs, texts.documents, ["doc_id"])
     documents = list(map(full_text, own["title"].to_pylist(), own["text"].to_pylist()))
     rows, openings = zip(pairs.select(_EVIDENCE).to_pylist(), documents, strict=True), texts.openings
-    reasons = [reason(_evidence(row, document, texts, openings)) for row, document in rows]
-    return (
-        pairs.append_column("document", pa.array(documents, pa.string()))
-        .append_column("duplicates", own["duplicates"])
-        .append_column("reason", pa.array(reasons, pa.string()))
-    )
+    reasons = pa.array([reason(_evidence(row, document, texts, openings)) for row, document in rows], pa.string())
+    document = pa.array(documents, pa.string())
+    return with_values(pairs, document=document, duplicates=own["duplicates"], reason=reasons)
 
 
 def _evidence(row: dict[str, Any], document: str, texts: PairTexts, openings: Mapping[str, str]) -> Evidence:

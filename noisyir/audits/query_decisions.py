@@ -90,7 +90,6 @@ class _Table:
             yield from found.to_pylist()
 
     def values(self, column: str) -> Iterator[str]:
-        """One column, whole."""
         for batch in self._batches((column,)):
             yield from batch[column].to_pylist()
 

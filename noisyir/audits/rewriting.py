@@ -14,6 +14,7 @@ from noisyir.data.containers.csv_file import csv_record, dialect_of, reader_of, 
 from noisyir.data.json_arrays import json_array_texts
 from noisyir.data.row_files import RowFile
 from noisyir.data.text_files import open_bytes, open_to_write, parse_object
+from noisyir.engine.tables import with_values
 
 Row: TypeAlias = dict[str, Any]
 Edit: TypeAlias = Callable[[int, Row], Row | None]  # of a row and its number, as RowFile counts; None leaves it out
@@ -167,7 +168,6 @@ class _Separated(NamedTuple):
         return name in self.columns
 
     def added(self, column: NewColumn) -> str:
-        """A cell; the column's name in the header."""
         return column.name if self.is_header else str(column.value(self.number))
 
     def followed_by(self, column: NewColumn) -> str:
@@ -228,9 +228,7 @@ def _with_column(table: pa.Table, first: int, column: NewColumn | None) -> pa.Ta
         return table
     kind = pa.list_(pa.float64()) if isinstance(column.value(0), list) else pa.float64()
     values = pa.array([column.value(first + row) for row in range(table.num_rows)], kind)
-    if column.name in table.column_names:
-        return table.set_column(table.column_names.index(column.name), column.name, values)
-    return table.append_column(column.name, values)
+    return with_values(table, **{column.name: values})
 
 
 def _edited_batch(table: pa.Table, first: int, touched: Collection[int], edit: Edit) -> pa.Table:

@@ -83,7 +83,6 @@ def _rows(event: str | Event, absent: str = "", most: int = _ALL, doc_id: str = 
 
 
 def _noise_truth(rows: Sequence[Row], asked: RowQuery) -> list[Fact]:
-    """Nothing if no noise was injected."""
     if not asked.params.get("rate"):
         return []
     noisy = [row for row in rows if row["is_noisy"]]

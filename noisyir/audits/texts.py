@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.data.words import words
+from noisyir.engine.tables import with_values
 
 _COMMON_SHARE = 0.1  # of documents or queries
 _TOO_FEW = 50  # texts, too few to tell common words
@@ -26,7 +27,6 @@ class PairTexts:
     Attributes:
         documents: doc_id, title, text and `duplicates`, the number of other documents with the same words.
         common: Words of the queries in more than a tenth of the queries or documents.
-        corpus: Number of documents.
     """
 
     documents: pa.Table
@@ -136,4 +136,4 @@ def _with_duplicates(rows: pa.Table, keys: np.ndarray) -> pa.Table:
     distinct, counts = np.unique(keys, return_counts=True)
     own = rows["key"].to_numpy()
     others = np.where(own == 0, 0, counts[np.searchsorted(distinct, own)] - 1) if len(own) else np.zeros(0)
-    return rows.drop_columns(["key"]).append_column("duplicates", pa.array(others, pa.int32()))
+    return with_values(rows.drop_columns(["key"]), duplicates=pa.array(others, pa.int32()))

@@ -20,7 +20,6 @@ def with_columns(columns: Mapping[str, str | None], path: Path) -> str:
 
     Args:
         columns: Name of the column of each part of a pair; None for none.
-        path: The file.
     """
     words, verb = [*typed_words.get()], [*typed_words.get(), ""][0]
     mapped = ",".join(f"{what}={'null' if name is None else name}" for what, name in columns.items())

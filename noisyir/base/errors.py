@@ -4,7 +4,8 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
@@ -43,6 +44,16 @@ class NoisyirError(Exception):
         self.code = code
         self.values = {name: value if isinstance(value, _PLAIN) else str(value) for name, value in values.items()}
         super().__init__(_text_of(code, values))
+
+    @classmethod
+    @contextmanager
+    def wrapping(cls, code: str, *caught: type[Exception], **values: object) -> Iterator[None]:
+        """Turn an error of the types `caught`, by default OSError, into this one, with the value `error`."""
+        types = caught or (OSError,)
+        try:
+            yield
+        except types as error:
+            raise cls(code, error=error, **values) from error
 
 
 class ConfigError(NoisyirError):

@@ -50,7 +50,7 @@ class Params(BaseModel):
         """Settings that decide the result and differ from their class's defaults, as JSON.
 
         A release that adds a setting changes no key; one that changes a default changes its stage's version.
-        Locations are left out, because their content enters the key, and so is what is not read (`ReadWhen`).
+        Locations are left out, because their content enters the key; settings that are not read, too (`ReadWhen`).
         """
         fields = type(self).model_fields.items()
         read = {name: (getattr(self, name), field) for name, field in fields if self._reads(field)}

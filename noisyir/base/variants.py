@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
+from inspect import get_annotations
 from pkgutil import iter_modules
-from typing import Annotated, Any, ClassVar, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import GetCoreSchemaHandler, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 from pydantic_core import core_schema
@@ -24,7 +25,7 @@ _ONLY = "value"  # stands for the name of a kind's only setting without a defaul
 class Variant(Params):
     """One variant of a family.  Bump `version` when its meaning or a default changes; keys contain it.
 
-    A variant names itself by a field `kind: Literal["its_name"] = "its_name"`; a family sets `home` and no kind.
+    A variant names itself, `class MyVariant(Family, kind="its_name")`; a family sets `home` and no kind.
 
     Args:
         default: Kind of a family's settings without a kind; None if they need one.
@@ -38,15 +39,22 @@ class Variant(Params):
     named_by_kind: ClassVar[bool] = False
     known: ClassVar[dict[str, type["Variant"]]]
 
-    kind: str
+    kind: str = ""
+
+    def __init_subclass__(cls, kind: str = "", **config: Any) -> None:
+        """Give the variant its field `kind`, which takes no other value."""
+        super().__init_subclass__(**config)
+        if kind:
+            cls.__annotations__ = {"kind": Literal[kind], **get_annotations(cls)}
+            cls.kind = kind
 
     @classmethod
-    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+    def __pydantic_init_subclass__(cls, **config: Any) -> None:
         """Begin a family if a home is given, else register the variant in its family."""
-        super().__pydantic_init_subclass__(**kwargs)
+        super().__pydantic_init_subclass__(**config)
         if cls.is_family():
             cls.known = {}
-        elif isinstance(kind := cls.model_fields["kind"].default, str):
+        elif kind := cls.model_fields["kind"].default:
             other = cls.known.setdefault(kind, cls)
             if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
                 raise ConfigError(

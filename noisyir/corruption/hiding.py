@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from jaxtyping import Bool, Int, UInt64
 from pydantic import Field, PositiveInt
 
+from noisyir.base.artifact import BY_PAIR
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Fraction
 from noisyir.base.variants import Variant
@@ -17,7 +18,6 @@ from noisyir.data.artifacts import CORPUS
 from noisyir.data.draws import choose_pairs, is_among
 from noisyir.data.id_texts import text_key
 
-BY_IDS = [("query_id", "ascending"), ("doc_id", "ascending")]
 _ATTEMPTS = 10
 
 
@@ -71,10 +71,9 @@ class Hiding(Variant):
         raise NotImplementedError
 
 
-class Positives(Hiding):
+class Positives(Hiding, kind="positives"):
     """Some pairs of queries with several leave the training data."""
 
-    kind: Literal["positives"] = "positives"
     adds_documents: ClassVar[bool] = False
 
     def hide(self, given: Labelled) -> Hidden:
@@ -108,10 +107,9 @@ class Originals(NamedTuple):
     keys: np.ndarray[Any, np.dtype[np.uint64]]
 
 
-class NearDuplicates(Hiding):
+class NearDuplicates(Hiding, kind="near_duplicates"):
     """Training pairs' documents get edited copies, which are as relevant."""
 
-    kind: Literal["near_duplicates"] = "near_duplicates"
     copies: PositiveInt = Field(1, description="edited copies of a document")
     edit_rates: tuple[Fraction, ...] = Field(
         (0.05, 0.1, 0.2), min_length=1, description="share of words edited, one drawn for each copy"
@@ -135,7 +133,7 @@ class NearDuplicates(Hiding):
         rates = pa.array([copy.edit_rate for copy in made], pa.float32())
         copied = pa.table({"original": doc_ids, "doc_id": names, "edit_rate": rates})
         pairs = given.training.select(["query_id", "doc_id"]).rename_columns(["query_id", "original"])
-        hidden = pairs.join(copied, "original", join_type="inner").sort_by(BY_IDS)
+        hidden = pairs.join(copied, "original", join_type="inner").sort_by(BY_PAIR)
         counts = {
             "eligible_documents": eligible,
             "copied_documents": len(chosen),

@@ -55,10 +55,8 @@ class Collection:
         Raises:
             DataError: If one is missing or damaged.
         """
-        try:
+        with DataError.wrapping("data.damaged_import", OSError, pa.ArrowInvalid, folder=folder):
             tables = {name: pq.read_table(folder / f"{name}.parquet") for name in SCHEMAS}
-        except (OSError, pa.ArrowInvalid) as error:
-            raise DataError("data.damaged_import", folder=folder, error=error) from error
         return cls(**{name: table.select(SCHEMAS[name].names) for name, table in tables.items()})
 
     @classmethod

@@ -15,6 +15,7 @@ from noisyir.base.errors import DataError
 from noisyir.base.settings import HELD_OUT, PROMOTION, Split
 from noisyir.data.settings import HeldOutParams
 from noisyir.data.words import signs, spaced
+from noisyir.engine.tables import with_values
 
 Tables = dict[str, pa.Table]
 Groups = list[list[int]]  # rows of queries for one split
@@ -32,7 +33,6 @@ def hold_out(
     Args:
         tables: Queries, pairs and qrels as ingest writes them.
         documents: A key of each document's text, by id.
-        params: Shares and rules.
         promotion: Share of the dev queries for the gate of promotion alone.
     """
     queries, pairs = tables["queries"], tables["pairs"].filter(pc.equal(tables["pairs"]["split"], "train"))
@@ -176,11 +176,10 @@ def _moved(tables: Tables, drawn: Mapping[str, Split]) -> dict[str, pa.Table]:
 def _with_splits(table: pa.Table, drawn: Mapping[str, Split]) -> pa.Table:
     rows = zip(table["query_id"].to_pylist(), table["split"].to_pylist(), strict=True)
     splits = pa.array([drawn.get(query_id, split) for query_id, split in rows], pa.string())
-    return table.set_column(table.schema.get_field_index("split"), "split", splits)
+    return with_values(table, split=splits)
 
 
 def _facts(counts: Mapping[Split, int], params: HeldOutParams, *, by_documents: bool) -> dict[str, Any]:
-    """Facts on the split for the build's notes."""
     held = " and ".join(f"{counts[split]:,} {split}" for split in HELD_OUT if counts.get(split))
     shared = "share a document or" if by_documents else "share"
     documents = "" if by_documents else ", which documents need not be"

@@ -40,7 +40,6 @@ class _Writers:
             self._writers[name].close()
 
     def append(self, name: str, row: tuple[Any, ...]) -> None:
-        """Append a row to a table."""
         rows = self._rows[name]
         rows.append(row)
         if len(rows) == _AT_ONCE:

@@ -91,7 +91,6 @@ class _Buffer:
             self._grow()
 
     def skip(self, count: int) -> None:
-        """Pass over `count` characters."""
         self._at += count
 
     def item(self, where: str) -> tuple[Any, bool]:

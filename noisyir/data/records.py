@@ -45,7 +45,6 @@ class Judgement(NamedTuple):
     Args:
         source: Origin of the pair (an article, a package), None if unknown.
         weight: Weight of the pair in training, None if unknown.
-        score: Score by a model, None if unknown.
     """
 
     query_id: str

@@ -83,7 +83,6 @@ class RowFile:
         """Yield (number, {column: value}) of every row; empty cells are None.
 
         Args:
-            columns: Columns to read.
             meaningful: Plain names of columns that would be read if they existed.
 
         Raises:

@@ -25,7 +25,6 @@ class ScoredList:
 
     Args:
         query_id: None if the file has texts alone; query, title and text are empty if it has ids alone.
-        given: Number of positives.
     """
 
     query_id: str | None

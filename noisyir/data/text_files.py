@@ -17,6 +17,7 @@ from typing import IO, Any, NamedTuple, cast
 
 import pyarrow as pa
 
+from noisyir.base.blocks import during
 from noisyir.base.errors import DataError
 from noisyir.data.leniency import bad_row, glance
 from noisyir.data.limits import DOCUMENT, LINE, refuse_special, said_of
@@ -106,11 +107,9 @@ def name_of_content(path: Path) -> str:
     suffix = next((suffix for suffix in PACKED if name.endswith(suffix)), "")
     if suffix != ".zip" or not path.is_file():
         return name.removesuffix(suffix)
-    try:
+    with DataError.wrapping("data.damaged_start", *DAMAGED, path=path):
         with zipfile.ZipFile(path) as archive:
             inside = Path(_only_name(archive, path)).name.lower()
-    except DAMAGED as error:
-        raise DataError("data.damaged_start", path=path, error=error) from error
     return inside if Path(inside).suffix else name.removesuffix(suffix)
 
 
@@ -139,20 +138,15 @@ def watched() -> Iterator[Callable[[], tuple[int, int] | None]]:
         file = _OPENED.get()
         return None if file is None or file.closed else (file.tell(), os.fstat(file.fileno()).st_size)
 
-    before = _OPENED.set(None)
-    try:
+    with during(_OPENED, None):
         yield so_far
-    finally:
-        _OPENED.reset(before)
 
 
 def first_bytes(path: Path, count: int = 1 << 16) -> bytes:
     """The beginning of a file, unpacked."""
-    try:
+    with DataError.wrapping("data.damaged_start", *DAMAGED, path=path):
         with open_bytes(path) as handle:
             return handle.read(count)
-    except DAMAGED as error:
-        raise DataError("data.damaged_start", path=path, error=error) from error
 
 
 @contextmanager
@@ -187,9 +181,6 @@ def utf8_lines(path: Path, part: FilePart = WHOLE, *, ends: bool = False) -> Ite
     """Yield (line number from 1, line without its end) of a text file, perhaps packed, without a byte order mark.
 
     Of a packed file only the whole can be read.
-
-    Args:
-        ends: Yield lines with their ends.
 
     Raises:
         DataError: If a line is not UTF-8, holds zero bytes or is too long, or a packed file is damaged.

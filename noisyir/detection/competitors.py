@@ -24,7 +24,6 @@ class Competitors:
         own: Similarity of the pair's own document.
         made_up: Similarities of the wrong documents made up for the pair (`References.tried`).
         rank: Rank of the pair's own document, with ties counted against it; 0 if it is below the search depth.
-        depth: Depth of the search.
         rows: (pair, k) the best other documents, best first; -1 if there are no more.
         similarities: (pair, k) their similarities.
     """

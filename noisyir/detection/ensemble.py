@@ -95,8 +95,6 @@ class EnsembleResult:
 
     Attributes:
         read: Whether the transformer read each pair; None if there was no transformer.
-        queries: Query vectors available for every text.
-        documents: Document vectors available for every text.
     """
 
     found: PairFits
@@ -146,7 +144,6 @@ def cascaded(judging: EnsembleInputs, static: EncodedTexts, transformer: Encoded
 
 
 def _order(judging: EnsembleInputs, found: PairFits) -> Int[Array, " pair"]:
-    """Order in which pairs are read."""
     scores, nulls = -found.own, {null: -fits for null, fits in found.nulls.items()}
     said = by_null(Scores(scores, nulls))
     rate = said[best_fit(said)].rate if said else 1 / 2

@@ -12,7 +12,7 @@ judgements, each pair's place comes from a model fitted without its own query's 
 tests a model fitted without it; that the level then holds is shown by simulation, not proved.
 
 Source: Owen, JASA 1995 (bands from binomial bounds); Clopper and Pearson, Biometrika, 1934 (the bound at each count);
-Angelopoulos et al., 2021, arXiv:2110.01052 (Learn then Test, whose multiple-testing correction the band replaces).
+Angelopoulos et al., 2021, arXiv:2110.01052 (Learn then Test: the band replaces its multiple-testing correction).
 
 Without any judgement, how many pairs can be kept if wrong pairs are like made-up ones of a fitting null.
 

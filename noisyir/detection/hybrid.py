@@ -73,17 +73,12 @@ class FeatureBlock:
     """Some pairs, with the features of their queries against all documents.
 
     Attributes:
-        pairs: Numbers of the pairs.
         texts: The distinct queries.
         place: Each pair's row of its query in the attributes below.
-        queries: Query vectors.
-        documents: Document vectors.
         words: Terms of all texts and documents.
         worded: Documents of the highest BM25, best first.
-        best: Highest BM25 of all.
         hits: The nearest documents; -1 for documents that pairs name.
-        similarities: Their similarities.
-        ranked: The nearest documents, including those that pairs name.
+        ranked: The nearest documents, named by pairs or not.
         near_text: Each document's mean similarity to its nearest queries; None if not requested.
     """
 
@@ -130,8 +125,6 @@ class Searcher:
     A pair costs the documents that share a word with its query and those near it, without a dense pass over all.
 
     Attributes:
-        queries: Vectors of all texts.
-        documents: Vectors of all documents.
         static: Whether blocks include the inputs of a static fit.
     """
 

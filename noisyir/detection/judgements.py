@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import numpy as np
@@ -17,7 +16,7 @@ from jaxtyping import Bool
 from noisyir.base.errors import DataError
 from noisyir.data.row_files import RowFile
 from noisyir.data.spelt import number_in
-from noisyir.detection.rate import wilson
+from noisyir.detection.rate import Interval, normal_quantile, wilson
 from noisyir.detection.spreadsheets import before_a_spreadsheet, changed_ids, unguard
 from noisyir.engine.provenance import files_digest
 from noisyir.engine.tables import pair_ids
@@ -328,18 +327,10 @@ def _unknown_pairs(unknown: Mapping[Pair, str], judged: int, paths: Sequence[str
     )
 
 
-class Kappa(NamedTuple):
-    """Cohen's kappa with its interval: 1 for perfect agreement, 0 for agreement by chance."""
-
-    value: float
-    low: float
-    high: float
-
-
 def cohens_kappa(
     one: Bool[np.ndarray, " pair"], other: Bool[np.ndarray, " pair"], confidence: float = 0.95
-) -> Kappa | None:
-    """Kappa of two judges on the same pairs; None if both always gave one and the same verdict.
+) -> Interval | None:
+    """Kappa of two judges on the same pairs, 1 if they agree and 0 by chance; None if both only ever gave one verdict.
 
     The interval is normal, with the large-sample error of kappa, cut at -1 and 1; under perfect agreement its lower end
     comes from Wilson's interval of the agreement.
@@ -361,6 +352,6 @@ def cohens_kappa(
     on = sum(joint[k, k] * (1 - (rows[k] + columns[k]) * (1 - value)) ** 2 for k in range(2))
     off = sum(joint[k, 1 - k] * (columns[k] + rows[1 - k]) ** 2 for k in range(2)) * (1 - value) ** 2
     variance = (on + off - (value - expected * (1 - value)) ** 2) / (len(one) * (1 - expected) ** 2)
-    half = NormalDist().inv_cdf(0.5 + confidence / 2) * math.sqrt(max(variance, 0.0))
+    half = normal_quantile(confidence) * math.sqrt(max(variance, 0.0))
     low = value - half if observed < 1 else (wilson(1.0, len(one), confidence)[0] - expected) / (1 - expected)
-    return Kappa(value, max(-1.0, low), min(1.0, value + half))
+    return Interval(value, max(-1.0, low), min(1.0, value + half))

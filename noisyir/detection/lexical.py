@@ -29,7 +29,6 @@ class WordOverlap:
     Attributes:
         counts: (text, term) term frequencies.
         bm25_weights: (term, document) contribution of a term to BM25.
-        idf: Inverse document frequency of each term.
         asked: Sum of the frequencies of each text's terms.
     """
 

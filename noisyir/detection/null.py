@@ -1,8 +1,8 @@
 """Nulls of wrong pairs: for each query, documents that a wrong pair might have.
 
 A *null* is a set of documents that a wrong document might come from: all documents, those similar to the best other
-one, those with the query's words, those of the same source. For each pair some are drawn from it and scored with the
-pair's query. If a pair is wrong and its document came from that set, its own document is exchangeable with the draws:
+one, documents with the query's words, documents of the same source. For each pair some are drawn from it and scored
+with its query. If a pair is wrong and its document came from that set, its own document is exchangeable with the draws:
 it is equally likely to have any rank among them, whatever the query.
 """
 
@@ -70,7 +70,7 @@ def rank_shares(observed: Float[Array, " pair"], draws: Float[Array, "pair draw"
 def upper_half(observed: Float[Array, " pair"], draws: Float[Array, "pair draw"]) -> Float[Array, "some score"]:
     """Own score and draws of the pairs with shares above 1/2, one row per pair; NaN if it has fewer draws.
 
-    These pairs are a random half of the wrong ones, so their queries are as hard as those of wrong pairs, and the
+    These pairs are a random half of the wrong ones, so their queries are as hard as wrong pairs' queries, and the
     reference of their own document (the best other one) is present equally often; own document and draws together are
     exchangeable whatever the share.
     """
@@ -111,8 +111,6 @@ class Positions:
     """Pairs of texts and documents by position; equal texts share a position, and so do equal documents.
 
     Attributes:
-        text: Text of each pair.
-        own: Document of each pair.
         known: For each text, the documents that pairs name for it, and the text itself as a document.
         source: Source number of each document; -1 if unknown.
     """

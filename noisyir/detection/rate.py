@@ -32,6 +32,25 @@ LOOK_MADE_UP: dict[Null, float] = {"random": 0.05, "near": 0.2, "lexical": 0.2, 
 _PARAMETERS = 2  # the sample's mean and the model's coefficient
 
 
+class Interval(NamedTuple):
+    """An estimate with the bounds of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
+
+
+class RateInterval(NamedTuple):
+    """The share of wrong pairs with its interval."""
+
+    rate: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True)
 class RateByNull:
     """The rate under one null: the share of wrong pairs if their documents come from it, with its interval.

@@ -107,7 +107,7 @@ class Integrity:
             about = self._fs.info(path)
         except FileNotFoundError:
             return None
-        return about["size"], str(about.get("ETag") or about.get("LastModified") or about.get("mtime"))
+        return about["size"], version_of(about)
 
     def _remembered(self, meta: Meta) -> dict[str, Signature]:
         try:
@@ -141,6 +141,11 @@ def is_copy(folder: Path, files: Mapping[str, tuple[int, str]]) -> bool:
         except FileNotFoundError:
             return False
     return True
+
+
+def version_of(about: Mapping[str, Any]) -> str:
+    """Return an object's ETag, or the time of its last change, by its file system."""
+    return str(about.get("ETag") or about.get("LastModified") or about.get("mtime"))
 
 
 def _of_file(path: str) -> Signature:

@@ -37,10 +37,8 @@ def stage_named(name: str) -> Stage:
     Raises:
         ConfigError: If this version of noisyir has none.
     """
-    try:
+    with ConfigError.wrapping("engine.version_noisyir_no_stage", KeyError, name=name):
         return known_stages()[name]
-    except KeyError as error:
-        raise ConfigError("engine.version_noisyir_no_stage", name=name) from error
 
 
 def stage_of(settings: Params) -> Stage:

@@ -15,27 +15,21 @@ class _Forwarder(Observer):
         raise NotImplementedError
 
     def started(self, step: Step) -> None:
-        """Pass it on."""
         self._pass_on("started", step)
 
     def progress(self, step: Step, done: int, total: int | None, unit: str) -> None:
-        """Pass it on."""
         self._pass_on("progress", step, done, total, unit)
 
     def metric(self, step: Step, name: str, value: float, at: int) -> None:
-        """Pass it on."""
         self._pass_on("metric", step, name, value, at)
 
     def finished(self, step: Step, meta: Meta, cached: bool) -> None:
-        """Pass it on."""
         self._pass_on("finished", step, meta, cached)
 
     def said(self, step: Step, text: str) -> None:
-        """Pass it on."""
         self._pass_on("said", step, text)
 
     def failed(self, step: Step, error: BaseException) -> None:
-        """Pass it on."""
         self._pass_on("failed", step, error)
 
 

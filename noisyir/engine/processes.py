@@ -144,7 +144,6 @@ class _Helper:
             ) from None
 
     def end(self) -> None:
-        """Kill the process."""
         self._process.kill()
         self._process.join()
         self._pipe.close()

@@ -147,10 +147,8 @@ class PromotionLog(Records):
         Raises:
             StoreError: If there is one of this name.
         """
-        try:
+        with StoreError.wrapping("engine.json_already_no_decision", FileExistsError, base=self._base, name=name):
             self._write(name, record, replace=False)
-        except FileExistsError as error:
-            raise StoreError("engine.json_already_no_decision", base=self._base, name=name) from error
 
     def all(self) -> list[dict[str, Any]]:
         """Return the decisions, newest first.
@@ -160,10 +158,8 @@ class PromotionLog(Records):
         """
         decisions = []
         for path in self._paths():
-            try:
+            with StoreError.wrapping("engine.damaged_line_promotions_log", ValueError, path=path):
                 decisions.append(self._read(path))
-            except ValueError as error:
-                raise StoreError("engine.damaged_line_promotions_log", path=path, error=error) from error
         return decisions
 
 

@@ -104,12 +104,10 @@ def _open_root(url: str) -> tuple[Any, str]:
 
     if "://" not in url:  # a plain path, in which :: chains nothing
         return fsspec.filesystem("file", auto_mkdir=False), Path(url).absolute().as_posix()
-    try:
+    with StoreError.wrapping("engine.cannot_open_store_name", ImportError, ValueError, url=url):
         fs, root = fsspec.core.url_to_fs(url, **({"auto_mkdir": False} if url.startswith(_LOCAL) else {}))
         if isinstance(fs, AsyncFileSystem):  # clouds' file systems keep listings; others publish here, too
             patient = patient_options(url.partition("://")[0])
             fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False, **patient)
             limit_attempts(fs)
-    except (ImportError, ValueError) as error:
-        raise StoreError("engine.cannot_open_store_name", url=url, error=error) from error
     return fs, root

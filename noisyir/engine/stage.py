@@ -52,7 +52,7 @@ class Stage:
         ready: Raises if something on this machine is missing that the stage needs later; cheap.
         fits: Raises if something in the data is missing that the stage needs; called once the data was read.
         story: Sentences on a build's treatment of wrong labels, for the page of a model made from it.
-        learners: Its learners on texts of full length, from its settings and those of its start models by input; a dry
+        learners: Its learners on texts of full length, from its settings and its start models' settings by input; a dry
             run makes them take a step without memory.
     """
 

@@ -25,15 +25,7 @@ from noisyir.engine.work_folders import WorkFolders
 
 
 class Store:
-    """All that noisyir keeps, under a local folder or an fsspec URL.
-
-    Attributes:
-        builds: Artifacts by stage and key.
-        runs, promotions: Records.
-        locks: Who builds what.
-        work: Builds in progress.
-        fetched: Models and data sets from outside.
-    """
+    """All that noisyir keeps, under a local folder or an fsspec URL."""
 
     def __init__(self, root: str | Path, *, home: Path) -> None:
         self._root = Root.at(str(root), home)
@@ -75,22 +67,20 @@ class Store:
     def check_writable(self) -> None:
         """Fail now, in one line, rather than after hours of work."""
         probe = f"{self.root}/.writable-{os.getpid()}"
-        try:
+        # fsspec's backends raise any error; the user needs one line
+        with StoreError.wrapping("engine.cannot_write_store_name", Exception, url=self.url):
             self._root.scratch.mkdir(parents=True, exist_ok=True)
             self.fs.pipe_file(probe, b"")
             self.fs.rm_file(probe)
-        except Exception as error:  # fsspec's backends raise any error; the user needs one line
-            raise StoreError("engine.cannot_write_store_name", url=self.url, error=error) from error
 
     def check_readable(self) -> None:
         """Distinguish a store that this user may not read, also in part, from an empty one."""
-        try:
+        # fsspec's backends raise any error; the user needs one line
+        with StoreError.wrapping("engine.cannot_read_store", Exception, url=self.url):
             if self.is_local:
                 deque(os.walk(self.root, onerror=_raise), maxlen=0)
             elif self.fs.exists(self.root):
                 self.fs.ls(self.root)
-        except Exception as error:  # fsspec's backends raise any error; the user needs one line
-            raise StoreError("engine.cannot_read_store", url=self.url, error=error) from error
 
 
 def open_store(url: str | None) -> Store:

@@ -122,7 +122,7 @@ class StoreLocks:
 
     def sweep(self) -> None:
         """Delete locks of runs that have ended, and leases that no one holds."""
-        for path in self._root.scratch.glob(".locks/run-*"):  # of a run, whose id is never locked again
+        for path in self._root.scratch.glob(".locks/run-*"):  # of a run: its id is never locked again
             with held_if_free(path) as free:
                 if free:
                     path.unlink(missing_ok=True)

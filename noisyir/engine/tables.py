@@ -102,10 +102,10 @@ def conform(artifact: Artifact, table: pa.Table, writer: str) -> pa.Table:
         if column.null_count and not nullable:
             raise SchemaError("engine.values_null", artifact=artifact.name, name=name, null_count=column.null_count)
         if not pa.types.is_fixed_size_list(column.type):  # a vector's length and precision are the model's choice
-            try:
+            with SchemaError.wrapping(
+                "engine.not", pa.ArrowInvalid, pa.ArrowNotImplementedError, artifact=artifact.name, name=name, kind=kind
+            ):
                 column = column.cast(kind)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                raise SchemaError("engine.not", artifact=artifact.name, name=name, kind=kind, error=error) from error
         _refuse_nan(artifact, name, column)
         columns.append(column)
         fields.append(pa.field(name, column.type, nullable))
@@ -149,7 +149,7 @@ def semi_join(pairs: pa.Table, others: pa.Table) -> npt.NDArray[np.bool_]:
 
 
 def rows_in(right: pa.Table, left: pa.Table, key: Sequence[str]) -> pa.Int64Array:
-    """Return, for each row of `left`, the number of the first row of `right` with its key; null if there is none."""
+    """Return the number, by row of `left`, of the first row of `right` with its key; null if there is none."""
     if len(key) == 1:
         return pc.index_in(left[key[0]], value_set=right[key[0]].combine_chunks()).cast(pa.int64()).combine_chunks()
     names = list(key)
@@ -167,9 +167,15 @@ def aligned(left: pa.Table, right: pa.Table, key: Sequence[str]) -> pa.Table:
 def beside(left: pa.Table, right: pa.Table, key: Sequence[str]) -> pa.Table:
     """Return `left` with the other columns of `right`; null if `right` does not have a row's key."""
     found = aligned(left, right, key)
-    for name in found.column_names:
-        left = left if name in key else left.append_column(name, found[name])
-    return left
+    return with_values(left, **{name: found[name] for name in found.column_names if name not in key})
+
+
+def with_values(table: pa.Table, /, **columns: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Return the table with these columns, each in place of its namesake, or else at the end."""
+    for name, values in columns.items():
+        place = table.schema.get_field_index(name)
+        table = table.append_column(name, values) if place < 0 else table.set_column(place, name, values)
+    return table
 
 
 def read_parts(fs: object, paths: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
@@ -239,7 +245,5 @@ def _open(fs: object, path: str) -> pq.ParquetFile:
 
 
 def _parquet(path: str, fs: object) -> pq.ParquetFile:
-    try:
+    with StoreError.wrapping("engine.damaged_artifact_find_all", pa.ArrowInvalid, OSError, path=path):
         return pq.ParquetFile(path, filesystem=fs, page_checksum_verification=True)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise StoreError("engine.damaged_artifact_find_all", path=path, error=error) from error

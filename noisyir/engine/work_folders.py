@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from noisyir.engine.integrity import version_of
 from noisyir.engine.locks import held_if_free
 from noisyir.engine.meta import SHARD, input_digests, json_digest
 from noisyir.engine.root import Root
@@ -47,7 +48,7 @@ class WorkFolders:
         if not self._root.is_local:
             there = f"{self._root.path}/.work/{work.name}/{file.relative_to(work).as_posix()}"
             self._root.fs.put_file(str(file), there)
-            _mark(file).write_text(_state(self._root.fs.info(there)))
+            _mark(file).write_text(version_of(self._root.fs.info(there)))
 
     def remove(self, work: Path) -> None:
         """Delete the folder of a build that has ended well, here and in the store."""
@@ -62,12 +63,12 @@ class WorkFolders:
         found = self._root.fs.find(base, detail=True)
         for path, about in ((path, found[path]) for path in found if not path.endswith(SHARD)):
             file = work / path[len(base) + 1 :]
-            if not (_mark(file).exists() and _mark(file).read_text() == _state(about)):
+            if not (_mark(file).exists() and _mark(file).read_text() == version_of(about)):
                 file.parent.mkdir(parents=True, exist_ok=True)
                 arriving = file.with_name(f"{file.name}.arriving")
                 self._root.fs.get_file(path, str(arriving))
                 arriving.replace(file)
-                _mark(file).write_text(_state(about))
+                _mark(file).write_text(version_of(about))
                 log.info("%s was left in the store by another machine, and is gone on from", file.name)
 
     def remove_leftovers(self, needed: Collection[str] = ()) -> list[Path]:
@@ -102,7 +103,3 @@ class WorkFolders:
 def _mark(file: Path) -> Path:
     """Return the file that records the state of the store's copy when the two were last equal."""
     return file.with_name(f".{file.name}.kept")
-
-
-def _state(about: Mapping[str, Any]) -> str:
-    return str(about.get("ETag") or about.get("LastModified") or about.get("mtime"))

@@ -44,11 +44,9 @@ class Cell:
         Raises:
             ConfigError: If the label has another form.
         """
-        try:
+        with ConfigError.wrapping("evaluation.bad_cell_label", ValueError, label=label):
             mechanism, rate, method, seed = label.split(":")
             return cls(mechanism, float(rate), method, int(seed))
-        except ValueError as error:
-            raise ConfigError("evaluation.bad_cell_label", label=label) from error
 
 
 @dataclass(frozen=True)

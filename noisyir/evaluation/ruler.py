@@ -98,7 +98,6 @@ def pooled(store: Store, scored: Mapping[str, Ref], named: Sequence[str], split:
     """The pools of systems that were scored by the same labels.
 
     Args:
-        scored: Each system's scoring.
         named: The two systems to compare.
 
     Raises:
@@ -142,11 +141,10 @@ class Drawn:
         Raises:
             DataError: If the file is damaged, or holds something else.
         """
-        try:
-            with np.load(path) as found:
-                tables = {name: found[name] for name in _TABLES}
-        except (*DAMAGED, ValueError, KeyError, TypeError) as error:
-            raise DataError("evaluation.unreadable_drawing", file=path, folder=path.parent) from error
+        faults = *DAMAGED, ValueError, KeyError, TypeError
+        unreadable = DataError.wrapping("evaluation.unreadable_drawing", *faults, file=path, folder=path.parent)
+        with unreadable, np.load(path) as found:
+            tables = {name: found[name] for name in _TABLES}
         pools = Pools(*(tables[name] for name in ("pooled", "chance", "labelled", "heads")))
         drawing = Drawing(tables["size"], tables["priority"])
         return cls(tables["systems"].tolist(), [*map(tuple, tables["pairs"].tolist())], pools, drawing, tables["known"])

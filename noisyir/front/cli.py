@@ -244,7 +244,6 @@ class _Command(TyperCommand):
         super().format_epilog(ctx, formatter)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the help of arguments and options."""
         for heading, kind in (("Arguments", "argument"), ("Options", "option")):
             rows = [
                 (param.metavar, param.help) if kind == "argument" else param.get_help_record(ctx)  # type: ignore[attr-defined]

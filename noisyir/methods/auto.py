@@ -143,7 +143,7 @@ HOLD_OUT = Stage(
 )
 
 
-class Auto(Method):
+class Auto(Method, kind="auto"):
     """The method that held-out queries prefer significantly, else plain training, trained on all pairs.
 
     Each is trained under several seeds and judged on the data's own dev queries; if there are none, or they were drawn
@@ -151,7 +151,6 @@ class Auto(Method):
     """
 
     version: ClassVar[int] = 4
-    kind: Literal["auto"] = "auto"
     candidates: tuple[Candidate, ...] = Field(
         ("reweight", "reweight_relabel"), min_length=1, description="methods tried next to plain training"
     )

@@ -1,6 +1,6 @@
 """DistDR (Zhao et al., EMNLP 2021): a retriever that finds its own positives by the answers alone."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from noisyir.engine.stage import Output, Outputs
 from noisyir.methods.plans.method import Method
@@ -14,10 +14,8 @@ if TYPE_CHECKING:
     from noisyir.methods.plans.experiment import Experiment
 
 
-class DistDr(Method):
+class DistDr(Method, kind="dist_dr"):
     """Rounds that pair each query with the best ranked document that holds an answer, and train on."""
-
-    kind: Literal["dist_dr"] = "dist_dr"
 
     def train(self, context: "Context") -> Outputs:
         """DPR on BM25's evidence, then `refresh.rounds` rounds on the evidence that the model itself ranks first."""

@@ -1,6 +1,6 @@
 """Training on detectors' flags: pairs dropped, weighted or relabelled."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from noisyir.engine.stage import Outputs
 from noisyir.methods.plans.method import Method
@@ -10,14 +10,12 @@ if TYPE_CHECKING:
     from noisyir.methods.plans.context import Context
 
 
-class Drop(Method):
+class Drop(Method, kind="drop"):
     """Train on the pairs that the detectors call clean.
 
     It loses if wrong pairs are near-misses, which teach something, or if flags hit right pairs: on real noise it was
     below plain training even with people's own labels (benchmarks/noise.md).
     """
-
-    kind: Literal["drop"] = "drop"
 
     def train(self, context: "Context") -> Outputs:
         """Leave the flagged pairs out."""
@@ -25,10 +23,8 @@ class Drop(Method):
         return context.train(TRAIN_DPR, context.exp.train, "drop", pairs=context.noisy["noisy_pairs"], flags=flags)
 
 
-class Relabel(Method):
+class Relabel(Method, kind="relabel"):
     """Relabel the surest wrong pairs and drop the rest: the control of `npc_relabel`."""
-
-    kind: Literal["relabel"] = "relabel"
 
     def train(self, context: "Context") -> Outputs:
         """Relabel, drop, train."""
@@ -37,10 +33,8 @@ class Relabel(Method):
         return context.train(TRAIN_DPR, context.exp.train, "relabel", pairs=pairs, flags=flags)
 
 
-class Reweight(Method):
+class Reweight(Method, kind="reweight"):
     """Train on all pairs, each loss times the pair's probability of being clean."""
-
-    kind: Literal["reweight"] = "reweight"
 
     def train(self, context: "Context") -> Outputs:
         """Weigh the pairs."""
@@ -49,10 +43,8 @@ class Reweight(Method):
         return context.train(TRAIN_DPR, params, "reweight", pairs=context.noisy["noisy_pairs"], flags=flags)
 
 
-class ReweightRelabel(Method):
+class ReweightRelabel(Method, kind="reweight_relabel"):
     """Relabel the surest wrong pairs; weigh the others by their probability of being clean."""
-
-    kind: Literal["reweight_relabel"] = "reweight_relabel"
 
     def train(self, context: "Context") -> Outputs:
         """Relabel, weigh, train."""

@@ -1,6 +1,6 @@
 """Training without a detector: on all pairs, with refreshed negatives, of a static model, or on truly right pairs."""
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 from noisyir.base.errors import ConfigError
 from noisyir.engine.remote.fetched import located
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from noisyir.methods.plans.context import Context
 
 
-class Dpr(Method):
+class Dpr(Method, kind="dpr"):
     """Plain contrastive training on all pairs, weighted if the data has weights."""
-
-    kind: Literal["dpr"] = "dpr"
 
     def train(self, context: "Context") -> Outputs:
         """One training; without hard negatives it is the warm-up of ANCE and AR2."""
@@ -28,10 +26,8 @@ class Dpr(Method):
         return context.train(TRAIN_DPR, context.exp.train, "dpr", pairs=context.noisy["noisy_pairs"], **mined)
 
 
-class Static(Method):
+class Static(Method, kind="static"):
     """Plain training of a static model in addition to a transformer: on many short texts it may be the better one."""
-
-    kind: Literal["static"] = "static"
 
     def train(self, context: "Context") -> Outputs:
         """Train the transformer's own table of token vectors, by the rule for static models and in-batch negatives."""
@@ -50,10 +46,8 @@ class Static(Method):
         return encode.model_copy(update={"backend": "torch", "precision": "fp32", "dimensions": None})
 
 
-class Ance(Method):
+class Ance(Method, kind="ance"):
     """Rounds of mining with the current model, each followed by training."""
-
-    kind: Literal["ance"] = "ance"
 
     def train(self, context: "Context") -> Outputs:
         """DPR with in-batch negatives, then `refresh.rounds` rounds that each continue the last.
@@ -77,10 +71,9 @@ class Ance(Method):
         return trained
 
 
-class Oracle(Method):
+class Oracle(Method, kind="oracle"):
     """Training on the right pairs alone; a method may beat it, because it sees fewer queries."""
 
-    kind: Literal["oracle"] = "oracle"
     sees_truth: ClassVar[bool] = True
 
     def train(self, context: "Context") -> Outputs:

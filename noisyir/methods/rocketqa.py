@@ -4,7 +4,7 @@ Cross-batch negatives are in-batch negatives of a large `train.batch_size`.  Eve
 model, as in the official code.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from noisyir.base.errors import ConfigError
 from noisyir.engine.stage import Output, Outputs
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from noisyir.methods.plans.experiment import Experiment
 
 
-class Rocketqa(Method):
+class Rocketqa(Method, kind="rocketqa"):
     """Denoised hard negatives, and perhaps pseudo-labelled pairs."""
-
-    kind: Literal["rocketqa"] = "rocketqa"
 
     def train(self, context: "Context") -> Outputs:
         """Retriever 0; a ranker on its hits; retriever 1 without hits that the ranker keeps; perhaps retriever 2."""

@@ -26,9 +26,6 @@ class Candidates:
         score: s(q, d-).
         positive_score: s(q, d+).
         positive_similarity: s(d+, d-).
-        query_norm: Norm of q.
-        positive_norm: Norm of d+.
-        norm: Norm of d-.
     """
 
     query: Rows

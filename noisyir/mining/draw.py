@@ -87,8 +87,6 @@ class _Lines:
     """Rows sorted by query as a table: one line per query, with `width` places.
 
     Attributes:
-        starts: First row of each line.
-        sizes: Number of rows of each line.
         places: Place of each row in the flattened table.
     """
 
@@ -99,7 +97,6 @@ class _Lines:
 
     @classmethod
     def of(cls, query: Rows) -> "_Lines":
-        """Build the table of rows with these queries."""
         starts = np.flatnonzero(np.concatenate([query[:1] >= 0, query[1:] != query[:-1]]))
         sizes = np.diff(starts, append=len(query))
         width = int(sizes.max(initial=0))

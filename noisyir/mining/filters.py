@@ -8,7 +8,7 @@ They agree if s+ >= 0. With several positives the former takes the one with the 
 """
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import BeforeValidator, Field, NonNegativeFloat
@@ -32,10 +32,9 @@ Filters = Annotated[Mapping[str, Filter], BeforeValidator(by_kind)]
 """Filters by kind; `{relative_margin: 0.05}` gives the one setting that a kind has to have, null switches it off."""
 
 
-class AbsoluteMargin(Filter):
+class AbsoluteMargin(Filter, kind="absolute_margin"):
     """Removes candidates that score almost like the positive, by a difference."""
 
-    kind: Literal["absolute_margin"] = "absolute_margin"
     margin: float = Field(description="drop what scores above positive - this (TopK-MarginPos)")
 
     def keeps(self, candidates: Candidates) -> Mask:
@@ -52,10 +51,9 @@ def below_share(score: Scores, positive_score: Scores, margin: float) -> Mask:
     return score <= positive - margin * np.abs(positive)
 
 
-class RelativeMargin(Filter):
+class RelativeMargin(Filter, kind="relative_margin"):
     """Removes candidates that score almost like the positive, by a share: PercPos."""
 
-    kind: Literal["relative_margin"] = "relative_margin"
     margin: float = Field(description="drop what scores above positive - this * |positive|; 0.05 is PercPos 95 %")
 
     def keeps(self, candidates: Candidates) -> Mask:
@@ -63,10 +61,9 @@ class RelativeMargin(Filter):
         return below_share(candidates.score, candidates.positive_score, self.margin)
 
 
-class MaxScore(Filter):
+class MaxScore(Filter, kind="max_score"):
     """Removes candidates that score above a bound."""
 
-    kind: Literal["max_score"] = "max_score"
     bound: float = Field(description="drop what scores above this (TopK-Abs)")
 
     def keeps(self, candidates: Candidates) -> Mask:
@@ -74,10 +71,9 @@ class MaxScore(Filter):
         return candidates.score <= np.float64(self.bound)
 
 
-class MaxPositiveCosine(Filter):
+class MaxPositiveCosine(Filter, kind="max_positive_cosine"):
     """Removes near-duplicates of the positive."""
 
-    kind: Literal["max_positive_cosine"] = "max_positive_cosine"
     cosine: Annotated[float, Field(ge=-1.0, le=1.0)] = Field(
         description="drop candidates nearer to the positive than this cosine: a guard against near-duplicates"
     )
@@ -98,10 +94,9 @@ def angle(candidates: Candidates) -> Scores:
     return degrees
 
 
-class MaxAngle(Filter):
+class MaxAngle(Filter, kind="max_angle"):
     """TriSampler's Eq. 4."""
 
-    kind: Literal["max_angle"] = "max_angle"
     degrees: Annotated[float, Field(gt=0.0, le=180.0)] = Field(
         description="drop what TriSampler's Eq. 4 puts beyond; the paper's bound is 60"
     )
@@ -122,13 +117,12 @@ def distance(candidates: Candidates, weight: float) -> Scores:
     return apart
 
 
-class Triangle(Filter):
+class Triangle(Filter, kind="triangle"):
     """Removes candidates by two distances: how much farther from the query than the positive, and from the positive.
 
     Drops candidates below `margin` in s+ - s- + weight (1 - s(d+, d-)), a sum of cosines that is 0 at the positive.
     """
 
-    kind: Literal["triangle"] = "triangle"
     margin: float = Field(description="the least distance of kept candidates")
     weight: NonNegativeFloat = Field(1.5, description="of the side between positive and candidate")
 

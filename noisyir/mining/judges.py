@@ -10,9 +10,10 @@ import numpy as np
 from jaxtyping import Float
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from noisyir.base.settings import Fraction, Location
+from noisyir.base.settings import Fraction
 from noisyir.base.variants import Variant, by_kind
 from noisyir.mining.candidates import Mask, Rows, Scores
+from noisyir.models.settings import ClassifierWeights, PairTokens
 from noisyir.training.settings import CcrParams, TrainDprParams
 
 
@@ -33,23 +34,18 @@ class RelevanceJudge(Judge):
     max_relevance: Fraction = Field(0.1, description="probability of being relevant above which a candidate is dropped")
 
 
-class RankerJudge(RelevanceJudge):
+class RankerJudge(RelevanceJudge, kind="ranker"):
     """Judges with the ranker of a method that trains one."""
 
-    kind: Literal["ranker"] = "ranker"
 
-
-class CrossEncoderJudge(RelevanceJudge):
+class CrossEncoderJudge(RelevanceJudge, kind="cross_encoder"):
     """Excludes candidates that an already trained cross-encoder finds relevant."""
 
-    kind: Literal["cross_encoder"] = "cross_encoder"
-    weights: Location = Field(
-        None, description="folder or Hugging Face name of a sequence classifier of one label or two"
-    )
-    max_len: Annotated[int, Field(ge=8)] = Field(256, description="tokens of query and document together that are read")
+    weights: ClassifierWeights = None
+    max_len: PairTokens = 256
 
 
-class SieveJudge(Judge, TrainDprParams):
+class SieveJudge(Judge, TrainDprParams, kind="sieve"):
     """The passage sieve (Wang et al., AAAI 2024, Algorithm 1): training with the robust loss, then cosine verdicts.
 
     A candidate remains if its loss is at least the mean loss of its query's pool, the positive included. The loss is
@@ -59,7 +55,6 @@ class SieveJudge(Judge, TrainDprParams):
     The preset determines unset values: the papers' values, or one of the authors' two code branches.
     """
 
-    kind: Literal["sieve"] = "sieve"
     preset: Literal["paper", "code_main", "code_ar2"] = Field(
         "paper", description="beta 0.5, or the effective values of the published code"
     )

@@ -44,10 +44,9 @@ class Sampler(Variant):
         return {self.kind: self.weights(candidates)}
 
 
-class Uniform(Sampler):
+class Uniform(Sampler, kind="uniform"):
     """Equal probability for every candidate."""
 
-    kind: Literal["uniform"] = "uniform"
     needs_scores: ClassVar[bool] = False
 
     def weights(self, candidates: Candidates) -> LogWeights:
@@ -63,10 +62,9 @@ def topk(rank: Rows) -> LogWeights:
     return -_LARGER_THAN_NOISE * rank
 
 
-class TopK(Sampler):
+class TopK(Sampler, kind="topk"):
     """Best rank first."""
 
-    kind: Literal["topk"] = "topk"
     needs_scores: ClassVar[bool] = False
 
     def weights(self, candidates: Candidates) -> LogWeights:
@@ -74,10 +72,9 @@ class TopK(Sampler):
         return topk(candidates.rank)
 
 
-class Softmax(Sampler):
+class Softmax(Sampler, kind="softmax"):
     """Probability proportional to exp(score / temperature)."""
 
-    kind: Literal["softmax"] = "softmax"
     temperature: PositiveFloat = Field(1.0, description="1 suits dot products; of cosines 1 / train.scale, unless set")
 
     def weights(self, candidates: Candidates) -> LogWeights:
@@ -88,10 +85,9 @@ class Softmax(Sampler):
         return candidates.score.astype(np.float64) / self.temperature
 
 
-class Simans(Sampler):
+class Simans(Sampler, kind="simans"):
     """SimANS: probability proportional to exp(-a (score - positive - b)^2)."""
 
-    kind: Literal["simans"] = "simans"
     a: PositiveFloat = Field(0.5, description="how sharp the peak is")
     b: float = Field(0.0, description="where the peak lies, relative to the positive's score")
     sign: Literal["paper", "code"] = Field("paper", description="peak at positive + b, or, as its code has it, - b")
@@ -111,10 +107,9 @@ class Simans(Sampler):
         return -self.a * (gaps - shift) ** 2
 
 
-class Debiased(Sampler):
+class Debiased(Sampler, kind="debiased"):
     """Probability proportional to exp(-|score - positive| / temperature)."""
 
-    kind: Literal["debiased"] = "debiased"
     temperature: PositiveFloat = Field(1.0, description="1 suits dot products; of cosines 1 / train.scale, unless set")
 
     def weights(self, candidates: Candidates) -> LogWeights:
@@ -162,10 +157,9 @@ def by_deviation(query: Rows, score: Scores) -> Scores:
     return scale
 
 
-class TriSampler(Sampler):
+class TriSampler(Sampler, kind="trisampler"):
     """TriSampler: Eq. 5 selects transitional negatives, Eq. 6 draws among them."""
 
-    kind: Literal["trisampler"] = "trisampler"
     transitional: PositiveInt | None = Field(None, description="transitional negatives a query; null: 4 per_query")
     draw: Literal["two_stage", "one_shot"] = Field("two_stage", description="one_shot: by the product of both weights")
     doc_sim: Literal["dot", "cosine", "norm_matched"] = Field(

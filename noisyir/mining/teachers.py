@@ -12,6 +12,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 from noisyir.base.settings import Fraction, Location, Params
 from noisyir.base.variants import Variant
 from noisyir.mining.candidates import Mask, Rows, Scores
+from noisyir.models.settings import ClassifierWeights, PairTokens
 from noisyir.retrieval.fusion import min_max
 from noisyir.training.settings import CrossFittedRankerParams
 
@@ -20,7 +21,6 @@ class Teacher(Variant):
     """A model that scores lists of documents.
 
     Attributes:
-        stage: Stage that runs it.
         reads: Inputs of its scores, out of `lexical` and `vectors`.
     """
 
@@ -52,10 +52,8 @@ class LexicalTeacher(Teacher):
     b: Fraction = Field(0.4, description="document length normalisation")
 
 
-class Bm25Teacher(LexicalTeacher):
+class Bm25Teacher(LexicalTeacher, kind="bm25"):
     """BM25 scores."""
-
-    kind: Literal["bm25"] = "bm25"
 
     def combined(self, lexical: Scores | None, dense: Scores | None, query: Rows) -> Scores:
         """Return the BM25 scores unchanged."""
@@ -63,10 +61,9 @@ class Bm25Teacher(LexicalTeacher):
         return lexical
 
 
-class BiEncoderTeacher(Teacher):
+class BiEncoderTeacher(Teacher, kind="bi_encoder"):
     """Inner products of the untrained model's vectors."""
 
-    kind: Literal["bi_encoder"] = "bi_encoder"
     reads: ClassVar[tuple[str, ...]] = ("vectors",)
 
     def combined(self, lexical: Scores | None, dense: Scores | None, query: Rows) -> Scores:
@@ -75,10 +72,9 @@ class BiEncoderTeacher(Teacher):
         return dense
 
 
-class HybridTeacher(LexicalTeacher):
+class HybridTeacher(LexicalTeacher, kind="hybrid"):
     """Convex combination of BM25 and the untrained model, each min-max scaled within a query's documents."""
 
-    kind: Literal["hybrid"] = "hybrid"
     reads: ClassVar[tuple[str, ...]] = ("lexical", "vectors")
 
     weight: Fraction = Field(0.5, description="of the vectors; BM25 has the rest")
@@ -91,38 +87,31 @@ class HybridTeacher(LexicalTeacher):
         return convex_sum(min_max(lexical, query), min_max(dense, query), self.weight)
 
 
-class CrossEncoderTeacher(Teacher):
+class CrossEncoderTeacher(Teacher, kind="cross_encoder"):
     """Logits of a sequence classifier that reads query and document together; never a sigmoid, which saturates."""
 
-    kind: Literal["cross_encoder"] = "cross_encoder"
     stage: ClassVar[str] = "score_by_cross_encoder"
 
-    weights: Location = Field(
-        None, description="folder or Hugging Face name of a sequence classifier of one label or two"
-    )
-    max_len: Annotated[int, Field(ge=8)] = Field(256, description="tokens of query and document together that are read")
+    weights: ClassifierWeights = None
+    max_len: PairTokens = 256
 
 
-class RankerTeacher(Teacher, CrossFittedRankerParams):
+class RankerTeacher(Teacher, CrossFittedRankerParams, kind="ranker"):
     """Logits of a ranker trained here on the noisy pairs, without the queries that it then scores."""
 
-    kind: Literal["ranker"] = "ranker"
     stage: ClassVar[str] = "score_by_ranker"
 
 
-class FileTeacher(Teacher):
+class FileTeacher(Teacher, kind="file"):
     """Existing scored lists, from a file in any of five formats (docs/how-to/teachers.md)."""
 
-    kind: Literal["file"] = "file"
     stage: ClassVar[str] = "import_scores"
 
     path: Location = Field(None, description="the file: jsonl, json, parquet or a TREC run")
 
 
-class AverageTeacher(Teacher):
+class AverageTeacher(Teacher, kind="average"):
     """Mean of several teachers' scores, each min-max scaled within a query's documents."""
-
-    kind: Literal["average"] = "average"
 
     of: tuple[Teacher, ...] = Field(
         (Bm25Teacher(), BiEncoderTeacher()), min_length=2, description="teachers that count alike"

@@ -31,7 +31,6 @@ class TextPairs:
     documents: Sequence[str]
 
     def __getitem__(self, some: slice) -> "TextPairs":
-        """Select some of the pairs."""
         return TextPairs(self.queries[some], self.documents[some])
 
 

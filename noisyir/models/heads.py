@@ -1,16 +1,19 @@
 """Encoders with a head for a task, built from existing weights; the head may be new."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch import nn
 
 from noisyir.base.errors import DataError
 from noisyir.models.layout import read_layout
 from noisyir.models.settings import HeadedParams
 from noisyir.models.soundness import opening, refuse_broken, refuse_missing
+from noisyir.models.text_tokenizer import Rows
 from noisyir.models.transformer_tower import load_with_head, quietly, read_tokenizer, set_dropout
 
 
@@ -25,6 +28,29 @@ class Headed:
     tokenizer: Any
     tokenizer_files: dict[str, str]
     new: list[str]
+
+
+class OneTransformer(nn.Module):
+    """A Hugging Face model with a head, as a module that is trained.
+
+    tokenizer_files: The tokenizer's files by name, written back unchanged.
+    lengths: Tokens of each item of the last call, special ones included, in any order.
+    """
+
+    def __init__(self, model: Any, tokenizer_files: Mapping[str, str]) -> None:
+        super().__init__()
+        self.model, self.tokenizer_files = model, tokenizer_files
+        self.lengths: Rows = np.empty(0, np.int64)
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the weights."""
+        return next(self.parameters()).device
+
+    @property
+    def transformers(self) -> list[Any]:
+        """The Hugging Face model, as a list of one."""
+        return [self.model]
 
 
 def with_head(

@@ -141,7 +141,6 @@ class _AsGiven(nn.Module):
     """Stands for embeddings if states are given."""
 
     def forward(self, *given: Any, **named: Any) -> Tensor:
-        """Return the states."""
         return next(one for one in (*given, *named.values()) if isinstance(one, Tensor) and one.is_floating_point())
 
 

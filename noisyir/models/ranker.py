@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from noisyir.base.errors import DataError
 from noisyir.models.cross_encoder import load_cross_encoder, relevance
-from noisyir.models.heads import with_head
+from noisyir.models.heads import OneTransformer, with_head
 from noisyir.models.layout import checked_length, write_json
 from noisyir.models.settings import InitRankerParams
 from noisyir.models.soundness import opening
@@ -21,30 +21,17 @@ from noisyir.models.transformer_tower import read_tokenizer, save_transformer
 _SETTINGS = "ranker.json"
 
 
-class Ranker(nn.Module):
+class Ranker(OneTransformer):
     """A Hugging Face sequence classifier of one label, and its tokenizer.
 
-    tokenizer_files: The tokenizer's files by name, written back unchanged.
     max_len: Tokens of query and document together, special ones included; the longer one is cut first.
-    lengths: Tokens of each pair of the last call, in any order.
     """
 
     at_once = 64  # pairs padded together: few enough for similar lengths, many enough to keep a GPU busy
 
     def __init__(self, model: Any, tokenizer: Any, tokenizer_files: Mapping[str, str], max_len: int) -> None:
-        super().__init__()
-        self.model, self.tokenizer, self.tokenizer_files, self.max_len = model, tokenizer, tokenizer_files, max_len
-        self.lengths: Int[np.ndarray, " pair"] = np.empty(0, np.int64)
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the weights."""
-        return next(self.parameters()).device
-
-    @property
-    def transformers(self) -> list[Any]:
-        """The Hugging Face model, as a list of one."""
-        return [self.model]
+        super().__init__(model, tokenizer_files)
+        self.tokenizer, self.max_len = tokenizer, max_len
 
     def forward(self, queries: Sequence[str], documents: Sequence[str]) -> Float[Tensor, " pair"]:
         """Return how relevant document i is to query i, a float32 logit, differentiable.

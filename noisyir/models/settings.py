@@ -6,6 +6,11 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 
 from noisyir.base.settings import Fraction, Location, Params, ReadWhen
 
+ClassifierWeights = Annotated[
+    Location, Field(description="folder or Hugging Face name of a sequence classifier of one label or two")
+]
+PairTokens = Annotated[int, Field(ge=8, description="tokens of query and document together that are read")]
+
 
 class InitModelParams(Params):
     """The bi-encoder that training starts from, and the shape that it keeps."""

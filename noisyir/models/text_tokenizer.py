@@ -53,7 +53,6 @@ class Tokens:
         return np.diff(self.offsets)
 
     def __add__(self, other: Self) -> Self:
-        """Append the other's texts."""
         return self.joined([self, other])
 
     @classmethod

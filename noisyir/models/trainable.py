@@ -54,10 +54,8 @@ def add_adapters(encoder: Any, params: LoraParams, seed: int) -> None:
     Raises:
         ConfigError: If the encoder lacks a target.
     """
-    try:
+    with MissingPackageError.wrapping("models.no_peft", ImportError, hint=install_hint("lora")):
         from peft import LoraConfig, inject_adapter_in_model
-    except ImportError as error:
-        raise MissingPackageError("models.no_peft", hint=install_hint("lora")) from error
     linear = sorted({name.rsplit(".", 1)[-1] for name, one in encoder.named_modules() if isinstance(one, nn.Linear)})
     refuse_targets(params.targets, linear)
     config = LoraConfig(

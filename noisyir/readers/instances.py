@@ -27,11 +27,8 @@ class Instances:
     """Labelled spans, ordered by question, then passage.
 
     Attributes:
-        question: Question number, by instance.
-        window: Window number, by instance.
         first: First token in the window, by instance.
         last: Last token in the window, inclusive, by instance.
-        score: Retrieval score of the passage for the question, by instance.
         window_question: Question number, by distinct window.
         window_passage: Passage number, by distinct window.
         window_first: First token of the passage, by distinct window.

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from noisyir.base.errors import DataError
 from noisyir.models.bi_encoder import choose_device
-from noisyir.models.heads import with_head
+from noisyir.models.heads import OneTransformer, with_head
 from noisyir.models.layout import checked_length, write_json
 from noisyir.models.question_passage import OffsetTokens, PairTokenizer, Sequences
 from noisyir.models.soundness import opening, refuse_broken, refuse_missing
@@ -61,33 +61,16 @@ class Reads(NamedTuple):
     context: Float[Tensor, "span dim"]
 
 
-class Reader(nn.Module):
-    """A Hugging Face question-answering model with its tokenizer.
-
-    Attributes:
-        tokenizer_files: Tokenizer files by name, saved back unchanged.
-        lengths: Token counts of the last windows read, including question and special tokens.
-    """
+class Reader(OneTransformer):
+    """A Hugging Face question-answering model with its tokenizer."""
 
     at_once = 32  # windows padded together: similar lengths, yet enough to keep a GPU busy
 
     def __init__(self, model: Any, tokenizer_files: Mapping[str, str], *, max_len: int, question_max_len: int) -> None:
-        super().__init__()
-        self.model, self.tokenizer_files = model, tokenizer_files
+        super().__init__(model, tokenizer_files)
         text, pad = tokenizer_files["tokenizer.json"], model.config.pad_token_id or 0
         self.tokenizer = PairTokenizer.from_json(text, max_len=max_len, question_max_len=question_max_len, pad=pad)
-        self.lengths: Rows = np.empty(0, np.int64)
         self._segments = "token_type_ids" in signature(model.forward).parameters
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the weights."""
-        return next(self.parameters()).device
-
-    @property
-    def transformers(self) -> list[Any]:
-        """The Hugging Face model, as a one-element list."""
-        return [self.model]
 
     def forward(self, questions: Tokens, passages: Tokens, spans: Spans | None = None, *, bf16: bool = False) -> Reads:
         """Read passage window i with question i; averages states if `spans` is given.

@@ -40,7 +40,6 @@ class ReadingContext:
     """One experiment's questions and passages under one seed; steps shared by methods appear once in the plan.
 
     Attributes:
-        data: Output of ingest.
         retriever: Model for dense passages; None if none are read.
         asked: Passages of the held-out questions, by kind.
         label: Prefix of step names in plans with several seeds.

@@ -1,7 +1,7 @@
 """Task `reader`: experiment settings and training methods for readers; no arithmetic."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
@@ -45,59 +45,51 @@ class ReaderMethod(Variant):
         return self.changes.get("objective") == "cds"
 
 
-class DsTop(ReaderMethod):
+class DsTop(ReaderMethod, kind="ds_top"):
     """Train on the few passages most similar to the question."""
 
-    kind: Literal["ds_top"] = "ds_top"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "ds_top"}
 
 
-class DsAll(ReaderMethod):
+class DsAll(ReaderMethod, kind="ds_all"):
     """Plain distant supervision: every labelled span counts as correct."""
 
-    kind: Literal["ds_all"] = "ds_all"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "ds_all"}
 
 
-class DsAverage(ReaderMethod):
+class DsAverage(ReaderMethod, kind="ds_average"):
     """Plain distant supervision with equal weight per question."""
 
-    kind: Literal["ds_average"] = "ds_average"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "ds_average"}
 
 
-class HardEm(ReaderMethod):
+class HardEm(ReaderMethod, kind="hard_em"):
     """Train on the likeliest labelled span of each question (Min et al., EMNLP 2019)."""
 
-    kind: Literal["hard_em"] = "hard_em"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "hard_em"}
 
 
-class CdsSoft(ReaderMethod):
+class CdsSoft(ReaderMethod, kind="cds_sw"):
     """CDS with soft-weighted confidence."""
 
-    kind: Literal["cds_sw"] = "cds_sw"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "confidence": "soft"}
 
 
-class CdsHardMax(ReaderMethod):
+class CdsHardMax(ReaderMethod, kind="cds_hm"):
     """CDS with hard-max confidence."""
 
-    kind: Literal["cds_hm"] = "cds_hm"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "confidence": "hard_max"}
 
 
-class CdsAverage(ReaderMethod):
+class CdsAverage(ReaderMethod, kind="cds_pa"):
     """CDS with positive-average confidence."""
 
-    kind: Literal["cds_pa"] = "cds_pa"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "confidence": "positive_average"}
 
 
-class CdsSlow(ReaderMethod):
+class CdsSlow(ReaderMethod, kind="cds_slow"):
     """CDS with positive-average confidence that moves slowly and retains more of its initial value."""
 
-    kind: Literal["cds_slow"] = "cds_slow"
     changes: ClassVar[Mapping[str, Any]] = {
         "objective": "cds",
         "confidence": "positive_average",
@@ -106,46 +98,40 @@ class CdsSlow(ReaderMethod):
     }
 
 
-class CdsNoDebias(ReaderMethod):
+class CdsNoDebias(ReaderMethod, kind="cds_no_debias"):
     """CDS without the debias loss."""
 
-    kind: Literal["cds_no_debias"] = "cds_no_debias"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "alpha": 0.0}
 
 
-class CdsNoDenoise(ReaderMethod):
+class CdsNoDenoise(ReaderMethod, kind="cds_no_denoise"):
     """CDS without the denoise loss."""
 
-    kind: Literal["cds_no_denoise"] = "cds_no_denoise"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "beta": 0.0}
 
 
-class CdsNoConfidence(ReaderMethod):
+class CdsNoConfidence(ReaderMethod, kind="cds_no_confidence"):
     """CDS with equal confidence for all labelled passages of a question."""
 
-    kind: Literal["cds_no_confidence"] = "cds_no_confidence"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "confidence": "none"}
 
 
-class CdsPlainContrast(ReaderMethod):
+class CdsPlainContrast(ReaderMethod, kind="cds_plain_contrast"):
     """The paper's third ablation of CDS: in place of its losses, passages with an answer against passages without."""
 
-    kind: Literal["cds_plain_contrast"] = "cds_plain_contrast"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "confidence": "none", "contrast": "passages"}
 
 
-class Supervised(ReaderMethod):
+class Supervised(ReaderMethod, kind="supervised"):
     """Cross-entropy on the passages that the data itself judges relevant."""
 
-    kind: Literal["supervised"] = "supervised"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "supervised"}
     labels: ClassVar[Passages | None] = "given"
 
 
-class ReaderTask(Task):
+class ReaderTask(Task, kind="reader"):
     """Experiment task that trains readers on distant labels."""
 
-    kind: Literal["reader"] = "reader"
     pipeline: ClassVar[str] = "noisyir.readers.pipeline:train_reader"
     bench: ClassVar[str] = "noisyir.readers.pipeline:reader_bench"
     methods_of: ClassVar[type[Variant]] = ReaderMethod

@@ -40,10 +40,8 @@ def registered_digests(home: Path) -> set[str]:
         return set()
     from noisyir.registry.registry import digests_of_versions
 
-    try:
+    with StoreError.wrapping("registry.registry_not_asked", ConfigError):
         return digests_of_versions(home)
-    except ConfigError as error:
-        raise StoreError("registry.registry_not_asked", error=error) from error
 
 
 def registered_copies(home: Path) -> "list[RegisteredCopy]":

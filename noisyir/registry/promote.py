@@ -102,8 +102,6 @@ def promote(
     Args:
         name: The kind of model.
         version: The version; None: the challenger of `experiment`, or the newest version of all.
-        params: The thresholds.
-        store: The store of the log.
         experiment: An experiment's name, if there is no `version`.
         rescored: The champion's measures on the challenger's data, if others measured it.
         flow_run: The Prefect flow run that asks.
@@ -365,10 +363,8 @@ def _per_query(backend: Backend, tags: Mapping[str, str]) -> pa.Table:
     if not (run := tags.get("evaluation_run")):
         return pa.table({**{name: pa.array([], pa.string()) for name in columns}, "value": pa.array([], pa.float64())})
     with tempfile.TemporaryDirectory() as temporary:
-        try:
+        with StoreError.wrapping("registry.unreadable_run", OSError, pa.ArrowInvalid, file=PER_QUERY, run=run):
             return pq.read_table(backend.client.download_artifacts(run, PER_QUERY, temporary))
-        except (OSError, pa.ArrowInvalid) as error:
-            raise StoreError("registry.unreadable_run", file=PER_QUERY, run=run, error=error) from error
 
 
 def _of_system(table: pa.Table, system: str | None) -> pa.Table:

@@ -207,7 +207,6 @@ class JoinedRun(StageRuns):
 
 
 def _datasets(meta: Meta) -> "list[DatasetInput]":
-    """A stage's inputs as MLflow's datasets."""
     raw = [(name, value) for name, value in meta.inputs.items() if isinstance(value, str)]
     return [dataset(name, digest, meta.stage, "raw") for name, digest in raw] + [
         dataset(name, ref.digest, meta.stage, path=ref.path) for name, ref in meta.input_refs()

@@ -68,12 +68,10 @@ def _analysed(piece: str) -> tuple[str, ...]:
 @cache
 def _tools() -> tuple[Any, Any]:
     """Return the word pattern (from a letter, digit or pictograph to a word boundary) and the stemmer."""
-    try:
+    with MissingPackageError.wrapping(
+        "retrieval.no_engine", ImportError, engine="bm25s", package="PyStemmer", hint=install_hint("bm25")
+    ):
         import regex
         import Stemmer
-    except ImportError as error:
-        raise MissingPackageError(
-            "retrieval.no_engine", engine="bm25s", package="PyStemmer", hint=install_hint("bm25")
-        ) from error
     # without the stemmer's cache, which is slow once it is full
     return regex.compile(r"(?wV1s)[\p{L}\p{N}_\p{Extended_Pictographic}](?:\B.)*"), Stemmer.Stemmer("porter", 0)

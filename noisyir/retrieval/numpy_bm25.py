@@ -53,13 +53,11 @@ class NumpyBm25:
     """
 
     def __init__(self, folder: Path, *, k1: float, b: float, rounded: bool = False) -> None:
-        try:
+        with MissingPackageError.wrapping(
+            "retrieval.no_engine", ImportError, engine="bm25s", package="bm25s", hint=install_hint("bm25")
+        ):
             from bm25s import BM25
             from bm25s.tokenization import Tokenized
-        except ImportError as error:
-            raise MissingPackageError(
-                "retrieval.no_engine", engine="bm25s", package="bm25s", hint=install_hint("bm25")
-            ) from error
         documents = pq.read_table(folder / _DOCUMENTS).sort_by("doc_id")
         terms = json.loads((folder / _VOCABULARY).read_text(encoding="utf-8"))
         self.doc_ids = documents["doc_id"].combine_chunks()

@@ -123,6 +123,19 @@ def vectors_of(batch: pa.RecordBatch) -> Vectors:
     return vectors
 
 
+def vectors_at(batches: Iterable[pa.RecordBatch], ids: pa.Array) -> tuple[Vectors, int]:
+    """Pick the vectors of these ids, (id, dim), from a stream of all, and count the ids without one."""
+    picked, found = np.empty((len(ids), 0), np.float32), 0
+    for batch in batches:
+        places = pc.index_in(batch.column(0), value_set=ids)
+        vectors = vectors_of(batch.filter(pc.is_valid(places)))
+        if not picked.shape[1]:
+            picked = np.empty((len(ids), vectors.shape[1]), np.float32)
+        picked[places.drop_null().to_numpy()] = vectors
+        found += len(vectors)
+    return picked, len(ids) - found
+
+
 def check_rows(batch: pa.RecordBatch, first: int) -> None:
     """Refuse, with a DataError, a batch in which doc_row does not count up from `first`."""
     rows = batch["doc_row"].to_numpy()

@@ -42,7 +42,6 @@ def _data(made: Meta, behind: Sequence[Meta]) -> dict[str, Any]:
 
 
 def _source(behind: Sequence[Meta]) -> str | None:
-    """The digest of the raw data."""
     return next((meta.inputs.get("source") for meta in behind if meta.stage == "ingest"), None)
 
 

@@ -65,7 +65,6 @@ class ServedIndex:
         self._depth = int(hybrid.bm25.params["top_k"]) if hybrid and hybrid.bm25 else 0
 
     def __len__(self) -> int:
-        """Number of documents."""
         return len(self._columns["doc_id"])
 
     @property

@@ -15,9 +15,6 @@ class ServeOptions:
         model: A folder, an experiment, a key, or a registered model.
         store: URL of the store; None means the default.
         index: Whether to load the index; None loads it if there is one.
-        backend: Runtime of the encoder.
-        precision: Precision of the encoder.
-        device: Device of torch.
         threads: CPU threads per process; None means all cores, shared.
         wait_ms: Time that a text waits for others while nothing is being computed.
         items: Maximum texts per request.
@@ -28,7 +25,6 @@ class ServeOptions:
         names: Host names of the server besides loopback's.
         cors: Origins of other pages that may send requests.
         follow: Seconds between checks for a new champion.
-        force: Serve the model although another system is better.
     """
 
     model: str

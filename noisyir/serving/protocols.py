@@ -6,7 +6,7 @@ their rerank APIs, which differ only in errors.
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
@@ -30,7 +30,6 @@ class RefusedError(Exception):
 
     Attributes:
         status: HTTP status; None: the protocol's status for malformed requests.
-        param: The invalid field.
     """
 
     def __init__(self, message: str, status: int | None = None, param: str | None = None) -> None:
@@ -84,13 +83,11 @@ def _refuse_ids(value: Any) -> Any:
     """Reject token ids, because another tokenizer's ids would mean other words here."""
     inside = value[0] if isinstance(value, list) and value else value
     if isinstance(inside, int | list):
-        _refuse("send texts: token ids are another model's, and would be other words here (in LangChain, "
-                "check_embedding_ctx_length=False)")  # fmt: skip
+        raise ValueError(
+            "send texts: token ids are another model's, and would be other words here (in LangChain, "
+            "check_embedding_ctx_length=False)"
+        )
     return value
-
-
-def _refuse(message: str) -> NoReturn:
-    raise ValueError(message)
 
 
 def listed(texts: Texts) -> list[str]:

@@ -113,11 +113,9 @@ def keys_of(options: ServeOptions) -> list[str]:
     if options.key_file is None:
         return []
     path = Path(options.key_file)
-    try:
+    with ConfigError.wrapping("serving.unreadable_keys", OSError, UnicodeDecodeError, path=path):
         keys = path.read_text(encoding="utf-8").split()
         is_open = path.stat().st_mode & 0o007
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("serving.unreadable_keys", path=path, error=error) from error
     if is_open:
         raise ConfigError("serving.open_keys", path=path)
     if not keys or min(map(len, keys)) < _SHORTEST_KEY or not all(key.isascii() for key in keys):
@@ -164,10 +162,8 @@ def speak(options: ServeOptions) -> None:
 
 def tools(model: ServedModel) -> Any:
     """An MCP server with `audit_rate`, and `search` if the model has an index."""
-    try:
+    with MissingPackageError.wrapping("serving.mcp_needs", ImportError, install_hint=install_hint("serve")):
         from mcp.server.mcpserver import MCPServer
-    except ImportError as error:
-        raise MissingPackageError("serving.mcp_needs", install_hint=install_hint("serve")) from error
     server = MCPServer("noisyir", version=__version__, log_level="WARNING")
 
     def search(query: str, k: int = 5, system: str = model.default) -> list[dict[str, Any]]:

@@ -9,6 +9,10 @@ from noisyir.models.settings import LoraParams
 
 ADAPTERS_RATE = 1e-4  # as sentence-transformers and peft advise: five times the rate for whole encoders
 Flagged = Literal["keep", "drop", "soft"]
+DevDocuments = Annotated[
+    PositiveInt,
+    Field(description="documents they are ranked over, at most: the relevant ones, then others of the collection"),
+]
 
 
 class CcrParams(Params):
@@ -85,9 +89,7 @@ class TrainDprParams(Params):
         description="stop so many epochs after the best dev MRR@10, keep it; null: never; left out: chosen by rule",
     )
     dev_queries: NonNegativeInt = Field(2000, description="dev queries ranked after each epoch, at most; 0: none")
-    dev_documents: PositiveInt = Field(
-        50_000, description="documents they are ranked over, at most: the relevant ones, then others of the collection"
-    )
+    dev_documents: DevDocuments = 50_000
 
     @model_validator(mode="before")
     @classmethod
@@ -133,9 +135,7 @@ class ChooseModelParams(Params):
         0.4, description="corrected p-value below which a way beats plain training (docs/understand/methods.md)"
     )
     dev_queries: PositiveInt = Field(2000, description="held-out queries ranked, at most")
-    dev_documents: PositiveInt = Field(
-        50_000, description="documents they are ranked over, at most: the relevant ones, then others of the collection"
-    )
+    dev_documents: DevDocuments = 50_000
 
 
 class DistillParams(Params):
@@ -278,9 +278,7 @@ class RoundParams(RankingParams):
         0.99, description="of the moving average of the ranker's weights that is the teacher, a step (flagged=soft)"
     )
     dev_queries: NonNegativeInt = Field(2000, description="dev queries ranked after each round, at most; 0: none")
-    dev_documents: PositiveInt = Field(
-        50_000, description="documents they are ranked over, at most: the relevant ones, then others of the collection"
-    )
+    dev_documents: DevDocuments = 50_000
 
 
 class TrainAr2Params(RoundParams):

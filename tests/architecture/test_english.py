@@ -12,13 +12,13 @@ from tests.sources import ROOT, trees
 
 # Each habit, and how often docstrings and comments of noisyir/ still have it.  Lower a figure when you mend some.
 MOST = {
-    r"\bwhat (?:it|is|the|a|an|was|has|they|each|one)\b": 8,
+    r"\bwhat (?:it|is|the|a|an|was|has|they|each|one)\b": 7,
     r"\bwhere (?:there|it|one|none|nothing|no|they|a|an|the)\b": 6,
     r"\w+Error,? (?:for|where|when|as|of|if|unless)\b": 18,
-    r"\b(?:those|that) (?:of|that|which)\b": 9,
-    r"\b(?:whose|of which|of whom)\b": 8,
-    r"\b(?:beside|lies|lie|told|asked|nobody|anew)\b|\bas it stands\b|\bas they stand\b|\bso many\b": 19,
-    r", for (?:it|they|the|a|an|that|each|one|no)\b": 29,
+    r"\b(?:those|that) (?:of|that|which)\b": 4,
+    r"\b(?:whose|of which|of whom)\b": 6,
+    r"\b(?:beside|lies|lie|told|asked|nobody|anew)\b|\bas it stands\b|\bas they stand\b|\bso many\b": 18,
+    r", for (?:it|they|the|a|an|that|each|one|no)\b": 28,
 }
 
 

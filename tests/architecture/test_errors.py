@@ -25,7 +25,8 @@ def raised() -> dict[str, set[frozenset[str]]]:
                 and code.partition(".")[0] in ROOMS
                 and code.partition(".")[2] in error_texts(code.partition(".")[0])
             ):
-                found.setdefault(code, set()).add(frozenset(str(each.arg) for each in call.keywords))
+                wrapped = {"error"} if getattr(call.func, "attr", "") == "wrapping" else set()
+                found.setdefault(code, set()).add(frozenset(str(each.arg) for each in call.keywords) | wrapped)
     return found
 
 

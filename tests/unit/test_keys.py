@@ -71,13 +71,11 @@ def test_a_new_setting_with_a_default_changes_no_key(params: type[Params]):
 
 
 def test_a_new_setting_of_a_variant_changes_no_key_and_a_new_version_of_it_only_where_it_is_chosen():
-    class Plain(Sampler):
-        kind: Literal["plain"] = "plain"
+    class Plain(Sampler, kind="plain"):
         a: int = 1
 
-    class Revised(Plain):
+    class Revised(Plain, kind="revised"):
         version: ClassVar[int] = 2
-        kind: Literal["revised"] = "revised"
         b: int = 1
 
     assert Plain().key_values() == {"kind": "plain/1"} and Revised(b=2).key_values() == {"kind": "revised/2", "b": 2}

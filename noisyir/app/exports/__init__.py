@@ -47,7 +47,6 @@ def export(
     Args:
         name: Experiment, key or registered model.
         to: New file or folder; None: the current folder, named after the export.
-        licence: The model's licence, for its card.
         force: Also export models that are not worth using, alone or with BM25.
         shape: Layout of scored lists.
 
@@ -72,7 +71,7 @@ def written_whole(target: Path, write: Callable[[Path], object]) -> str:
     Raises:
         StoreError: If one of them exists or cannot be written.
     """
-    try:
+    with StoreError.wrapping("app.cannot_write", target=target):
         target.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=target.parent, prefix=".exporting-") as made_in:
             folder, place = f"{Path(made_in)}/", str(target).removesuffix(target.name)
@@ -88,8 +87,6 @@ def written_whole(target: Path, write: Callable[[Path], object]) -> str:
             for path, final in made:
                 path.rename(final)
         return said
-    except OSError as error:
-        raise StoreError("app.cannot_write", target=target, error=error) from error
 
 
 def pushed(folder: Path, repository: str) -> str:

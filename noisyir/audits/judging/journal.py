@@ -118,10 +118,8 @@ class Journal:
 
 def _read(path: Path) -> Iterator[JournalEntry]:
     for number, row in json_lines(path):
-        try:
+        with DataError.wrapping("audits.damaged_journal_line", ValueError, TypeError, path=path, number=number):
             yield _answer(row)
-        except (ValueError, TypeError) as error:
-            raise DataError("audits.damaged_journal_line", path=path, number=number, error=error) from error
 
 
 def _answer(row: Mapping[str, Any]) -> JournalEntry:

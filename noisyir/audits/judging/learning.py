@@ -9,9 +9,10 @@ from jaxtyping import Float, Int
 
 from noisyir.audits.keeping import SURENESS
 from noisyir.detection.calibration.fit import judge_all
-from noisyir.detection.calibration.logistic import Interval, JudgedPairs
+from noisyir.detection.calibration.logistic import JudgedPairs
 from noisyir.detection.guarantee import Guarantee
 from noisyir.detection.judgements import HumanJudgement
+from noisyir.detection.rate import Interval
 
 Array = np.ndarray
 

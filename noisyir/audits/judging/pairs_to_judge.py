@@ -11,6 +11,7 @@ import pyarrow as pa
 from jaxtyping import Float
 
 from noisyir.audits.texts import common_words, texts_of
+from noisyir.base.artifact import BY_PAIR
 from noisyir.detection.judgements import Pair
 from noisyir.engine.meta import Ref
 from noisyir.engine.store import Store
@@ -112,7 +113,7 @@ def pairs_to_judge(audit: pa.Table, given: Iterable[tuple[str, Ref]], store: Sto
     """The pairs of an audit; `given` are its stage's inputs, with competitors and corpus."""
     inputs = dict(given)
     audit = audit.select(["query_id", "doc_id", "query", "document", "score", "better"])
-    audit = audit.sort_by([("query_id", "ascending"), ("doc_id", "ascending")]).combine_chunks()
+    audit = audit.sort_by(BY_PAIR).combine_chunks()
     others = audit.rename_columns([*audit.column_names[:-1], "competitors"])
     if found := inputs.get("competitors"):
         others = store.builds.table(found, ["query_id", "doc_id", "competitors"])

@@ -248,11 +248,9 @@ def serve_page(
     Raises:
         MissingPackageError: If starlette or uvicorn is not installed.
     """
-    try:
+    with MissingPackageError.wrapping("audits.page_package_missing", ImportError, install_hint=install_hint("judge")):
         import uvicorn
         from starlette.applications import Starlette  # noqa: F401
-    except ImportError as error:
-        raise MissingPackageError("audits.page_package_missing", install_hint=install_hint("judge")) from error
     listening, access = _listen(Access.of(folder))
     access.keep(folder)
 

@@ -94,10 +94,8 @@ class JudgingSession:
         with self._lock:
             weight, time = self._weight.get(row), self.journal.time()
             replacement = replacement if verdict == "wrong" else None
-            try:
+            with DataError.wrapping("audits.answer_refused", ValueError):
                 answer = JournalEntry(*pair, verdict, self.judge, weight, replacement, time)
-            except ValueError as error:
-                raise DataError("audits.answer_refused", error=error) from error
             if not answer.says_as(self._own.get(pair)):
                 self.journal.append(answer)
             self._own.pop(pair, None)
@@ -306,5 +304,4 @@ def agreement(latest: Mapping[str, Mapping[Pair, JournalEntry]]) -> list[dict[st
 
 
 def _decided(said: Mapping[Pair, JournalEntry]) -> dict[Pair, bool]:
-    """Whether each pair was called wrong."""
     return {pair: answer.verdict == "wrong" for pair, answer in said.items() if answer.verdict != "unclear"}

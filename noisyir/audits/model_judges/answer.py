@@ -3,12 +3,12 @@
 import json
 import math
 import re
-from collections.abc import Iterable
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
 from noisyir.audits.model_judges.judges import Answer
+from noisyir.data.text_files import each_key_once
 
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _LONGEST_REASON = 500  # characters that are kept
@@ -34,14 +34,6 @@ class _Verdict(BaseModel):
         return Answer(words.get(self.verdict, "wrong"), None, printable(self.reason)[:_LONGEST_REASON])
 
 
-class _Message(BaseModel):
-    content: str | None = None
-
-
-class _Choice(BaseModel):
-    message: _Message
-
-
 class Usage(BaseModel):
     """Tokens that the endpoint reports to have read and written."""
 
@@ -49,8 +41,10 @@ class Usage(BaseModel):
     completion_tokens: int = Field(ge=0, strict=True)
 
 
-class _Reply(BaseModel):
-    choices: list[_Choice] = Field(min_length=1)
+class _Words(BaseModel):
+    """A reply in words."""
+
+    content: str | None = Field(validation_alias=AliasPath("choices", 0, "message", "content"))
 
 
 class _Token(BaseModel):
@@ -63,15 +57,9 @@ class _Place(_Token):
 
 
 class _Chances(BaseModel):
-    content: list[_Place] = Field(min_length=1)
+    """A reply with the log-probabilities of its tokens."""
 
-
-class _ChoiceOfChances(BaseModel):
-    logprobs: _Chances
-
-
-class _ReplyOfChances(BaseModel):
-    choices: list[_ChoiceOfChances] = Field(min_length=1)
+    places: list[_Place] = Field(min_length=1, validation_alias=AliasPath("choices", 0, "logprobs", "content"))
 
 
 def usage_of(body: Any) -> Usage | None:
@@ -89,13 +77,13 @@ def in_words(body: Any) -> Answer:
         ValueError: If the reply is anything else; its text names the fault.
     """
     try:
-        content = _Reply.model_validate(body).choices[0].message.content
+        content = _Words.model_validate(body).content
     except ValidationError as error:
         raise ValueError(f"is no reply of the chat protocol ({_fault(error)})") from None
     if not content or not content.strip():
         raise ValueError("holds an empty message")
     try:
-        return _Verdict.model_validate(json.loads(content, object_pairs_hook=_once)).answer()
+        return _Verdict.model_validate(json.loads(content, object_pairs_hook=each_key_once)).answer()
     except ValidationError as error:
         raise ValueError(f"answers in another form than asked for ({_fault(error)})") from None
     except (ValueError, RecursionError) as error:
@@ -113,7 +101,7 @@ def yes_or_no(body: Any) -> Answer:
         ValueError: If neither word is listed.
     """
     try:
-        places = _ReplyOfChances.model_validate(body).choices[0].logprobs.content
+        places = _Chances.model_validate(body).places
     except ValidationError:
         raise NoProbabilityError(f"{_NO_CHANCE}; ask.judge.answer=words takes them") from None
     first = next((place for place in places if place.token.strip(_AROUND)), places[0])
@@ -132,14 +120,6 @@ def yes_or_no(body: Any) -> Answer:
 def printable(text: str) -> str:
     """The text on one line, without control characters."""
     return _UNPRINTABLE.sub(" ", text).encode("utf-8", "replace").decode()
-
-
-def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The object, if no name occurs twice."""
-    found = list(pairs)
-    if len(dict(found)) < len(found):
-        raise ValueError("a name stands twice")
-    return dict(found)
 
 
 def _fault(error: ValidationError) -> str:

@@ -44,9 +44,7 @@ def write_judgements(judgements: Iterable[ModelJudgement], path: Path) -> None:
     """
     lines = (json.dumps(one.model_dump(), ensure_ascii=False) + "\n" for one in judgements)
     new = path.with_name(f".{path.name}.new")
-    try:
+    with StoreError.wrapping("audits.cannot_write", path=path):
         path.parent.mkdir(parents=True, exist_ok=True)
         new.write_text("".join(lines), encoding="utf-8")
         new.replace(path)
-    except OSError as error:
-        raise StoreError("audits.cannot_write", path=path, error=error) from error

@@ -28,16 +28,9 @@ from noisyir.detection.calibration.judge_error import (
     reach_of_error,
     reach_of_sample,
 )
-from noisyir.detection.calibration.logistic import Interval, auroc
-from noisyir.detection.judgements import (
-    Judgements,
-    Kappa,
-    MachineAnswers,
-    cohens_kappa,
-    given_judgements,
-    machine_answers,
-)
-from noisyir.detection.rate import wilson
+from noisyir.detection.calibration.logistic import auroc
+from noisyir.detection.judgements import Judgements, MachineAnswers, cohens_kappa, given_judgements, machine_answers
+from noisyir.detection.rate import Interval, wilson
 
 _WITHIN = 0.05  # default half-width of a rate's interval
 _MOST = 1_000_000  # labels
@@ -67,7 +60,7 @@ class JudgeCheck:
     decided: int
     random: bool
     agreement: tuple[float, float, float]
-    kappa: Kappa | None
+    kappa: Interval | None
     sensitivity: tuple[float, float]
     specificity: tuple[float, float]
     order: Interval | None
@@ -254,7 +247,7 @@ def _share(share: float, low: float, high: float) -> str:
     return "nothing is known" if math.isnan(share) else f"{share:.0%} [{low:.0%}, {high:.0%}]"
 
 
-def _beyond_chance(kappa: Kappa | None) -> str:
+def _beyond_chance(kappa: Interval | None) -> str:
     if kappa is None:
         return "no kappa, for the judge only ever said one thing"
     return f"kappa {kappa.value:.2f} [{kappa.low:.2f}, {kappa.high:.2f}]"

@@ -2,8 +2,8 @@
 
 import os
 import sqlite3
-from collections.abc import Iterator, Set
-from contextlib import contextmanager
+from collections.abc import Set
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -33,7 +33,7 @@ class KeptAnswers:
         self.found: dict[str, Answer] = {}
 
     def __enter__(self) -> Self:
-        with self._store_errors():
+        with self._errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite would let others read it
             self._database = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
@@ -44,7 +44,7 @@ class KeptAnswers:
 
     def load(self, wanted: Set[str]) -> None:
         """Find the answers to these keys."""
-        with self._store_errors():
+        with self._errors():
             self._database.execute(f"CREATE TABLE IF NOT EXISTS {_TABLE}")
             rows = self._database.execute("SELECT key, verdict, p_wrong, reason FROM answers")
             self.found = {key: Answer(*answer) for key, *answer in rows if key in wanted}
@@ -52,15 +52,11 @@ class KeptAnswers:
     def add(self, key: str, answer: Answer, judge: str) -> None:
         """Keep an answer."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        with self._store_errors():
+        with self._errors():
             self._database.execute(
                 "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?)", (key, *answer, judge, now)
             )
         self.found[key] = answer
 
-    @contextmanager
-    def _store_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, sqlite3.Error) as error:
-            raise StoreError("audits.cannot_keep_answers", path=self.path, error=error) from error
+    def _errors(self) -> AbstractContextManager[None]:
+        return StoreError.wrapping("audits.cannot_keep_answers", OSError, sqlite3.Error, path=self.path)

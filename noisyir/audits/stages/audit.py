@@ -18,6 +18,7 @@ from noisyir.audits.pair_evidence import better_documents, with_reasons
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.suspects_page import Suspects
 from noisyir.audits.texts import PairTexts, read_texts
+from noisyir.base.artifact import PAIR_KEY
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import CORPUS, PAIRS, QUERIES
 from noisyir.detection.artifacts import COMPETITORS, KEPT_BY_NULL, NOISE_ESTIMATE, PAIR_FEATURES
@@ -27,14 +28,13 @@ from noisyir.detection.settings import DetectParams, Null
 from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import aligned, matrix
+from noisyir.engine.tables import aligned, matrix, with_values
 from noisyir.training.artifacts import NOISE_FLAGS
 from noisyir.training.flags import last_estimate, with_flags
 
 if TYPE_CHECKING:
     from noisyir.audits.page import VerdictProvenance
 
-_PAIR = ["query_id", "doc_id"]
 _CHUNK = 8192  # rows with documents in memory at once, besides the distinct ones
 
 
@@ -81,20 +81,20 @@ def _flagged(job: Job[AuditParams], assumed: Null | None) -> pa.Table:
     Without judgements a flagged pair is suspect, and has a chance only under an assumption.
     """
     given = job.table("pairs")
-    pairs = given.filter(pc.equal(given["split"], "train")).select([*_PAIR, "source"])
+    pairs = given.filter(pc.equal(given["split"], "train")).select([*PAIR_KEY, "source"])
     if not pairs.num_rows:
         raise DataError("audits.no_training_pairs")
     pairs = with_flags(pairs, job.table("flags"))
-    none = pa.scalar(None, pa.string())
-    verdict, chance = pc.if_else(pairs["is_clean"], none, "suspect"), pairs["p_clean"]
-    pairs = pairs.drop_columns(["is_clean", "p_clean"]).append_column("verdict", verdict)
-    pairs = pairs.append_column("p_clean", chance if assumed else pa.nulls(pairs.num_rows, pa.float32()))
-    pairs = pairs.append_column("rests_on", pa.array([assumed] * pairs.num_rows, pa.string()))
-    pairs = pairs.append_column("by_hand", pa.repeat(False, pairs.num_rows))
     queries = job.table("queries")
     _refuse_unknown(pairs["query_id"], queries["query_id"], "queries", "the queries")
-    text = aligned(pairs, queries, ["query_id"])["text"]
-    return pairs.append_column("query", text)
+    return with_values(
+        pairs.drop_columns(["is_clean"]),
+        verdict=pc.if_else(pairs["is_clean"], pa.scalar(None, pa.string()), "suspect"),
+        p_clean=pairs["p_clean"] if assumed else pa.nulls(pairs.num_rows, pa.float32()),
+        rests_on=pa.array([assumed] * pairs.num_rows, pa.string()),
+        by_hand=pa.repeat(False, pairs.num_rows),
+        query=aligned(pairs, queries, ["query_id"])["text"],
+    )
 
 
 def _judgements(job: Job[AuditParams], pairs: pa.Table) -> tuple[Judgements, pa.Array]:
@@ -135,26 +135,24 @@ def _features(job: Job[AuditParams], pairs: pa.Table) -> np.ndarray | None:
     table = job.table("features") if job.has("features") else None
     if table is None or not table.num_rows:
         return None
-    return matrix(aligned(pairs, table, _PAIR)["features"])
+    return matrix(aligned(pairs, table, PAIR_KEY)["features"])
 
 
 def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
     """The pairs with rank, similarity and better documents, null and empty without a search."""
     competitors = job.table("competitors") if job.has("competitors") else COMPETITORS.schema.empty_table()
-    competitors = aligned(pairs, competitors, _PAIR)
+    competitors = aligned(pairs, competitors, PAIR_KEY)
     better, similarities = better_documents(competitors)
     none = pa.scalar(None, pa.string())
-    columns = {
-        "rank": competitors["rank"],
-        "similarity": competitors["similarity"],
-        "better": better,
-        "better_similarities": similarities,
-        "replacement": pc.if_else(_is(pairs["verdict"], "clean"), none, pairs["replacement"]),
-        "machine_replacement": pc.if_else(_is(pairs["machine_verdict"], *FLAGGED), pairs["machine_replacement"], none),
-    }
-    for name, column in columns.items():
-        pairs = pairs.drop_columns([name] if name in pairs.column_names else []).append_column(name, column)
-    return pairs
+    return with_values(
+        pairs,
+        rank=competitors["rank"],
+        similarity=competitors["similarity"],
+        better=better,
+        better_similarities=similarities,
+        replacement=pc.if_else(_is(pairs["verdict"], "clean"), none, pairs["replacement"]),
+        machine_replacement=pc.if_else(_is(pairs["machine_verdict"], *FLAGGED), pairs["machine_replacement"], none),
+    )
 
 
 def _is(verdicts: pa.ChunkedArray, *some: str) -> pa.ChunkedArray:
@@ -176,7 +174,7 @@ def _write_suspects(job: Job[AuditParams], suspects: Suspects, texts: PairTexts,
     write_csv([cut(rows, job.params.text_chars)], folder / "negatives.csv")
     sure = suspects.sure(job.params.promote)
     if sure.num_rows and job.params.split == "train":  # held-out queries are not trained on
-        write_pairs(sure.select([*_PAIR, "query"]), texts.documents, folder / "extra_positives.jsonl")
+        write_pairs(sure.select([*PAIR_KEY, "query"]), texts.documents, folder / "extra_positives.jsonl")
     job.note("suspects", {"shown": rows.num_rows, "extra_positives": sure.num_rows})
 
 
@@ -197,12 +195,8 @@ def _sample(job: Job[AuditParams], pairs: pa.Table, texts: PairTexts) -> pa.Tabl
     """Pairs to judge by hand, with an empty verdict and without the machine's."""
     sample = draw_sample(pairs["score"].to_numpy().astype(np.float64), job.params.sample, job.rng("sample"))
     rows = cut(_explained(pairs.take(sample.rows), texts), job.params.text_chars)
-    empty = pa.nulls(len(sample.rows), pa.string())
-    return (
-        rows.select([*_PAIR, "query", "document"])
-        .append_column("verdict", empty)
-        .append_column("weight", pa.array(sample.weights, pa.float64()))
-    )
+    empty, weight = pa.nulls(len(sample.rows), pa.string()), pa.array(sample.weights, pa.float64())
+    return with_values(rows.select([*PAIR_KEY, "query", "document"]), verdict=empty, weight=weight)
 
 
 def _provenance(job: Job[AuditParams]) -> "VerdictProvenance":

@@ -13,18 +13,18 @@ from noisyir.audits.candidate_verdicts import JudgeVerdict, what_judges_say
 from noisyir.audits.reasons import NotKept, Suspicion, suspicion
 from noisyir.audits.settings import SuspectsParams
 from noisyir.audits.texts import overlap, texts_of
+from noisyir.base.artifact import PAIR_KEY
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Params
 from noisyir.data.artifacts import CORPUS, GIVEN_NEGATIVES, NOISY_PAIRS, PAIRS, QUERIES
 from noisyir.detection.artifacts import PAIR_SCORES
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import beside, semi_join
+from noisyir.engine.tables import beside, semi_join, with_values
 from noisyir.mining.artifacts import CANDIDATES, VERDICTS
 from noisyir.training.artifacts import NEGATIVES
 
 Columns = Mapping[str, pa.Array | pa.ChunkedArray]
 
-_PAIR = ["query_id", "doc_id"]
 _EVIDENCE = ["score", "positive_score", "positive_similarity", "overlap", "kept_by"]
 _VERDICT = ["judges", "judge_scores", "judge_bounds"]
 _REASONS = {True: "fits its query less than the best positive", False: "fits its query as the best positive does"}
@@ -37,8 +37,8 @@ def write_suspects(job: Job[SuspectsParams]) -> None:
         raise DataError("audits.no_judge_verdicts")
     said = what_judges_say(verdicts)
     _refuse_strangers(said.verdicts, candidates)
-    suspects = beside(said.against.slice(0, job.params.negatives), candidates, _PAIR)
-    columns = {name: suspects[name] for name in (*_PAIR, "rank", "score", "positive_score", "confidence")}
+    suspects = beside(said.against.slice(0, job.params.negatives), candidates, PAIR_KEY)
+    columns = {name: suspects[name] for name in (*PAIR_KEY, "rank", "score", "positive_score", "confidence")}
     columns |= _compared(job, suspects)
     columns |= _texts(job, columns)
     columns |= _verdicts(suspects, said)
@@ -50,9 +50,9 @@ def write_suspects(job: Job[SuspectsParams]) -> None:
 
 
 def _refuse_strangers(verdicts: pa.Table, candidates: pa.Table) -> None:
-    unknown = verdicts.select([*_PAIR, "judge"]).join(candidates.select(_PAIR), _PAIR, join_type="left anti")
+    unknown = verdicts.select([*PAIR_KEY, "judge"]).join(candidates.select(PAIR_KEY), PAIR_KEY, join_type="left anti")
     if unknown.num_rows:
-        example = unknown.sort_by([(name, "ascending") for name in (*_PAIR, "judge")]).slice(0, 1).to_pylist()[0]
+        example = unknown.sort_by([(name, "ascending") for name in (*PAIR_KEY, "judge")]).slice(0, 1).to_pylist()[0]
         raise DataError("audits.verdicts_of_no_candidates", n_verdicts=unknown.num_rows, example=example)
 
 
@@ -78,7 +78,7 @@ def _texts(job: Job[SuspectsParams], columns: Columns) -> Columns:
     """Texts of queries and documents, and the documents' overlap with their positives."""
     queries = job.table("queries")
     query_of = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
-    asked, suspects, positives = (columns[name].to_pylist() for name in (*_PAIR, "positive"))
+    asked, suspects, positives = (columns[name].to_pylist() for name in (*PAIR_KEY, "positive"))
     wanted = sorted({*suspects, *positives} - {None})
     text_of = texts_of(job.batches("corpus"), wanted)
     for kind, ids, known in (("queries", asked, query_of), ("documents", wanted, text_of)):
@@ -96,10 +96,10 @@ def _texts(job: Job[SuspectsParams], columns: Columns) -> Columns:
 def _verdicts(suspects: pa.Table, said: JudgeVerdict) -> Columns:
     """The judges that drop each suspect, with score and bound, and the judges that keep it, by name."""
     of_pair: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    some = said.verdicts.join(suspects.select(_PAIR), _PAIR, join_type="left semi")
+    some = said.verdicts.join(suspects.select(PAIR_KEY), PAIR_KEY, join_type="left semi")
     for row in sorted(some.to_pylist(), key=lambda row: str(row["judge"])):
         of_pair.setdefault((row["query_id"], row["doc_id"]), []).append(row)
-    rows = [of_pair[pair] for pair in zip(*(suspects[name].to_pylist() for name in _PAIR), strict=True)]
+    rows = [of_pair[pair] for pair in zip(*(suspects[name].to_pylist() for name in PAIR_KEY), strict=True)]
     against = [[row for row in of_one if not row["keep"]] for of_one in rows]
     kept_by = [[row["judge"] for row in of_one if row["keep"]] for of_one in rows]
     lists = {column: [[row[name] for row in of_one] for of_one in against]
@@ -153,25 +153,25 @@ def join_negatives(job: Job[Params]) -> None:
     with_negatives = pc.is_in(pairs["query_id"], value_set=pc.unique(negatives["query_id"]))
     training = pairs.filter(pc.and_(with_negatives, pc.equal(pairs["split"], "train")))
     of_training = pc.is_in(negatives["query_id"], value_set=pc.unique(training["query_id"]))
-    others = negatives.filter(pc.and_(of_training, pa.array(~semi_join(negatives, training)))).select(_PAIR)
-    others = others.append_column("split", pa.repeat("train", others.num_rows))
-    others = others.append_column("source", pa.nulls(others.num_rows, pa.string()))
+    others = negatives.filter(pc.and_(of_training, pa.array(~semi_join(negatives, training)))).select(PAIR_KEY)
+    split, source = pa.repeat("train", others.num_rows), pa.nulls(others.num_rows, pa.string())
+    others = with_values(others, split=split, source=source)
     job.write("noisy_pairs", pa.concat_tables([training, others.cast(training.schema)]))
 
 
 def judge_negatives(job: Job[Params]) -> None:
     """Keep a negative that fits its query less than the best positive does, and is no positive itself."""
     pairs, negatives, scores = job.table("pairs"), job.table("given_negatives"), job.table("scores")
-    fit = scores.select(_PAIR).append_column("fit", pc.negate(scores["score"]))
+    fit = scores.select(PAIR_KEY).append_column("fit", pc.negate(scores["score"]))
     positives = fit.filter(pa.array(semi_join(fit, pairs))).sort_by([("fit", "descending"), ("doc_id", "ascending")])
     first = pc.index_in(negatives["query_id"], value_set=positives["query_id"].combine_chunks())
-    judged = negatives.select(_PAIR).append_column("positive", positives["doc_id"].take(first))
-    judged = judged.append_column("bound", positives["fit"].take(first)).filter(pc.is_valid(first))
-    judged = judged.join(fit, _PAIR, join_type="inner").sort_by([("query_id", "ascending"), ("fit", "descending")])
+    best = {"positive": positives["doc_id"].take(first), "bound": positives["fit"].take(first)}
+    judged = with_values(negatives.select(PAIR_KEY), **best).filter(pc.is_valid(first))
+    judged = judged.join(fit, PAIR_KEY, join_type="inner").sort_by([("query_id", "ascending"), ("fit", "descending")])
     kept = pc.less(judged["fit"], judged["bound"])
     columns = {"score": judged["fit"], "bound": judged["bound"], "keep": kept}
     reasons = pa.array([_REASONS[keep] for keep in kept.to_pylist()], pa.string())
-    job.write("verdicts", pa.table({**{name: judged[name] for name in _PAIR}, **columns, "reason": reasons}))
+    job.write("verdicts", pa.table({**{name: judged[name] for name in PAIR_KEY}, **columns, "reason": reasons}))
     job.write("candidates", _candidates(judged))
     job.note("given", {"judged": judged.num_rows, "as_good": judged.num_rows - (pc.sum(kept).as_py() or 0)})
 
@@ -182,7 +182,7 @@ def _candidates(judged: pa.Table) -> pa.Table:
     starts = np.flatnonzero(np.diff(query, prepend=-1))
     rank = np.arange(len(query)) - np.repeat(starts, np.diff(starts, append=len(query))) + 1
     known = {
-        **{name: judged[name] for name in _PAIR},
+        **{name: judged[name] for name in PAIR_KEY},
         "rank": pa.array(rank, pa.int32()),
         "positive": judged["positive"],
     }

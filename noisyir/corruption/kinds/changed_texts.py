@@ -64,10 +64,9 @@ class Rewriting(Corruption):
         return Spoilt(np.array(list(found), np.int64), texts=list(found.values()))
 
 
-class HalfAnswer(Rewriting):
+class HalfAnswer(Rewriting, kind="half_answer"):
     """Training pairs with a part of their own document."""
 
-    kind: Literal["half_answer"] = "half_answer"
     need: ClassVar[str] = "a document of two words at least, and a part of it that holds no answer"
     part: Literal["first", "last", "ends", "random"] = Field(
         "random", description="the part that is kept; ends: the middle is left out; random: one of the three"
@@ -105,13 +104,12 @@ def part_of(text: str, part: Part, keep: float) -> str:
     return " ".join(filter(None, ends))
 
 
-class Vague(Corruption):
+class Vague(Corruption, kind="vague"):
     """Pairs of vague queries, each with any training pair's document.
 
     Such a query scores low, or high, with everything, so that a global threshold misjudges it.
     """
 
-    kind: Literal["vague"] = "vague"
     needs_queries: ClassVar[bool] = True
     by: Literal["length", "rarity"] = Field(
         "length", description="a query is vague for having few words, or words that many queries have"
@@ -150,10 +148,9 @@ def draw_by_weight(
     return np.sort(np.argsort(-keys, kind="stable")[:wanted])
 
 
-class WordsLeftOut(Rewriting):
+class WordsLeftOut(Rewriting, kind="words_left_out"):
     """Training pairs with their own document without some of its words."""
 
-    kind: Literal["words_left_out"] = "words_left_out"
     need: ClassVar[str] = "a document with content words and others, that holds no answer without some of them"
     share: Fraction = Field(0.5, description="share of the document's content words that is left out")
 
@@ -195,10 +192,9 @@ class Entity(NamedTuple):
     end: int
 
 
-class SwappedEntities(Rewriting):
+class SwappedEntities(Rewriting, kind="swapped_entities"):
     """Training pairs with their own document, in which names and numbers are other documents'."""
 
-    kind: Literal["swapped_entities"] = "swapped_entities"
     need: ClassVar[str] = "a document with a name or number, and a version with others that holds no answer"
     share: Fraction = Field(1.0, description="share of the document's distinct names and numbers that is swapped")
 

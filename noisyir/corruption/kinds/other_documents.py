@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -35,10 +35,8 @@ _TRIES = 30  # draws before a source's documents are listed; nearly every pair i
 _DIGITS = 10  # of ids in the index: numbers of equal length, so that both sort alike
 
 
-class AnyDocument(Corruption):
+class AnyDocument(Corruption, kind="uniform"):
     """Training pairs with any training pair's document."""
-
-    kind: Literal["uniform"] = "uniform"
 
     def replace(self, chosen: ChosenPairs, rng: np.random.Generator) -> Int[np.ndarray, " noisy"]:
         """Draw uniformly over the wrong documents for the query."""
@@ -89,10 +87,9 @@ def _draw_from_rest(
     return int(rng.choice(rest))
 
 
-class Neighbour(Corruption):
+class Neighbour(Corruption, kind="neighbour"):
     """Training pairs with a document near their own."""
 
-    kind: Literal["neighbour"] = "neighbour"
     needs_vectors: ClassVar[bool] = True
     neighbours: PositiveInt = Field(10, description="drawn among this many nearest documents")
 
@@ -142,10 +139,8 @@ def _outwards(
         yield from np.split(rest, range(size, len(rest), size))
 
 
-class SameSource(Corruption):
+class SameSource(Corruption, kind="same_source"):
     """Training pairs that have a source, with another document of that source."""
-
-    kind: Literal["same_source"] = "same_source"
 
     def spoil(self, given: PairsToCorrupt) -> Spoilt:
         """Give each pair a uniform draw of the documents that pairs of its source have and that are wrong for it.
@@ -175,10 +170,9 @@ class SameSource(Corruption):
         return Spoilt(np.array(list(found), np.int64), np.array(list(found.values()), np.int64))
 
 
-class Confusable(Corruption):
+class Confusable(Corruption, kind="confusable"):
     """Training pairs with a document that BM25 ranks high for their query."""
 
-    kind: Literal["confusable"] = "confusable"
     needs_queries: ClassVar[bool] = True
     depth: PositiveInt = Field(10, description="drawn among this many best wrong documents by BM25")
 
@@ -225,10 +219,9 @@ def best_first(bm25: "NumpyBm25", question: str, size: int) -> Iterator[Int[np.n
         left, size = left[scores[left] < least], 4 * size
 
 
-class Absent(Corruption):
+class Absent(Corruption, kind="absent"):
     """Documents that leave the collection while all their training pairs get another one."""
 
-    kind: Literal["absent"] = "absent"
     changes_corpus: ClassVar[bool] = True
 
     def spoil(self, given: PairsToCorrupt) -> Spoilt:
@@ -259,10 +252,9 @@ class Absent(Corruption):
         return np.sort(rows), leaving & (left == 0)
 
 
-class Group(Corruption):
+class Group(Corruption, kind="group"):
     """Pairs of some sources, with any training pair's document."""
 
-    kind: Literal["group"] = "group"
     group_rate: Fraction = Field(0.8, description="the share replaced within the noisy groups")
 
     def choose(self, source: Int[np.ndarray, " pair"], rng: np.random.Generator) -> Int[np.ndarray, " noisy"]:

@@ -18,6 +18,7 @@ from noisyir.data.artifacts import ANSWERS, CLEAN_PAIRS, CORPUS, NOISE_TRUTH, NO
 from noisyir.data.draws import is_among, positions
 from noisyir.data.id_texts import text_key
 from noisyir.engine.stage import Job, Stage
+from noisyir.engine.tables import with_values
 from noisyir.retrieval.artifacts import DOC_VECTORS
 
 if TYPE_CHECKING:
@@ -76,9 +77,7 @@ def corrupt(job: Job[Corruption]) -> None:
     job.write("clean_pairs", noisy_pairs.take(np.delete(np.arange(len(pairs)), noisy)))
     job.write(
         "noise_truth",
-        noisy_pairs.take(training)
-        .append_column("kind", pa.array(kinds, pa.string()))
-        .append_column("is_noisy", pa.array(is_noisy)),
+        with_values(noisy_pairs.take(training), kind=pa.array(kinds, pa.string()), is_noisy=pa.array(is_noisy)),
     )
     job.note("noise", {"mechanism": job.params.kind, "training_pairs": len(training), "noisy": len(noisy)})
     if _changes_corpus(job.params):
@@ -97,11 +96,10 @@ def _changes_corpus(params: Corruption) -> bool:
 def _with_documents(pairs: pa.Table, rows: Rows, doc_ids: Ids) -> pa.Table:
     column = pairs["doc_id"].to_numpy(zero_copy_only=False).copy()
     column[rows] = doc_ids
-    return pairs.set_column(pairs.schema.get_field_index("doc_id"), "doc_id", pa.array(column, pa.string()))
+    return with_values(pairs, doc_id=pa.array(column, pa.string()))
 
 
 def _changes(job: Job[Corruption], pairs: pa.Table, training: Rows) -> CorpusChanges:
-    """Corrupt the pairs and derive the changes of the collection."""
     relevant = _relevant(job, pairs)
     judged = job.table("qrels").filter(pc.greater(pc.field("relevance"), 0))
     wanted = relevant["doc_id"]
@@ -200,19 +198,13 @@ def _vectors(job: Job[Corruption], doc_rows: Rows) -> "Vectors":
         raise ConfigError("corruption.no_vectors", noise=job.params.kind)
     import faiss
 
-    from noisyir.retrieval.texts import vectors_of
+    from noisyir.retrieval.texts import vectors_at
 
     faiss.omp_set_num_threads(job.runtime.cpu_threads)
-    rows, vectors = [], []
-    for batch in job.batches("doc_vectors", _VECTORS_AT_ONCE):
-        found = batch.filter(pc.is_in(batch["doc_row"], value_set=pa.array(doc_rows, pa.int32())))
-        rows.append(found["doc_row"].to_numpy())
-        vectors.append(vectors_of(found))
-    found_rows = np.concatenate(rows)
-    if len(found_rows) < len(doc_rows):
-        raise DataError("corruption.missing_vectors", missing=len(doc_rows) - len(found_rows), documents=len(doc_rows))
-    order = np.argsort(found_rows)
-    return np.concatenate(vectors)[order[np.searchsorted(found_rows, doc_rows, sorter=order)]]
+    vectors, missing = vectors_at(job.batches("doc_vectors", _VECTORS_AT_ONCE), pa.array(doc_rows, pa.int32()))
+    if missing:
+        raise DataError("corruption.missing_vectors", missing=missing, documents=len(doc_rows))
+    return vectors
 
 
 def _answering(

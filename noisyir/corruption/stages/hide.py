@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.corruption.hiding import BY_IDS, Hiding, Labelled
+from noisyir.base.artifact import BY_PAIR
+from noisyir.corruption.hiding import Hiding, Labelled
 from noisyir.data.artifacts import CORPUS, HIDDEN, PAIRS, QRELS
 from noisyir.engine.stage import Job, Stage
 
@@ -16,7 +17,7 @@ def hide(job: Job[Hiding]) -> None:
     """Remove pairs, or add edited copies of their documents; only training pairs change."""
     pairs = job.table("pairs")
     numbered = pairs.append_column("row", pa.array(np.arange(len(pairs))))
-    training = numbered.filter(pc.equal(pairs["split"], "train")).sort_by(BY_IDS)
+    training = numbered.filter(pc.equal(pairs["split"], "train")).sort_by(BY_PAIR)
     given = Labelled(
         pairs=pairs,
         training=training,

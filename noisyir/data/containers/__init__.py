@@ -54,8 +54,6 @@ class Container(Protocol):
         """Yield (number, {column: value}) of every row; missing values are None.
 
         Args:
-            path: The file.
-            columns: Columns to read.
             check: Gets the names in each row, if rows may differ, and raises DataError for one that cannot be read.
         """
 
@@ -96,10 +94,8 @@ def write_rows(path: Path, rows: Iterator[Mapping[str, Any]], *, nested: bool = 
     fits = [known for known in SUFFIXES if not (nested and known in FLAT)]
     if suffix not in fits or (packed and suffix not in PLAIN):
         raise DataError("data.unwritable_suffix", path=path, suffixes=", ".join(fits))
-    try:
+    with DataError.wrapping("data.unwritable_file", path=path):
         container(suffix).write(path, rows)
-    except OSError as error:
-        raise DataError("data.unwritable_file", path=path, error=error) from error
 
 
 def _by_first_bytes(path: Path) -> str | None:

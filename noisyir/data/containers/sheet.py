@@ -133,8 +133,6 @@ def _writable(sheet: Any, value: Any, where: str) -> Any:
 
 
 def _openpyxl() -> Any:
-    try:
+    with MissingPackageError.wrapping("data.missing_openpyxl", ImportError, install_hint=install_hint("formats")):
         import openpyxl
-    except ImportError as error:
-        raise MissingPackageError("data.missing_openpyxl", install_hint=install_hint("formats")) from error
     return openpyxl

@@ -96,10 +96,8 @@ def _by_name(folder: Path) -> list[SplitFile]:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    try:
+    with DataError.wrapping("data.unreadable_file", OSError, ValueError, path=path):
         value = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError("data.unreadable_file", path=path, error=error) from error
     if not isinstance(value, dict):
         raise DataError("data.not_one_json_object", path=path, kind=type(value).__name__)
     return value

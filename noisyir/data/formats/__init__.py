@@ -159,7 +159,6 @@ class Format(Variant, RecordParams):
         return ", ".join(name for name, there in found.items() if there)
 
     def _files(self) -> list[Path]:
-        """Every file that is read."""
         places = [Path(place) for name in self.locations() if (place := getattr(self, name)) is not None]
         inside = (path for place in places if place.is_dir() for path in place.rglob("*") if path.is_file())
         return [*(place for place in places if not place.is_dir()), *sorted(inside)]

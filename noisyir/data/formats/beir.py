@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, get_args
 
 from pydantic import Field
 
@@ -29,10 +29,9 @@ from noisyir.engine.provenance import files_digest
 _HEADER = ["query-id", "corpus-id", "score"]
 
 
-class Beir(Format):
+class Beir(Format, kind="beir"):
     """A BEIR folder."""
 
-    kind: Literal["beir"] = "beir"
     written: ClassVar[str | None] = ""
     path: Location = Field(None, description="folder of its files")
 

@@ -32,10 +32,9 @@ _HEADER = ["id", "text", "title"]
 _EXAMPLE = "question<TAB>['an answer', 'another']"
 
 
-class DprData(Format):
+class DprData(Format, kind="dpr"):
     """DPR's release."""
 
-    kind: Literal["dpr"] = "dpr"
     written: ClassVar[str | None] = ""
     path: Location = Field(None, description="folder of its files")
     subset: str = Field("nq", pattern="^[a-z0-9]+$", description="the questions' name in the file names")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -15,24 +15,19 @@ from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Query, Record
 
 
-class IrDatasets(Format):
+class IrDatasets(Format, kind="ir_datasets"):
     """A data set of the package ir_datasets, which may download it from its publishers."""
 
-    kind: Literal["ir_datasets"] = "ir_datasets"
     holds_pairs: ClassVar[bool] = False
     id: str = Field("", description="the data set's id there, such as beir/nfcorpus/test")
     split: Split | None = Field(None, description="split of the queries; null: the id's last word, else test")
 
     def open(self, workers: int | None = None) -> "IrDataset":
         """The data set; nothing is downloaded yet."""
-        try:
+        with MissingPackageError.wrapping("data.ir_datasets_missing", ImportError, install_hint=install_hint("irds")):
             import ir_datasets
-        except ImportError as error:
-            raise MissingPackageError("data.ir_datasets_missing", install_hint=install_hint("irds")) from error
-        try:
+        with DataError.wrapping("data.ir_datasets_unknown_id", KeyError, AttributeError, id=self.id):
             found = ir_datasets.load(self.id)
-        except (KeyError, AttributeError) as error:
-            raise DataError("data.ir_datasets_unknown_id", id=self.id) from error
         if not found.has_docs() or not found.has_queries():
             raise DataError("data.ir_datasets_incomplete", id=self.id)
         split = self.split or SPLIT_WORDS.get(self.id.split("/")[-1], "test")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -19,10 +19,9 @@ from noisyir.data.text_files import open_to_write, spaced, utf8_lines
 _SUFFIXES = ((".nl", ".cm"), (".src", ".tgt"))  # of queries and documents
 
 
-class LinePairs(FormatOfRows):
+class LinePairs(FormatOfRows, kind="line_pairs"):
     """Two files of parallel lines."""
 
-    kind: Literal["line_pairs"] = "line_pairs"
     written: ClassVar[str | None] = ".nl"
     holds_negatives: ClassVar[bool] = False
     path: Location = Field(None, description="the queries' file, a query a line")

@@ -1,7 +1,7 @@
 """LlamaIndex's EmbeddingQAFinetuneDataset: one JSON object of queries, corpus and relevant_docs."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
@@ -18,10 +18,9 @@ from noisyir.data.text_files import read_object
 _COLUMNS = ("query_id", "query", LLAMA_INDEX[2])
 
 
-class LlamaIndex(FormatOfRows):
+class LlamaIndex(FormatOfRows, kind="llama_index"):
     """LlamaIndex's data set for fine-tuning embeddings."""
 
-    kind: Literal["llama_index"] = "llama_index"
     path: Location = Field(None, description="the file (json)")
 
     @classmethod

@@ -1,7 +1,7 @@
 """MS MARCO's questions, each with the passages that an annotator chose from, as on the Hub (microsoft/ms_marco)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
@@ -16,10 +16,9 @@ _TEXT, _CHOSEN = "passage_text", "is_selected"
 _NO_ANSWER = "No Answer Present."
 
 
-class MsMarcoQa(FormatOfRows):
+class MsMarcoQa(FormatOfRows, kind="ms_marco_qa"):
     """MS MARCO's questions: chosen passages are right, the others of a row are its negatives."""
 
-    kind: Literal["ms_marco_qa"] = "ms_marco_qa"
     path: Location = Field(None, description="the file (jsonl, json array, parquet), or a folder of one each split")
 
     @classmethod

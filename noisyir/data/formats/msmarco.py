@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, get_args
 
 from pydantic import Field
 
@@ -20,10 +20,9 @@ from noisyir.engine.provenance import files_digest
 _Read = Callable[[Path, Path | None], Iterator[Document]]
 
 
-class Msmarco(Format):
+class Msmarco(Format, kind="msmarco"):
     """MS MARCO's layouts, or RocketQA's."""
 
-    kind: Literal["msmarco"] = "msmarco"
     written: ClassVar[str | None] = ""
     path: Location = Field(None, description="folder of its files")
 
@@ -86,7 +85,6 @@ class MsmarcoFolder:
     """Documents and queries line by line, and the splits that have a qrels file.
 
     Args:
-        titles: Titles of the documents.
         addition: Further training positives without a judgement (RocketQA).
     """
 

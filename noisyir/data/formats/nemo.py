@@ -22,10 +22,9 @@ _POSITIVES, _NEGATIVES = "pos_doc", "neg_doc"
 _COLUMNS = ("question_id", "query_id", "question", "query", _POSITIVES, _NEGATIVES, "answers")
 
 
-class Nemo(FormatOfRows):
+class Nemo(FormatOfRows, kind="nemo"):
     """NeMo Automodel's retrieval data, of either schema."""
 
-    kind: Literal["nemo"] = "nemo"
     written: ClassVar[str | None] = ".jsonl"
     path: Location = Field(None, description="the file: json with ids of a corpus, or jsonl with the texts")
     corpus: Location = Field(None, description="the documents, if not in the place that the json names")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -49,10 +49,9 @@ _WRITTEN = (
 )  # fmt: skip
 
 
-class Pairs(FormatOfRows):
+class Pairs(FormatOfRows, kind="pairs"):
     """A file of (query, document) pairs."""
 
-    kind: Literal["pairs"] = "pairs"
     written: ClassVar[str | None] = ".jsonl"
     holds_weights: ClassVar[bool] = True
     path: Location = Field(None, description="the file")
@@ -104,7 +103,6 @@ def open_pairs(
 
     Args:
         mapping: The format's columns and the user's.
-        given: The user's columns alone.
     """
     names = {column: known for column, known in NAMES.items() if not corpus or column not in _OF_CORPUS}
     asked = given.get("label")

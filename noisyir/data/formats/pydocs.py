@@ -14,7 +14,7 @@ from hashlib import sha256
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import Field, NonNegativeInt
 
@@ -64,10 +64,9 @@ class Documented(NamedTuple):
 Functions = list[Documented] | None
 
 
-class Pydocs(Format):
+class Pydocs(Format, kind="pydocs"):
     """The installed Python: docstrings as queries, functions as documents."""
 
-    kind: Literal["pydocs"] = "pydocs"
     dev_queries: NonNegativeInt = Field(1000, description="queries held out to choose by")
     test_queries: NonNegativeInt = Field(2000, description="queries held out to report on")
 

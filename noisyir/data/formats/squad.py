@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -26,10 +26,9 @@ from noisyir.engine.provenance import files_digest
 _FILES: dict[Split, str] = {"dev": "dev-v1.1.json", "train": "train-v1.1.json"}
 
 
-class Squad(Format):
+class Squad(Format, kind="squad"):
     """Both files of SQuAD v1.1, or one file in its layout."""
 
-    kind: Literal["squad"] = "squad"
     written: ClassVar[str | None] = ".json"
     holds_negatives: ClassVar[bool] = False
     path: Location = Field(None, description="folder of its files, or one file: of dev where its name says so")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -24,10 +24,9 @@ from noisyir.engine.provenance import files_digest
 _COLUMNS = ("qid", "title", "id", "code", "label", "split")
 
 
-class SoDs(Format):
+class SoDs(Format, kind="so_ds"):
     """SO-DS and the data sets published with it (Heyman and Van Cutsem, 2020)."""
 
-    kind: Literal["so_ds"] = "so_ds"
     written: ClassVar[str | None] = ""
     holds_negatives: ClassVar[bool] = False
     path: Location = Field(
@@ -135,10 +134,9 @@ class SoDsFolder:
         return {"files": [path.name for path in (self.snippets, *self.query_files.values())]}
 
 
-class Staqc(FormatOfRows):
+class Staqc(FormatOfRows, kind="staqc"):
     """StaQC's annotated rows (Yao et al., WWW 2018); label 0 judges a pair wrong."""
 
-    kind: Literal["staqc"] = "staqc"
     written: ClassVar[str | None] = ".jsonl"
     holds_negatives: ClassVar[bool] = False
     path: Location = Field(None, description="the file (jsonl, csv, parquet)")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -19,10 +19,9 @@ _QUERY, _RIGHT = "messages", "positive_messages"
 _WRONG = ("negative_messages", "rejected_messages")
 
 
-class Swift(FormatOfRows):
+class Swift(FormatOfRows, kind="swift"):
     """ms-swift's rows; label 0 judges a pair wrong."""
 
-    kind: Literal["swift"] = "swift"
     written: ClassVar[str | None] = ".jsonl"
     path: Location = Field(None, description="the file (jsonl, json array, parquet), or a folder of one each split")
 

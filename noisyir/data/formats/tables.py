@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,10 +25,9 @@ from noisyir.engine.provenance import files_digest
 _BATCH_ROWS = 4096
 
 
-class Tables(FormatOfRows):
+class Tables(FormatOfRows, kind="tables"):
     """A folder that `noisyir import` wrote."""
 
-    kind: Literal["tables"] = "tables"
     written: ClassVar[str | None] = ""
     holds_weights: ClassVar[bool] = True
     path: Location = Field(None, description="the folder")

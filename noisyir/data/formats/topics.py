@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -32,10 +32,9 @@ _TOPIC = re.compile(r"<(num|title)>\s*(?:Number:|Topic:)?\s*([^<]*)", re.IGNOREC
 _ANSWERS = re.compile(r"^[\[(\"'].*")
 
 
-class Topics(Format):
+class Topics(Format, kind="topics"):
     """Questions alone."""
 
-    kind: Literal["topics"] = "topics"
     holds_pairs: ClassVar[bool] = False
     path: Location = Field(None, description="the file: id<TAB>text, question<TAB>['answers'], <top>s, or columns")
     split: Split = Field("test", description="split of the queries")

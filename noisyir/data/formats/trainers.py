@@ -42,10 +42,9 @@ _PASSAGE_IDS = ("docid", "passage_id", "psg_id")
 _DPR_JSON_COLUMNS = ("query_id", "question", "answers", "positive_ctxs", *_NEGATIVES, "weight")
 
 
-class FlagEmbedding(FormatOfRows):
+class FlagEmbedding(FormatOfRows, kind="flagembedding"):
     """FlagEmbedding's training rows."""
 
-    kind: Literal["flagembedding"] = "flagembedding"
     written: ClassVar[str | None] = ".jsonl"
     holds_weights: ClassVar[bool] = True
     path: Location = Field(None, description="the file (jsonl, json array, parquet), or a folder of one each split")
@@ -101,10 +100,9 @@ def _scores(name: str, passages: Sequence[Passage]) -> dict[str, list[float | No
     return {name: scores} if scores and None not in scores else {}
 
 
-class SentenceTransformers(FormatOfRows):
+class SentenceTransformers(FormatOfRows, kind="sentence_transformers"):
     """The columns that sentence-transformers trains on, perhaps with labels."""
 
-    kind: Literal["sentence_transformers"] = "sentence_transformers"
     written: ClassVar[str | None] = ".jsonl"
     holds_weights: ClassVar[bool] = True
     path: Location = Field(None, description="the file, or a folder that `datasets` saved")
@@ -150,10 +148,9 @@ def _sentence_transformers_rows(collection: Collection, most: int) -> Iterator[d
             yield {**row, "split": example.split} if splits else row
 
 
-class Tevatron(FormatOfRows):
+class Tevatron(FormatOfRows, kind="tevatron"):
     """Tevatron's training rows, of either version."""
 
-    kind: Literal["tevatron"] = "tevatron"
     written: ClassVar[str | None] = ".jsonl"
     path: Location = Field(None, description="the file (jsonl, json array, parquet), or a folder of one each split")
     corpus: Location = Field(None, description="the documents' file, docid and text: of version 2")
@@ -228,10 +225,9 @@ def _written(passage: Passage) -> dict[str, Any]:
     return {"docid": passage.doc_id, "title": passage.title, "text": passage.text, **score}
 
 
-class DprJson(FormatOfRows):
+class DprJson(FormatOfRows, kind="dpr_json"):
     """DPR's biencoder-*.json."""
 
-    kind: Literal["dpr_json"] = "dpr_json"
     written: ClassVar[str | None] = ".json"
     path: Location = Field(None, description="the file (json array, jsonl, parquet), or a folder of one each split")
     columns: dict[Literal["label"], str | None] = Field({}, description=_LABEL)

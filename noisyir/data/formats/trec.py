@@ -25,10 +25,9 @@ _COMMENT = "#"
 _FIRST_LINES = 20  # tell the kind of a file
 
 
-class Trec(Format):
+class Trec(Format, kind="trec"):
     """Judgements, topics, documents, and a run; its hits without relevance are negatives."""
 
-    kind: Literal["trec"] = "trec"
     written: ClassVar[str | None] = ""
     path: Location = Field(None, description="the qrels: qid 0 docid grade; or the run, where there are no qrels")
     queries: Location = Field(None, description="the topics: qid<TAB>text, <top>s, or rows with columns")

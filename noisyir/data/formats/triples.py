@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from pydantic import Field
 
@@ -25,10 +25,9 @@ _COLUMNS = 3
 _Cell: TypeAlias = tuple[str | int, float | None]  # a text or an id, and a score
 
 
-class Triples(FormatOfRows):
+class Triples(FormatOfRows, kind="triples"):
     """MS MARCO's triples: `query<TAB>positive<TAB>negative`, or ids with the files of texts."""
 
-    kind: Literal["triples"] = "triples"
     written: ClassVar[str | None] = ".tsv"
     path: Location = Field(None, description="the file: lines of three cells, or JSON arrays")
     queries: Location = Field(None, description="of triples of ids: the queries' file, id<TAB>text or jsonl")

@@ -11,7 +11,7 @@ from noisyir.data.artifacts import ANSWERS, CORPUS, CUT_PASSAGES, GIVEN_NEGATIVE
 from noisyir.data.passages import best_passage, cut
 from noisyir.data.settings import ChunkParams
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import pair_ids, table_of
+from noisyir.engine.tables import pair_ids, table_of, with_values
 
 _ROWS = 4096
 _TEXTS = ("doc_id", "title", "text")
@@ -92,7 +92,7 @@ def _names(doc_id: str, count: int, marked: set[str]) -> list[str]:
 def _of_best(rows: pa.Table, best: Mapping[tuple[str, str], str]) -> pa.Table:
     """The rows, with the best passages of documents that were cut."""
     new = pa.array([best.get(pair, pair[1]) for pair in pair_ids(rows)], pa.string())
-    return rows.set_column(rows.column_names.index("doc_id"), "doc_id", new)
+    return with_values(rows, doc_id=new)
 
 
 def _of_all(qrels: pa.Table, pairs: pa.Table, passages: Mapping[str, Sequence[str]]) -> pa.Table:

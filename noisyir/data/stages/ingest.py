@@ -31,7 +31,7 @@ from noisyir.data.spelt import number_in
 from noisyir.data.text_files import watched
 from noisyir.engine.provenance import files_digest
 from noisyir.engine.stage import Job, Stage, told
-from noisyir.engine.tables import aligned, semi_join
+from noisyir.engine.tables import aligned, semi_join, with_values
 
 
 def ingest(job: Job[Format]) -> None:
@@ -69,7 +69,6 @@ def ingest(job: Job[Format]) -> None:
 
 
 def _sizes(pairs: pa.Table, queries: pa.Table) -> str:
-    """Numbers of training pairs and held-out queries, in words."""
     counts = {row["values"]: row["counts"] for row in pc.value_counts(queries["split"]).to_pylist()}
     held = [f"{counts[split]:,} {split}" for split in HELD_OUT if split in counts]
     training = f"{pc.sum(pc.equal(pairs['split'], 'train')).as_py() or 0:,} training pairs"
@@ -125,10 +124,7 @@ def judged_pairs(job: Job[JudgedPairsParams]) -> None:
         named = ", ".join(name for name in get_args(AuditedSplit) if name in there) or "none"
         raise DataError("data.no_judged_pair", split=split, splits=named)
     source = aligned(relevant, pairs, ["query_id", "doc_id"])["source"]
-    job.write(
-        "noisy_pairs",
-        relevant.append_column("split", pa.repeat("train", len(relevant))).append_column("source", source),
-    )
+    job.write("noisy_pairs", with_values(relevant, split=pa.repeat("train", len(relevant)), source=source))
     given = job.table("given_negatives")
     given = given.filter(pc.is_in(given["query_id"], value_set=pc.unique(relevant["query_id"])))
     wrong = mine.filter(pc.less_equal(mine["relevance"], 0)).select(["query_id", "doc_id"])

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from noisyir.detection.calibration.logistic import Prior, most_likely_weights
-from noisyir.detection.rate import half_width, normal_quantile, powered_rate, wilson
+from noisyir.detection.rate import RateInterval, half_width, normal_quantile, powered_rate, wilson
 
 Array = np.ndarray
 
@@ -17,14 +17,6 @@ MANY = 10**9  # number of judge verdicts that makes their sampling error negligi
 _GROUPS, _IN_A_GROUP = 5, 10  # calibration table: maximum groups, and minimum pairs in each
 _SUREST = 1e-6  # clips a judge's probabilities: the log odds of 0 and 1 are infinite
 _FLAT = 1e-3  # precision of a nearly flat prior, which makes the mode unique even for pure groups
-
-
-class RateByJudge(NamedTuple):
-    """A share of wrong pairs with its interval."""
-
-    rate: float
-    low: float
-    high: float
 
 
 class JudgeError(NamedTuple):
@@ -54,7 +46,7 @@ def judge_error(says_wrong: Bool[Array, " judged"], is_wrong: Bool[Array, " judg
     return JudgeError(found / wrong if wrong else math.nan, wrong, passed / clean if clean else math.nan, clean)
 
 
-def rate_behind(said_wrong: float, asked: int, error: JudgeError, confidence: float = 0.95) -> RateByJudge:
+def rate_behind(said_wrong: float, asked: int, error: JudgeError, confidence: float = 0.95) -> RateInterval:
     """Estimate the true share of wrong pairs from a judge's verdicts on `asked` pairs drawn at random.
 
     The estimate is (said + specificity - 1) / (sensitivity + specificity - 1), clipped to [0, 1]. The interval accounts
@@ -77,14 +69,14 @@ def rate_behind(said_wrong: float, asked: int, error: JudgeError, confidence: fl
     specificity = (error.clean * error.specificity + 1) / clean
     power = sensitivity + specificity - 1
     if power <= 0:  # by chance only: the measured power is above 0
-        return RateByJudge(_cut(rate), 0.0, 1.0)
+        return RateInterval(_cut(rate), 0.0, 1.0)
     centre = (said + specificity - 1) / power
     of_wrong = sensitivity * (1 - sensitivity) / wrong
     of_clean = specificity * (1 - specificity) / clean
     shift = 2 * z**2 * (centre * of_wrong - (1 - centre) * of_clean)
     variance = said * (1 - said) / size + centre**2 * of_wrong + (1 - centre) ** 2 * of_clean
     half = z * math.sqrt(variance) / power
-    return RateByJudge(_cut(rate), _cut(centre + shift - half), _cut(centre + shift + half))
+    return RateInterval(_cut(rate), _cut(centre + shift - half), _cut(centre + shift + half))
 
 
 def _cut(share: float) -> float:

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from noisyir.detection.features import rank_share
 from noisyir.detection.judgements import HumanJudgement
 from noisyir.detection.mixture import check_finite
-from noisyir.detection.rate import normal_quantile
+from noisyir.detection.rate import Interval, normal_quantile
 
 Array = np.ndarray
 
@@ -57,18 +57,6 @@ class JudgedPairs:
         """The pairs that were drawn at random."""
         drawn = ~np.isnan(self.weights)
         return JudgedPairs(self.rows[drawn], self.is_wrong[drawn], self.weights[drawn])
-
-
-class Interval(NamedTuple):
-    """An estimate with the bounds of its interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        """Format in percent."""
-        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
 
 
 class Gain(NamedTuple):
@@ -241,7 +229,7 @@ def _losses(odds: Float[Array, " pair"], answers: JudgedPairs) -> Float[Array, "
 def _share_gained(plain: Float[Array, " judged"], taught: Float[Array, " judged"]) -> Gain:
     """Relative reduction of the loss from `plain` to `taught` on the same pairs, with a normal lower bound.
 
-    The standard error is _OF_ONE_SESSION times that of independent losses, because losses within a fold are correlated
+    _OF_ONE_SESSION times the standard error of independent losses is taken, because losses within a fold are correlated
     and the first of several models that gains is selected. The factor was determined on StaQC and nl2bash.
     """
     gained, lost = plain - taught, float(plain.mean())

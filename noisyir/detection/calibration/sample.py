@@ -31,8 +31,6 @@ class Calibration:
 
     Attributes:
         rate: Share of wrong pairs among all.
-        low: Lower bound of its interval.
-        high: Upper bound of its interval.
         threshold: Score above which a pair is called wrong; may be infinite.
         slope: Slope of the log odds of being wrong, for scores as robust z.
         intercept: Intercept of the same log odds.

@@ -1,7 +1,7 @@
 """Single-measure detectors: by a trained model, by rank among other documents, or by BM25."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
@@ -133,30 +133,24 @@ class DenseSearch(CrossFitted):
         return DetectorOutput(self.scores_of(found, given.wrong), found)
 
 
-class Similarity(DenseSearch):
+class Similarity(DenseSearch, kind="similarity"):
     """Minus the similarity of query and document."""
-
-    kind: Literal["similarity"] = "similarity"
 
     def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
         """Negate the similarities."""
         return Scores(-found.own, wrong.by_null(-found.made_up))
 
 
-class Margin(DenseSearch):
+class Margin(DenseSearch, kind="margin"):
     """The best other document's similarity minus the pair's own."""
-
-    kind: Literal["margin"] = "margin"
 
     def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
         """Return the margins."""
         return found.margins(wrong)
 
 
-class PairNll(InBatchDetector):
+class PairNll(InBatchDetector, kind="pair_nll"):
     """The pair's negative log-likelihood among the documents of a batch, in nats."""
-
-    kind: Literal["pair_nll"] = "pair_nll"
 
     def statistic(self) -> "Statistic":
         """The negative log-likelihood."""
@@ -165,10 +159,8 @@ class PairNll(InBatchDetector):
         return pair_nll
 
 
-class Rank(DenseSearch):
+class Rank(DenseSearch, kind="rank"):
     """Natural logarithm of the document's rank; synthetic documents are assumed to rank below the search depth."""
-
-    kind: Literal["rank"] = "rank"
 
     def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
         """Return the log ranks."""
@@ -176,10 +168,8 @@ class Rank(DenseSearch):
         return Scores(found.log_rank(), wrong.by_null(beyond))
 
 
-class InBatchRank(InBatchDetector):
+class InBatchRank(InBatchDetector, kind="in_batch_rank"):
     """Natural logarithm of the document's rank within a batch: the ranking view of confident learning."""
-
-    kind: Literal["in_batch_rank"] = "in_batch_rank"
 
     def statistic(self) -> "Statistic":
         """The log rank."""
@@ -221,25 +211,21 @@ class LexicalSearch(Detector):
         return DetectorOutput(self.scores_of(found, given.wrong), found)
 
 
-class Bm25Margin(LexicalSearch):
+class Bm25Margin(LexicalSearch, kind="bm25_margin"):
     """The best other document's BM25 score minus the pair's own."""
-
-    kind: Literal["bm25_margin"] = "bm25_margin"
 
     def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
         """Return the margins."""
         return found.margins(wrong)
 
 
-class Consistency(LexicalSearch):
+class Consistency(LexicalSearch, kind="consistency"):
     """Natural logarithm of the document's BM25 rank, from a retriever trained on no pair; the filter keeps only 0.
 
     Made-up documents are assumed to rank below everything that is ranked.
 
     Source: the consistency filter of Dai et al. (Promptagator), ICLR 2023, by another retriever than the one trained.
     """
-
-    kind: Literal["consistency"] = "consistency"
 
     def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
         """Return the log ranks."""

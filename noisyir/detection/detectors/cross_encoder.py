@@ -1,27 +1,23 @@
 """Relevance according to a cross-encoder."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
-from pydantic import Field
 
-from noisyir.base.settings import Location
 from noisyir.detection.combine import Scores
 from noisyir.detection.detectors import Detector, PairsToScore
+from noisyir.models.settings import ClassifierWeights, PairTokens
 
 _SETTING = "detectors.NAME.weights"
 
 
-class CrossEncoderDetector(Detector):
+class CrossEncoderDetector(Detector, kind="cross_encoder"):
     """Minus the logit of a sequence classifier that reads query and document together."""
 
-    kind: Literal["cross_encoder"] = "cross_encoder"
     draws: ClassVar[int] = 1
 
-    weights: Location = Field(
-        None, description="folder or Hugging Face name of a sequence classifier of one label or two"
-    )
-    max_len: Annotated[int, Field(ge=8)] = Field(256, description="tokens of query and document together that are read")
+    weights: ClassifierWeights = None
+    max_len: PairTokens = 256
 
     def score(self, given: PairsToScore) -> Scores:
         """Read every pair, and every query with its wrong documents."""

@@ -21,10 +21,9 @@ _LONGEST = 64, 128  # tokens read of a query and of a document; more costs more 
 _TOKENS_A_SECOND = 9_000  # MiniLM on 2 slow CPU cores: 70 documents of 128 tokens
 
 
-class Ensemble(Detector):
+class Ensemble(Detector, kind="ensemble"):
     """Minus 2 z(transformer cosine) + z(BM25 over the query's best); static measures if there is no transformer."""
 
-    kind: Literal["ensemble"] = "ensemble"
     searches: ClassVar[bool] = True
     lexical: ClassVar[bool] = True
     describes: ClassVar[bool] = True

@@ -1,7 +1,7 @@
 """Relevance according to a ranker that never saw the query: the cheapest alternative to a teacher."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -19,13 +19,12 @@ if TYPE_CHECKING:
 _SETTING = "detectors.NAME.init.weights"
 
 
-class RankerDetector(Detector, CrossFittedRankerParams):
+class RankerDetector(Detector, CrossFittedRankerParams, kind="ranker"):
     """The best other document's logit minus the pair's own, from a ranker trained without the query.
 
     The ranker is trained on the pairs themselves, wrong ones included, with documents found by the given model.
     """
 
-    kind: Literal["ranker"] = "ranker"
     searches: ClassVar[bool] = True
     draws: ClassVar[int] = 1
 

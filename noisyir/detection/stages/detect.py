@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.artifact import PAIR_KEY
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import NOISY_PAIRS
 from noisyir.detection.artifacts import KEPT_BY_NULL, NOISE_ESTIMATE, PAIR_SCORES
@@ -21,11 +22,9 @@ from noisyir.detection.verdicts import detect as judge
 from noisyir.engine.meta import Meta
 from noisyir.engine.stage import Job, Stage, told
 from noisyir.engine.store import Store
-from noisyir.engine.tables import aligned, semi_join
+from noisyir.engine.tables import aligned, semi_join, with_values
 from noisyir.training.artifacts import NOISE_FLAGS, REPAIRED_FLAGS, REPAIRED_PAIRS
 from noisyir.training.flags import with_flags
-
-_PAIR = ["query_id", "doc_id"]
 
 
 def detect(job: Job[DetectParams]) -> None:
@@ -90,7 +89,7 @@ def _aligned(scores: dict[str, pa.Table]) -> list[pa.Table]:
                 num_rows_2=table.num_rows,
                 common=common,
             )
-    return [given, *(aligned(given, table, _PAIR) for _, table in others)]
+    return [given, *(aligned(given, table, PAIR_KEY) for _, table in others)]
 
 
 def _scores(table: pa.Table) -> Scores:
@@ -133,7 +132,6 @@ def _bounds(epoch: int, scores: Scores, params: DetectParams) -> pa.Table:
 
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
-    """Last detection, from its note."""
     if note := meta.notes.get("detection"):
         found = note[max(note, key=int)]
         flagged = round(found["flagged"] * found["pairs"])
@@ -163,16 +161,15 @@ def repair(job: Job[RepairParams]) -> None:
     doc_ids = pc.if_else(pa.array(chosen), judged["replacement"], judged["doc_id"])
     is_clean = pc.or_(judged["is_clean"], pa.array(chosen))
     action = pc.if_else(pa.array(chosen), "relabel", pc.if_else(judged["is_clean"], "keep", "flag"))
-    judged = judged.set_column(judged.schema.get_field_index("doc_id"), "doc_id", doc_ids)
-    job.write("repaired_pairs", judged.select(["query_id", "doc_id", "split"]).append_column("action", action))
-    job.write(
-        "repaired_flags",
-        judged.select(["query_id", "doc_id", "score", "p_clean"])
-        .set_column(3, "p_clean", pc.if_else(pa.array(chosen), 1.0, judged["p_clean"]))
-        .append_column("epoch", pa.array(np.zeros(judged.num_rows, np.int32)))
-        .append_column("is_clean", is_clean)
-        .append_column("replacement", pa.nulls(judged.num_rows, pa.string())),
-    )
+    columns = {
+        "p_clean": pc.if_else(pa.array(chosen), 1.0, judged["p_clean"]),
+        "epoch": pa.array(np.zeros(judged.num_rows, np.int32)),
+        "is_clean": is_clean,
+        "replacement": pa.nulls(judged.num_rows, pa.string()),
+    }
+    repaired = with_values(judged, doc_id=doc_ids, action=action)
+    job.write("repaired_pairs", repaired.select(["query_id", "doc_id", "split", "action"]))
+    job.write("repaired_flags", with_values(repaired.select(["query_id", "doc_id", "score"]), **columns))
     job.note("repair", {"relabelled": int(chosen.sum()), "flagged": int(pc.sum(pc.invert(is_clean)).as_py() or 0)})
 
 

@@ -18,7 +18,7 @@ from noisyir.detection.combine import Scores
 from noisyir.detection.detectors import Detector, DetectorOutput, PairsToScore
 from noisyir.detection.settings import NULLS, Null
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import listed
+from noisyir.engine.tables import listed, with_values
 from noisyir.models.artifacts import MODEL
 from noisyir.retrieval.artifacts import LEXICAL_INDEX
 from noisyir.training.artifacts import NEGATIVES
@@ -138,13 +138,10 @@ def _features_table(job: Job[Detector], ids: pa.Table, features: np.ndarray | No
 def _scores_table(ids: pa.Table, epoch: int, scored: DetectorOutput, documents: "TrainingDocuments") -> pa.Table:
     scores, others = scored.scores, scored.competitors
     best = pa.nulls(len(ids), pa.string()) if others is None else _named(documents, others.rows[:, 0])
-    table = ids.append_column("epoch", pa.array(np.full(len(ids), epoch, np.int32))).append_column(
-        "score", pa.array(scores.observed, pa.float32())
-    )
-    for null in NULLS:
-        draws = listed(scores.nulls[null]) if null in scores.nulls else pa.nulls(len(ids), FLOATS)
-        table = table.append_column(f"{null}_scores", draws)
-    return table.append_column("best_other", best)
+    epochs, observed = pa.array(np.full(len(ids), epoch, np.int32)), pa.array(scores.observed, pa.float32())
+    none = pa.nulls(len(ids), FLOATS)
+    draws = {f"{null}_scores": listed(scores.nulls[null]) if null in scores.nulls else none for null in NULLS}
+    return with_values(ids, epoch=epochs, score=observed, **draws, best_other=best)
 
 
 def _named(documents: "TrainingDocuments", rows: np.ndarray) -> pa.Array:
@@ -155,13 +152,12 @@ def _named(documents: "TrainingDocuments", rows: np.ndarray) -> pa.Array:
 def _competitors_table(ids: pa.Table, documents: "TrainingDocuments", competitors: "Competitors") -> pa.Table:
     found = competitors.rows >= 0
     offsets = pa.array(np.concatenate([[0], np.cumsum(found.sum(axis=1))]), pa.int32())
-    names = _named(documents, competitors.rows[found])
-    similarities = pa.ListArray.from_arrays(offsets, pa.array(competitors.similarities[found]))
-    return (
-        ids.append_column("similarity", pa.array(competitors.own))
-        .append_column("rank", pa.array(competitors.rank, pa.int32(), mask=competitors.rank == 0))
-        .append_column("competitors", pa.ListArray.from_arrays(offsets, names))
-        .append_column("competitor_similarities", similarities)
+    return with_values(
+        ids,
+        similarity=pa.array(competitors.own),
+        rank=pa.array(competitors.rank, pa.int32(), mask=competitors.rank == 0),
+        competitors=pa.ListArray.from_arrays(offsets, _named(documents, competitors.rows[found])),
+        competitor_similarities=pa.ListArray.from_arrays(offsets, pa.array(competitors.similarities[found])),
     )
 
 

@@ -148,10 +148,9 @@ class Cluster:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         if not self.fan_out.address:  # of this machine alone, it listens on loopback; ray reads this when imported
             os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-        try:
+        hint = install_hint("ray")
+        with ConfigError.wrapping("engine.runtime_fan_out_engine", ModuleNotFoundError, install_hint=hint):
             import ray
-        except ModuleNotFoundError as error:
-            raise ConfigError("engine.runtime_fan_out_engine", install_hint=install_hint("ray")) from error
         if ray.is_initialized():
             return
         how: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}

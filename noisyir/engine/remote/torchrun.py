@@ -31,9 +31,7 @@ class Launched:
     """One of torchrun's processes.
 
     Attributes:
-        rank, size: Number of this process and of all processes.
         local_rank, here: Number of this process, and of all, on this machine.
-        node: Number of this machine.
     """
 
     rank: int

@@ -10,6 +10,7 @@ from noisyir.base.errors import ConfigError
 from noisyir.data.artifacts import QRELS, QUERIES
 from noisyir.data.own_documents import without_own_documents
 from noisyir.engine.stage import Job, SplitCounts, Stage
+from noisyir.engine.tables import with_values
 from noisyir.evaluation import comparison as systems
 from noisyir.evaluation.artifacts import COMPARISON, METRICS, STANDINGS
 from noisyir.evaluation.pages.advice import in_short
@@ -76,7 +77,7 @@ def _on_dev(run: pa.Table, judgements: Mapping[str, Mapping[str, int]], measure:
         return None
     groups = query_groups(judgements)
     grouped = pa.array([groups[query_id] for query_id in values["query_id"].to_pylist()], pa.string())
-    return values.append_column("group", grouped).append_column("split", pa.repeat("dev", values.num_rows))
+    return with_values(values, group=grouped, split=pa.repeat("dev", values.num_rows))
 
 
 def _rows(system: str, values: pa.Table) -> pa.Table:

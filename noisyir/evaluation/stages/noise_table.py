@@ -9,6 +9,7 @@ from noisyir.base.errors import DataError
 from noisyir.base.pages.cells import sections_in
 from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Job, Stage
+from noisyir.engine.tables import with_values
 from noisyir.evaluation.artifacts import (
     BENCH_PAGE,
     BENCH_SUMMARY,
@@ -58,9 +59,8 @@ def _write_values(job: Job[NoiseTableParams], metrics: Mapping[Cell, pa.Table]) 
     with job.writer("bench_values") as out:
         for done, (cell, table) in enumerate(metrics.items(), 1):
             rows = table.filter(pa.compute.is_valid(table["query_id"]))
-            for name in ("mechanism", "rate", "method"):
-                rows = rows.append_column(name, pa.repeat(getattr(cell, name), rows.num_rows))
-            out.append(rows.append_column("seed", pa.repeat(pa.scalar(cell.seed, pa.int32()), rows.num_rows)))
+            names = ("mechanism", "rate", "method", "seed")
+            out.append(with_values(rows, **{name: pa.repeat(getattr(cell, name), rows.num_rows) for name in names}))
             job.progress(done, len(metrics), "runs")
 
 

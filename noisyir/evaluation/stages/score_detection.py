@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute
 
+from noisyir.base.artifact import PAIR_KEY
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import NOISE_TRUTH
 from noisyir.detection.artifacts import NOISE_ESTIMATE
@@ -17,7 +18,6 @@ from noisyir.evaluation.pages.detection import flag_warnings
 from noisyir.evaluation.settings import ScoreDetectionParams
 from noisyir.training.artifacts import NOISE_FLAGS
 
-_PAIR = ["query_id", "doc_id"]
 _ESTIMATES = ("rate", "rate_low", "rate_high")
 
 
@@ -28,7 +28,7 @@ def score_detection(job: Job[ScoreDetectionParams]) -> None:
         for system, flags in job.tables("flags").items():
             if not flags.num_rows:  # the method's flags were given
                 continue
-            known = flags.join(truth, _PAIR, join_type="inner")
+            known = flags.join(truth, PAIR_KEY, join_type="inner")
             if not known.num_rows:
                 raise DataError(
                     "evaluation.no_pair_with_truth", flagged=flags.num_rows, system=system, known=truth.num_rows
@@ -60,7 +60,6 @@ def _rows(system: str, epoch: int, values: dict[str, float]) -> pa.Table:
 
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
-    """Warnings of flags that disagree with the estimated rate."""
     yield from flag_warnings(store.builds.table(meta.ref("detection")))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.artifact import BY_PAIR, PAIR_KEY
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import CORPUS, HIDDEN, NOISY_PAIRS, QUERIES
 from noisyir.engine.stage import Job, Stage
@@ -17,7 +18,6 @@ from noisyir.models.artifacts import MODEL
 if TYPE_CHECKING:
     from noisyir.evaluation.loss_groups import Losses
 
-_PAIR = ["query_id", "doc_id"]
 _GROUPS = ("positive", "false", "hard", "in_batch")
 _PASSAGES_AT_ONCE = 16384
 
@@ -36,25 +36,25 @@ def score_loss_groups(job: Job[ScoreLossGroupsParams]) -> None:
 def _pools(job: Job[ScoreLossGroupsParams]) -> pa.Table:
     """The pools of the chosen queries, in the order of the ids: (query_id, doc_id, group)."""
     pairs = job.table("pairs")
-    pairs = pairs.filter(pc.equal(pairs["split"], "train")).select(_PAIR)
+    pairs = pairs.filter(pc.equal(pairs["split"], "train")).select(PAIR_KEY)
     asked = _asked(job, pairs)
     own, candidates = (
         table.filter(pc.is_in(table["query_id"], value_set=asked)) for table in (pairs, job.table("candidates"))
     )
-    hidden = job.table("hidden") if job.has("hidden") else HIDDEN.schema.empty_table().select(_PAIR)
-    positive = own.group_by("query_id").aggregate([("doc_id", "min")]).rename_columns(_PAIR)
-    candidates = candidates.join(own, _PAIR, join_type="left anti")
+    hidden = job.table("hidden") if job.has("hidden") else HIDDEN.schema.empty_table().select(PAIR_KEY)
+    positive = own.group_by("query_id").aggregate([("doc_id", "min")]).rename_columns(PAIR_KEY)
+    candidates = candidates.join(own, PAIR_KEY, join_type="left anti")
     others = _others(job, asked, pairs)
     for known in (own, candidates, hidden):
-        others = others.join(known, _PAIR, join_type="left anti")
+        others = others.join(known, PAIR_KEY, join_type="left anti")
     groups = {
         "positive": positive,
-        "false": candidates.join(hidden, _PAIR, join_type="left semi"),
-        "hard": candidates.join(hidden, _PAIR, join_type="left anti"),
+        "false": candidates.join(hidden, PAIR_KEY, join_type="left semi"),
+        "hard": candidates.join(hidden, PAIR_KEY, join_type="left anti"),
         "in_batch": others,
     }
     named = [table.append_column("group", pa.repeat(name, len(table))) for name, table in groups.items()]
-    return pa.concat_tables(named, promote_options="default").sort_by([(name, "ascending") for name in _PAIR])
+    return pa.concat_tables(named, promote_options="default").sort_by(BY_PAIR)
 
 
 def _asked(job: Job[ScoreLossGroupsParams], pairs: pa.Table) -> pa.Array:

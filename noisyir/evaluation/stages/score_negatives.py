@@ -6,16 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.artifact import PAIR_KEY
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import HIDDEN, QRELS
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import semi_join
+from noisyir.engine.tables import semi_join, with_values
 from noisyir.evaluation.artifacts import MINING_QUALITY
 from noisyir.evaluation.settings import ScoreNegativesParams
 from noisyir.mining.artifacts import CANDIDATES, VERDICTS
 from noisyir.training.artifacts import NEGATIVES
 
-_PAIR = ["query_id", "doc_id"]
 _SCORES = ("score", "positive_score", "positive_similarity", "query_norm", "positive_norm", "norm")
 Quality = dict[str, float]
 
@@ -43,8 +43,8 @@ def score_negatives(job: Job[ScoreNegativesParams]) -> None:
 def _truth(job: Job[ScoreNegativesParams]) -> tuple[pa.Table, pa.Table | None]:
     """The relevant pairs, and the pairs with a known truth (None: all)."""
     qrels = job.table("qrels")
-    relevant = [qrels.filter(pc.greater_equal(qrels["relevance"], job.params.min_relevance or 1)).select(_PAIR)]
-    judged = [qrels.select(_PAIR)]
+    relevant = [qrels.filter(pc.greater_equal(qrels["relevance"], job.params.min_relevance or 1)).select(PAIR_KEY)]
+    judged = [qrels.select(PAIR_KEY)]
     if job.has("hidden"):
         relevant.append(job.table("hidden"))
         judged.append(job.table("hidden"))
@@ -56,11 +56,8 @@ def _with_truth(pairs: pa.Table, relevant: pa.Table, known: pa.Table | None) -> 
     """The pairs with `relevant`, `known` and `query`, the query's number in the order of the ids."""
     knows = np.ones(len(pairs), bool) if known is None else semi_join(pairs, known)
     query = pc.rank(pairs["query_id"], tiebreaker="dense").to_numpy().astype(np.int64) - 1
-    return (
-        pairs.append_column("relevant", pa.array(semi_join(pairs, relevant)))
-        .append_column("known", pa.array(knows))
-        .append_column("query", pa.array(query))
-    )
+    is_relevant = pa.array(semi_join(pairs, relevant))
+    return with_values(pairs, relevant=is_relevant, known=pa.array(knows), query=pa.array(query))
 
 
 def _share(rows: pa.Table, name: str) -> Quality:
@@ -69,7 +66,6 @@ def _share(rows: pa.Table, name: str) -> Quality:
 
 
 def _filters(candidates: pa.Table) -> dict[str, Quality]:
-    """Each filter's quality on the candidates with scores."""
     from noisyir.evaluation.negatives import USUAL_MARGIN, ranking_quality, signals, usual_verdict, verdict_quality
     from noisyir.mining.candidates import Candidates
 
@@ -88,14 +84,14 @@ def _judge(judge: str, verdicts: pa.Table, candidates: pa.Table) -> Quality:
     """A judge's quality on the candidates that it judged."""
     from noisyir.evaluation.negatives import ranking_quality, verdict_quality
 
-    shown = verdicts.join(candidates.select([*_PAIR, "relevant", "known", "query"]), _PAIR, join_type="inner")
+    shown = verdicts.join(candidates.select([*PAIR_KEY, "relevant", "known", "query"]), PAIR_KEY, join_type="inner")
     if len(verdicts) and not len(shown):
         raise DataError(
             "evaluation.no_verdict_on_candidates",
             verdicts=len(verdicts),
             judge=judge,
             candidates=len(candidates),
-            example=verdicts.select(_PAIR).slice(0, 1).to_pylist()[0],
+            example=verdicts.select(PAIR_KEY).slice(0, 1).to_pylist()[0],
         )
     shown = shown.filter(shown["known"])
     relevant, query = shown["relevant"].to_numpy(), shown["query"].to_numpy()

@@ -1,8 +1,8 @@
 """Rows from Python as files that formats read: tables, lists, data sets and models; paths pass unchanged."""
 
 import os
-from collections.abc import Iterable, Mapping
-from hashlib import file_digest
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
@@ -25,9 +25,6 @@ def as_file(rows: Rows, home: Path, name: str, columns: tuple[str, ...] = _PAIRS
     Equal rows get the same path, so earlier results are found again.
 
     Args:
-        rows: Rows or a path.
-        home: Base folder.
-        name: File stem.
         columns: Columns of tuples, in order.
 
     Raises:
@@ -35,17 +32,7 @@ def as_file(rows: Rows, home: Path, name: str, columns: tuple[str, ...] = _PAIRS
     """
     if isinstance(rows, str | os.PathLike):
         return os.fspath(rows)
-    table = as_table(rows, name, columns)
-    folder = home / "given"
-    folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder, prefix=".writing-") as work:
-        arriving = Path(work) / f"{name}.parquet"
-        pq.write_table(table, arriving)
-        with arriving.open("rb") as handle:
-            final = folder / file_digest(handle, "sha256").hexdigest()[:16] / arriving.name
-        final.parent.mkdir(exist_ok=True)
-        arriving.replace(final)
-    return str(final)
+    return _kept(home, f"{name}.parquet", partial(pq.write_table, as_table(rows, name, columns)))
 
 
 def documents_file(corpus: Rows | None, home: Path) -> str | None:
@@ -126,19 +113,20 @@ def model_path(model: Any, home: Path) -> str | None:
         return os.fspath(model)
     if not callable(getattr(model, "save", None)):
         raise DataError("front.not_a_model", model_type=type(model).__name__)
+    return _kept(home, "model", partial(model.save, create_model_card=False))
+
+
+def _kept(home: Path, name: str, write: Callable[[str], object]) -> str:
+    """Write a file or a folder to `given/<digest>/<name>` in `home`, unless it is there."""
+    from noisyir.engine.provenance import files_digest
+
     folder = home / "given"
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix=".writing-") as work:
-        arriving = Path(work) / "model"
-        model.save(str(arriving), create_model_card=False)
-        final = folder / _digest(arriving) / "model"
+        write(str(Path(work) / name))
+        digest = files_digest(Path(work), [path for path in Path(work).rglob("*") if path.is_file()])
+        final = folder / digest[:16] / name
         final.parent.mkdir(exist_ok=True)
         if not final.exists():
-            arriving.rename(final)
+            (Path(work) / name).rename(final)
     return str(final)
-
-
-def _digest(folder: Path) -> str:
-    from noisyir.engine.provenance import files_digest
-
-    return files_digest(folder, [path for path in folder.rglob("*") if path.is_file()])[:16]

@@ -20,6 +20,7 @@ from noisyir.app.label_audit import Audited
 from noisyir.app.label_cleaning import CleaningWords, refuse_too_much, refuse_unjudged
 from noisyir.audits.columns import FLAGGED
 from noisyir.base.errors import StoreError
+from noisyir.base.pages.cells import shorten
 from noisyir.data.row_files import RowFile
 from noisyir.data.text_files import json_lines
 from noisyir.detection.calibration.sample import draw_sample
@@ -105,8 +106,6 @@ class Cleaned:
         pairs: All columns of the source, and `weight` for training.
         changes: A dict for each changed pair, with its reason.
         summary: Number of pairs by fate.
-        path: The pairs as a file, if a folder was named.
-        log: The changes as a file, if a folder was named.
     """
 
     pairs: pa.Table
@@ -116,7 +115,6 @@ class Cleaned:
     log: Path | None
 
     def __str__(self) -> str:
-        """The number of pairs by fate."""
         return self.summary
 
 
@@ -196,21 +194,17 @@ class Audit:
     def page(self, path: str | os.PathLike[str] = "audit.html") -> Path:
         """Write the page for the data's owner, which needs no server, to `path`."""
         target = Path(path)
-        try:
+        with StoreError.wrapping("front.cannot_write_page", target=target):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(
                 self._found.store.builds.folder(self._found.outcome.kept["audit_files"]) / "audit.html", target
             )
-        except OSError as error:
-            raise StoreError("front.cannot_write_page", target=target, error=error) from error
         return target
 
     def __str__(self) -> str:
-        """The findings, as printed by the command line."""
         return self._found.summary().strip()
 
     def __repr__(self) -> str:
-        """The number of pairs and flags in one line."""
         return f"<Audit of {self._found.table.num_rows:,} pairs, {self._found.flagged:,} flagged>"
 
     def _repr_html_(self) -> str:
@@ -245,4 +239,4 @@ def _read(path: Path) -> pa.Table:
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.2f}"
-    return escape(value if len(value) <= _CUT else f"{value[: _CUT - 1]}…")
+    return escape(shorten(value, _CUT))

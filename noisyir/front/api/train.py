@@ -164,12 +164,10 @@ class Trained:
         target = Path(folder)
         if target.exists():
             raise StoreError("front.folder_exists", target=target)
-        try:
+        with StoreError.wrapping("front.cannot_write", target=target):
             run = Finished(self._exp.model_dump(mode="json"), dict(self._outcome.kept))
             write_folder(self._run.store, self._ref, run, target, licence)
             return target
-        except OSError as error:
-            raise StoreError("front.cannot_write", target=target, error=error) from error
 
     def __str__(self) -> str:
         """The measures as a text table, and the doubts."""
@@ -179,7 +177,6 @@ class Trained:
         return "\n".join([*lines, *(f"WARNING  {doubt}" for doubt in self.doubts)])
 
     def __repr__(self) -> str:
-        """The trained model, in one line."""
         return f"<Trained {self._exp.kept} on {self._exp.name}: {self.path}>"
 
     def _repr_html_(self) -> str:

@@ -240,7 +240,6 @@ class _Applying:
         refuse_too_much(found, drop=self.drop, force=self.force)
 
     def apply(self, found: "Audited", folder: Path) -> str:
-        """Write the cleaned pairs; return a description."""
         from noisyir.app.label_cleaning import how_to_measure
 
         applied = found.apply(folder, drop=self.drop)
@@ -259,15 +258,12 @@ def _apply(apply: bool, drop: bool, force: bool) -> _Applying | None:
 
 
 def _audited(exp: "Experiment", store: "Store", runtime: "Runtime", *, verbose: bool) -> "Audited":
-    """Run the audit, with progress on standard error."""
     from noisyir.app.console import observer_for
     from noisyir.app.label_audit import run_audit
     from noisyir.app.runs import Execution
-    from noisyir.registry import open_tracker
 
-    tracker = open_tracker(experiment=exp, home=store.home, enabled=False)
     with observer_for(sys.stderr, verbose=verbose, phases=False) as observer:
-        return run_audit(exp, Execution(store=store, runtime=runtime, tracker=tracker, observer=observer))
+        return run_audit(exp, Execution(store=store, runtime=runtime, observer=observer))
 
 
 def _asked(judge: "AskParams", found: "Audited", folder: Path, runtime: "Runtime") -> bool:

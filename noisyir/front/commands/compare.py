@@ -70,10 +70,8 @@ def run(
 def _write_page(html: str, page: str) -> None:
     from noisyir.base.errors import StoreError
 
-    try:
+    with StoreError.wrapping("front.cannot_write", target=html):
         Path(html).write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise StoreError("front.cannot_write", target=html, error=error) from error
 
 
 class _Pools(NamedTuple):

@@ -28,6 +28,7 @@ def run(
     from noisyir.app.console import print_text, stdout_console
     from noisyir.app.system_search import answer
     from noisyir.app.systems import find_system, indexes_of
+    from noisyir.base.pages.cells import shorten
 
     if k < 1 or not query.strip():
         raise ConfigError("front.empty_query_or_k")
@@ -45,5 +46,5 @@ def run(
     for hit in hits:
         out.print(f"[bold]{hit['rank']}[/]  {hit['score']:.4f}  [cyan]{escape(hit['doc_id'])}[/]")
         text = f"{hit['title']}  {hit['text']}".strip()
-        print_text(out, (text if len(text) <= SNIPPET else text[: SNIPPET - 1] + "…") + "\n")
+        print_text(out, f"{shorten(text, SNIPPET)}\n")
     return 0

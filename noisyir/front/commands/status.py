@@ -133,7 +133,6 @@ def _what_failed(state: RunState) -> str:
 
 
 def _log(state: RunState) -> str:
-    """Return the log of a failed run, if it has one."""
     kept = Path(state.log) if state.log else None
     said = kept.read_text(encoding="utf-8") if kept and kept.is_file() else "no log of it is on this machine"
     place = state.page or state.log

@@ -1,7 +1,7 @@
 """AR2 (Zhang et al., ICLR 2022): a retriever and a ranker, trained against each other; no code that others use."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from noisyir.base.errors import ConfigError
 from noisyir.data.artifacts import QRELS
@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from noisyir.models.bi_encoder import BiEncoder
 
 
-class Ar2(Method):
+class Ar2(Method, kind="ar2"):
     """A retriever and a ranker, in rounds."""
-
-    kind: Literal["ar2"] = "ar2"
 
     def train(self, context: "Context") -> Outputs:
         """DPR with in-batch negatives; a ranker on its negatives; then `ar2.rounds` rounds that each mine again."""
@@ -47,10 +45,8 @@ class Ar2(Method):
         return trained
 
 
-class Ar2Continued(Method):
+class Ar2Continued(Method, kind="ar2_continued"):
     """AR2, and further rounds after its end."""
-
-    kind: Literal["ar2_continued"] = "ar2_continued"
 
     def train(self, context: "Context") -> Outputs:
         """AR2, then `ar2.continued.rounds` rounds that mine with `ar2.continued.mine`.

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,20 +35,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("noisyir")
 
 
-class Distill(Method):
+class Distill(Method, kind="distill"):
     """Learn the scores of the experiment's teacher; `distill.contrastive` adds the given pairs."""
-
-    kind: Literal["distill"] = "distill"
 
     def train(self, context: "Context") -> Outputs:
         """Score lists, then learn them."""
         return distilled(context, self.kind, context.exp.distilling(0.0), context.teacher_scores())
 
 
-class DistillContrast(Method):
+class DistillContrast(Method, kind="distill_contrast"):
     """Distillation plus a tenth of the contrastive loss of the given pairs, as in CADET's code."""
-
-    kind: Literal["distill_contrast"] = "distill_contrast"
 
     def train(self, context: "Context") -> Outputs:
         """Score lists, then learn them and the pairs."""

@@ -284,8 +284,6 @@ def overrides_of(settings: Mapping[str, Any] | None) -> list[str]:
     """The settings as `KEY=VALUE` overrides; ConfigError refuses values that no file could hold."""
     found = []
     for name, value in (settings or {}).items():
-        try:
+        with ConfigError.wrapping("methods.unwritable_setting", TypeError, ValueError, name=name):
             found.append(f"{name}={json.dumps(value)}")
-        except (TypeError, ValueError) as error:
-            raise ConfigError("methods.unwritable_setting", name=name, error=error) from error
     return found

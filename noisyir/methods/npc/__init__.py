@@ -5,7 +5,7 @@ By default it detects and does not correct; `npc.consistency=1` adds the correct
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,10 +37,8 @@ if TYPE_CHECKING:
     from noisyir.methods.plans.context import Context
 
 
-class Npc(Method):
+class Npc(Method, kind="npc"):
     """The paper's method: pairs are flagged by the model's own loss before each epoch."""
-
-    kind: Literal["npc"] = "npc"
 
     def train(self, context: "Context") -> Outputs:
         """Detect, correct, train."""
@@ -48,10 +46,8 @@ class Npc(Method):
         return context.train(TRAIN_NPC, params, "npc", pairs=context.noisy["noisy_pairs"])
 
 
-class NpcFlags(Method):
+class NpcFlags(Method, kind="npc_flags"):
     """Correction by the flags of the experiment's detectors."""
-
-    kind: Literal["npc_flags"] = "npc_flags"
 
     def train(self, context: "Context") -> Outputs:
         """Flagged pairs keep the consistency loss alone."""
@@ -59,10 +55,8 @@ class NpcFlags(Method):
         return context.train(TRAIN_NPC, params, "npc_flags", pairs=context.noisy["noisy_pairs"], flags=flags)
 
 
-class NpcRelabel(Method):
+class NpcRelabel(Method, kind="npc_relabel"):
     """Correction after relabelling: relabelled pairs count as clean, flagged ones keep the consistency loss alone."""
-
-    kind: Literal["npc_relabel"] = "npc_relabel"
 
     def train(self, context: "Context") -> Outputs:
         """Relabel, then correct the remaining pairs."""
@@ -127,7 +121,6 @@ def _detection(ids: pa.Table, found: "Detected") -> pa.Table:
 
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
-    """The last detection's share of flagged pairs."""
     flags = store.builds.table(meta.ref("noise_flags"), ("epoch", "is_clean"))
     if not flags.num_rows:
         return

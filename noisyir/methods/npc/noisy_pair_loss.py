@@ -200,11 +200,9 @@ class _Callback(TrainerCallback):
             state.log_history.append({"epoch": state.epoch, "step": state.global_step, **points})
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Let the teacher follow."""
         self.loss.after_step()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Finish the objective."""
         self.loss.objective.finish()
 
 
@@ -217,12 +215,10 @@ class _SentenceEncoder(BiEncoder):
 
     @property
     def dim(self) -> int:
-        """Length of a vector."""
         return cast(int, self.model.get_embedding_dimension())
 
     @property
     def device(self) -> torch.device:
-        """The device of the weights."""
         return self.model.device
 
     @property

@@ -37,15 +37,9 @@ class Context:
 
     Attributes:
         data: Ingest's outputs, with the collection after noise was put in.
-        noisy: Outputs of `corrupt`.
-        start: The untrained model.
         label: Part of the steps' names, if a plan has several contexts.
-        judged: Outputs of each detector and method that flagged pairs.
-        mines: Each mining so far.
         trial: Training queries held out to try methods on.
         training_seed: The seed of training; the plan's if None.
-        tried: The trials that a method chose by.
-        lists: A teacher's scored lists.
         rounds: Curves of rounds that continue a method's steps, as METHOD@NUMBER.
     """
 

@@ -1,6 +1,6 @@
 """Tasks: the kinds of model that an experiment can train, and the functions that plan them."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from noisyir.base.variants import Variant
 from noisyir.methods.plans.method import Method
@@ -39,10 +39,9 @@ class Task(Variant):
         return None
 
 
-class RetrieverTask(Task):
+class RetrieverTask(Task, kind="retriever"):
     """A bi-encoder; its settings are the experiment's own."""
 
-    kind: Literal["retriever"] = "retriever"
     pipeline: ClassVar[str] = "noisyir.methods.plans.retrievers:train_retriever"
     bench: ClassVar[str] = "noisyir.methods.plans.bench:noise_bench"
     methods_of: ClassVar[type[Variant]] = Method

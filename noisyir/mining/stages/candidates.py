@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.artifact import BY_PAIR, PAIR_KEY
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import ANSWERS, CORPUS, CUT_PASSAGES, PAIRS, QRELS, QUERIES
 from noisyir.data.draws import positions
@@ -26,7 +27,6 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 VECTORS_AT_ONCE = 16384
 PRODUCTS_AT_ONCE = 256  # their vectors fit into the cache
-_PAIR = ["query_id", "doc_id"]
 
 
 class NamedDocuments(NamedTuple):
@@ -175,7 +175,7 @@ def _held_out(job: Job[CandidatesParams]) -> pa.Table:
     queries, qrels = job.table("queries"), job.table("qrels")
     asked = queries.filter(pc.not_equal(queries["split"], "train"))["query_id"].combine_chunks()
     relevant = qrels.filter(pc.and_(pc.greater(qrels["relevance"], 0), pc.is_in(qrels["query_id"], value_set=asked)))
-    return relevant.select(_PAIR)
+    return relevant.select(PAIR_KEY)
 
 
 def _answering(job: Job[CandidatesParams], found: pa.Table, documents: NamedDocuments) -> Mask:
@@ -196,7 +196,7 @@ def _compared(job: Job[CandidatesParams], kept: pa.Table, documents: NamedDocume
 
     pairs = job.table("pairs")
     pairs = pairs.filter(pc.is_in(pairs["query_id"], value_set=kept["query_id"].unique()))
-    pairs = pairs.sort_by([(name, "ascending") for name in _PAIR])
+    pairs = pairs.sort_by(BY_PAIR)
     asked = kept["query_id"].unique()
     named = pa.chunked_array([*kept["doc_id"].chunks, *pairs["doc_id"].chunks], pa.string()).unique()
     rows = pa.array(documents.rows[documents.numbers(named)], pa.int32())
@@ -235,23 +235,12 @@ def picked_vectors(batches: Iterable[pa.RecordBatch], name: str, wanted: pa.Arra
     Raises:
         DataError: If one is missing.
     """
-    from noisyir.retrieval.texts import vectors_of
+    from noisyir.retrieval.texts import vectors_at
 
-    picked: Vectors | None = None
-    found = 0
-    for batch in batches:
-        places = pc.index_in(batch.column(0), value_set=wanted)
-        some = batch.filter(pc.is_valid(places))
-        vectors = vectors_of(some)
-        if picked is None:
-            picked = np.empty((len(wanted), vectors.shape[1]), np.float32)
-        picked[places.drop_null().to_numpy()] = vectors
-        found += len(some)
-    if picked is None or found < len(wanted):
-        raise DataError(
-            "mining.lacks_compared_encode_corpus", name=name, n_wanted=len(wanted) - found, n_wanted_2=len(wanted)
-        )
-    return picked
+    vectors, missing = vectors_at(batches, wanted)
+    if missing:
+        raise DataError("mining.lacks_compared_encode_corpus", name=name, n_wanted=missing, n_wanted_2=len(wanted))
+    return vectors
 
 
 CANDIDATES = Stage(

@@ -4,15 +4,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.artifact import PAIR_KEY
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import GIVEN_NEGATIVES, QUERIES
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import semi_join
+from noisyir.engine.tables import semi_join, with_values
 from noisyir.mining import artifacts
 from noisyir.mining.settings import GivenRunParams
 from noisyir.retrieval.artifacts import BM25_RUN
-
-_PAIR = ["query_id", "doc_id"]
 
 
 def run_of_given(job: Job[GivenRunParams]) -> None:
@@ -23,7 +22,7 @@ def run_of_given(job: Job[GivenRunParams]) -> None:
     """
     queries = job.table("queries")
     training = queries.filter(pc.equal(queries["split"], "train"))["query_id"]
-    given = job.table("given_negatives").select(_PAIR)
+    given = job.table("given_negatives").select(PAIR_KEY)
     given = given.filter(pc.is_in(given["query_id"], value_set=training.combine_chunks()))
     if not given.num_rows:
         raise DataError("mining.no_given_negatives")
@@ -33,8 +32,8 @@ def run_of_given(job: Job[GivenRunParams]) -> None:
     order = np.argsort(query, kind="stable")
     starts = np.searchsorted(query[order], query[order])
     ranks = pa.array(np.arange(len(order)) - starts + 1, pa.int32())
-    ranked = rows.take(order).append_column("rank", ranks)
-    job.write("given_run", ranked.append_column("score", pa.array(np.zeros(len(order), np.float32))))
+    scores = pa.array(np.zeros(len(order), np.float32))
+    job.write("given_run", with_values(rows.take(order), rank=ranks, score=scores))
 
 
 def _behind(job: Job[GivenRunParams], given: pa.Table) -> pa.Table:
@@ -44,7 +43,7 @@ def _behind(job: Job[GivenRunParams], given: pa.Table) -> pa.Table:
     run, params = job.table("run"), job.params
     within = pc.and_(pc.greater_equal(run["rank"], params.rank_from), pc.less_equal(run["rank"], params.rank_to))
     found = run.filter(within).sort_by([("query_id", "ascending"), ("rank", "ascending")])
-    return found.filter(pa.array(~semi_join(found, given))).select(_PAIR)
+    return found.filter(pa.array(~semi_join(found, given))).select(PAIR_KEY)
 
 
 RUN_OF_GIVEN = Stage(

@@ -15,19 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float, Int
 
+from noisyir.base.artifact import PAIR_KEY
 from noisyir.base.errors import ConfigError
 from noisyir.data.artifacts import NOISY_PAIRS, PAIRS, QUERIES
 from noisyir.engine.meta import Meta
 from noisyir.engine.stage import Job, Stage, told
 from noisyir.engine.store import Store
-from noisyir.engine.tables import semi_join
+from noisyir.engine.tables import semi_join, with_values
 from noisyir.mining.artifacts import CANDIDATES, VERDICTS
 from noisyir.mining.candidates import Candidates, Mask, Rows
 from noisyir.mining.draw import draw, shares
 from noisyir.mining.settings import MineParams, PseudoLabelParams
 from noisyir.training.artifacts import NEGATIVES, PSEUDO_PAIRS
 
-_PAIR = ["query_id", "doc_id"]
 _BEST_FIRST = [("query_id", "ascending"), ("score", "descending"), ("doc_id", "ascending")]
 _CANDIDATES_AT_ONCE = 65536  # their arrays fit into the CPU cache
 
@@ -42,13 +42,9 @@ def mine(job: Job[MineParams]) -> None:
         kept &= keeps
     candidates = candidates.take(kept)
     drawn = negatives(candidates, job.params, job.rng("draw"), job.rng("transitional"))
-    job.write(
-        "negatives",
-        table.select(_PAIR)
-        .take(np.flatnonzero(kept)[drawn.rows])
-        .append_column("weight", pa.array(drawn.weight, pa.float32()))
-        .append_column("draw", pa.array(drawn.draw, pa.int32())),
-    )
+    pairs = table.select(PAIR_KEY).take(np.flatnonzero(kept)[drawn.rows])
+    weight, draw = pa.array(drawn.weight, pa.float32()), pa.array(drawn.draw, pa.int32())
+    job.write("negatives", with_values(pairs, weight=weight, draw=draw))
     fallbacks = dict(list(drawn.by.items())[1:])
     pairs = job.table("pairs")
     training = pc.count_distinct(pairs.filter(pc.equal(pairs["split"], "train"))["query_id"]).as_py()
@@ -101,7 +97,6 @@ def _numbers(ids: pa.ChunkedArray) -> "Rows":
 
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
-    """Numbers of candidates removed by filters and judges."""
     if note := meta.notes.get("negatives"):
         by = ", ".join(f"{name} {count:,}" for name, count in note["removed"].items() if count) or "none"
         yield f"Hard negatives: of {note['candidates']:,} candidates were removed: {by}."

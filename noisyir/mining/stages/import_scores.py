@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.artifact import PAIR_KEY
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import CORPUS, PAIRS, QUERIES
 from noisyir.data.id_texts import text_key
@@ -17,7 +18,7 @@ from noisyir.data.scored_lists import read_scored_lists
 from noisyir.data.shapes import joined
 from noisyir.engine.provenance import files_digest, may_be_absent
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import aligned, pair_ids
+from noisyir.engine.tables import aligned, pair_ids, with_values
 from noisyir.mining.artifacts import CANDIDATE_POOL
 from noisyir.mining.teachers import FileTeacher
 from noisyir.training.artifacts import TEACHER_SCORES, TRIAL
@@ -29,7 +30,6 @@ from noisyir.mining.stages.teacher_lists import write_scores
 
 log = logging.getLogger(__name__)
 
-_PAIR = ("query_id", "doc_id")
 _LEFT_OUT = {
     "padding": "lists padded with 100 and zeros, which no teacher gave",
     "unknown_query": "lists of queries that are neither in train nor in dev",
@@ -73,9 +73,10 @@ def import_scores(job: Job[FileTeacher]) -> None:
     told = {"lists": len(lists), "left_out": missed, "pairs_without": sum(q not in taught for q, _ in given)}
     _tell_import(told)
     job.note("imported", told)
-    pool = pa.Table.from_pylist([dict(zip(_PAIR, pair, strict=True)) for pair in sorted(rows)])
-    pool = pool.append_column("split", aligned(pool, queries, ["query_id"])["split"])
-    job.write("candidate_pool", pool.append_column("given", pa.array([pair in given for pair in sorted(rows)])))
+    pool = pa.Table.from_pylist([dict(zip(PAIR_KEY, pair, strict=True)) for pair in sorted(rows)])
+    is_given = pa.array([pair in given for pair in sorted(rows)])
+    pool = with_values(pool, split=aligned(pool, queries, ["query_id"])["split"], given=is_given)
+    job.write("candidate_pool", pool)
     write_scores(job, pool, np.array([rows[pair] for pair in sorted(rows)], np.float32))
 
 
@@ -142,7 +143,6 @@ class _Found(NamedTuple):
 
     @classmethod
     def of(cls, named: Iterable[tuple[str, str]]) -> "_Found":
-        """Build from (id, text)."""
         ids, of_text = set[str](), dict[int, str]()
         for name, text in named:
             ids.add(name)

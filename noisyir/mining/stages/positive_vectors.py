@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.artifact import BY_PAIR
 from noisyir.data.artifacts import CORPUS, PAIRS
 from noisyir.data.draws import positions
 from noisyir.engine.stage import Job, Stage
@@ -22,7 +23,7 @@ def positive_vectors(job: Job[PositiveVectorsParams]) -> None:
     from noisyir.retrieval.texts import among
 
     pairs = job.table("pairs")
-    pairs = pairs.filter(pc.equal(pairs["split"], "train")).sort_by([(n, "ascending") for n in ("query_id", "doc_id")])
+    pairs = pairs.filter(pc.equal(pairs["split"], "train")).sort_by(BY_PAIR)
     asked, named = pairs["query_id"].unique(), pairs["doc_id"].unique()
     found = pa.Table.from_batches(list(among(job.batches("corpus"), named)))
     rows = found["doc_row"].take(pc.index_in(named, value_set=found["doc_id"])).combine_chunks()

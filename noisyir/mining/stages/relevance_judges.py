@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from noisyir.base.artifact import PAIR_KEY
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import CORPUS, QUERIES
 from noisyir.engine.remote.shards import Block, blocks_of
 from noisyir.engine.stage import Job, Piecewise, Stage, told
-from noisyir.engine.tables import aligned
+from noisyir.engine.tables import aligned, with_values
 from noisyir.mining.artifacts import CANDIDATES, VERDICTS
 from noisyir.mining.judges import CrossEncoderJudge, RankerJudge, RelevanceJudge
 from noisyir.models.artifacts import RANKER
@@ -25,7 +26,6 @@ from noisyir.models.weights import classifier_digest, locate_classifier
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 
-_PAIR = ["query_id", "doc_id"]
 _SETTING = "judges.cross_encoder.weights"
 _PAIRS_AT_ONCE = 16384  # sorted by length and read together
 _REASONS = {True: "a cross-encoder finds it irrelevant", False: "a cross-encoder finds it relevant"}
@@ -71,7 +71,7 @@ def _scored_already(job: Job[RankerJudge], found: pa.Table) -> np.ndarray:
     """float32 scores of these candidates from the first earlier verdicts that include them; NaN if none do."""
     score = np.full(len(found), np.nan, np.float32)
     for said in job.tables("judged").values():
-        earlier = pc.fill_null(aligned(found, said, _PAIR)["score"], np.nan).to_numpy()
+        earlier = pc.fill_null(aligned(found, said, PAIR_KEY)["score"], np.nan).to_numpy()
         score = np.where(np.isnan(score), earlier, score).astype(np.float32)
     return score
 
@@ -81,13 +81,8 @@ def _write_verdicts(job: Job[Any], found: pa.Table, score: np.ndarray) -> None:
     params: RelevanceJudge = job.params
     bound = np.full(len(found), params.max_relevance, np.float32)
     keep = pa.array(score <= bound)
-    job.write(
-        "verdicts",
-        found.append_column("score", pa.array(score))
-        .append_column("bound", pa.array(bound))
-        .append_column("keep", keep)
-        .append_column("reason", pc.if_else(keep, _REASONS[True], _REASONS[False])),
-    )
+    reason = pc.if_else(keep, _REASONS[True], _REASONS[False])
+    job.write("verdicts", with_values(found, score=pa.array(score), bound=pa.array(bound), keep=keep, reason=reason))
     job.note(job.step.stage.name, {"judged": len(found), "dropped": pc.sum(pc.invert(keep)).as_py() or 0})
 
 

@@ -13,8 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.artifact import BY_PAIR
 from noisyir.base.errors import DataError
 from noisyir.engine.stage import Job, Stage, told
+from noisyir.engine.tables import with_values
 from noisyir.mining.artifacts import CANDIDATES, VERDICTS
 from noisyir.mining.judges import SieveJudge, sieve_out_rate, stays
 from noisyir.training.artifacts import CURVES
@@ -30,7 +32,6 @@ Rows = np.ndarray[Any, np.dtype[np.int64]]
 
 log = logging.getLogger(__name__)
 _IDLE = 1e-7  # the printed rate, at which no verdict changes
-_ORDER = [("query_id", "ascending"), ("doc_id", "ascending")]
 _REASONS = {True: "no nearer to the query than its pool's mean", False: "nearer to the query than its pool's mean"}
 
 
@@ -76,14 +77,14 @@ def sieve(job: Job[SieveJudge]) -> None:
 
 def _by_ids(job: Job[SieveJudge]) -> tuple[pa.Table, pa.Table]:
     """Candidates, and the training pairs of their queries, in the order of their ids."""
-    found = job.table("candidates").sort_by(_ORDER)
+    found = job.table("candidates").sort_by(BY_PAIR)
     asked, pairs = found["query_id"].unique(), job.table("pairs")
     pairs = pairs.filter(pc.and_(pc.equal(pairs["split"], "train"), pc.is_in(pairs["query_id"], value_set=asked)))
     if without := asked.filter(pc.invert(pc.is_in(asked, value_set=pairs["query_id"]))).to_pylist():
         raise DataError(
             "mining.queries_candidates_no_training", n_without=len(without), n_asked=len(asked), without=without[0]
         )
-    return found, pairs.sort_by(_ORDER)
+    return found, pairs.sort_by(BY_PAIR)
 
 
 def _pools(
@@ -114,15 +115,9 @@ def _some(query: Rows, count: int, rng: np.random.Generator) -> Rows:
 
 def _write(job: Job[SieveJudge], judged: pa.Table, cosine: np.ndarray, bound: np.ndarray, keep: np.ndarray) -> None:
     """Write the verdicts, and note the number of each kind."""
-    reason = pc.if_else(pa.array(keep), _REASONS[True], _REASONS[False])
-    job.write(
-        "verdicts",
-        judged.select(["query_id", "doc_id"])
-        .append_column("score", pa.array(cosine, pa.float32()))
-        .append_column("bound", pa.array(bound, pa.float32()))
-        .append_column("keep", pa.array(keep))
-        .append_column("reason", reason),
-    )
+    columns = {"score": pa.array(cosine, pa.float32()), "bound": pa.array(bound, pa.float32()), "keep": pa.array(keep)}
+    columns["reason"] = pc.if_else(columns["keep"], _REASONS[True], _REASONS[False])
+    job.write("verdicts", with_values(judged.select(["query_id", "doc_id"]), **columns))
     queries, left = (pc.count_distinct(table["query_id"]).as_py() for table in (judged, judged.filter(pa.array(keep))))
     job.note(
         "sieve",

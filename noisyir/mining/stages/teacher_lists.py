@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.artifact import BY_PAIR, PAIR_KEY
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import CORPUS, PAIRS, QRELS, QUERIES
 from noisyir.engine.remote.shards import Block
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import aligned, semi_join
+from noisyir.engine.tables import aligned, semi_join, with_values
 from noisyir.mining.artifacts import CANDIDATE_POOL
 from noisyir.mining.teachers import (
     CrossEncoderTeacher,
@@ -41,22 +42,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _WEIGHTS = "teacher.weights"
-_PAIR = ["query_id", "doc_id"]
-_ORDER = [(name, "ascending") for name in _PAIR]
 
 
 def pool_candidates(job: Job[PoolParams]) -> None:
     """Pool every run's top hits, for training queries with a pair and for dev queries, with the given documents."""
     pairs, queries = without_trial(job, job.table("pairs")), job.table("queries")
-    given = pairs.filter(pc.equal(pairs["split"], "train")).select(_PAIR)
+    given = pairs.filter(pc.equal(pairs["split"], "train")).select(PAIR_KEY)
     dev = queries.filter(pc.equal(queries["split"], "dev"))["query_id"]
     asked = distinct_ids(given["query_id"], dev)
     hits = pa.concat_tables(job.tables("run").values())
     hits = hits.filter(pc.and_(pc.less_equal(hits["rank"], job.params.depth), pc.is_in(hits["query_id"], asked)))
-    both = pa.concat_tables([given, hits.select(_PAIR)])
-    pool = both.group_by(_PAIR, use_threads=False).aggregate([]).sort_by(_ORDER)
-    pool = pool.append_column("split", aligned(pool, queries, ["query_id"])["split"])
-    job.write("candidate_pool", pool.append_column("given", pa.array(semi_join(pool, given))))
+    both = pa.concat_tables([given, hits.select(PAIR_KEY)])
+    pool = both.group_by(PAIR_KEY, use_threads=False).aggregate([]).sort_by(BY_PAIR)
+    split = aligned(pool, queries, ["query_id"])["split"]
+    job.write("candidate_pool", with_values(pool, split=split, given=pa.array(semi_join(pool, given))))
     job.note("pool", {"queries": len(asked), "documents": len(pool), "given": len(given)})
 
 
@@ -82,14 +81,9 @@ def write_scores(job: Job[Any], pool: pa.Table, score: "Scores", fold: "Rows | N
     """
     if bad := int((~np.isfinite(score)).sum()):
         raise DataError("mining.teacher_gives_documents_no", kind=job.params.kind, bad=bad, n_pool=len(pool))
-    folds = np.full(len(pool), -1) if fold is None else fold
-    job.write(
-        "teacher_scores",
-        pool.select(_PAIR)
-        .append_column("score", pa.array(score, pa.float32()))
-        .append_column("teacher", pa.repeat(pa.scalar(job.params.kind), len(pool)))
-        .append_column("fold", pa.array(folds, pa.int32())),
-    )
+    folds = pa.array(np.full(len(pool), -1) if fold is None else fold, pa.int32())
+    scores, teacher = pa.array(score, pa.float32()), pa.repeat(job.params.kind, len(pool))
+    job.write("teacher_scores", with_values(pool.select(PAIR_KEY), score=scores, teacher=teacher, fold=folds))
 
 
 def _lexical(job: Job[Any], pool: pa.Table, query: "Rows") -> "Scores":
@@ -120,7 +114,7 @@ def _dense(job: Job[Teacher], pool: pa.Table) -> "Scores":
     queries = picked_vectors(encoded, "query_vectors", asked)
     documents = picked_vectors(job.batches("doc_vectors", VECTORS_AT_ONCE), "doc_vectors", rows)
     places = (
-        pc.index_in(pool[name], value_set=ids).to_numpy() for name, ids in zip(_PAIR, (asked, named), strict=True)
+        pc.index_in(pool[name], value_set=ids).to_numpy() for name, ids in zip(PAIR_KEY, (asked, named), strict=True)
     )
     query, document = places
     return dot_rows(queries, query, documents, document, 256)
@@ -213,13 +207,12 @@ def choose_lists(job: Job[ListParams]) -> None:
 
     Lists of one document and lists of equal scores are left out, because neither has an order to teach.
     """
-    pool, tables = job.table("pool"), [table.sort_by(_ORDER) for table in job.tables("scores").values()]
-    if any(table.select(_PAIR) != pool.select(_PAIR) for table in tables):
+    pool, tables = job.table("pool"), [table.sort_by(BY_PAIR) for table in job.tables("scores").values()]
+    if any(table.select(PAIR_KEY) != pool.select(PAIR_KEY) for table in tables):
         raise DataError("mining.teacher_scored_other_documents")
     query = numbered(pool["query_id"])
     columns = [table["score"].to_numpy() for table in tables]
     score = columns[0] if len(columns) == 1 else average(columns, query).astype(np.float32)
-    scored = pool.select(_PAIR).append_column("score", pa.array(score, pa.float32()))
     _measure(job, pool, score)
     given, training = np.asarray(pool["given"]), np.asarray(pc.equal(pool["split"], "train"))
     starts = np.append(np.unique(query, return_index=True)[1], len(query))
@@ -235,10 +228,10 @@ def choose_lists(job: Job[ListParams]) -> None:
     told = {"lists": len(kept) - 1, "left_out": left_out}
     job.note("lists", told)
     _refuse_empty(told)
-    name = pa.scalar("+".join(table["teacher"][0].as_py() for table in tables))
-    folds = np.max([table["fold"].to_numpy() for table in tables], axis=0)
-    scored = scored.append_column("teacher", pa.repeat(name, len(pool)))
-    job.write("teacher_scores", scored.append_column("fold", pa.array(folds, pa.int32())).take(np.concatenate(kept)))
+    teacher = pa.repeat("+".join(table["teacher"][0].as_py() for table in tables), len(pool))
+    folds = pa.array(np.max([table["fold"].to_numpy() for table in tables], axis=0), pa.int32())
+    scored = with_values(pool.select(PAIR_KEY), score=pa.array(score, pa.float32()), teacher=teacher, fold=folds)
+    job.write("teacher_scores", scored.take(np.concatenate(kept)))
 
 
 def _refuse_empty(told: dict[str, Any]) -> None:
@@ -261,10 +254,10 @@ def _measure(job: Job[ListParams], pool: pa.Table, score: "Scores") -> None:
     )
     if not judgements:
         return
-    student = job.table("student").sort_by(_ORDER)["score"].to_numpy()
+    student = job.table("student").sort_by(BY_PAIR)["score"].to_numpy()
     values = {}
     for name, scores in (("teacher", score), ("student", student)):
-        run = pool.select(_PAIR).append_column("score", pa.array(scores))
+        run = pool.select(PAIR_KEY).append_column("score", pa.array(scores))
         run = run.sort_by([("query_id", "ascending"), ("score", "descending"), ("doc_id", "ascending")])
         run = run.append_column("rank", pa.array(np.arange(len(run)), pa.int32()))
         values[name] = float(pc.mean(per_query(ranked(run, judgements), judgements, ["RR@10"])["value"]).as_py())

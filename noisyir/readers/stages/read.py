@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.base.artifact import BY_PAIR
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import ANSWERS, CORPUS, QRELS, QUERIES
 from noisyir.engine.stage import Job, Stage
@@ -39,7 +40,7 @@ def read(job: Job[ReadParams]) -> None:
     from noisyir.retrieval.texts import texts_of
 
     torch.set_num_threads(job.runtime.cpu_threads)
-    pairs = job.table("passages").sort_by([("query_id", "ascending"), ("doc_id", "ascending")])
+    pairs = job.table("passages").sort_by(BY_PAIR)
     queries = _questions(job, pairs)
     text_of = texts_of(job.batches("corpus"), pairs["doc_id"])
     doc_ids = pa.array(sorted(text_of), pa.string())

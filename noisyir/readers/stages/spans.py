@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import ANSWERS, CORPUS, PAIRS, QRELS, QUERIES
 from noisyir.engine.stage import Job, SplitCounts, Stage
-from noisyir.engine.tables import semi_join
+from noisyir.engine.tables import semi_join, with_values
 from noisyir.readers import artifacts
 from noisyir.readers.artifacts import GOLD_RUN, PASSAGES
 from noisyir.readers.settings import ConfusingParams, GoldRunParams, SpansParams
@@ -164,12 +164,8 @@ def gold_run(job: Job[GoldRunParams]) -> None:
         raise DataError("readers.gold_run_none_judgements", num_rows=qrels.num_rows, least=least)
     found = found.sort_by([("query_id", "ascending"), ("relevance", "descending"), ("doc_id", "ascending")])
     _, place = places(found)
-    job.write(
-        "gold_run",
-        found.select(["query_id", "doc_id"])
-        .append_column("rank", pa.array(place + 1, pa.int32()))
-        .append_column("score", found["relevance"].cast(pa.float32())),
-    )
+    rank, score = pa.array(place + 1, pa.int32()), found["relevance"].cast(pa.float32())
+    job.write("gold_run", with_values(found.select(["query_id", "doc_id"]), rank=rank, score=score))
 
 
 GOLD = Stage(

@@ -12,6 +12,7 @@ from noisyir.base.errors import DataError
 from noisyir.data.artifacts import CORPUS, QUERIES
 from noisyir.engine.remote.shards import Block, blocks_of
 from noisyir.engine.stage import Job, Stage
+from noisyir.engine.tables import with_values
 from noisyir.models.artifacts import RANKER
 from noisyir.retrieval.artifacts import DENSE_RUN, RERANKED_RUN
 from noisyir.retrieval.settings import RerankParams
@@ -36,13 +37,8 @@ def rerank(job: Job[RerankParams]) -> None:
     scores[read] = np.concatenate([np.empty(0), *(pq.read_table(part)["logit"].to_numpy() for part in parts)])
     scores = lowered(scores, query, place, job.params.depth)
     order = np.lexsort((place, np.where(read, -scores, 0.0), ~read, query))
-    job.write(
-        "reranked_run",
-        run.select(["query_id", "doc_id"])
-        .take(order)
-        .append_column("rank", pa.array(place + 1, pa.int32()))
-        .append_column("score", pa.array(scores[order], pa.float32())),
-    )
+    rank, score = pa.array(place + 1, pa.int32()), pa.array(scores[order], pa.float32())
+    job.write("reranked_run", with_values(run.select(["query_id", "doc_id"]).take(order), rank=rank, score=score))
     job.note("pairs_read", pairs)
 
 

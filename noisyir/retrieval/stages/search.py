@@ -18,7 +18,7 @@ from noisyir.data.settings import GivenFileParams
 from noisyir.data.stages.ingest import digest_given
 from noisyir.data.text_files import utf8_lines
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import aligned, listed
+from noisyir.engine.tables import aligned, listed, with_values
 from noisyir.retrieval import artifacts as retrieval
 from noisyir.retrieval.artifacts import DENSE_RUN, INDEX, QUERY_VECTORS
 from noisyir.retrieval.settings import BestPassagesParams, RandomRunParams, SearchParams
@@ -113,16 +113,14 @@ def best_passages(job: Job[BestPassagesParams]) -> None:
 
 def by_document(run: pa.Table, documents: pa.Array | pa.ChunkedArray, top_k: int) -> pa.Table:
     """Replace passages in a run (query_id, doc_id, rank, score) by their documents, each document once."""
-    run = run.set_column(run.column_names.index("doc_id"), "doc_id", documents)
-    run = run.sort_by([("query_id", "ascending"), ("rank", "ascending")])
+    run = with_values(run, doc_id=documents).sort_by([("query_id", "ascending"), ("rank", "ascending")])
     numbered = run.append_column("row", pa.array(np.arange(run.num_rows)))
     firsts = numbered.group_by(["query_id", "doc_id"], use_threads=False).aggregate([("row", "min")])["row_min"]
     kept = run.take(np.sort(firsts.to_numpy())).combine_chunks()
     query = np.asarray(kept["query_id"].combine_chunks().dictionary_encode().indices)
     starts = np.searchsorted(query, query)  # ids are numbered as they come: ascending
     ranks = np.arange(len(query)) - starts + 1
-    kept = kept.set_column(kept.column_names.index("rank"), "rank", pa.array(ranks, pa.int32()))
-    return kept.filter(pa.array(ranks <= top_k))
+    return with_values(kept, rank=pa.array(ranks, pa.int32())).filter(pa.array(ranks <= top_k))
 
 
 BEST_PASSAGES = Stage(

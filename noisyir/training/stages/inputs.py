@@ -13,6 +13,7 @@ from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.artifacts import CORPUS, GIVEN_WEIGHTS, NOISY_PAIRS, QRELS, QUERIES
 from noisyir.data.own_documents import own_documents
 from noisyir.engine.stage import Job, SplitCounts
+from noisyir.engine.tables import with_values
 from noisyir.models.artifacts import LOWER_STATES, MODEL, RANKER
 from noisyir.training.artifacts import CURVES, NEGATIVES, NOISE_FLAGS, TRIAL
 from noisyir.training.flags import with_flags, with_weights
@@ -107,8 +108,7 @@ def training_pairs(job: Job[Any]) -> pa.Table:
         pairs = with_flags(pairs, job.table("flags"))
         if pairs.num_rows and pairs["p_clean"].null_count == pairs.num_rows:
             log.warning(_UNWARRANTED)
-        place = pairs.column_names.index("p_clean")
-        pairs = pairs.set_column(place, "p_clean", pc.fill_null(pairs["p_clean"], pa.scalar(1.0, pa.float32())))
+        pairs = with_values(pairs, p_clean=pc.fill_null(pairs["p_clean"], pa.scalar(1.0, pa.float32())))
     return with_weights(pairs, job.table("weights")) if job.has("weights") else pairs
 
 
@@ -176,7 +176,7 @@ def dev_relevance(job: Job[Any], queries: pa.Table, trial: pa.Table | None = Non
     qrels = job.table("qrels")
     if trial is not None and trial.num_rows:
         queries = queries.filter(pc.is_in(queries["query_id"], value_set=trial["query_id"]))
-        queries = queries.drop_columns(["split"]).append_column("split", pa.repeat("dev", queries.num_rows))
+        queries = with_values(queries, split=pa.repeat("dev", queries.num_rows))
         qrels = trial.append_column("relevance", pa.array(np.ones(trial.num_rows, np.int32)))
     return examples.dev_relevance(qrels, queries, job.params.dev_queries, job.rng("dev_queries"))
 

@@ -7,8 +7,8 @@ from noisyir.audits.judging.journal import Journal
 from noisyir.audits.judging.learning import Knowledge
 from noisyir.audits.judging.pairs_to_judge import PairsToJudge
 from noisyir.audits.judging.session import JudgingSession
-from noisyir.detection.calibration.logistic import Interval
 from noisyir.detection.guarantee import Guarantee
+from noisyir.detection.rate import Interval
 
 SPICE = "</script><script>alert(1)</script>"
 

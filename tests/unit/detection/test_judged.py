@@ -12,13 +12,13 @@ from noisyir.detection.calibration import logistic as judged_module
 from noisyir.detection.calibration.logistic import (
     GAIN_CONFIDENCE,
     Gain,
-    Interval,
     JudgedPairs,
     Prior,
     auroc,
     learn,
     most_likely_weights,
 )
+from noisyir.detection.rate import Interval
 
 
 def world(count=2000, seed=0, strength=1.5, columns=30):

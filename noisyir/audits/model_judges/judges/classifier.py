@@ -1,28 +1,22 @@
 """A sequence classifier on this machine that reads query and document together."""
 
 from pathlib import Path
-from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field
 
 from noisyir.audits.model_judges.budget import Budget
 from noisyir.audits.model_judges.judges import Answer, JudgeAnswers, JudgeUsage, MachineJudge, Question, QuestionQueue
 from noisyir.base.errors import ConfigError
-from noisyir.base.settings import Location
+from noisyir.models.settings import ClassifierWeights, PairTokens
 
 _SETTING = "--judge-model"
 
 
-class Classifier(MachineJudge):
+class Classifier(MachineJudge, kind="classifier"):
     """The probability that the document is right: the logistic function of the classifier's logit, or log odds."""
 
-    kind: Literal["classifier"] = "classifier"
-
-    model: Location = Field(
-        None, description="folder or Hugging Face name of a sequence classifier of one label or two"
-    )
-    max_len: Annotated[int, Field(ge=8)] = Field(256, description="tokens of query and document together that are read")
+    model: ClassifierWeights = None
+    max_len: PairTokens = 256
 
     def check(self, budget: Budget) -> None:
         """Check budget and model.

@@ -83,7 +83,6 @@ def opened_suite(
     from noisyir.app.runs import Execution
     from noisyir.engine.remote.parallel import at_once
     from noisyir.methods import experiments
-    from noisyir.registry import open_tracker
 
     settings, machine = split_settings(overrides)
     chosen = experiments.with_seeds(experiments.load_suite(suite, settings), seeds)
@@ -92,8 +91,7 @@ def opened_suite(
     for line in said:
         print(line, file=sys.stderr)
     runtime = at_once(experiments.load_runtime(machine), jobs)
-    tracker = open_tracker(experiment=chosen.experiment, home=opened.home, enabled=False)
-    return chosen, Execution(store=opened, runtime=runtime, tracker=tracker, observer=observer)
+    return chosen, Execution(store=opened, runtime=runtime, observer=observer)
 
 
 def _print(outcome: Outcome, store: Store, out: str | None) -> None:
@@ -115,10 +113,8 @@ def _print(outcome: Outcome, store: Store, out: str | None) -> None:
 
 def _copied(folder: Path, out: Path) -> Path:
     """Copy the page and its tables to the user's folder, replacing an earlier bench."""
-    try:
+    with StoreError.wrapping("front.cannot_write_out", out=out):
         out.mkdir(parents=True, exist_ok=True)
         for path in folder.iterdir():
             shutil.copyfile(path, out / path.name)
-    except OSError as error:
-        raise StoreError("front.cannot_write_out", out=out, error=error) from error
     return out
