@@ -77,11 +77,11 @@ class Patient:
     tasks: tuple[Task, ...]
 
     @classmethod
-    def make(cls, folder: Path) -> "Patient":
-        """Run all tasks once."""
+    def make(cls, folder: Path, names: tuple[str, ...]) -> "Patient":
+        """Run these tasks once."""
         world, tasks = World.make(folder), []
         pristine = world.store("pristine")
-        for name in TASKS:
+        for name in names:
             tasks.append(world.task(name, pristine))
             run(tasks[-1], pristine)
         return cls(world, pristine, world.copy(pristine, "damaged"), digests(pristine), tuple(tasks))
@@ -96,10 +96,12 @@ class Patient:
         return differences(digests(self.store), self.wanted, TIMES)
 
 
-def damaged_files(seed: int, count: int, folder: Path, damage: Damage) -> Iterator[Case]:
+def damaged_files(
+    seed: int, count: int, folder: Path, damage: Damage, tasks: tuple[str, ...] = TASKS
+) -> Iterator[Case]:
     """So many trials, by turns over all kinds of files."""
-    draw, patient = random.Random(seed), Patient.make(folder)
-    left = {f"work of {stage}": stage for stage in RESUMING}
+    draw, patient = random.Random(seed), Patient.make(folder, tasks)
+    left = {f"work of {stage}": stage for stage, task in RESUMING.items() if task in tasks}
     kinds = [*_kinds(patient.pristine), *left]
     draw.shuffle(kinds)
     works: dict[str, _Work] = {}

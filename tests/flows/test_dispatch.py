@@ -145,7 +145,7 @@ def test_the_stages_of_an_audit_and_of_a_bench_go_to_their_pool(home: Path, tmp_
 def test_a_pool_without_workers_is_said_and_its_run_does_not_stay_behind(home: Path):
     deploy("cpu")
     with pytest.raises(NoisyirError, match="the pool cpu has none: prefect worker start --pool cpu"):
-        run(home, "data.max_held_out=5", elsewhere=("cpu",), patience=5, to="ingest")
+        run(home, "data.max_held_out=5", elsewhere=("cpu",), patience=1, to="ingest")
     assert {child.state_name for child in stage_runs("cpu")} <= {"Cancelled", "Cancelling"}
 
 

@@ -9,15 +9,15 @@ from tests.chaos.__main__ import FAMILIES
 OURS = tuple(family for family in FAMILIES if family != "malformed")  # which has tests of its own
 
 
-def faults(family: str, count: int, folder) -> list[tuple[str, str]]:
+def faults(family: str, count: int, folder, *more) -> list[tuple[str, str]]:
     """(trial, what was wrong) of those that were not fine."""
-    found = list(import_module(f"tests.chaos.{family}").cases(count, count, folder))
+    found = list(import_module(f"tests.chaos.{family}").cases(count, count, folder, *more))
     assert len(found) == count
     return [(case.name, case.fault) for case in found if case.fault is not None]
 
 
 def test_a_store_that_is_damaged_is_healed(tmp_path):
-    assert faults("flips", 4, tmp_path) == []
+    assert faults("flips", 4, tmp_path, ("retriever",)) == []
 
 
 @pytest.mark.slow

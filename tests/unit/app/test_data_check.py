@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import noisyir
 from noisyir.app.data_check import check_data
@@ -212,14 +213,17 @@ def test_the_gate_of_the_command_line(tmp_path, capsys):
     assert "'leeks' is nothing that noisyir check looks for: name one of rows, ids" in capsys.readouterr().err
 
 
-def test_the_example_of_the_docs_prints_what_they_say(tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).parents[3] / "docs/how-to/check.md").read_text()
-    shown = page.partition("$ cat faq.jsonl\n")[2].partition("```")[0]
+@pytest.mark.parametrize(
+    ("page", "file", "code"), [("how-to/check.md", "faq.jsonl", 3), ("reference/data.md", "clicks.csv", 0)]
+)
+def test_the_examples_of_the_docs_print_what_they_say(tmp_path, monkeypatch, capsys, page, file, code):
+    text = (Path(__file__).parents[3] / "docs" / page).read_text()
+    shown = text.partition(f"$ cat {file}\n")[2].partition("```")[0]
     rows, _, rest = shown.partition("$ noisyir ")
     command, _, printed = rest.partition("\n")
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "faq.jsonl").write_text(rows)
-    assert main(command.split()) == 3
+    (tmp_path / file).write_text(rows)
+    assert main(command.split()) == code
     assert capsys.readouterr().out == printed
 
 

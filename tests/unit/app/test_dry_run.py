@@ -7,13 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from noisyir.app.dry_run import StepEstimate, _rows
+from noisyir.app.dry_run import StepEstimate, _cost_in_words, _rows
 from noisyir.base.durations import duration
 from noisyir.base.errors import DataError
 from noisyir.engine.provenance import ABSENT, may_be_absent, without_inputs
 from noisyir.engine.store import Store
 from noisyir.front.cli import main
 from noisyir.methods import experiments
+from noisyir.training.full_size import StepCost
 from tests.tiny import SETTINGS, tiny_data
 from tests.tiny_models import tiny_bert
 
@@ -72,11 +73,26 @@ def steps_said(said):
     return [line.removeprefix("one step    ") for line in said.splitlines() if line.startswith("one step ")]
 
 
-def test_a_step_of_each_training_is_rehearsed_without_data_weights_or_memory(dry_run):
-    (said,) = steps_said(dry_run("nq_dpr"))
-    assert said.startswith("train_dpr@dpr: retriever of 218 M weights, bf16, 384 texts of 256 tokens, 53.3 TFLOP, ")
-    assert said.endswith(" GiB: fits GPUs of 80 GB")
-    (one,) = json.loads(dry_run("nq_dpr", "train.batch_size=16", "model.layers=2", "--json"))["rehearsals"]
+@pytest.mark.parametrize(
+    ("layers", "weights", "work", "fits"),
+    [(1, 62, "4.45", "24, 40, 80"), pytest.param(12, 218, "53.3", "80", marks=pytest.mark.slow)],
+)
+def test_a_step_of_each_training_is_rehearsed_without_data_weights_or_memory(dry_run, layers, weights, work, fits):
+    (said,) = steps_said(dry_run("nq_dpr", f"model.layers={layers}"))
+    texts = f"retriever of {weights} M weights, bf16, 384 texts of 256 tokens, {work} TFLOP, "
+    assert said.startswith(f"train_dpr@dpr: {texts}") and said.endswith(f" GiB: fits GPUs of {fits} GB")
+
+
+@pytest.mark.parametrize(
+    ("gib", "said"),
+    [(20, "20 GiB: fits GPUs of 24, 40, 80 GB"), (60, "60 GiB: fits GPUs of 80 GB"), (200, "no GPU of 80 GB: set x")],
+)
+def test_the_gpus_that_a_step_fits_are_said(gib, said):
+    assert _cost_in_words(StepCost("retriever", 1, "bf16", {256: 4}, 1, gib * 2**30, "x")).endswith(said)
+
+
+def test_a_smaller_batch_is_rehearsed_as_json(dry_run):
+    (one,) = json.loads(dry_run("nq_dpr", "train.batch_size=16", "model.layers=1", "--json"))["rehearsals"]
     (cost,) = one["costs"]
     assert one["steps"] == ["train_dpr@dpr"] and cost["texts"] == {"256": 48} and cost["memory"] < 0.9 * 24 * 2**30
 

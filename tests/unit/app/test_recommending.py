@@ -97,14 +97,20 @@ def test_regret_on_sets_left_out_is_small():
     assert min(row["gain"] for row in rows) >= -0.005, "never much worse than plain training"
 
 
-def test_init_writes_the_assumption_that_the_advice_rests_on(tmp_path: Path, monkeypatch):
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch) -> str:
+    """A file of pairs, in a folder that is the user's, too."""
     monkeypatch.setenv("NOISYIR_HOME", str(tmp_path / "home"))
     (tmp_path / "mine.csv").write_text("query,document\n" + "".join(f"cup {n}?,take cup {n}\n" for n in range(60)))
+    return str(tmp_path / "mine.csv")
+
+
+def test_init_writes_the_assumption_that_the_advice_rests_on(mine: str, tmp_path: Path, monkeypatch):
     for method, assumed in (("reweight", "best"), ("dpr", None)):
         advice = Advice(method, "it gains", Expected(0.01, 0.0, 0.02), ["one"])
         monkeypatch.setattr("noisyir.app.init.advise", lambda *_, advice=advice: advice)
         written = tmp_path / f"{method}.yaml"
-        assert main(["init", str(tmp_path / "mine.csv"), "--to", str(written)]) == 0
+        assert main(["init", mine, "--to", str(written)]) == 0
         exp = experiments.load(str(written))
         assert exp.methods[-1].kind == method and exp.detect.assume == assumed
 
@@ -127,11 +133,9 @@ def test_a_column_of_weights_is_used_or_left_unread_as_the_error_says(tmp_path: 
     assert main(["init", "kept.csv", "train.epochs=3", "--to", "other.yaml"]) == 1 and not Path("other.yaml").exists()
 
 
-def test_what_people_judged_is_not_asked_for_again(tmp_path: Path, monkeypatch, capsys):
-    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path / "home"))
-    (tmp_path / "mine.csv").write_text("query,document\n" + "".join(f"cup {n}?,take cup {n}\n" for n in range(60)))
+def test_what_people_judged_is_not_asked_for_again(mine: str, monkeypatch, capsys):
     monkeypatch.setattr("noisyir.app.init.most_wrong", lambda *_: 0.31)
-    assert main(["init", str(tmp_path / "mine.csv"), "--dry-run"]) == 0
+    assert main(["init", mine, "--dry-run"]) == 0
     assert "done: at most 31% of the pairs are wrong by your judgements" in capsys.readouterr().out
 
 

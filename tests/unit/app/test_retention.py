@@ -1,6 +1,4 @@
 import os
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 
 from noisyir.app import retention
@@ -107,22 +105,23 @@ def test_a_checkpoint_of_a_worker_that_was_killed_once_its_build_was_there_goes(
         assert store.work.remove_leftovers(retention.keys_to_go_on_with(store, keep_runs=1)) == [left]
 
 
-def test_gc_asks_on_a_terminal_and_deletes_nothing_without_a_yes(store: Store):
+def test_gc_asks_on_a_terminal_and_deletes_nothing_without_a_yes(store: Store, monkeypatch, capsys):
     for number in range(2):
         plan = two_steps(count=number + 1)
         record(store, f"run{number}", plan, run(plan, store))
-    command = [sys.executable, "-m", "noisyir.front.cli", "store", "gc", "--keep-runs", "1", "--store", str(store.root)]
+    command = ["store", "gc", "--store", str(store.root), "--keep-runs"]
 
     def gc(answer: str, *more: str) -> str:
         leader, terminal = os.openpty()
         os.write(leader, answer.encode())
-        done = subprocess.run([*command, *more], stdin=terminal, capture_output=True, text=True, timeout=300)
-        os.close(leader), os.close(terminal)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        with os.fdopen(terminal) as stdin, monkeypatch.context() as patch:
+            patch.setattr("sys.stdin", stdin)
+            assert main([*command, "1", *more]) == 0
+        os.close(leader)
+        return capsys.readouterr().out
 
     said = gc("n\n")
     assert "delete 2 builds" in said and "s to make?" in said and doomed(store, 1) == [("make", 1), ("upper", 0)]
     gc("", "--yes")
     assert doomed(store, 1) == [] and doomed(store, 0) == [("make", 2), ("upper", 0)]
-    assert main([*command[3:6], "0", *command[7:]]) == 0 and doomed(store, 0) == []  # no terminal: nobody to ask
+    assert main([*command, "0"]) == 0 and doomed(store, 0) == []  # no terminal: nobody to ask

@@ -168,12 +168,6 @@ def test_a_fault_is_one_line_with_its_place(ingest, tmp_path, changes, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("path", [None, "/no/such/folder"])
-def test_a_missing_folder_is_named_when_planning(path):
-    with pytest.raises(DataError, match=r"data\.path"):
-        Beir(path=path).digest()
-
-
 def test_the_digest_follows_the_content_and_not_the_place(tmp_path):
     def digest(folder: Path) -> str:
         return Beir(path=str(folder)).digest()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.base.errors import ConfigError
+from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.formats import Format
 from noisyir.data.formats.beir import Beir
 from noisyir.data.stages.ingest import INGEST
@@ -64,6 +64,13 @@ def test_settings_of_other_formats_are_refused(kind):
             ConfigError, match=rf"unknown key data\.{name}.*; {name} is a setting of {owners}, not of {kind}$"
         ):
             experiments.from_settings({"name": "x", "data": {"kind": kind, name: VALUES[name]}}, [])
+
+
+@pytest.mark.parametrize("kind", ["beir", "msmarco"])
+@pytest.mark.parametrize("path", [None, "/no/such/folder"])
+def test_a_missing_folder_is_named_when_planning(kind, path):
+    with pytest.raises(DataError, match=r"data\.path"):
+        Format.of_kind(kind)(path=path).digest()
 
 
 def test_an_unknown_kind_is_refused_with_a_suggestion():

@@ -88,17 +88,6 @@ def test_an_import_gives_way_to_a_new_one_and_nothing_else_does(tmp_path: Path):
         import_data(source, tmp_path / "mine")
 
 
-def test_the_example_of_the_docs_prints_what_they_say(tmp_path: Path, monkeypatch, capsys):
-    page = (Path(__file__).parents[3] / "docs/reference/data.md").read_text()
-    shown = page.partition("$ cat clicks.csv\n")[2].partition("```")[0]
-    rows, _, rest = shown.partition("$ noisyir ")
-    command, _, printed = rest.partition("\n")
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "clicks.csv").write_text(rows)
-    assert main(command.split()) == 0
-    assert capsys.readouterr().out == printed
-
-
 def saved(folder: Path) -> str:
     """A folder as `datasets` saves a DatasetDict."""
     datasets = pytest.importorskip("datasets", reason="datasets is not installed")

@@ -135,8 +135,11 @@ UNCLEAR = {
 }
 
 
-@pytest.mark.parametrize("kind", UNCLEAR)
-@pytest.mark.parametrize("verb", ["import", "check", "audit", "init", "mine", "run", "export"])
+# What is advised depends on the data, and how it is typed on the verb: two verbs for all data, the others for two.
+@pytest.mark.parametrize(("kind", "verb"), [
+    *((kind, verb) for kind in UNCLEAR for verb in ("import", "init")),
+    *((kind, verb) for kind in ("integers of NLI", "stars") for verb in ("check", "audit", "mine", "run", "export")),
+])  # fmt: skip
 def test_what_is_not_understood_is_refused_and_each_advised_command_works(tmp_path, monkeypatch, capsys, kind, verb):
     column, values, names, right = UNCLEAR[kind]
     monkeypatch.chdir(tmp_path)

@@ -188,12 +188,6 @@ def test_the_digest_follows_the_content_that_is_read(tmp_path):
     assert digest("c", {"queries.dev.tsv": "20\twho ran away?\n"}) != first
 
 
-@pytest.mark.parametrize("path", [None, "/no/such/folder"])
-def test_a_missing_folder_is_named_when_planning(path):
-    with pytest.raises(DataError, match=r"data\.path"):
-        Msmarco(path=path).digest()
-
-
 TREC_DL = Path(__file__).parents[3].parent / "shared" / "data" / "trec_dl"
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from noisyir.detection.combine import Scores
 from noisyir.detection.guarantee import guarantee_by_null, guaranteed_by_null
+from tests.unit.detection.test_guarantee import is_broken
 
 AUDITS, DRAWS = 1000, 9
 
@@ -17,11 +18,6 @@ def audit(rng, count, rate, hard=0.0, gap=4.0):
     own = level + spread * (rng.standard_normal(count) - gap * ~wrong)
     made_up = level[:, None] + spread[:, None] * rng.standard_normal((count, DRAWS))
     return Scores(own, {"random": made_up}), wrong
-
-
-def is_broken(found, suspicion, wrong):
-    truth = np.cumsum(wrong[np.argsort(suspicion)])[found.kept - 1] / found.kept
-    return bool((truth > found.bound).any())
 
 
 @pytest.mark.parametrize("hard", [0.0, 1.0])

@@ -14,6 +14,7 @@ from noisyir.base.durations import seconds_of
 from noisyir.base.errors import ConfigError, StoreError
 from noisyir.engine.locks import WAIT, held, held_one_of
 from noisyir.engine.store import Store
+from noisyir.front.cli import main
 from noisyir.methods import experiments
 from noisyir.methods.plans.planning import pipeline_of
 from tests.refusals import refuses
@@ -48,21 +49,23 @@ def hold() -> Iterator:
         process.wait()
 
 
-def test_a_run_gives_up_waiting_for_a_build_and_says_for_whom(hold, tmp_path: Path):
+def test_a_run_gives_up_waiting_for_a_build_and_says_for_whom(hold, tmp_path: Path, monkeypatch, capsys):
     settings = [*SETTINGS, f"data.path={write_beir(tmp_path / 'data')}"]
     step = pipeline_of(experiments.load("demo", settings)).steps[0]
     store = Store(tmp_path / "store", home=tmp_path)
     holder = hold(store.locks.file(step.stage.name, step.key))
-    command = [sys.executable, "-m", "noisyir.front.cli", "run", "demo", *settings, "--no-track", "--store", store.url]
-    found = subprocess.run([*command, "--wait", "1s"], capture_output=True, text=True, cwd=tmp_path)
-    assert found.returncode == 1 and "Traceback" not in found.stderr
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(WAIT, "10m")  # in the place of which --wait puts its own
+    command = ["run", "demo", *settings, "--no-track", "--store", store.url, "--wait", "1s"]
+    assert main(command) == 1
+    told = capsys.readouterr().err
+    assert "Traceback" not in told
     for said in (f"process {holder.pid} of {socket.gethostname()} since ", "for the run 20260131T090000000000-nightly",
                  "waited 1 s for it, and gave up"):  # fmt: skip
-        assert said in found.stderr
+        assert said in told
     holder.kill()
     holder.wait()
-    found = subprocess.run([*command, "--wait", "1s", "--to", step.name], capture_output=True, text=True, cwd=tmp_path)
-    assert found.returncode == 0, found.stderr
+    assert main([*command, "--to", step.name]) == 0
 
 
 def test_the_environment_sets_the_wait_of_every_lock(hold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -39,33 +39,34 @@ def run(splits, right):
     return table(DENSE_RUN.schema, rows)
 
 
+def chosen(run_stage_on, lexical, dense):
+    """The standings of two systems, and how both are fused."""
+    runs, scoring = {"bm25": lexical, "dpr": dense}, ScoreParams(splits=("test",), measures=("nDCG@10",))
+    metrics = {name: run_stage_on(SCORE, scoring, {**GIVEN, "run": found})["metrics"] for name, found in runs.items()}
+    given = {**GIVEN, "metrics": metrics, "runs": runs}
+    fused = run_stage_on(FUSE, HybridParams(), {**GIVEN, "lexical": lexical, "dense": dense})
+    return run_stage_on(RECOMMEND, RecommendParams(), given)["standings"], fused["fusion"]
+
+
 @pytest.mark.parametrize("encoded", [("dev", "test"), ("test",)])
 def test_dev_decides_only_where_every_system_searched_for_it(run_stage_on, caplog, encoded):
-    runs = {"bm25": run(("dev", "test"), 2), "dpr": run(encoded, 8)}
-    scoring = ScoreParams(splits=("test",), measures=("nDCG@10",))
-    metrics = {name: run_stage_on(SCORE, scoring, {**GIVEN, "run": found})["metrics"] for name, found in runs.items()}
-    standings = run_stage_on(RECOMMEND, RecommendParams(), {**GIVEN, "metrics": metrics, "runs": runs})["standings"]
-    fused = run_stage_on(FUSE, HybridParams(), {**GIVEN, "lexical": runs["bm25"], "dense": runs["dpr"]})
+    standings, fusion = chosen(run_stage_on, run(("dev", "test"), 2), run(encoded, 8))
     if "dev" in encoded:
         assert {*standings["split"].to_pylist()} == {"dev", "test"}
-        assert fused["fusion"]["queries"].to_pylist() == [30]
+        assert fusion["queries"].to_pylist() == [30]
     else:
         assert {*standings["split"].to_pylist()} == {"test"}
         assert "dpr did not search for the dev queries" in caplog.text and "encode.splits" in caplog.text
-        assert fused["fusion"].select(["weight", "queries"]).to_pylist() == [{"weight": 0.5, "queries": 0}]
+        assert fusion.select(["weight", "queries"]).to_pylist() == [{"weight": 0.5, "queries": 0}]
 
 
 def test_a_search_that_found_nothing_keeps_dev_and_is_worth_nothing(run_stage_on, caplog):
     """As BM25 with queries of another script."""
-    runs = {"bm25": DENSE_RUN.schema.empty_table(), "dpr": run(("dev", "test"), 8)}
-    scoring = ScoreParams(splits=("test",), measures=("nDCG@10",))
-    metrics = {name: run_stage_on(SCORE, scoring, {**GIVEN, "run": found})["metrics"] for name, found in runs.items()}
-    standings = run_stage_on(RECOMMEND, RecommendParams(), {**GIVEN, "metrics": metrics, "runs": runs})["standings"]
+    standings, fusion = chosen(run_stage_on, DENSE_RUN.schema.empty_table(), run(("dev", "test"), 8))
     rows = [row for row in standings.to_pylist() if row["split"] == "dev"]
     assert {row["value"] for row in rows if row["system"] == "bm25"} == {0.0}
     assert sum(row["value"] for row in rows if row["system"] == "dpr") == 24.0
-    fused = run_stage_on(FUSE, HybridParams(), {**GIVEN, "lexical": runs["bm25"], "dense": runs["dpr"]})
-    assert fused["fusion"]["queries"].to_pylist() == [30] and "did not search" not in caplog.text
+    assert fusion["queries"].to_pylist() == [30] and "did not search" not in caplog.text
 
 
 @pytest.mark.parametrize(("splits", "searched"), [(("dev", "test"), True), (("test",), False)])
