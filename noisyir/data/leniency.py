@@ -1,12 +1,13 @@
 """Faulty rows: the first one ends the reading, or within `lenient` each is left out and counted."""
 
 import re
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import TypeVar
 
-from noisyir.base.blocks import during
 from noisyir.base.errors import DataError
 
 _SHOWN = 10  # row numbers kept for each reason
@@ -122,11 +123,21 @@ class _Row:
 
 
 _account: ContextVar[Exclusions | None] = ContextVar("account", default=None)
+A = TypeVar("A", bound=Exclusions | None)
+
+
+@contextmanager
+def _within(account: A) -> Iterator[A]:
+    token = _account.set(account)
+    try:
+        yield account
+    finally:
+        _account.reset(token)
 
 
 def lenient() -> AbstractContextManager[Exclusions]:
     """Count the rows that are read within, and leave out faulty ones."""
-    return during(_account, Exclusions())
+    return _within(Exclusions())
 
 
 def glance() -> AbstractContextManager[object]:
@@ -136,7 +147,7 @@ def glance() -> AbstractContextManager[object]:
 
 def strict() -> AbstractContextManager[None]:
     """Raise the first fault with its remedy, after lenient reading found nothing."""
-    return during(_account, None)
+    return _within(None)
 
 
 def row(place: str, number: int) -> AbstractContextManager[None]:

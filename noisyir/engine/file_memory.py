@@ -3,14 +3,13 @@
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
-from noisyir.base.blocks import during
 from noisyir.engine.runtime import default_home
 
 T = TypeVar("T")
@@ -47,9 +46,14 @@ def remembered(files: Sequence[Path], about: str, find: Callable[[], T]) -> T:
     return found
 
 
-def own_reading() -> AbstractContextManager[object]:
+@contextmanager
+def own_reading() -> Iterator[None]:
     """Trust only what this process has read itself: bits may rot under an unchanged time."""
-    return during(_own_reading, True)
+    token = _own_reading.set(True)
+    try:
+        yield
+    finally:
+        _own_reading.reset(token)
 
 
 def _signatures(files: Sequence[Path]) -> Signatures | None:

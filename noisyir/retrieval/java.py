@@ -102,8 +102,7 @@ def _start(heap: str) -> None:
 def _refuse_little_memory(heap: str) -> None:
     """Refuse a heap that the JVM could not reserve: it would end this process without a message."""
     wanted = int(heap[:-1]) * {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}[heap[-1].lower()] + _BESIDE_THE_HEAP
-    code = "retrieval.too_little_memory"
-    with NoisyirError.wrapping(code, OSError, OverflowError, wanted=wanted / 1e9, heap=heap):
+    with NoisyirError.wrapping("retrieval.too_little_memory", OSError, OverflowError, wanted=wanted / 1e9, heap=heap):
         mmap.mmap(-1, wanted, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0).close()
 
 

@@ -25,7 +25,9 @@ def raised() -> dict[str, set[frozenset[str]]]:
                 and code.partition(".")[0] in ROOMS
                 and code.partition(".")[2] in error_texts(code.partition(".")[0])
             ):
-                wrapped = {"error"} if getattr(call.func, "attr", "") == "wrapping" else set()
+                wrapped = set()
+                if getattr(call.func, "attr", "") == "wrapping":  # which offers `error` to texts that want it
+                    wrapped = {"error"} & fields(error_texts(code.partition(".")[0])[code.partition(".")[2]])
                 found.setdefault(code, set()).add(frozenset(str(each.arg) for each in call.keywords) | wrapped)
     return found
 

@@ -5,15 +5,14 @@ name is used.
 """
 
 import shlex
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Self, TypeVar
 
-from noisyir.base.blocks import during
 from noisyir.base.errors import StoreError
 from noisyir.base.settings import Params, with_places
 from noisyir.engine.builds import Builds
@@ -72,9 +71,14 @@ class FetchedSets:
         """Resolve settings from now on by this store's fetched sets."""
         _source.set(self)
 
-    def as_source(self) -> AbstractContextManager[object]:
+    @contextmanager
+    def as_source(self) -> Iterator[None]:
         """Resolve settings by this store's fetched sets during a block."""
-        return during(_source, self)
+        token = _source.set(self)
+        try:
+            yield
+        finally:
+            _source.reset(token)
 
     def find(self, name: str) -> FetchedSet | None:
         """Return the set of this name, if the store has one."""
@@ -100,8 +104,9 @@ class FetchedSets:
         Raises:
             StoreError: If it is damaged.
         """
-        code = "engine.damaged_store_fetch_again"
-        with StoreError.wrapping(code, StoreError, found=found.name, command=found.command):
+        with StoreError.wrapping(
+            "engine.damaged_store_fetch_again", StoreError, found=found.name, command=found.command
+        ):
             folder = self._builds.folder(found.ref)
         return folder / next(iter(found.files)) if found.single else folder
 

@@ -61,6 +61,7 @@ def run(
     from noisyir.app.dry_run import print_chosen
     from noisyir.engine.plan import Choice
     from noisyir.methods import experiments
+    from noisyir.methods.plans.planning import pipeline_of
     from noisyir.registry import open_tracker
 
     settings, machine = split_settings(overrides)
@@ -78,8 +79,10 @@ def run(
     tracker.tag("run_as", experiment)
     with observer_for(sys.stderr, verbose=verbose) as observer:
         execution = runs.Execution(store=opened, runtime=runtime, tracker=tracker, observer=observer)
-        called = runs if engine == "local" else prefect_engine(f"train_{exp.task.kind}")
-        outcome = called.run_experiment(exp, choice, execution)
+        if engine == "local":
+            outcome = runs.run(pipeline_of(exp), choice, execution, name=exp.name, settings=exp)
+        else:
+            outcome = prefect_engine(f"train_{exp.task.kind}").run_experiment(exp, choice, execution)
     return print_json(describe(outcome, opened)) if as_json else _report(outcome, opened, exp, verbose=verbose)
 
 
