@@ -26,6 +26,7 @@ from noisyir.engine.store import Store
 from noisyir.front.cli import main
 from tests.channel import Told, channel
 from tests.s3_server import s3_server
+from tests.tiny import tiny_data
 
 # A deadline would time the first call's imports.  Examples are the same each time; `make test-slow` draws fresh ones.
 hypothesis.settings.register_profile("fixed", deadline=None, derandomize=True)
@@ -46,7 +47,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of a file together, so that what they share is still made once."""
+    """Keep the tests of a file together, so that what they share is still made once.
+
+    Files that need a Prefect server come first: processes without work take the last tests of another one's part, and
+    each that took one of these would start a server.
+    """
+    served = {item.path for item in items if "prefect_api" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: item.path not in served)
     if (seed := config.getoption("--shuffle")) is not None:
         draw = random.Random(seed)
         place = {path: draw.random() for path in dict.fromkeys(item.path for item in items)}
@@ -76,6 +83,39 @@ def store(tmp_path: Path) -> Store:
 def home(tmp_path: Path) -> Path:
     """The user's folder; a module whose tests share one has a `home` in its place."""
     return tmp_path / "home"
+
+
+@pytest.fixture(scope="session")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny collection, with the model of its words in `words`; tests only read it."""
+    folder = tmp_path_factory.mktemp("beir")
+    tiny_data(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny BERT of two layers; tests only read it."""
+    from tests.tiny_models import tiny_bert  # which loads torch
+
+    return tiny_bert(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home whose MLflow database is ready: migrations take seconds, copies do not."""
+    from noisyir.registry.backend import connect
+
+    home = tmp_path_factory.mktemp("migrated")
+    connect(home)
+    return home
+
+
+@pytest.fixture
+def tracked_home(migrated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The test's own folder as the user's, with such a database."""
+    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
+    return shutil.copytree(migrated, tmp_path, dirs_exist_ok=True)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.engine.store import Store
 from tests.refusals import refuses
-from tests.tiny import SETTINGS, tiny_data
+from tests.tiny import SETTINGS
 
 
 @pytest.fixture(scope="module")
@@ -21,18 +21,11 @@ def home(tmp_path_factory):
     return tmp_path_factory.mktemp("home")
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    tiny_data(folder)
-    return folder
-
-
 @pytest.fixture
-def run(data):
+def run(collection):
     """The command that runs the experiment; a second run finds everything in the store."""
-    given = [f"data.path={data}", f"model.weights={data / 'words'}", "methods=[dpr]", "noise=null", "hybrid=null"]
-    return ("run", "demo", *SETTINGS, *given, "detectors={b: bm25_margin}", "--no-track")
+    given = [f"data.path={collection}", f"model.weights={collection / 'words'}", "methods=[dpr]", "noise=null"]
+    return ("run", "demo", *SETTINGS, *given, "hybrid=null", "detectors={b: bm25_margin}", "--no-track")
 
 
 @pytest.fixture
@@ -224,15 +217,15 @@ def test_the_report_asks_people_and_then_has_both_values(noisyir, run, ran, home
     assert typed[2:4] == ["other:bm25", "other:dpr"] and noisyir(*typed[1:])[0] == 0
 
 
-def test_an_audit_of_the_test_split_takes_the_verdicts_of_pools(noisyir, ran, home, data, tmp_path, monkeypatch):
+def test_an_audit_of_the_test_split_takes_the_verdicts_of_pools(noisyir, ran, home, collection, tmp_path, monkeypatch):
     """Verdicts on labels are the audit's own; the labels are mended as the comparison mends them."""
     monkeypatch.chdir(tmp_path)
     noisyir(*ran, tmp_path / "pools")
     rows = in_favour_of_dpr(home, ran[1:3], tmp_path / "pools")
     assert noisyir(*ran, tmp_path / "pools")[0] == 0
-    before = (data / "qrels/test.tsv").read_bytes()
+    before = (collection / "qrels/test.tsv").read_bytes()
     given = ["detectors={b: bm25_margin}", "bm25_index.engine=bm25s", "--split", "test"]
-    code, out, err = noisyir("audit", data, *given, "--judgements", "pools/sample.csv", "--out", "audited")
+    code, out, err = noisyir("audit", collection, *given, "--judgements", "pools/sample.csv", "--out", "audited")
     assert code == 0, err
     labels = {tuple(line.split()[:2]) for line in before.decode().splitlines()[1:]}
     said = {(row["query_id"], row["doc_id"]): {"right": "clean"}.get(row["verdict"], "wrong") for row in rows}
@@ -245,4 +238,4 @@ def test_an_audit_of_the_test_split_takes_the_verdicts_of_pools(noisyir, ran, ho
         assert pairs[0] == pairs[1]
     log = [json.loads(line) for line in (tmp_path / "audited" / "mended.jsonl").read_text().splitlines()]
     assert {(row["was"], row["is"]) for row in log} == {(1, 0), (None, 1), (None, 0)}, "wrong labels, and missing ones"
-    assert (data / "qrels/test.tsv").read_bytes() == before
+    assert (collection / "qrels/test.tsv").read_bytes() == before

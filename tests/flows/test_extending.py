@@ -18,6 +18,23 @@ PAGE = ROOT / "docs" / "how-to" / "extending.md"
 TRAINED = ["train.epochs=1", "train.batch_size=8", "bm25_index.engine=bm25s", "score.splits=[dev]"]
 
 
+# Answers each line, the words of a command, with its exit code, standard output and standard error.
+ANSWERS = """
+import json, sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from noisyir.front.cli import main
+
+for line in sys.stdin:
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        try:
+            code = main(json.loads(line))
+        except SystemExit as ended:
+            code = ended.code
+    print(json.dumps([code, out.getvalue(), err.getvalue()]), flush=True)
+"""
+
+
 def examples() -> dict[str, str]:
     """File name to text of each block of the page that begins with its name."""
     blocks = re.findall(r"^```\w+\n# (\S+)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
@@ -49,17 +66,19 @@ def noisyir(tmp_path_factory):
     data, weights = (setting.split("=")[1] for setting in tiny_data(folder / "beir"))
 
     def call(*arguments: str) -> str:
-        done = subprocess.run(
-            [folder / "venv" / "bin" / "python", "-m", "noisyir.front.cli", *arguments],
-            cwd=folder, env={**os.environ, "NOISYIR_HOME": str(folder / "home")}, capture_output=True, text=True,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        process.stdin.write(f"{json.dumps(arguments)}\n")
+        process.stdin.flush()
+        code, out, err = json.loads(process.stdout.readline())
+        assert code == 0, err
+        return out
 
     call.data = f"data={{kind: beir, path: {data}}}"
     call.weights = f"model.weights={weights}"
     call.packages = packages
-    return call
+    command = [folder / "venv" / "bin" / "python", "-c", ANSWERS]
+    given = {"cwd": folder, "env": {**os.environ, "NOISYIR_HOME": str(folder / "home")}, "text": True}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **given) as process:
+        yield call
 
 
 def test_they_appear_in_the_help_of_an_installed_noisyir(noisyir):

@@ -15,7 +15,7 @@ from noisyir.methods import experiments
 from noisyir.registry.tracker import Tracker
 from tests.flows.recorded import read_flow_run, task_runs
 from tests.flows.test_bench_command import SUITE
-from tests.tiny import SETTINGS, tiny_data
+from tests.tiny import SETTINGS
 from tests.unit.engine.test_parallel import Watched, plan_of, text_of
 
 pytestmark = pytest.mark.usefixtures("prefect_api")
@@ -95,19 +95,12 @@ def test_the_first_failure_of_steps_side_by_side_fails_the_flow_run(store):
     assert read_flow_run(runs[0]).state_name == "Failed"
 
 
-@pytest.fixture(scope="module")
-def beir(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data") / "beir"
-    tiny_data(folder)
-    return folder
-
-
 @pytest.mark.parametrize("through_prefect", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_shards_encoded_on_a_cluster_are_those_encoded_here(through_prefect, beir, tmp_path):
+def test_shards_encoded_on_a_cluster_are_those_encoded_here(through_prefect, collection, tmp_path):
     from noisyir.flows.train_retriever import run_experiment
 
     exp = experiments.load(
-        "demo", [*SETTINGS, f"data.path={beir}", f"model.weights={beir / 'words'}", "encode.shard_rows=7"]
+        "demo", [*SETTINGS, f"data.path={collection}", f"model.weights={collection / 'words'}", "encode.shard_rows=7"]
     )
     encode = "encode@zero_shot"
     here, there = (Store(tmp_path / name, home=tmp_path) for name in ("here", "there"))
@@ -128,11 +121,11 @@ def test_shards_encoded_on_a_cluster_are_those_encoded_here(through_prefect, bei
 
 
 @pytest.mark.slow
-def test_a_bench_on_a_cluster_is_that_of_this_machine(beir, tmp_path, monkeypatch):
+def test_a_bench_on_a_cluster_is_that_of_this_machine(collection, tmp_path, monkeypatch):
     from noisyir.flows.bench_noise import bench_noise, run_suite
 
     path = tmp_path / "tiny.yaml"
-    path.write_text(SUITE.format(path=beir))
+    path.write_text(SUITE.format(path=collection))
     suite = experiments.with_seeds(experiments.load_suite(str(path)), 1)
     tracker, observer = Followed(), Watched()
     store = Store(tmp_path / "there", home=tmp_path)

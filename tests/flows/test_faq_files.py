@@ -96,5 +96,7 @@ def test_a_file_can_be_audited_and_the_flags_are_measured(bench, made_up, tmp_pa
 
 @pytest.mark.skipif(not REAL.exists(), reason="needs SQuAD in ../shared/data/squad")
 def test_the_four_files_can_be_made_of_squad(bench, tmp_path):
-    for file in bench.write_files(REAL, tmp_path, pairs=400):
+    some = tmp_path / "articles.json"
+    some.write_text(json.dumps({"data": json.loads(REAL.read_text())["data"][:40]}))
+    for file in bench.write_files(some, tmp_path, pairs=400):
         check(file, 400)

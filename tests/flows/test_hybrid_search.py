@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from noisyir.registry import registered_copies
-from tests.tiny import SETTINGS, tiny_data
+from tests.tiny import SETTINGS
 
 
 @pytest.fixture(scope="module")
@@ -17,20 +17,13 @@ def home(tmp_path_factory):
     return tmp_path_factory.mktemp("home")
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    tiny_data(folder)
-    return folder
-
-
-def settings(data):
-    given = [f"data.path={data}", f"model.weights={data / 'words'}", "methods=[dpr]", "noise=null"]
+def settings(collection):
+    given = [f"data.path={collection}", f"model.weights={collection / 'words'}", "methods=[dpr]", "noise=null"]
     return [*SETTINGS, *given, "detectors={b: bm25_margin}", "--no-track"]
 
 
-def test_each_system_is_asked_by_its_name(noisyir, data):
-    code, out, err = noisyir("run", "demo", *settings(data))
+def test_each_system_is_asked_by_its_name(noisyir, collection):
+    code, out, err = noisyir("run", "demo", *settings(collection))
     assert code == 0 and "zero_shot_hybrid" in out and "dpr_hybrid" in out, err
     assert out.index("\nbest ") < out.index("\non trial ") < out.index("\nsystem ")  # the conclusion is first
     assert out.splitlines()[-1].split() == ["noisyir", "show", "demo", "--page"]
@@ -49,8 +42,8 @@ def test_each_system_is_asked_by_its_name(noisyir, data):
     assert found["second"].endswith("dpr_hybrid")
     code, _, err = noisyir("compare", "demo:bm25", "demo:bm25")
     assert code == 1 and "such as demo:zero_shot" in err
-    code, _, err = noisyir("compare", "demo:bm25", "demo:dpr", "--html", data / "corpus.jsonl")
-    assert code == 1 and "is not overwritten" in err and (data / "corpus.jsonl").read_text().startswith("{")
+    code, _, err = noisyir("compare", "demo:bm25", "demo:dpr", "--html", collection / "corpus.jsonl")
+    assert code == 1 and "is not overwritten" in err and (collection / "corpus.jsonl").read_text().startswith("{")
 
 
 def test_a_search_is_the_run_that_was_measured(noisyir, home):
@@ -80,11 +73,11 @@ def test_new_documents_are_found_by_all_three(noisyir, tmp_path):
         assert code == 0 and "fresh" in [hit["doc_id"] for hit in json.loads(out)["hits"]], err
 
 
-def test_a_model_finds_documents_of_its_own_experiment_though_another_has_the_same_model(noisyir, data, tmp_path):
+def test_a_model_finds_documents_of_its_own_experiment_though_another_has_the_same_model(noisyir, collection, tmp_path):
     """All experiments share the untrained model, and those with the same pairs the trained one."""
     asked = ["demo", *(f"demo:{system}" for system in ("bm25", "zero_shot", "zero_shot_hybrid", "best", "dpr"))]
     before = [noisyir("search", system, "oven word4", "--force", "--json")[1] for system in asked]
-    own = shutil.copytree(data, tmp_path / "own")
+    own = shutil.copytree(collection, tmp_path / "own")
     with (own / "corpus.jsonl").open("a") as corpus:
         corpus.write(json.dumps({"_id": "stranger", "title": "oven word4", "text": "oven word4 word4"}) + "\n")
     code, _, err = noisyir("run", "demo", *settings(own), "name=other")
@@ -100,8 +93,8 @@ def test_a_model_finds_documents_of_its_own_experiment_though_another_has_the_sa
         assert code == 0 and "stranger" in [hit["doc_id"] for hit in json.loads(out)["hits"]], err
 
 
-def test_without_dev_queries_the_weight_is_one_half_and_a_line_says_so(noisyir, data, caplog, tmp_path):
-    own = shutil.copytree(data, tmp_path / "own")
+def test_without_dev_queries_the_weight_is_one_half_and_a_line_says_so(noisyir, collection, caplog, tmp_path):
+    own = shutil.copytree(collection, tmp_path / "own")
     (own / "qrels" / "dev.tsv").unlink()
     code, out, err = noisyir("run", "demo", *settings(own), "name=undev", "train.patience=null")
     assert code == 0 and "expect a little less" in out, err
@@ -111,16 +104,18 @@ def test_without_dev_queries_the_weight_is_one_half_and_a_line_says_so(noisyir, 
     assert code == 0 and (how["weight"], how["low"], how["queries"]) == (0.5, None, 0)
 
 
-def test_of_an_experiment_that_stopped_on_the_way_it_is_told_what_completes_it(noisyir, data, monkeypatch, tmp_path):
+def test_of_an_experiment_that_stopped_on_the_way_it_is_told_what_completes_it(
+    noisyir, collection, monkeypatch, tmp_path
+):
     monkeypatch.chdir(tmp_path)
-    Path("mine.yaml").write_text(f"data: {{kind: beir, path: {data}}}\n")
+    Path("mine.yaml").write_text(f"data: {{kind: beir, path: {collection}}}\n")
     for command in (["search", "mine:best", "oven"], ["compare", "mine:dpr", "mine:bm25"], ["serve", "mine:best"]):
         code, _, err = noisyir(*command)
         assert code == 1 and err.endswith(": noisyir run mine.yaml\n") and "mine.yaml makes" not in err
     assert noisyir("run", "mine.yaml", "--dry-run")[0] == 0  # as advised
     code, _, err = noisyir("run", "mine", "--dry-run")
     assert code == 1 and err.endswith("but mine.yaml lies here: give mine.yaml\n")
-    code, out, err = noisyir("run", "mine.yaml", "--to", "train_dpr", *settings(data), "seed=1")
+    code, out, err = noisyir("run", "mine.yaml", "--to", "train_dpr", *settings(collection), "seed=1")
     assert code == 0 and out.count("next ") == 1, err
     assert "noisyir search" not in out, "there is no index yet"
     assert out.splitlines()[-1] == "next        noisyir export mine --to my-model"
@@ -143,28 +138,28 @@ def test_of_a_stage_without_builds_it_is_told_which_have_some(noisyir, tmp_path)
     assert "yet: noisyir run demo" in noisyir("status", "nope", "--store", tmp_path / "empty")[1]
 
 
-def test_where_no_model_is_registered_yet_it_is_told_what_registers_one(noisyir, data, monkeypatch, tmp_path):
-    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
+def test_where_no_model_is_registered_yet_it_is_told_what_registers_one(noisyir, collection, tracked_home):
     uri = "models:/noisyir-retriever@champion"
     for command in (["promote"], ["serve", "noisyir-retriever", "--follow-champion"], ["export", uri, "--to", "it"]):
         code, _, err = noisyir(*command)
         assert code == 1 and "Exception" not in err and "noisyir run EXPERIMENT registers a model" in err, err
-    given = [word for word in settings(data) if word not in ("--no-track", "register_if=always")]
+    given = [word for word in settings(collection) if word not in ("--no-track", "register_if=always")]
     code, out, err = noisyir("run", "demo", *given, "--force")  # as advised
     assert code == 0 and "noisyir-retriever v1" in out, err
     code, out, err = noisyir("promote")
     assert "no registered model" not in err and "noisyir-retriever v1" in out + err
 
 
-def test_an_experiment_in_a_file_is_advised_and_found_by_its_path(noisyir, data, monkeypatch, tmp_path):
+def test_an_experiment_in_a_file_is_advised_and_found_by_its_path(
+    noisyir, collection, monkeypatch, tracked_home, tmp_path
+):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
     path = tmp_path / "of ours" / "first try.yaml"
     path.parent.mkdir()
     path.write_text("name: tried\n")
     code, _, err = noisyir("export", "of ours/first try.yaml", "--as", "pairs", "--to", "it")
     assert code == 1 and shlex.split(err.strip().rpartition(": ")[2]) == ["noisyir", "audit", "of ours/first try.yaml"]
-    given = [word for word in settings(data) if word not in ("--no-track", "register_if=always")]
+    given = [word for word in settings(collection) if word not in ("--no-track", "register_if=always")]
     code, _, err = noisyir("run", "of ours/first try.yaml", *given, "--force")
     assert code == 0, err
     by_path, by_name = (noisyir("show", one, "--query", "train0") for one in ("of ours/first try.yaml", "tried"))

@@ -28,9 +28,9 @@ UNREACHABLE = "net::ERR_CONNECTION_REFUSED"
 class Owner:
     """Someone with pairs of which every third has another's document, and who judges them without an error."""
 
-    def __init__(self, folder):
-        rng = random.Random(0)
-        self.folder, self.env = folder, os.environ | {"NOISYIR_HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"}
+    def __init__(self, home):
+        rng, folder = random.Random(0), home.parent
+        self.folder, self.env = folder, os.environ | {"NOISYIR_HOME": str(home), "OMP_NUM_THREADS": "1"}
         texts = [
             f"Thing{i} lies in town{i % 83} by river{i * 7 % 89}. <b>It</b> is {'old ' * (i % 4)}and open."
             for i in range(PAIRS)
@@ -42,11 +42,6 @@ class Owner:
             query = f"where is thing{i} of town{i % 83} at river{i * 7 % 89}?"
             rows.append({"query_id": f"q{i}", "query": query, "doc_id": f"d{j}", "document": texts[j]})
         (folder / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    def run(self, *arguments, given=None):
-        done = subprocess.run(arguments, cwd=self.folder, env=self.env, input=given, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[-2000:]
-        return done.stdout
 
     def answers(self, out):
         path = self.folder / out / "judgements.jsonl"
@@ -80,8 +75,26 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def owner(tmp_path_factory):
-    return Owner(tmp_path_factory.mktemp("owner"))
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("owner") / "home"
+
+
+@pytest.fixture(scope="module")
+def owner(home):
+    return Owner(home)
+
+
+@pytest.fixture
+def typed(noisyir, owner, monkeypatch):
+    """What a command says that she types in her folder, in this process."""
+    monkeypatch.chdir(owner.folder)
+
+    def said(*words):
+        code, out, err = noisyir(*words)
+        assert code == 0, err
+        return out
+
+    return said
 
 
 def until(condition):
@@ -105,7 +118,7 @@ def judge(page, owner, count):  # noqa: F811
             pass
 
 
-def test_a_hundred_pairs_by_keyboard_and_the_command_that_uses_them(page, owner):  # noqa: F811
+def test_a_hundred_pairs_by_keyboard_and_the_command_that_uses_them(page, owner, typed):  # noqa: F811
     with Server(owner, "hundred") as server:
         visit(page, server.url)
         assert page("document.querySelector('#main') !== null && document.activeElement === document.body")
@@ -142,19 +155,19 @@ def test_a_hundred_pairs_by_keyboard_and_the_command_that_uses_them(page, owner)
         assert not (owner.folder / "hundred" / "judging.json").exists()
     *_, command, _, cleans = map(shlex.split, summary.splitlines())
     assert command[0] == "noisyir" and "--judgements" in command and cleans == [*command, "--apply"]
-    out = owner.run(NOISYIR, *command[1:], "--apply")
+    out = typed(*command[1:], "--apply")
     assert "judged" in out
     rows = pq.read_table(owner.folder / "hundred" / "audit.parquet").to_pylist()
     assert sum(row["judged"] is not None for row in rows) == 102
     assert all((row["judged"] == "wrong") == (row["query_id"] in owner.wrong) for row in rows if row["judged"])
-    kept = owner.run(NOISYIR, *command[1:], "--keep-wrong-below", "0.2")
+    kept = typed(*command[1:], "--keep-wrong-below", "0.2")
     told = re.search(r"guarantee +keep the (\d+) of 240 pairs with the lowest score: at most [\d.]+% of them", kept)
     written = (owner.folder / "hundred" / "kept.jsonl").read_text().splitlines()
     assert told and len(written) == int(told[1]) and all(json.loads(line)["document"] for line in written)
     alone = [*command[1 : command.index("--judgements")], "--out", "alone"]
-    unjudged = owner.run(NOISYIR, *alone, "--keep-wrong-below", "0.2")
+    unjudged = typed(*alone, "--keep-wrong-below", "0.2")
     assert "nothing can be said with 90% confidence: judge 50 pairs" in unjudged
-    assumed = owner.run(NOISYIR, *alone, "--keep-wrong-below", "0.2", "--assume", "random")
+    assumed = typed(*alone, "--keep-wrong-below", "0.2", "--assume", "random")
     assert re.search(r"guarantee +if wrong pairs have random documents, (keep the|no part of)", assumed)
 
 
@@ -237,8 +250,8 @@ def test_keys_accept_skip_help_and_what_stands_on_the_page(page, owner):  # noqa
         assert page("document.documentElement.scrollWidth") <= 390
 
 
-def test_a_page_alone_asks_the_sessions_pairs_and_saves_what_the_command_takes(page, owner, tmp_path):  # noqa: F811
-    told = owner.run(NOISYIR, *"audit mine.jsonl runtime.threads=1 --standalone --out alone-page".split())
+def test_a_page_alone_asks_the_sessions_pairs_and_saves_what_the_command_takes(page, owner, typed, tmp_path):  # noqa: F811
+    told = typed(*"audit mine.jsonl runtime.threads=1 --standalone --out alone-page".split())
     command = shlex.split(told.splitlines()[-1].removeprefix("then"))
     html = owner.folder / "alone-page" / "judge.html"
     assert not re.search(r"(?:src|href)=\"(?!data:)", html.read_text()), "it loads nothing"
@@ -273,4 +286,4 @@ def test_a_page_alone_asks_the_sessions_pairs_and_saves_what_the_command_takes(p
     asked = {(line["query_id"], line["doc_id"]): line["weight"] for line in owner.answers("as-alone")}
     assert asked == {(line["query_id"], line["doc_id"]): line["weight"] for line in saved}
     command[command.index("judgements.jsonl")] = str(tmp_path / "judgements.jsonl")
-    assert "30 of them were drawn at random" in owner.run(NOISYIR, *command[1:], "--apply")
+    assert "30 of them were drawn at random" in typed(*command[1:], "--apply")

@@ -15,9 +15,8 @@ pytestmark = pytest.mark.usefixtures("prefect_api")
 
 
 @pytest.fixture
-def given(tmp_path, monkeypatch):
+def given(tracked_home, tmp_path, monkeypatch):
     """Overrides of a tiny night, in a home of its own."""
-    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     return (*SETTINGS, *tiny_data(tmp_path / "beir"), "methods=[dpr]", "data.promotion_share=0.5", "seed=5")
 

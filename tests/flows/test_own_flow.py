@@ -29,10 +29,9 @@ def pairs(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_example_chains_stages_that_pipelines_find(pairs: Path, tmp_path: Path, monkeypatch):
+def test_the_example_chains_stages_that_pipelines_find(pairs: Path, tracked_home: Path, tmp_path: Path):
     from noisyir.engine.known_stages import stage_named
 
-    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
     (body,) = [
         node for node in ast.parse(Path(own_flow.__file__).read_text()).body if isinstance(node, ast.FunctionDef)
     ]
@@ -66,12 +65,11 @@ def test_a_stage_that_was_in_the_store_gives_its_artifacts_in_a_state_named_cach
         stage("nonsense")
 
 
-def test_a_flow_of_ours_is_part_of_theirs(tmp_path: Path, monkeypatch):
+def test_a_flow_of_ours_is_part_of_theirs(tracked_home: Path, tmp_path: Path):
     from prefect import flow
 
     from noisyir.flows import train_retriever
 
-    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
     overrides = (*SETTINGS, *tiny_data(tmp_path / "beir"))
 
     @flow
@@ -83,10 +81,9 @@ def test_a_flow_of_ours_is_part_of_theirs(tmp_path: Path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["theirs", "train_theirs", "train_reader_of_theirs"])
-def test_ours_under_a_name_of_theirs_trains_as_under_our_own(name: str, tmp_path: Path, monkeypatch):
+def test_ours_under_a_name_of_theirs_trains_as_under_our_own(name: str, tracked_home: Path, tmp_path: Path):
     from noisyir.flows import train_retriever
 
-    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
     given = ("demo", (*SETTINGS, *tiny_data(tmp_path / "beir"), "methods=[dpr]", "train.epochs=1"))
     theirs = train_retriever.with_options(name=name)(*given, to="train_dpr")
     assert not theirs.results["train_dpr@dpr"].cached
@@ -94,10 +91,9 @@ def test_ours_under_a_name_of_theirs_trains_as_under_our_own(name: str, tmp_path
     assert ours.executed == 0 and list(ours.results) == list(theirs.results)
 
 
-def test_ours_under_a_name_of_theirs_trains_readers(tmp_path: Path, monkeypatch):
+def test_ours_under_a_name_of_theirs_trains_readers(tracked_home: Path, tmp_path: Path):
     from noisyir.flows import train_reader
 
-    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
     exp = experiments.from_settings({"name": "tiny"}, [*READER, f"data.path={write_squad(tmp_path)}"])
     outcome = train_reader.with_options(name="theirs")(exp, to="bm25")
     assert list(outcome.results) == ["ingest", "bm25_index", "bm25"]

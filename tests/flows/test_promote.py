@@ -13,12 +13,11 @@ from noisyir.registry.promote import decisions
 pytestmark = pytest.mark.usefixtures("prefect_api")
 
 
-def test_a_refusal_completes_and_says_why_and_a_version_that_is_not_there_fails(tmp_path, monkeypatch):
+def test_a_refusal_completes_and_says_why_and_a_version_that_is_not_there_fails(tracked_home, tmp_path):
     from prefect import get_client
 
     from noisyir.flows.promote import promote
 
-    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
     with pytest.raises(StoreError, match="no registered model models:/noisyir-reader@challenger"):
         promote("noisyir-reader")
     client = connect(tmp_path).client
@@ -35,12 +34,11 @@ def test_a_refusal_completes_and_says_why_and_a_version_that_is_not_there_fails(
     assert page.data == state.message
 
 
-def test_a_decision_that_repeats_the_versions_last_one_is_told_once(tmp_path, monkeypatch):
+def test_a_decision_that_repeats_the_versions_last_one_is_told_once(tracked_home, tmp_path):
     from prefect import get_client
 
     from noisyir.flows.promote import promote
 
-    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
     client = connect(tmp_path).client
     client.create_registered_model("noisyir-reader")
     run = client.create_run(client.create_experiment("made")).info.run_id

@@ -215,27 +215,23 @@ def test_another_error_is_tried_once_more(store: Store, monkeypatch: pytest.Monk
     assert [event for event, _ in tracker.events] == ["started", "failed", "started", "finished"]
 
 
-def test_a_deployment_runs_by_name_and_tracks_by_itself(
-    first, exp: Experiment, artifacts: Store, tmp_path, monkeypatch
-):
+def test_a_deployment_runs_by_name_and_tracks_by_itself(first, exp: Experiment, artifacts: Store, tracked_home: Path):
     from noisyir.flows.train_retriever import train_retriever
 
     overrides = (*SETTINGS, f"data.path={exp.data.path}", f"model.weights={exp.model.weights}")
-    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
     outcome = train_retriever("demo", overrides=overrides, store=artifacts.url, to="corrupt")
     assert (outcome.executed, list(outcome.results)) == (0, ["ingest", "corrupt"])
-    tracked = connect(tmp_path).client.get_run(outcome.facts["mlflow_run"])
+    tracked = connect(tracked_home).client.get_run(outcome.facts["mlflow_run"])
     assert read_flow_run(UUID(tracked.data.tags["flow_run"])).name == "demo: dpr, npc, seed 42"
 
 
-def test_a_run_that_built_nothing_has_a_row_in_mlflow(first, exp: Experiment, artifacts: Store, tmp_path, monkeypatch):
+def test_a_run_that_built_nothing_has_a_row_in_mlflow(first, exp: Experiment, artifacts: Store, tracked_home: Path):
     from noisyir.flows.train_retriever import train_retriever
 
-    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
     overrides = (*SETTINGS, f"data.path={exp.data.path}", f"model.weights={exp.model.weights}")
     registered, again = (train_retriever("demo", overrides=overrides, store=artifacts.url) for _ in range(2))
     assert registered.facts["registered"] and (again.executed, again.facts) == (0, registered.facts)
-    client = connect(tmp_path).client
+    client = connect(tracked_home).client
     rows = client.search_runs([client.get_experiment_by_name("noisyir-demo").experiment_id])
     (row,) = [one for one in rows if one.info.run_id != registered.facts["mlflow_run"]]
     assert (row.info.run_name, row.info.status) == (f"demo · 0 built, {again.cached} cached", "FINISHED")

@@ -13,7 +13,6 @@ from noisyir.training.artifacts import NEGATIVES
 from noisyir.training.settings import TrainAr2Params, WarmUpRankerParams
 from noisyir.training.stages.warm_up_ranker import WARM_UP_RANKER
 from tests.refusals import refuses
-from tests.tiny_models import tiny_bert
 from tests.unit.training.test_training_stages import COUNT, TABLES
 from tests.world import table
 
@@ -24,11 +23,6 @@ ROUND = {
     "ranker_learning_rate": 1e-3, "retriever_learning_rate": 1e-3,
 }  # fmt: skip
 CPU = Runtime(device="cpu", threads=1)
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    return tiny_bert(tmp_path_factory.mktemp("bert"))
 
 
 @pytest.fixture

@@ -9,21 +9,10 @@ from noisyir.engine.runtime import Runtime
 from noisyir.methods import experiments
 from noisyir.methods.plans.retrievers import train_retriever
 from tests.refusals import refuses
-from tests.tiny import SETTINGS, write_beir
-from tests.tiny_models import tiny_bert
+from tests.tiny import SETTINGS
 
 MINED = ("mine.per_query=6", "mine.rank_to=20", "mine.run=dense")
 ROUNDS = ("ar2.rounds=2", "ar2.ranker_steps=3", "ar2.retriever_steps=4", "ar2.n=5", "ar2.ranker_batch_size=8")
-
-
-@pytest.fixture(scope="module")
-def collection(tmp_path_factory):
-    return write_beir(tmp_path_factory.mktemp("beir"))
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    return tiny_bert(tmp_path_factory.mktemp("bert"))
 
 
 @pytest.fixture

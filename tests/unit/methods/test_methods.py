@@ -16,7 +16,6 @@ from noisyir.methods.plans.method import Method
 from noisyir.methods.plans.retrievers import train_retriever
 from noisyir.registry.tracker import Tracker
 from tests.refusals import refuses
-from tests.tiny import write_beir
 
 ALWAYS = {"ingest", "init_model", "corrupt"}
 JUDGED = {"bm25_index", "score_pairs", "detect"}
@@ -45,11 +44,6 @@ NEED_MINED = {
 ALONE = {"auto", "static"}  # test_auto.py, and a test below
 PLAIN = [name for name in Method.variants() if name not in NEED_MINED | ALONE]
 TEXTS = {"queries", "corpus", "qrels", "model"}  # what every trainer reads besides
-
-
-@pytest.fixture(scope="module")
-def collection(tmp_path_factory):
-    return write_beir(tmp_path_factory.mktemp("beir"))
 
 
 @pytest.fixture

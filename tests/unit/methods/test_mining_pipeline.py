@@ -12,16 +12,11 @@ from noisyir.methods.plans.audit import audit_pairs
 from noisyir.methods.plans.bench import noise_bench
 from noisyir.methods.plans.retrievers import mine_pairs, train_retriever
 from tests.refusals import refuses
-from tests.tiny import SETTINGS, write_beir
+from tests.tiny import SETTINGS
 from tests.tiny_models import tiny_bert
 
 MINED = ("mine.per_query=3", "mine.rank_to=20")
 DENSE = (*MINED, "mine.run=dense", "mine.sampler=trisampler", "mine.sampler.scale=20", "mine.filters.max_score=0.9")
-
-
-@pytest.fixture(scope="module")
-def collection(tmp_path_factory):
-    return write_beir(tmp_path_factory.mktemp("beir"))
 
 
 @pytest.fixture

@@ -9,14 +9,8 @@ from noisyir.evaluation.bench import Cell
 from noisyir.methods import experiments
 from noisyir.methods.plans.bench import noise_bench
 from tests.refusals import refuses
-from tests.tiny import write_beir
 
 NOISE = "noise: [{rate: 0.0}, {rate: 0.5}, {rate: 0.5, kind: group}]"
-
-
-@pytest.fixture(scope="module")
-def collection(tmp_path_factory):
-    return write_beir(tmp_path_factory.mktemp("beir"))
 
 
 @pytest.fixture

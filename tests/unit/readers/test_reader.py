@@ -13,17 +13,11 @@ from noisyir.readers.model import load_reader
 from noisyir.readers.settings import InitReaderParams, ReadParams, TrainReaderParams
 from noisyir.readers.stages.read import READ
 from noisyir.readers.stages.train_reader import INIT_READER, TRAIN_READER
-from tests.tiny_models import tiny_bert
 from tests.unit.training.reader_world import PARAMS, world
 from tests.world import table
 
 RUNTIME = Runtime(device="cpu")
 TABLES = world()
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    return tiny_bert(tmp_path_factory.mktemp("bert"))
 
 
 @pytest.fixture

@@ -14,22 +14,7 @@ from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.registry import open_tracker
 from noisyir.registry.backend import Backend, connect
-from tests.tiny import SETTINGS, tiny_data
-
-
-@pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home whose MLflow database is ready: migrations take seconds, copies do not."""
-    home = tmp_path_factory.mktemp("migrated")
-    connect(home)
-    return home
-
-
-@pytest.fixture(scope="session")
-def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("beir")
-    tiny_data(folder)
-    return folder
+from tests.tiny import SETTINGS
 
 
 @pytest.fixture(scope="session")

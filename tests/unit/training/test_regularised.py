@@ -15,6 +15,7 @@ from noisyir.training.losses.dpr import ccr, masked_log_probs
 from noisyir.training.settings import CcrParams, TrainDprParams
 from tests.refusals import refuses
 from tests.tiny_models import tiny_encoder
+from tests.unit.training.test_gradients import gradient_of
 from tests.unit.training.toy import SIZE, toy_pairs, training_context
 
 BETA = 0.25
@@ -51,12 +52,6 @@ def test_it_takes_beta_times_the_mean_over_queries_off_any_loss(bert, tmp_path, 
     assert found == pytest.approx(expected.item(), rel=1e-6)
     assert gradient.isfinite().all()
     torch.testing.assert_close(gradient, gradient_of(encoder))
-
-
-def gradient_of(encoder):
-    found = [weight.grad.to_dense().flatten() for weight in encoder.parameters()]
-    encoder.zero_grad(set_to_none=True)
-    return torch.cat(found)
 
 
 def run(bert, tmp_path, method, ccr_params, *, die_at=None, checkpoint_seconds=1e9):
