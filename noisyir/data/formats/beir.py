@@ -59,7 +59,7 @@ class Beir(Format, kind="beir"):
 
 
 def is_in_parquet(root: Path) -> bool:
-    """Whether a folder has MTEB's layout of the Hub: tables in corpus/, in queries/, and beside them."""
+    """Whether a folder has MTEB's layout of the Hub: tables in corpus/ and queries/, and of qrels."""
     return all(any(root.glob(f"{name}/*.parquet")) for name in ("corpus", "queries"))
 
 
