@@ -178,8 +178,9 @@ def _refuse_hints(file: RowFile, free: Mapping[str, str]) -> None:
         grades = {_GRADE_OF.get(word, number_in(word)) for word in named}
         if None in grades or len(words) > _MOST_SHOWN:
             continue
+        is_flag = all(word in _COMMON or number_in(word) is not None for word in named)
         shown = f"for it holds {_shown(words)}"
-        if parts & _OPPOSITES and grades - {0}:
+        if parts & _OPPOSITES and is_flag and grades - {0}:
             zero = "|".join(word for word, name in zip(words, named, strict=True) if _GRADE_OF.get(name) == 0) or "0"
             raise _unclear(file, column, shown, [(f"{column}:{zero}", f"takes {zero} alone for right")])
         by_words = {0, 1} <= grades and not _COMMON & {*named}

@@ -194,6 +194,7 @@ def test_what_is_not_understood_is_refused_and_each_advised_command_works(tmp_pa
         ("is_noise", (0, 0, 1, 1), "is_noise:0"),
         ("is_label_issue", ("False", "False", "True", "True"), "is_label_issue:false"),
         ("not_relevant", (0, 0, 1, 1), "not_relevant:0"),
+        ("error", ("correct", "correct", "wrong", "wrong"), "error"),
         ("is_impossible", ("False", "False", "True", "True"), "is_impossible:false"),
     ],
 )
