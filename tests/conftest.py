@@ -47,13 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of a file together, so that what they share is still made once.
-
-    Files that need a Prefect server come first: processes without work take the last tests of another one's part, and
-    each that took one of these would start a server.
-    """
-    served = {item.path for item in items if "prefect_api" in getattr(item, "fixturenames", ())}
-    items.sort(key=lambda item: item.path not in served)
+    """Keep the tests of a file together, so that what they share is still made once."""
     if (seed := config.getoption("--shuffle")) is not None:
         draw = random.Random(seed)
         place = {path: draw.random() for path in dict.fromkeys(item.path for item in items)}

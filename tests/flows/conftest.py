@@ -17,18 +17,12 @@ def prefect_api(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Ite
         patch.setenv("PREFECT_HOME", str(home / "prefect"))
         import_module("noisyir.flows")  # sets what prefect reads when it is imported
         from prefect.settings import (
-            PREFECT_API_REQUEST_TIMEOUT,
             PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
             PREFECT_LOGGING_TO_API_ENABLED,
             temporary_settings,
         )
         from prefect.testing.utilities import prefect_test_harness
 
-        # the last are seconds, after which a request that got no answer is sent again; usually 60
-        quick = {
-            PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
-            PREFECT_LOGGING_TO_API_ENABLED: False,
-            PREFECT_API_REQUEST_TIMEOUT: 20,
-        }
+        quick = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, PREFECT_LOGGING_TO_API_ENABLED: False}
         with prefect_test_harness(server_startup_timeout=120), temporary_settings(quick):
             yield
