@@ -76,12 +76,12 @@ def test_homes_that_want_the_same_stages_at_once_build_each_once(bucket: str, tm
 
 
 def test_a_lease_outlasts_its_term_while_its_holder_lives(holder, bucket: str, tmp_path: Path, monkeypatch):
-    monkeypatch.setenv(SECONDS, "8")
+    monkeypatch.setenv(SECONDS, "15")
     process = holder("make", "k1")
     there = Store(bucket, home=tmp_path / "two")
     assert there.locks.is_held("make", "k1") and not there.locks.is_held("make", "k2")
-    monkeypatch.setenv(WAIT, "10")
-    said = rf"make-k1 is locked by process {process.pid} of {socket.gethostname()} since .*waited 10 s for it"
+    monkeypatch.setenv(WAIT, "17")
+    said = rf"make-k1 is locked by process {process.pid} of {socket.gethostname()} since .*waited 17 s for it"
     with pytest.raises(StoreError, match=said), there.locks.held("make", "k1"):
         pass
 
