@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.app.lookup import find_build
+from noisyir.base.artifact import PAIR_KEY
 from noisyir.engine.meta import Ref
 from noisyir.engine.runtime import default_home
 from noisyir.engine.store import Store
@@ -21,7 +22,6 @@ from noisyir.engine.tables import semi_join
 from noisyir.evaluation.negatives import query_average_precision
 from noisyir.evaluation.significance import crossed_t_test, verdict
 
-PAIR = ["query_id", "doc_id"]
 TESTS = (("batch_b_0", "own_b_0"), ("batch_b_.1", "batch_b_0"))
 
 
@@ -33,7 +33,7 @@ def precision_by_query(store: Store, key: str) -> dict[str, float]:
         for ref in (meta.inputs["qrels"], meta.inputs["hidden"], meta.inputs["verdicts"]["sieve"])
     )
     relevant = pa.concat_tables(
-        [qrels.filter(pc.greater_equal(qrels["relevance"], 1)).select(PAIR), hidden.select(PAIR)]
+        [qrels.filter(pc.greater_equal(qrels["relevance"], 1)).select(PAIR_KEY), hidden.select(PAIR_KEY)]
     )
     verdicts = sieved.sort_by("query_id")
     ids = verdicts["query_id"].to_numpy()

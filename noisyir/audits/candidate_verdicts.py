@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float
 
+from noisyir.base.artifact import BY_PAIR, PAIR_KEY
 from noisyir.engine.tables import with_values
 
-PAIR = ["query_id", "doc_id"]
 Margins = Float[np.ndarray, " verdict"]
 
 
@@ -40,15 +40,15 @@ def what_judges_say(verdicts: Mapping[str, pa.Table]) -> JudgeVerdict:
     A candidate's confidence is the mean standing of all its verdicts.
     """
     said = pa.concat_tables(_of_one(judge, verdicts[judge]) for judge in sorted(verdicts))
-    found = said.group_by(PAIR, use_threads=False).aggregate([("standing", "mean"), ("against", "sum")])
+    found = said.group_by(PAIR_KEY, use_threads=False).aggregate([("standing", "mean"), ("against", "sum")])
     against = pa.table(
         {
-            **{name: found[name] for name in PAIR},
+            **{name: found[name] for name in PAIR_KEY},
             "judges": found["against_sum"].cast(pa.int32()),
             "confidence": found["standing_mean"],
         }
     )
-    order = [("judges", "descending"), ("confidence", "descending"), *((name, "ascending") for name in PAIR)]
+    order = [("judges", "descending"), ("confidence", "descending"), *BY_PAIR]
     against = against.filter(pc.greater(against["judges"], 0)).sort_by(order)
     return JudgeVerdict(said.drop_columns(["standing", "against"]), against, found.num_rows)
 
@@ -56,7 +56,7 @@ def what_judges_say(verdicts: Mapping[str, pa.Table]) -> JudgeVerdict:
 def _of_one(judge: str, table: pa.Table) -> pa.Table:
     score, bound = (table[name].to_numpy().astype(np.float64) for name in ("score", "bound"))
     return with_values(
-        table.select([*PAIR, "score", "bound", "keep"]),
+        table.select([*PAIR_KEY, "score", "bound", "keep"]),
         judge=pa.repeat(judge, table.num_rows),
         standing=pa.array(standing(score - bound), pa.float64()),
         against=pc.invert(table["keep"]).cast(pa.int64()),

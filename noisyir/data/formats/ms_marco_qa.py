@@ -51,8 +51,8 @@ def _passages(given: Any, where: str) -> Sequence[Mapping[str, Any]]:
     """One object for each passage."""
     if not isinstance(given, Mapping):
         return shapes.objects({"passages": given}, "passages", where)
-    sides = [given.get(name) for name in (_TEXT, _CHOSEN)]
-    if not all(isinstance(side, list) for side in sides) or len({len(side) for side in sides if side is not None}) > 1:
+    texts, chosen = given.get(_TEXT), given.get(_CHOSEN)
+    if not (isinstance(texts, list) and isinstance(chosen, list) and len(texts) == len(chosen)):
         expected = f"lists of equal length in {_TEXT} and {_CHOSEN}"
         raise DataError("data.wrong_value", where=where, name="passages", expected=expected, value=given)
-    return [dict(zip((_TEXT, _CHOSEN), both, strict=True)) for both in zip(*sides, strict=True)]
+    return [{_TEXT: text, _CHOSEN: is_chosen} for text, is_chosen in zip(texts, chosen, strict=True)]

@@ -190,6 +190,7 @@ def test_what_is_not_understood_is_refused_and_each_advised_command_works(tmp_pa
         ("llm_grade", (3, 1, 0, 0), "llm_grade"),
         ("is_answerable", (1, 1, 0, 0), "is_answerable"),
         ("is_hard_negative", (0, 0, 1, 1), "is_hard_negative:0"),
+        ("hallucination", (0, 0, 1, 1), "hallucination:0"),
         ("target", (1, 1, 0, 0), "target"),
         ("is_noise", (0, 0, 1, 1), "is_noise:0"),
         ("is_label_issue", ("False", "False", "True", "True"), "is_label_issue:false"),

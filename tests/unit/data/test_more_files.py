@@ -5,6 +5,8 @@ import gzip
 import json
 import lzma
 import os
+import re
+import shlex
 import shutil
 import zipfile
 from pathlib import Path
@@ -22,6 +24,7 @@ from noisyir.data.recognise import recognise
 from noisyir.data.row_files import RowFile
 from noisyir.data.spelt import list_in
 from noisyir.engine.store import Store
+from noisyir.front.cli import main
 from tests.refusals import refuses
 
 ROWS = [{"query": "who sat?", "document": "A cat."}, {"query": "who ran?", "document": "A dog."}]
@@ -369,6 +372,23 @@ def test_swift_reads_messages_and_its_label_judges(tmp_path: Path):
     with refuses(DataError, "app.no_pair_read") as caught:
         import_data(str(tmp_path / "p.jsonl"), tmp_path / "out")
     assert "'label' must be 1 (right) or 0 (wrong)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "named"),
+    [
+        ({"query": "who sat?", "relevant_passages": ["A cat."], "hard_negatives": ["An owl."]}, "relevant_passages"),
+        ({"query": "who sat?", "doc_id": "7", "doc_text": "A cat."}, "doc_text"),
+    ],
+)
+def test_a_column_of_texts_of_another_name_is_answered_with_the_command(tmp_path, monkeypatch, capsys, row, named):
+    monkeypatch.chdir(tmp_path)
+    Path("p.jsonl").write_text(json.dumps(row) + "\n")
+    assert main(["import", "p.jsonl", "--out", "tables"]) == 1
+    advised = re.search(r"noisyir (import \S+ --out tables --map [^;\s]+)", capsys.readouterr().err)[1]
+    assert main(shlex.split(advised.replace("NAME", named))) == 0
+    (kept,) = Collection.load(Path("tables")).examples()
+    assert (kept.query, [one.text for one in kept.positives]) == ("who sat?", ["A cat."])
 
 
 @pytest.mark.parametrize("is_flat", [True, False])
