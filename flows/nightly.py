@@ -7,10 +7,12 @@ from prefect import flow
 from prefect.client.schemas import State
 from prefect.runtime import flow_run
 from prefect.states import Completed
+from prefect.variables import Variable
 
 from noisyir.app.data_check import refuse_unknown
 from noisyir.app.rescoring import promote_on_data_of_today
 from noisyir.app.runs import Execution
+from noisyir.base.errors import ConfigError
 from noisyir.engine.runtime import Runtime
 from noisyir.evaluation.settings import PromoteParams
 from noisyir.flows.artifacts import fails_in_words, tell_of_decision, tell_of_run
@@ -32,6 +34,7 @@ def nightly(
     gate: PromoteParams = PromoteParams(),  # noqa: B008 - frozen
     fail_on: tuple[str, ...] = (),
     ask: AskFirst = AskFirst(),  # noqa: B008 - frozen
+    variable: str | None = None,
     store: str | None = None,
     runtime: Runtime = Runtime(),  # noqa: B008 - frozen
     pools: Pools = Pools(),  # noqa: B008 - frozen
@@ -44,12 +47,14 @@ def nightly(
         gate: the thresholds; as many seeds are trained as min_seeds says, and with 1 the gate is by queries alone.
         fail_on: faults of the data at which nothing is trained, as of noisyir check, such as rows or leaks.queries.
         ask: with `above`, pairs are audited first; a person is asked unless judgements show that fewer are wrong.
+        variable: a Prefect Variable, read when the night begins, that lists further settings, as of overrides.
         store: folder or fsspec URL of the artifacts; empty: the one that this worker's NOISYIR_STORE or NOISYIR_HOME
             names.
         runtime: the machine that stages run on, not the method: device, threads, processes.
         pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
 
     """
+    overrides = (*overrides, *settings_of(variable)) if variable else overrides
     exp, artifacts, tracker = load(experiment, overrides, store, "retriever"), writable_store(store), Tracker()
     refuse_unknown(fail_on)
     here = partial(Execution, artifacts, runtime, tracker, elsewhere=pools.elsewhere)
@@ -74,6 +79,17 @@ def nightly(
     tell_of_decision(decision, artifacts)
     by = "by queries alone" if len(seeds) == 1 else f"by queries and the seeds {', '.join(map(str, seeds))}"
     return _ended(exp.name, f"{decision.summary} (the gate is {by})")
+
+
+def settings_of(variable: str) -> tuple[str, ...]:
+    """The settings that a Prefect Variable lists.  ConfigError if it is not there, or is no list of texts."""
+    found: Any = Variable.get(variable)
+    if not isinstance(found, list) or not all(isinstance(setting, str) for setting in found):
+        raise ConfigError(
+            f"the Prefect Variable {variable} is {found!r}, and no list of settings: type "
+            f"prefect variable set --overwrite {variable} '[\"train.epochs=3\"]'"
+        )
+    return tuple(found)
 
 
 def _ended(experiment: str, message: str) -> State[Any]:

@@ -25,7 +25,7 @@ from noisyir import __version__
 from noisyir.app.data_check import refuse_unknown
 from noisyir.base.errors import ConfigError
 from noisyir.engine.provenance import git_commit
-from noisyir.flows.nightly import nightly
+from noisyir.flows.nightly import nightly, settings_of
 from noisyir.methods import experiments
 from noisyir.tasks.dispatch import Pools
 
@@ -54,6 +54,8 @@ def schedule(
         ConfigError: If the experiment, the schedule, the server or the pool is not there.
     """
     name = deployment_of(experiment, environment, overrides)
+    if variable := night.get("variable"):
+        experiments.load(experiment, (*overrides, *settings_of(variable)))  # refused now, and not at night
     _refuse_bad(cron, timezone)
     refuse_unknown(night.get("fail_on", ()))
     commit = git_commit()

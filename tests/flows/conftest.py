@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+AGAIN_AFTER_SECONDS = 0.1
+
 
 @pytest.fixture(scope="session")
 def prefect_api(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[None]:
@@ -17,12 +19,19 @@ def prefect_api(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Ite
         patch.setenv("PREFECT_HOME", str(home / "prefect"))
         import_module("noisyir.flows")  # sets what prefect reads when it is imported
         from prefect.settings import (
+            PREFECT_CLIENT_MAX_RETRIES,
             PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
             PREFECT_LOGGING_TO_API_ENABLED,
             temporary_settings,
         )
         from prefect.testing.utilities import prefect_test_harness
 
-        quick = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None, PREFECT_LOGGING_TO_API_ENABLED: False}
+        # Writers of one SQLite file refuse each other with 503; Prefect's clients would wait 2, 4, 8, .. seconds.
+        patch.setattr("prefect.client.base.clamped_poisson_interval", lambda *_: AGAIN_AFTER_SECONDS)
+        quick = {
+            PREFECT_CLIENT_MAX_RETRIES: 600,
+            PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
+            PREFECT_LOGGING_TO_API_ENABLED: False,
+        }
         with prefect_test_harness(server_startup_timeout=120), temporary_settings(quick):
             yield

@@ -1,7 +1,9 @@
 """A night as a flow: it trains the seeds that its gate wants, and tells what the gate said."""
 
 import json
+import os
 import re
+import shlex
 
 import pyarrow.parquet as pq
 import pytest
@@ -22,12 +24,40 @@ def given(tracked_home, tmp_path, monkeypatch):
 
 
 def test_a_night_trains_what_its_gate_wants_and_the_first_model_becomes_champion(given, tmp_path):
+    from prefect.variables import Variable
+
     from noisyir.flows.nightly import nightly
 
-    state = nightly("demo", given, PromoteParams(min_seeds=1), return_state=True)
+    Variable.set("seed_of_the_night", ["seed=5"])
+    state = nightly("demo", given[:-1], PromoteParams(min_seeds=1), variable="seed_of_the_night", return_state=True)
     assert state.is_completed() and "the gate is by queries alone" in state.message, state.message
     (version,) = connect(tmp_path).client.search_model_versions("name = 'noisyir-retriever'")
     assert version.tags["seed"] == "5" and "noisyir-retriever v1 refused" in state.message  # BM25 is perfect there
+
+
+def test_a_night_reads_further_settings_of_a_prefect_variable_and_the_advised_command_sets_one(tmp_path, capsys):
+    import subprocess
+    import sys
+
+    from prefect.settings import PREFECT_API_URL
+    from prefect.variables import Variable
+
+    from noisyir.flows.nightly import settings_of
+    from noisyir.flows.scheduling import schedule
+
+    how = {"timezone": None, "environment": None, "overrides": ("seed=7",), "night": {"variable": "night_settings"}}
+    with pytest.raises(ConfigError, match="night_settings is None, and no list of settings") as refused:
+        schedule("demo", "0 2 * * *", **how)
+    typed = shlex.split(str(refused.value).partition("type ")[2])
+    here = {**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value()}
+    subprocess.run([sys.executable, "-m", *typed], check=True, capture_output=True, env=here)
+    assert settings_of("night_settings") == ("train.epochs=3",)
+    Variable.set("night_settings", ["train.epoch=3"], overwrite=True)
+    with pytest.raises(ConfigError, match="epoch"):
+        schedule("demo", "0 2 * * *", **how)
+    Variable.set("night_settings", "train.epochs=3", overwrite=True)
+    with pytest.raises(ConfigError, match="no list of settings"):
+        settings_of("night_settings")
 
 
 JUDGED = 40

@@ -16,6 +16,7 @@ def run(
     cron: Annotated[str | None, option("CRON", "when: minute, hour, day, month, weekday (default 0 2 * * *)")] = None,
     timezone: Annotated[str | None, option("ZONE", "of the time, such as Europe/Vienna (default UTC)")] = None,
     environment: Annotated[str | None, option("NAME", "a further deployment, such as staging")] = None,
+    variable: Annotated[str | None, option("NAME", "a Prefect Variable that lists settings, read each night")] = None,
     min_seeds: Annotated[int, option("N", "seeds that are trained each night, which the gate tests (default 3)")] = 3,
     fail_on: Annotated[str | None, option("NAME,..", "do not train on data with these faults, as of check")] = None,
     ask_above: Annotated[float | None, option("E", "ask a person if more than the share E may be wrong")] = None,
@@ -36,7 +37,7 @@ def run(
     if ask_above is not None and not 0 < ask_above < 1:
         raise typer.BadParameter("--ask-above is a share of the pairs, such as 0.1")
     faults = tuple(name.strip() for name in fail_on.split(",")) if fail_on else ()
-    night = {"gate": {"min_seeds": min_seeds}, "fail_on": faults, "ask": {"above": ask_above}}
+    night = {"gate": {"min_seeds": min_seeds}, "fail_on": faults, "ask": {"above": ask_above}, "variable": variable}
     when, how = cron or "0 2 * * *", {"timezone": timezone, "environment": environment, "night": night}
     name = flows.schedule(experiment, when, overrides=tuple(overrides or ()), **how)
     named = f" --environment {environment}" if environment else ""
