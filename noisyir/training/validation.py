@@ -15,8 +15,7 @@ from noisyir.training.distributed import world
 
 CUTOFF = 10
 _QUERIES_AT_ONCE = 256
-_TOKENS_AT_ONCE = 65536  # of texts that are padded
-_TEXTS_AT_ONCE = 4096  # of others
+_TEXTS_AT_ONCE = 4096  # of unpadded texts
 
 
 @dataclass(frozen=True)
@@ -97,13 +96,13 @@ def embed_all(encoder: BiEncoder, tokens: Tokens, side: Side) -> Float[Tensor, "
     divided = world().divide(tokens.lengths)
     own = divided.tokens(tokens)
     vectors = torch.empty(len(own), encoder.dim, device=encoder.device)
-    for rows in _batches(own):
+    for rows in _batches(own, encoder.batch_tokens(None)):
         vectors[rows] = encoder.embed(own.take(rows), side)
     return divided.gather(vectors)
 
 
-def _batches(tokens: Tokens) -> Iterable[Rows]:
-    """Batch unpadded texts in order, padded ones by length."""
+def _batches(tokens: Tokens, budget: int) -> Iterable[Rows]:
+    """Batch unpadded texts in order, padded ones by length with at most `budget` tokens."""
     if tokens.shares is not None:
         return np.split(np.arange(len(tokens)), range(_TEXTS_AT_ONCE, len(tokens), _TEXTS_AT_ONCE))
-    return token_batches(tokens.lengths, _TOKENS_AT_ONCE)
+    return token_batches(tokens.lengths, budget)
