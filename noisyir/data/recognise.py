@@ -10,7 +10,7 @@ from noisyir.base.command_line import WITH_COLUMNS, typed_words, with_columns
 from noisyir.base.errors import DataError
 from noisyir.data.columns import NAMES, choose_columns, found_in
 from noisyir.data.containers import FLAT
-from noisyir.data.containers.split_folder import is_split_folder
+from noisyir.data.containers.split_folder import is_split_folder, split_named
 from noisyir.data.formats import Format
 from noisyir.data.formats.beir import is_in_parquet
 from noisyir.data.formats.line_pairs import partner
@@ -101,7 +101,8 @@ def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
     if rows is not None and (found := _of_rows(rows)):
         return found
     if kind := _headerless(path):
-        return {"kind": kind, "path": str(path)}
+        split = split_named(path.name) if kind == "trec" else None
+        return {"kind": kind, "path": str(path), **({"split": split} if split else {})}
     if rows is not None:
         raise DataError("data.unclear_columns", path=path, unclear=_unclear(rows))
     raise DataError(

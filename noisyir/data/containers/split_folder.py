@@ -87,12 +87,21 @@ def _by_name(folder: Path) -> list[SplitFile]:
     """Files such as train.jsonl, nq-dev.json and validation-00000-of-00002.parquet, sorted by name."""
     found = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        words = re.split(r"[^a-z]+", path.name.lower())
-        named: set[str] = {SPLIT_WORDS[word] for word in words if word in SPLIT_WORDS}
-        if len(named) == 1 and path.is_file() and any(f".{word}" in containers.SUFFIXES for word in words):
+        split, words = split_named(path.name), _words(path.name)
+        if split and path.is_file() and any(f".{word}" in containers.SUFFIXES for word in words):
             if suffix := containers.suffix_of(path):
-                found.append(SplitFile(path, suffix, named.pop()))
+                found.append(SplitFile(path, suffix, split))
     return found
+
+
+def split_named(file: str) -> Split | None:
+    """The split that a file's name names, such as dev of qrels.dev.tsv; None without one, or with two."""
+    named = {SPLIT_WORDS[word] for word in _words(file) if word in SPLIT_WORDS}
+    return named.pop() if len(named) == 1 else None
+
+
+def _words(file: str) -> list[str]:
+    return re.split(r"[^a-z]+", file.lower())
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class Beir(Format, kind="beir"):
         root = folder_with(self.path, "beir", (), holds="corpus.jsonl, queries.jsonl")
         parts = {name: _parts(root, name) for name in ("corpus", "queries")}
         if missing := [f"{name}.jsonl" for name, files in parts.items() if not files]:
-            raise DataError("data.files_missing", root=root, missing=", ".join(missing), kind="beir")
+            raise DataError("data.beir_files_missing", root=root, missing=", ".join(missing))
         qrels = {split: files for split in get_args(Split) if (files := _qrels_of(root, split))}
         if not qrels:
             raise DataError("data.beir_qrels_missing", root=root, folder=root / "qrels")

@@ -1,5 +1,6 @@
 """TREC's files: judgements (qrels) and perhaps a run, with separate files of topics and documents."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -23,13 +24,18 @@ from noisyir.engine.provenance import files_digest
 _TAG = "noisyir"
 _COMMENT = "#"
 _FIRST_LINES = 20  # tell the kind of a file
+_GRADES = {"-1", "0", "1", "2", "3", "4"}
+_HEADER = re.compile(
+    r"(query|q|topic)[-_ ]?id[\s,]+(corpus|document|doc|passage|p)[-_ ]?id[\s,]+(score|relevance|rel|label|grade)",
+    re.IGNORECASE,
+)
 
 
 class Trec(Format, kind="trec"):
     """Judgements, topics, documents, and a run; its hits without relevance are negatives."""
 
     written: ClassVar[str | None] = ""
-    path: Location = Field(None, description="the qrels: qid 0 docid grade; or the run, where there are no qrels")
+    path: Location = Field(None, description="the qrels: qid 0 docid grade, or qid docid grade; or the run")
     queries: Location = Field(None, description="the topics: qid<TAB>text, <top>s, or rows with columns")
     corpus: Location = Field(None, description="the documents: docid<TAB>text, or rows with columns")
     run: Location = Field(None, description="a run: qid Q0 docid rank score tag, or qid docid rank")
@@ -81,10 +87,15 @@ class Trec(Format, kind="trec"):
 
 def trec_role(path: Path) -> Literal["qrels", "run"] | None:
     """The role of a file by its first lines; None if it has neither."""
-    lines = (fields for _, line in utf8_lines(path) if (fields := line.split()) and fields[0] != _COMMENT)
-    first = list(islice(lines, _FIRST_LINES))
+    lines = (line for _, line in utf8_lines(path) if line.strip() and line.split()[0] != _COMMENT)
+    texts = list(islice(lines, _FIRST_LINES))
+    if texts and _HEADER.fullmatch(texts[0].strip()):
+        return "qrels"
+    first = [line.split() for line in texts]
     fields = first[0] if first else []
     if len(fields) == 3:
+        if all(len(row) == 3 and row[2] in _GRADES for row in first) and not _are_ranks(first):
+            return "qrels"
         return "run" if _are_ranks(first) else None
     if len(fields) == 4 and INTEGER.fullmatch(fields[3]) and fields[1].upper() in ("0", "Q0", "ITER"):
         return "qrels"
@@ -92,14 +103,14 @@ def trec_role(path: Path) -> Literal["qrels", "run"] | None:
 
 
 def _are_ranks(lines: list[list[str]]) -> bool:
-    """Whether the last of three columns counts hits from 1: triples of ids have three columns, too."""
-    query, rank = "", 0
+    """Whether the last of three columns counts hits from 1 to 2 or more: triples and grades have three columns, too."""
+    query, rank, most = "", 0, 0
     for fields in lines:
         rank = rank + 1 if fields[0] == query else 1
-        query = fields[0]
+        query, most = fields[0], max(most, rank)
         if fields[2:] != [str(rank)]:
             return False
-    return True
+    return most > 1
 
 
 def layout_of_run(fields: list[str]) -> Callable[[list[str]], tuple[str, str, str, str | None]] | None:
@@ -142,16 +153,21 @@ class TrecFiles:
 
     def judgements(self) -> Iterator[Judgement]:
         """The lines of the qrels, all grades."""
-        number = 0
+        number, width, between = 0, 0, None
         for number, line in utf8_lines(self.qrels) if self.qrels else ():
             place = f"{self.qrels} line"
-            if not (fields := line.split()) or fields[0] == _COMMENT:
+            if not width and _HEADER.fullmatch(line.strip()):
+                width, between = 3, "," if "," in line else None
+                continue
+            if not (fields := [cell.strip() for cell in line.split(between)]) or fields[0] == _COMMENT:
                 continue
             with row(place, number):
-                if len(fields) != 4:
+                width = width or (3 if len(fields) == 3 else 4)
+                if len(fields) != width:
                     raise DataError("data.not_qrels_line", place=place, number=number, n_fields=len(fields))
-                grade = relevance_of(fields[3], f"{place} {number}")
-                yield Judgement(fields[0], fields[2], grade, self.split, None, place, number)
+                query_id, *_, doc_id, grade = fields
+                relevance = relevance_of(grade, f"{place} {number}")
+                yield Judgement(query_id, doc_id, relevance, self.split, None, place, number)
         if self.qrels and not number:
             raise DataError("data.empty_qrels", qrels=self.qrels)
 
