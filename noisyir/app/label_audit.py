@@ -279,7 +279,9 @@ class Audited:
         """The user's file, or the data set's corrupted training pairs."""
         exp, store, results = self.exp, self.store, self.outcome.results
         opened = located(exp.data).open()
-        if isinstance(opened, PairsFile) or (isinstance(opened, ShapedRows) and opened.positives):
+        if (isinstance(opened, PairsFile) and opened.has_a_query_a_row) or (
+            isinstance(opened, ShapedRows) and opened.positives
+        ):
             source = FileOfPairs(opened)
             if source.file.is_rewritten:
                 return source

@@ -176,12 +176,11 @@ def _mapping(rows: RowFile) -> str:
     """The command with columns added: the ones with known names, else the longest texts of the first row."""
     first = next((row for _, row in rows.rows(rows.columns)), {})
     known = choose_columns(rows, {}, NAMES)
-    texts = {name: "".join(listed) for name, value in first.items() if (listed := _texts(value))}
+    texts = {name: max(listed, key=len) for name, value in first.items() if (listed := _texts(value))}
     free = [name for name in texts if name not in known.values()]
     longest = sorted(free, key=lambda name: (len(texts[name]), free.index(name)))
     document = known.get("document") or (longest.pop() if longest else None)
-    asked = [name for name in longest if isinstance(first[name], str)]
-    query = known.get("query") or (asked.pop() if asked else None)
+    query = known.get("query") or (longest.pop() if longest else None)
     if query is None or document is None:
         inside = [f"{name} ({', '.join(value)})" for name, value in first.items() if isinstance(value, dict)]
         nested = f", or make columns of the fields in {'; '.join(inside)}" if inside else ""

@@ -120,6 +120,8 @@ def open_pairs(
     newer = "-context" if before else ""
     newer += "-split" if plain.get("split") in _SPLIT_NAMES else ""
     newer += "-negatives" if plain.get("negative") in _NEW_NEGATIVES or " " in "".join(numbered) else ""
+    listed = _listed(pairs, columns, texts_in=not corpus)
+    newer += "-queries" if "query" in listed else ""
     labels = labels_of(pairs, {name for what, name in columns.items() if what != "label"}.union(numbered), given)
     return PairsFile(
         stem(pairs.path.name),
@@ -130,13 +132,13 @@ def open_pairs(
         numbered,
         labels,
         f"{newer}-label" if labels and "label" not in given else newer,
-        () if corpus else _listed(pairs, columns),
+        listed,
     )
 
 
 @dataclass(frozen=True)
 class PairsFile(ExampleSource):
-    """A row is a query with one or more documents, and perhaps wrong ones.
+    """A row is a query, or a list of them, with one or more documents, and perhaps wrong ones.
 
     Args:
         numbered: Columns with one negative each, next to the one with several.
@@ -144,7 +146,7 @@ class PairsFile(ExampleSource):
         meaningful: Names of columns that would be read if they existed.
         labels: How the column of labels is read.
         newer: What earlier versions read otherwise.
-        listed: Parts of documents that are lists, spelt in the cells of a csv, tsv or workbook.
+        listed: Parts of documents that are lists, spelt in the cells of a csv, tsv or workbook; queries in any file.
     """
 
     name: str
@@ -179,6 +181,11 @@ class PairsFile(ExampleSource):
                 yield found._replace(doc_id=doc_id)
 
     @property
+    def has_a_query_a_row(self) -> bool:
+        """Whether no row lists several queries; a cleaned copy of lists has a row a pair."""
+        return "query" not in self.listed
+
+    @property
     def negatives_at(self) -> tuple[RowFile, tuple[str, ...]]:
         """The file, and the columns of negatives with their ids and scores."""
         names = (self.columns.get(name) for name in _OF_NEGATIVE)
@@ -197,11 +204,17 @@ class PairsFile(ExampleSource):
         return [name for name in self.pairs.columns if name not in read and not _INDEX.fullmatch(name)]
 
     def rows(self) -> Iterator[Placed]:
-        """The rows of the file, at least one."""
+        """The rows of the file, at least one; a row with a list of queries counts once for each."""
         number, place = 0, self.pairs.place
         wanted = list(dict.fromkeys([*self.columns.values(), *self.numbered]))
+        query = self.columns["query"]
         for number, values in self.pairs.rows(wanted, self.meaningful):
-            yield Placed(place, number, values)
+            if self.has_a_query_a_row:
+                yield Placed(place, number, values)
+                continue
+            cell = values[query]
+            queries = cell if isinstance(cell, list) else list_in(str(cell))
+            yield from (Placed(place, number, {**values, query: one}) for one in queries or [cell])
         if not number:
             with strict():
                 next(self.pairs.rows(wanted), None)
@@ -212,7 +225,7 @@ class PairsFile(ExampleSource):
         place, number, row = found
         values = {column: row[name] for column, name in self.columns.items()}
         if self.listed:
-            spelt = {column: list_in(str(values[column])) for column in self.listed}
+            spelt = {column: list_in(str(values[column])) for column in self.listed if column != "query"}
             values |= {column: found for column, found in spelt.items() if found is not None}
         cell = Cells(values, self.columns, place, number)
         named = cell.text("split")
@@ -304,15 +317,21 @@ def _split_column(pairs: RowFile, columns: Mapping[PairColumn, str]) -> str | No
     return None
 
 
-def _listed(pairs: RowFile, columns: Mapping[PairColumn, str]) -> tuple[PairColumn, ...]:
-    """The parts of documents that are lists, if every document of the first rows spells one of texts."""
-    if pairs.suffix not in FLAT or "document" not in columns:
-        return ()
+def _listed(pairs: RowFile, columns: Mapping[PairColumn, str], *, texts_in: bool) -> tuple[PairColumn, ...]:
+    """The queries, if they are lists, and the parts of documents that are lists spelt in cells."""
+    found: list[PairColumn] = ["query"] if _are_lists(pairs, columns.get("query")) else []
+    if pairs.suffix in FLAT and texts_in and _are_lists(pairs, columns.get("document")):
+        found += [column for column in _OF_DOCUMENT if column in columns]
+    return tuple(found)
+
+
+def _are_lists(pairs: RowFile, name: str | None) -> bool:
+    """Whether all cells of a column that are not empty spell lists of texts, in the first rows."""
+    if name is None:
+        return False
     with glance():
-        cells = [row[columns["document"]] for _, row in islice(pairs.rows([columns["document"]]), FIRST_ROWS)]
-    found = [list_in(str(cell)) for cell in cells if cell]
-    is_listed = found and all(texts and all(isinstance(text, str) for text in texts) for texts in found)
-    return tuple(column for column in _OF_DOCUMENT if column in columns) if is_listed else ()
+        found = [list_in(str(row[name])) for _, row in islice(pairs.rows([name]), FIRST_ROWS) if row[name]]
+    return bool(found) and all(texts and all(isinstance(text, str) for text in texts) for texts in found)
 
 
 def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Iterator[dict[PairColumn, Any]]:
