@@ -136,4 +136,6 @@ def _refuse_bad(cron: str, timezone: str | None) -> None:
     try:
         CronSchedule(cron=cron, timezone=timezone)
     except ValidationError as error:
-        raise ConfigError(f"--cron {cron!r} in the zone {timezone or 'UTC'} is no schedule: {HOW}") from error
+        if error.errors()[0]["loc"] == ("timezone",):
+            raise ConfigError(f"--timezone {timezone!r} is no zone: give one such as Europe/Vienna") from error
+        raise ConfigError(f"--cron {cron!r} is no schedule: {HOW}") from error
