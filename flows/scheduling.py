@@ -1,6 +1,7 @@
 """The nightly of an experiment of one's own: a deployment of the flow `nightly` with a schedule."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -65,6 +66,7 @@ def schedule(
             raise ConfigError(
                 f"{PREFECT_API_URL.value()} has no pool {POOL}: python -m infra.bootstrap makes it, in a checkout"
             )
+        _refuse_other(client, f"{nightly.name}/{name}", place)
         deployment = nightly.to_deployment(
             name,
             schedule=Cron(cron, timezone=timezone, slug=SLUG),
@@ -121,6 +123,14 @@ def deployment_of(experiment: str, environment: str | None, overrides: tuple[str
     if not PREFECT_API_URL.value():
         raise ConfigError(NO_SERVER)
     return f"{exp.name}-{environment}" if environment else exp.name
+
+
+def _refuse_other(client: SyncPrefectClient, name: str, place: str) -> None:
+    """Refuse to put an experiment into another one's place, because both have one name."""
+    with suppress(ObjectNotFound):
+        other = client.read_deployment_by_name(name).parameters.get("experiment")
+        if other != place:
+            raise ConfigError(f"{name} trains {other}: give this file another name:, or type this with --remove first")
 
 
 def _first_run(client: SyncPrefectClient, deployment: UUID, *states: StateType) -> UUID | None:

@@ -63,6 +63,10 @@ def test_an_experiment_is_scheduled_changed_and_removed(prefect_api, tmp_path, c
         with pytest.raises(ObjectNotFound):
             client.read_deployment_by_name("nightly/my pairs-staging")
         assert client.read_deployment_by_name("nightly/my pairs"), "another environment's stays"
+        other = path.rename(tmp_path / "other.yaml")
+        assert cli.main(["schedule", str(other)]) == 1, "a second file of this name"
+        assert f"nightly/my pairs trains {path}: give this file another name" in capsys.readouterr().err
+        assert cli.main(["schedule", str(other), "--remove"]) == 0 and cli.main(["schedule", str(other)]) == 0
 
 
 def test_a_bad_schedule_is_refused_before_anything_is_deployed(prefect_api):
