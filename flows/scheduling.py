@@ -1,11 +1,12 @@
 """The nightly of an experiment of one's own: a deployment of the flow `nightly` with a schedule."""
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import httpx
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import (
     FlowRunFilter,
@@ -60,7 +61,7 @@ def schedule(
     commit = git_commit()
     tags = ["noisyir", "scheduled", *([environment] if environment else []), __version__]
     place = str(Path(experiment).resolve()) if Path(experiment).is_file() else experiment
-    with get_client(sync_client=True) as client:
+    with _server() as client:
         known = {pool.name for pool in client.read_work_pools()}
         if POOL not in known:
             raise ConfigError(
@@ -94,7 +95,7 @@ def unschedule(experiment: str, *, environment: str | None) -> str:
         ConfigError: If there is none, or a run of it is at work: Prefect cannot end a run without its deployment.
     """
     name = f"{nightly.name}/{deployment_of(experiment, environment, ())}"
-    with get_client(sync_client=True) as client:
+    with _server() as client:
         try:
             deployment = client.read_deployment_by_name(name).id
             client.pause_deployment(deployment)
@@ -131,6 +132,17 @@ def _refuse_other(client: SyncPrefectClient, name: str, place: str) -> None:
         other = client.read_deployment_by_name(name).parameters.get("experiment")
         if other != place:
             raise ConfigError(f"{name} trains {other}: give this file another name:, or type this with --remove first")
+
+
+@contextmanager
+def _server() -> Iterator[SyncPrefectClient]:
+    """Prefect's server; raises ConfigError if it does not answer."""
+    try:
+        with get_client(sync_client=True) as client:
+            yield client
+    except httpx.TransportError as error:
+        at = PREFECT_API_URL.value()
+        raise ConfigError(f"Prefect does not answer at {at}: {error}; in a checkout make up starts it") from error
 
 
 def _first_run(client: SyncPrefectClient, deployment: UUID, *states: StateType) -> UUID | None:

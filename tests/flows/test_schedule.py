@@ -86,9 +86,15 @@ def test_a_bad_schedule_is_refused_before_anything_is_deployed(prefect_api):
 
 
 def test_without_a_server_the_command_names_one(prefect_api):
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-    from noisyir.flows.scheduling import deployment_of
+    from noisyir.flows.scheduling import deployment_of, unschedule
 
     with temporary_settings(restore_defaults={PREFECT_API_URL}), pytest.raises(ConfigError, match="make up"):
         deployment_of("demo", None, ())
+    away = {PREFECT_API_URL: "http://127.0.0.1:9/api", PREFECT_CLIENT_MAX_RETRIES: 0}
+    with (
+        temporary_settings(away),
+        pytest.raises(ConfigError, match=r"not answer at http://127\.0\.0\.1:9/api: .* make up"),
+    ):
+        unschedule("demo", environment=None)
