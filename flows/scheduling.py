@@ -1,10 +1,12 @@
 """The nightly of an experiment of one's own: a deployment of the flow `nightly` with a schedule."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import httpx
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import (
     FlowRunFilter,
@@ -54,19 +56,20 @@ def schedule(
         ConfigError: If the experiment, the schedule, the server or the pool is not there.
     """
     name = deployment_of(experiment, environment, overrides)
-    if variable := night.get("variable"):
-        experiments.load(experiment, (*overrides, *settings_of(variable)))  # refused now, and not at night
     _refuse_bad(cron, timezone)
     refuse_unknown(night.get("fail_on", ()))
     commit = git_commit()
     tags = ["noisyir", "scheduled", *([environment] if environment else []), __version__]
     place = str(Path(experiment).resolve()) if Path(experiment).is_file() else experiment
-    with get_client(sync_client=True) as client:
+    with _server() as client:
         known = {pool.name for pool in client.read_work_pools()}
         if POOL not in known:
             raise ConfigError(
                 f"{PREFECT_API_URL.value()} has no pool {POOL}: python -m infra.bootstrap makes it, in a checkout"
             )
+        _refuse_other(client, f"{nightly.name}/{name}", place)
+        if variable := night.get("variable"):
+            experiments.load(experiment, (*overrides, *settings_of(variable)))  # refused now, and not at night
         deployment = nightly.to_deployment(
             name,
             schedule=Cron(cron, timezone=timezone, slug=SLUG),
@@ -94,7 +97,7 @@ def unschedule(experiment: str, *, environment: str | None) -> str:
         ConfigError: If there is none, or a run of it is at work: Prefect cannot end a run without its deployment.
     """
     name = f"{nightly.name}/{deployment_of(experiment, environment, ())}"
-    with get_client(sync_client=True) as client:
+    with _server() as client:
         try:
             deployment = client.read_deployment_by_name(name).id
             client.pause_deployment(deployment)
@@ -125,6 +128,25 @@ def deployment_of(experiment: str, environment: str | None, overrides: tuple[str
     return f"{exp.name}-{environment}" if environment else exp.name
 
 
+def _refuse_other(client: SyncPrefectClient, name: str, place: str) -> None:
+    """Refuse to put an experiment into another one's place, because both have one name."""
+    with suppress(ObjectNotFound):
+        other = client.read_deployment_by_name(name).parameters.get("experiment")
+        if other != place:
+            raise ConfigError(f"{name} trains {other}: give this file another name:, or type this with --remove first")
+
+
+@contextmanager
+def _server() -> Iterator[SyncPrefectClient]:
+    """Prefect's server; raises ConfigError if it does not answer."""
+    try:
+        with get_client(sync_client=True) as client:
+            yield client
+    except httpx.TransportError as error:
+        at = PREFECT_API_URL.value()
+        raise ConfigError(f"Prefect does not answer at {at}: {error}; in a checkout make up starts it") from error
+
+
 def _first_run(client: SyncPrefectClient, deployment: UUID, *states: StateType) -> UUID | None:
     """The id of a run of a deployment in one of these states, if there is one."""
     wanted = FlowRunFilter(
@@ -138,4 +160,6 @@ def _refuse_bad(cron: str, timezone: str | None) -> None:
     try:
         CronSchedule(cron=cron, timezone=timezone)
     except ValidationError as error:
-        raise ConfigError(f"--cron {cron!r} in the zone {timezone or 'UTC'} is no schedule: {HOW}") from error
+        if error.errors()[0]["loc"] == ("timezone",):
+            raise ConfigError(f"--timezone {timezone!r} is no zone: give one such as Europe/Vienna") from error
+        raise ConfigError(f"--cron {cron!r} is no schedule: {HOW}") from error

@@ -183,7 +183,7 @@ class Dispatch:
             except ObjectNotFound as error:
                 raise ConfigError(f"no deployment {FLOW}/{pool}: python -m infra.bootstrap") from error
             if not found.takes_needs():
-                get_run_logger().info("the pool %s is of type %s: needs of stages are ignored", pool, found.kind)
+                get_run_logger().info("the pool %s is of type %s: no memory is set aside for stages", pool, found.kind)
         return self._machines[pool]
 
     def _needs_of(self, together: Sequence[Ahead], machine: Machine) -> dict[str, str]:

@@ -100,7 +100,7 @@ def experiment_file(
     text = _TEMPLATE.format(
         found=found,
         file=typed,
-        name=_yaml(exp.name),
+        name=_yaml(target.stem),
         methods=", ".join(methods_of(models, advice)),
         why_methods=why_methods,
         assumed=_ASSUMED.format(assume=advice.assume) if advice.assume else "",

@@ -83,7 +83,7 @@ def rule(
     """
     if not challenger.values:
         return Ruling(False, (_not_measured(challenger, params),), None)
-    below, unknown = _floors(challenger)
+    below, unknown = _floors(challenger, "" if forced else " (--force promotes it nevertheless)")
     if champion is None:
         values = _stacked(challenger, sorted(challenger.values))
         numbers = Numbers(len(values), float(values.mean()), None, None, None, None, None, len(challenger.values))
@@ -187,11 +187,11 @@ def _too_few_seeds(challenger: VersionMetrics, champion: VersionMetrics, params:
     )
 
 
-def _floors(challenger: VersionMetrics) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _floors(challenger: VersionMetrics, cure: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Sentences on floors that the challenger does not pass, and on floors that were not measured."""
     mean = float(_stacked(challenger, sorted(challenger.values)).mean())
     below = tuple(
-        f"it is no better than {name}: {mean:.4f} and {floor:.4f} (--force promotes it nevertheless)"
+        f"it is no better than {name}: {mean:.4f} and {floor:.4f}{cure}"
         for name, floor in challenger.floors.items()
         if not math.isnan(floor) and not mean > floor
     )

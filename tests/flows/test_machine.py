@@ -142,7 +142,7 @@ def test_children_get_what_former_builds_needed_and_twice_the_memory_once(home, 
     logging.getLogger("prefect").propagate = True
     with worker("gpu", tmp_path / "worker.log"):
         outcome = run(home, to="train_dpr")  # a pool of processes
-        assert caplog.text.count("the pool gpu is of type process: needs of stages are ignored") == 1
+        assert caplog.text.count("the pool gpu is of type process: no memory is set aside for stages") == 1
         needs = needs_of(outcome.results["train_dpr@dpr"].meta)
         assert needs.memory > 200 * 2**20 and needs.processors > 0
 

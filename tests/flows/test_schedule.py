@@ -63,15 +63,19 @@ def test_an_experiment_is_scheduled_changed_and_removed(prefect_api, tmp_path, c
         with pytest.raises(ObjectNotFound):
             client.read_deployment_by_name("nightly/my pairs-staging")
         assert client.read_deployment_by_name("nightly/my pairs"), "another environment's stays"
+        other = path.rename(tmp_path / "other.yaml")
+        assert cli.main(["schedule", str(other)]) == 1, "a second file of this name"
+        assert f"nightly/my pairs trains {path}: give this file another name" in capsys.readouterr().err
+        assert cli.main(["schedule", str(other), "--remove"]) == 0 and cli.main(["schedule", str(other)]) == 0
 
 
 def test_a_bad_schedule_is_refused_before_anything_is_deployed(prefect_api):
     from noisyir.flows.scheduling import schedule, unschedule
 
     how = {"timezone": None, "environment": None, "overrides": (), "night": {}}
-    with pytest.raises(ConfigError, match="'soon' in the zone UTC is no schedule"):
+    with pytest.raises(ConfigError, match="--cron 'soon' is no schedule: give five fields"):
         schedule("demo", "soon", **how)
-    with pytest.raises(ConfigError, match="in the zone Mars is no schedule"):
+    with pytest.raises(ConfigError, match="--timezone 'Mars' is no zone: give one such as"):
         schedule("demo", "0 2 * * *", **{**how, "timezone": "Mars"})
     with pytest.raises(ConfigError, match="idz"):
         schedule("demo", "0 2 * * *", **{**how, "night": {"fail_on": ("idz",)}})
@@ -82,9 +86,15 @@ def test_a_bad_schedule_is_refused_before_anything_is_deployed(prefect_api):
 
 
 def test_without_a_server_the_command_names_one(prefect_api):
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-    from noisyir.flows.scheduling import deployment_of
+    from noisyir.flows.scheduling import deployment_of, unschedule
 
     with temporary_settings(restore_defaults={PREFECT_API_URL}), pytest.raises(ConfigError, match="make up"):
         deployment_of("demo", None, ())
+    away = {PREFECT_API_URL: "http://127.0.0.1:9/api", PREFECT_CLIENT_MAX_RETRIES: 0}
+    with (
+        temporary_settings(away),
+        pytest.raises(ConfigError, match=r"not answer at http://127\.0\.0\.1:9/api: .* make up"),
+    ):
+        unschedule("demo", environment=None)

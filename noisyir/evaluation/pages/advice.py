@@ -70,7 +70,9 @@ def _as_good(found: Recommendation) -> str:
     """The cheapest system that is worse by no more than chance, empty if there is none."""
     if (cheap := found.cheaper) is None:
         return ""
-    return f"within chance {named(cheap)} ({found.chosen_mean(cheap):.3f}) is as good, and cheaper to search with"
+    more = not needs_no_training(found.best) and needs_no_training(cheap)  # a trained table may be quicker than MiniLM
+    why = " without training" if more else ", and cheaper to search with"
+    return f"within chance {named(cheap)} ({found.chosen_mean(cheap):.3f}) is as good{why}"
 
 
 def against(found: Recommendation, system: str, experiment: str) -> str | None:

@@ -115,7 +115,7 @@ def _builds(job: Job[Any]) -> list[Build]:
 
 REPORT = Stage(
     name="report",
-    version=14,
+    version=15,
     params=ReportParams,
     reads={
         "comparison": COMPARISON.all(),

@@ -80,10 +80,11 @@ def test_the_models_are_those_that_the_time_is_enough_for(tmp_path, pairs, budge
 
 
 def test_what_more_time_would_buy_is_said_and_does_buy_it(tmp_path):
-    store, target = Store(tmp_path / "store", home=tmp_path), tmp_path / "faq.yaml"
+    """A second file has a name of its own: one name would be one schedule, and the newest run of both."""
+    store, target = Store(tmp_path / "store", home=tmp_path), tmp_path / "short.yaml"
     said = experiment_file(str(pairs_file(tmp_path, 6000)), target, store)
     enough = said.split("(--budget ")[1].split()[0]
-    target.unlink()
+    assert experiments.load(str(target)).name == "short"
     assert written(tmp_path, 6000, budget=enough)["model"]["backbone"] == "transformer"
 
 

@@ -112,8 +112,8 @@ def test_another_seed_of_the_champions_recipe_is_no_challenger():
 def test_what_is_no_better_than_a_floor_takes_force(champion):
     challenger = measured("2", BASE + np.tile([0.1, 0.2], 50), floors={"bm25": 0.7, "zero_shot": math.nan})
     ruling = judge(challenger, champion)
-    below = "it is no better than bm25: 0.5250 and 0.7000 (--force promotes it nevertheless)"
-    assert not ruling.promoted and ruling.reasons == (below,)
+    below = "it is no better than bm25: 0.5250 and 0.7000"
+    assert not ruling.promoted and ruling.reasons == (f"{below} (--force promotes it nevertheless)",)
     forced = judge(challenger, champion, forced=True)
     assert forced.promoted and forced.reasons[-2:] == (below, "zero_shot was not measured with it")
     worse = judge(dataclasses.replace(challenger, values=measured("2", BASE - 0.1).values), measured("1"), forced=True)

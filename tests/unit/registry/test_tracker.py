@@ -270,3 +270,9 @@ def _serve(port: int) -> None:
             self.wfile.write(b"{}")
 
     HTTPServer(("127.0.0.1", port), Answer).serve_forever()
+
+
+def test_a_server_s_addresses_do_not_stand_between_the_lines_of_a_run():
+    from mlflow.environment_variables import MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT
+
+    assert MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT.get()
