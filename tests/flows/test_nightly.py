@@ -39,12 +39,17 @@ def test_a_night_reads_further_settings_of_a_prefect_variable_and_the_advised_co
     import subprocess
     import sys
 
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.actions import WorkPoolCreate
     from prefect.settings import PREFECT_API_URL
     from prefect.variables import Variable
 
     from noisyir.flows.nightly import settings_of
     from noisyir.flows.scheduling import schedule
 
+    with get_client(sync_client=True) as client:
+        if "driver" not in {pool.name for pool in client.read_work_pools()}:
+            client.create_work_pool(WorkPoolCreate(name="driver", type="process"))
     how = {"timezone": None, "environment": None, "overrides": ("seed=7",), "night": {"variable": "night_settings"}}
     with pytest.raises(ConfigError, match="night_settings is None, and no list of settings") as refused:
         schedule("demo", "0 2 * * *", **how)

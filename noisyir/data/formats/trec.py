@@ -94,7 +94,7 @@ def trec_role(path: Path) -> Literal["qrels", "run"] | None:
     first = [line.split() for line in texts]
     fields = first[0] if first else []
     if len(fields) == 3:
-        if all(len(row) == 3 and row[2] in _GRADES for row in first) and not _are_ranks(first):
+        if _are_grades(first):
             return "qrels"
         return "run" if _are_ranks(first) else None
     if len(fields) == 4 and INTEGER.fullmatch(fields[3]) and fields[1].upper() in ("0", "Q0", "ITER"):
@@ -102,8 +102,14 @@ def trec_role(path: Path) -> Literal["qrels", "run"] | None:
     return "run" if layout_of_run(fields) else None
 
 
+def _are_grades(lines: list[list[str]]) -> bool:
+    """Whether the last of three columns holds grades, 0 or 1 among them: triples of ids have three columns, too."""
+    last = {fields[2] if len(fields) == 3 else "" for fields in lines}
+    return last <= _GRADES and bool(last & {"0", "1"}) and not _are_ranks(lines)
+
+
 def _are_ranks(lines: list[list[str]]) -> bool:
-    """Whether the last of three columns counts hits from 1 to 2 or more: triples and grades have three columns, too."""
+    """Whether the last of three columns counts hits from 1 to 2 or more."""
     query, rank, most = "", 0, 0
     for fields in lines:
         rank = rank + 1 if fields[0] == query else 1
