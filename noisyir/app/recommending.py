@@ -162,10 +162,8 @@ def advise(
     tried, why = trials_pay(backbone, pairs, most_wrong)
     ruled = most_wrong is not None and not tried
     if backbone != "static" or ruled or len(near) < LEAST_NEAR:
-        unknown = (
-            "" if ruled else ("; the protocol's student is static" if near else "; no set of the protocol is near")
-        )
-        return Advice("auto" if tried else "dpr", why + unknown, None, ())
+        unlike = "; the measured sets are of static models" if near else "; no measured set is like this file"
+        return Advice("auto" if tried else "dpr", why + ("" if ruled else unlike), None, ())
     names = [one.name for one in near]
     safe = [name for name in _COSTS if all(one.lows.get(name, -math.inf) >= -MOST_LOSS for one in known)]
     best, gain = "dpr", Expected(0.0, 0.0, 0.0)
