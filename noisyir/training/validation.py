@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from noisyir.models.at_once import inference_tokens
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.text_tokenizer import SIDES, Side, Tokens, token_batches
 from noisyir.training.batches import Ragged, Rows
@@ -96,7 +97,7 @@ def embed_all(encoder: BiEncoder, tokens: Tokens, side: Side) -> Float[Tensor, "
     divided = world().divide(tokens.lengths)
     own = divided.tokens(tokens)
     vectors = torch.empty(len(own), encoder.dim, device=encoder.device)
-    for rows in _batches(own, encoder.batch_tokens(None)):
+    for rows in _batches(own, inference_tokens(None, encoder.device)):
         vectors[rows] = encoder.embed(own.take(rows), side)
     return divided.gather(vectors)
 

@@ -33,7 +33,7 @@ def test_batching_by_tokens_and_queries_changes_nothing(bert, monkeypatch):
     held = toy_held(encoder)
     whole = dev_mrr(encoder, held)
     monkeypatch.setattr(validation, "_QUERIES_AT_ONCE", 5)
-    monkeypatch.setattr(encoder, "batch_tokens", lambda wanted: 17)
+    monkeypatch.setattr(validation, "inference_tokens", lambda wanted, device: 17)
     assert dev_mrr(encoder, held) == pytest.approx(whole, abs=1e-6)
     vectors = [encoder.embed(tokens, side) for side, tokens in (("query", held.queries), ("passage", held.pool))]
     ranks = [1 + int((row > row[i]).sum()) for i, row in enumerate(vectors[0] @ vectors[1].T)]
