@@ -87,8 +87,7 @@ class Trec(Format, kind="trec"):
 
 def trec_role(path: Path) -> Literal["qrels", "run"] | None:
     """The role of a file by its first lines; None if it has neither."""
-    lines = (line for _, line in utf8_lines(path) if line.strip() and line.split()[0] != _COMMENT)
-    texts = list(islice(lines, _FIRST_LINES))
+    texts = [line for _, line in islice(_lines(path), _FIRST_LINES)]
     if texts and _HEADER.fullmatch(texts[0].strip()):
         return "qrels"
     first = [line.split() for line in texts]
@@ -100,6 +99,11 @@ def trec_role(path: Path) -> Literal["qrels", "run"] | None:
     if len(fields) == 4 and INTEGER.fullmatch(fields[3]) and fields[1].upper() in ("0", "Q0", "ITER"):
         return "qrels"
     return "run" if layout_of_run(fields) else None
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines with their numbers, without blank ones and comments."""
+    return ((number, line) for number, line in utf8_lines(path) if line.strip() and line.split()[0] != _COMMENT)
 
 
 def _are_grades(lines: list[list[str]]) -> bool:
@@ -145,9 +149,11 @@ class TrecFiles:
     min_relevance: int = 1
 
     def digest(self) -> str:
-        """A hash of all files' bytes and names."""
+        """A hash of all files' bytes and names; earlier versions read judgements of three columns otherwise."""
         paths = [path for path in (self.qrels, self.topics, self.texts.path, self.run) if path]
-        return "-".join(files_digest(path.parent, [path]) for path in paths)
+        first = next((line for _, line in _lines(self.qrels)), "") if self.qrels else ""
+        newer = ["three"] if first and (len(first.split()) == 3 or _HEADER.fullmatch(first.strip())) else []
+        return "-".join([*(files_digest(path.parent, [path]) for path in paths), *newer])
 
     def documents(self) -> Iterator[Document]:
         """The file of documents."""
@@ -160,13 +166,12 @@ class TrecFiles:
     def judgements(self) -> Iterator[Judgement]:
         """The lines of the qrels, all grades."""
         number, width, between = 0, 0, None
-        for number, line in utf8_lines(self.qrels) if self.qrels else ():
+        for number, line in _lines(self.qrels) if self.qrels else ():
             place = f"{self.qrels} line"
             if not width and _HEADER.fullmatch(line.strip()):
                 width, between = 3, "," if "," in line else None
                 continue
-            if not (fields := [cell.strip() for cell in line.split(between)]) or fields[0] == _COMMENT:
-                continue
+            fields = [cell.strip() for cell in line.split(between)]
             with row(place, number):
                 width = width or (3 if len(fields) == 3 else 4)
                 if len(fields) != width:

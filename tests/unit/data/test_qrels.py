@@ -80,3 +80,12 @@ def test_a_folder_with_other_names_is_told_the_command_that_reads_it(files, caps
     for placeholder, file in (("QRELS", "labels.tsv"), ("FILE", "corpus.jsonl"), ("FILE", "asked.jsonl"), ("NEW", "n")):
         typed = typed.replace(placeholder, str(files / file), 1)
     assert cli.main(typed.split()) == 0 and "3 pairs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("line", "is_new"), [("q-email 0 email 1\n", False), ("q-email email 1\n", True)])
+def test_builds_of_three_columns_are_of_this_reading(files, line, is_new):
+    (files / "x.txt").write_text(f"# judged by hand\n{line}")
+    beside = {"corpus": str(files / "docs.jsonl"), "queries": str(files / "asked.jsonl")}
+    settings = recognise(str(files / "x.txt"), **beside)
+    opened = Format.of_kind(settings["kind"]).model_validate(settings).open()
+    assert opened.digest().endswith("-three") == is_new and len(list(opened.judgements())) == 1
