@@ -10,12 +10,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from queue import Queue
+from threading import Event, Thread
 
 import pyarrow.parquet as pq
 import pytest
 
+from noisyir.audits.judging.server import serve_page
 from tests.flows import test_audit_page
 from tests.flows.test_audit_page import browser, faults, look, page  # noqa: F401 - fixtures
+from tests.unit.app.judging_world import Learner, session
 
 pytestmark = test_audit_page.pytestmark
 
@@ -50,6 +54,12 @@ class Owner:
     def key(self, shown):
         """What she presses when she sees a query's id."""
         return "w" if shown in self.wrong else "r"
+
+
+class Anyone:
+    """Finds every pair right."""
+
+    key = staticmethod(lambda shown: "r")
 
 
 class Server:
@@ -169,6 +179,51 @@ def test_a_hundred_pairs_by_keyboard_and_the_command_that_uses_them(page, owner,
     assert "nothing can be said with 90% confidence: judge 50 pairs" in unjudged
     assumed = typed(*alone, "--keep-wrong-below", "0.2", "--assume", "random")
     assert re.search(r"guarantee +if wrong pairs have random documents, (keep the|no part of)", assumed)
+
+
+class SlowLearner(Learner):
+    """Learns nothing before it is let."""
+
+    def __init__(self):
+        super().__init__()
+        self.let = Event()
+
+    def learn(self, judged):
+        self.let.wait(60)
+        return super().learn(judged)
+
+
+HOLD = """
+window.held = Promise.resolve();
+const direct = window.fetch;
+window.fetch = async (path, init) => {
+  const reply = await direct(path, init);
+  if (path.startsWith("pairs?count=10")) await window.held;
+  return reply;
+};
+window.held = new Promise((release) => (window.release = release));
+"""
+
+
+def test_the_page_waits_for_a_slow_learner_and_keeps_to_the_newest_reply(page, tmp_path):  # noqa: F811
+    learner, told = SlowLearner(), Queue()
+    made = session(tmp_path, learner=learner)
+    serving = Thread(target=serve_page, args=(made, tmp_path, lambda: "", told.put), daemon=True)
+    serving.start()
+    visit(page, re.search(r"http:\S+/", told.get(timeout=30)).group())
+    time.sleep(2.5)
+    assert page("state.learning"), "two looks found the same state"
+    learner.let.set()
+    page.until("!state.learning")
+    page(f"(() => {{ {HOLD} }})()")
+    judge(page, Anyone, 8)  # the next pairs are asked for after the fifth answer, and their reply is held
+    page.until("state.judged === 8")
+    page("window.release()")
+    page.until("!fetching")
+    assert page("state.judged") == 8
+    page("byId('finish').click()")
+    serving.join(30)
+    assert not serving.is_alive()
 
 
 def test_the_page_goes_on_after_the_server_was_killed(page, owner):  # noqa: F811

@@ -1,6 +1,7 @@
 """A session of judging: the next pair, the answers, and the knowledge from them."""
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
@@ -92,10 +93,10 @@ class JudgingSession:
         """
         row = self._row(pair)
         with self._lock:
-            weight, time = self._weight.get(row), self.journal.time()
+            weight, at = self._weight.get(row), self.journal.time()
             replacement = replacement if verdict == "wrong" else None
             with DataError.wrapping("audits.answer_refused", ValueError):
-                answer = JournalEntry(*pair, verdict, self.judge, weight, replacement, time)
+                answer = JournalEntry(*pair, verdict, self.judge, weight, replacement, at)
             if not answer.says_as(self._own.get(pair)):
                 self.journal.append(answer)
             self._own.pop(pair, None)
@@ -138,6 +139,7 @@ class JudgingSession:
         with self._lock:
             last = next(reversed(self._own.values()), None)
             return {
+                "at": time.time(),
                 "judge": self.judge,
                 "judged": len(self._own),
                 "pairs": len(self.pairs.ids),

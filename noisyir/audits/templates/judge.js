@@ -18,6 +18,7 @@ const upcoming = []; // pairs to judge; the first is shown
 const given = []; // pairs that were answered on this page, the last one last
 let unsent = kept(); // what the server has not taken yet, in order: [path, body]
 let state = null;
+let newestAt = 0;
 let fetching = false;
 let sending = false;
 let ended = false;
@@ -194,7 +195,10 @@ const count = (number) => number.toLocaleString("en");
 const interval = ([value, low, high], show) => [element("strong", {}, show(value)),
   element("span", { class: "muted" }, `${show(low)} to ${show(high)}`)];
 
-function know(newest) {
+function know({ at, ...newest }) {
+  if (at < newestAt) return; // a later reply was faster
+  newestAt = at;
+  if (newest.learning) lookAgain();
   const version = JSON.stringify(newest);
   if (state?.version === version) return;
   const before = state;
@@ -208,7 +212,6 @@ function know(newest) {
     : state.judged >= TARGET && state.known.rate ? `Done: ${percent(state.known.rate[0])} are wrong. You may finish.`
     : `${Math.max(0, state.batch - since)} more until the figures below are computed again`;
   if (!upcoming.length) show();
-  if (state.learning) lookAgain();
   const facts = JSON.stringify([state.known, state.agreement]);
   if (before?.facts !== facts) drawKnown(state.known, state.agreement);
   state.facts = facts;

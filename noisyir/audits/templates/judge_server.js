@@ -52,7 +52,7 @@ async function lookAgain() {
   looking = true;
   await wait(1000);
   looking = false;
-  if (ended || sending) return;
+  if (ended) return;
   try {
     know((await call("pairs?count=0")).state);
   } catch {
