@@ -92,8 +92,8 @@ def record_bench(name: str, build: str, claim: str = "") -> Path:
     store = Store(default_home() / "store", home=default_home())
     meta = find_build(store, build)
     head = ["noise", "rate", "method", "measure", "mean", "against", "difference", "95 % interval", "p (Holm)", ""]
-    rows = []
-    for row in store.builds.table(meta.ref("bench_summary")).to_pylist():
+    rows, summary = [], store.builds.table(meta.ref("bench_summary")).to_pylist()
+    for row in summary:
         mean = f"{row['mean']:.3f}" + (f" ± {row['seed_std']:.3f}" if row["seed_std"] is not None else "")
         tested = [""] * 5
         if row["against"]:
@@ -102,11 +102,16 @@ def record_bench(name: str, build: str, claim: str = "") -> Path:
         rows.append([*about, *tested])
     values = store.builds.table(meta.ref("bench_values"))
     seeds = values.group_by(["mechanism", "rate", "method", "measure", "split", "seed"]).aggregate([("value", "mean")])
+    tests = [
+        {name: row[name] for name in ("mechanism", "rate", "method", "measure", "against", "p_value")}
+        for row in summary
+        if row["against"]
+    ]
     baseline = next((row[5] for row in rows if row[5]), "")
     shown, further = ([row for row in rows if (row[5] in ("", baseline)) == is_shown] for is_shown in (True, False))
     commit = whole((meta.git_commit or "HEAD").rstrip("+"))
     return record(name, [head, *shown], left=4, claim=claim, commit=commit, by_seed=seeds.to_pylist(),
-                  artifact=meta.key, further=further)  # fmt: skip
+                  tests=tests, artifact=meta.key, further=further)  # fmt: skip
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from bench import tables
+from bench import across, tables
 
 SHOWN = [(page, name) for page in tables.pages() for name in tables.names(page.read_text(encoding="utf-8"))]
 
@@ -34,6 +34,20 @@ def test_what_is_between_the_marks_is_replaced_and_nothing_else(monkeypatch, tmp
     assert tables.written(page) == page.replace("old | table\n", shown)
     assert tables.written(tables.written(page)) == tables.written(page)
     assert json.loads((tmp_path / "made.json").read_text())["table"][1] == ["npc", "0.5"]
+
+
+def test_the_table_over_conditions_is_what_its_records_say():
+    known = tables.read("minilm")
+    read = [tables.read(name) for name in known["records"]]
+    assert known["table"] == [list(across.HEAD), *across.rows(read, known["method"])]
+    p_values = [row[-1] for row in known["table"][1:]]
+    own = [
+        row["p_value"]
+        for record in read
+        for row in record["tests"]
+        if (row["method"], row["against"]) == ("reweight", "dpr")
+    ]
+    assert float(min(p_values)) == pytest.approx(min(own) * len(own), abs=5e-4), "the least p counts every condition"
 
 
 TABLE = re.compile(r"(?:^\|.*\| *\n)+", re.MULTILINE)
