@@ -103,7 +103,7 @@ def _fewer(found: Audited, most: int, words: CleaningWords) -> str:
 def how_to_measure(found: Audited, applied: Applied) -> str:
     """Write experiments that measure the change on held-out queries, and return their commands."""
     if not found.held_out:
-        columns = getattr(found.exp.data, "columns", {})
+        columns = getattr(found.exp.data, "columns", {}) if applied.whole else {}
         both = [(f"--{name}", column) for name in ("query", "document") if (column := columns.get(name))]
         label = [f"data.columns.label={json.dumps(columns['label'])}"] if "label" in columns else []
         command = shlex.join(["noisyir", "init", str(applied.pairs), *chain(*both), *label])
@@ -114,10 +114,10 @@ def how_to_measure(found: Audited, applied: Applied) -> str:
 
 
 def _experiments(exp: Experiment, applied: Applied) -> list[Path]:
-    """Experiments on the pairs before and after cleaning, or with each treatment of a data set's flags."""
+    """Experiments on a whole file before and after cleaning, or on the data with each treatment of the flags."""
     settings = exp.model_dump(mode="json", exclude_defaults=True, exclude={"audit", "methods", "keep"})
     folder, stem = applied.pairs.parent, applied.log.name.removesuffix(".changes.jsonl")
-    if not isinstance(exp.data, Pairs):
+    if not (isinstance(exp.data, Pairs) and applied.whole):
         return [_written(folder / f"{stem}.treatments.yaml", {**settings, "methods": list(_TREATMENTS)})]
     found_at = {
         name: str(Path(here(path)).resolve())

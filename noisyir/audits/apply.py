@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.audits.files import write_jsonl
-from noisyir.audits.pairs_to_clean import Action, Fate, PairChanges, PairsToClean
+from noisyir.audits.pairs_to_clean import Action, Fate, FileOfPairs, PairChanges, PairsToClean
 from noisyir.base.artifact import BY_PAIR
 from noisyir.base.errors import DataError
 from noisyir.detection.judgements import Pair
@@ -44,6 +44,7 @@ class Applied:
         doubted: Pairs that stay with less than half of their weight.
         unaudited: Kept pairs outside the audit: of dev and test, or left out when the data was read.
         negatives: The file's own negatives that were left out as relevant.
+        whole: Whether the copy has the file's columns and held-out rows; else it is of training pairs, as jsonl.
     """
 
     pairs: Path
@@ -54,6 +55,7 @@ class Applied:
     doubted: int
     unaudited: int
     negatives: int = 0
+    whole: bool = True
 
     def summary(self) -> str:
         """The changes, for a terminal."""
@@ -99,7 +101,8 @@ def apply_audit(
         (half / log.name).rename(log)
         (half / pairs.name).rename(pairs)
     met = Counter(fate.action for _, fate in logged)
-    return Applied(pairs, log, total - len(logged), met["relabel"], met["drop"], met["weigh"], unaudited, len(relevant))
+    counts = total - len(logged), met["relabel"], met["drop"], met["weigh"], unaudited, len(relevant)
+    return Applied(pairs, log, *counts, whole=isinstance(source, FileOfPairs))
 
 
 def negatives_log(relevant: Mapping[Pair, str]) -> list[dict[str, str]]:

@@ -9,8 +9,10 @@ import shutil
 from collections import Counter
 from html import unescape
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 from noisyir.engine.store import Store
 from noisyir.front.cli import main
@@ -304,6 +306,46 @@ def test_what_cleaning_costs_can_be_measured_where_there_are_held_out_queries(no
         code, out, err = noisyir(*command.split(), "--to", "train_dpr", "--no-track", "--dry-run")
         assert code == 0, err
         assert ("given_weights" in out) == ("cleaned" in command)
+
+
+def with_several_queries(owner, path):
+    """Each row's query twice, in a list."""
+    return write_jsonl(path.with_suffix(".jsonl"), [
+        {"questions": [row["query"], f"please: {row['query']}"], "answer": row["document"]} for row in owner.inline
+    ])  # fmt: skip
+
+
+def as_feather(owner, path, **more):
+    rows = [
+        {"questions": row["query"], "answer": row["document"], **{name: value(n) for name, value in more.items()}}
+        for n, row in enumerate(owner.inline)
+    ]
+    feather.write_feather(pa.Table.from_pylist(rows), path.with_suffix(".feather"))
+    return path.with_suffix(".feather")
+
+
+@pytest.mark.parametrize("written", [with_several_queries, as_feather], ids=["lists of queries", "feather"])
+def test_a_copy_in_another_form_than_the_file_is_read_by_the_command_that_is_shown(
+    noisyir, owner, tmp_path, capsys, written
+):
+    file, map_it = written(owner, tmp_path / "mine"), ("--query", "questions", "--document", "answer")
+    code, out, err = noisyir("audit", file, *map_it, "--apply", "--assume", "random", "--force", "--out", "made")
+    assert code == 0, err
+    queries = {row["query"] for row in read_jsonl(tmp_path / "made" / "mine.cleaned.jsonl")}
+    assert {row["query"] for row in owner.inline} <= queries, "none is lost"
+    typed = shlex.split(re.search(r"^next +noisyir (init .*)$", out, re.MULTILINE)[1])
+    assert main(typed) == 0
+    assert f"holds {len(queries)} pairs" in capsys.readouterr().out
+
+
+def test_the_held_out_queries_of_a_file_that_is_not_rewritten_measure_the_flags(noisyir, owner, tmp_path):
+    file = as_feather(owner, tmp_path / "mine", split=lambda n: "dev" if n % 10 == 5 else "train")
+    map_it = ("--query", "questions", "--document", "answer")
+    code, out, err = noisyir("audit", file, *map_it, "--apply", "--assume", "random", "--force", "--out", "made")
+    assert code == 0 and "The data has 12 held-out queries." in out, err
+    (command,) = re.findall(r"^  noisyir (run .*)$", out, re.MULTILINE)
+    code, out, err = noisyir(*command.split(), "train.epochs=1", "as_is={}", "--no-track")
+    assert code == 0 and all(name in out for name in ("dpr", "reweight", "relabel", "drop")), err
 
 
 def test_a_sample_is_judged_and_its_verdicts_are_taken_back(noisyir, owner, file, tmp_path):

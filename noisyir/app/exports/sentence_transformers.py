@@ -10,6 +10,7 @@ from noisyir.app.systems import model_to_export
 from noisyir.engine.meta import Ref
 from noisyir.engine.store import Store
 from noisyir.methods.plans.experiment import recorded_experiment
+from noisyir.models.layout import read_layout
 from noisyir.registry.card import HYBRID_FILE, combination
 
 SUFFIX, OF_MODEL = "-model", True
@@ -24,7 +25,9 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
 def how_to_load(target: Path) -> str:
     """Return the path of an exported model, and the line of Python that loads it."""
     load = f'from sentence_transformers import SentenceTransformer; model = SentenceTransformer("{target}")'
-    return f"written   {target}\nload it   {load}"
+    transformer = read_layout(target).shape.backbone == "transformer"
+    pooler = "\n          transformers may report a missing pooler: the vectors need none" if transformer else ""
+    return f"written   {target}\nload it   {load}{pooler}"
 
 
 def write_model(store: Store, name: str, target: Path, licence: str | None) -> Ref:
