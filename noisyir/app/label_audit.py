@@ -31,7 +31,7 @@ from noisyir.data.formats.pairs import PairsFile
 from noisyir.data.stages.chunk import CHUNK
 from noisyir.detection.judgements import Pair, drawn_at_random, given_judgements, read_judgements
 from noisyir.detection.null import named_null
-from noisyir.detection.rate import RateInterval
+from noisyir.detection.rate import Interval
 from noisyir.detection.rate_sentences import NOT_SAID, by_each_null, in_terminal, why_none_is_flagged
 from noisyir.engine.meta import Ref
 from noisyir.engine.plan import Choice
@@ -95,11 +95,11 @@ class Audited:
         return pc.sum(pc.is_in(splits, value_set=pa.array(HELD_OUT))).as_py() or 0
 
     @cached_property
-    def noise(self) -> RateInterval:
+    def noise(self) -> Interval:
         """The rate from a judged random sample, else from the null pairs that fit best."""
         if self.judgements and self.judgements["interval"]:
-            return RateInterval(*self.judgements["interval"])
-        return RateInterval(self.estimate["rate"], self.estimate["rate_low"], self.estimate["rate_high"])
+            return Interval(*self.judgements["interval"])
+        return Interval(self.estimate["rate"], self.estimate["rate_low"], self.estimate["rate_high"])
 
     @property
     def _hardest_rate(self) -> float:

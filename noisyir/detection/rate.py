@@ -43,14 +43,6 @@ class Interval(NamedTuple):
         return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
 
 
-class RateInterval(NamedTuple):
-    """The share of wrong pairs with its interval."""
-
-    rate: float
-    low: float
-    high: float
-
-
 @dataclass(frozen=True)
 class RateByNull:
     """The rate under one null: the share of wrong pairs if their documents come from it, with its interval.

@@ -87,7 +87,7 @@ class JudgeCheck:
             "specificity": _as_object(report.error.specificity, *self.specificity) | {"of": report.error.clean},
             "calibration": report.calibration
             and report.calibration._asdict() | {"groups": [group._asdict() for group in report.calibration.groups]},
-            "rate": report.corrected and {**report.corrected.rate._asdict(), "by": report.corrected.by},
+            "rate": report.corrected and {**_as_object(*report.corrected.rate), "by": report.corrected.by},
             "reach": self.reach and self.reach._asdict(),
             "good_enough": self.is_good_enough,
         }
@@ -217,7 +217,7 @@ def _reach(
     error = report.error
     if not error.can_be_corrected_for:
         return None, None, None
-    said_wrong = report.said.rate if report.said else float(surely_wrong(both).mean())
+    said_wrong = report.said.value if report.said else float(surely_wrong(both).mean())
     least = min(error.wrong, error.clean)
 
     def of(labels: int) -> JudgeError:

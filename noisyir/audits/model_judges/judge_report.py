@@ -18,7 +18,7 @@ from noisyir.detection.calibration.judge_error import (
 )
 from noisyir.detection.calibration.queue import Draw
 from noisyir.detection.judgements import HumanJudgement
-from noisyir.detection.rate import RateInterval, powered_rate, rate_from_judgements
+from noisyir.detection.rate import Interval, powered_rate, rate_from_judgements
 
 _EVEN = 1.5  # largest ratio of weights in a random sample that counts as even
 _FAULTS_SHOWN = 3
@@ -46,7 +46,7 @@ class AskedPair(NamedTuple):
 class CorrectedRate(NamedTuple):
     """The rate without the judge's error, and how it was corrected."""
 
-    rate: RateInterval
+    rate: Interval
     by: Literal["people and judge", "sensitivity and specificity"]
 
 
@@ -66,7 +66,7 @@ class JudgeReport(NamedTuple):
     unclear: int
     drawn: int
     decided: int
-    said: RateInterval | None
+    said: Interval | None
     error: JudgeError
     calibration: JudgeCalibration | None
     at_random: bool
@@ -188,9 +188,9 @@ def measured_on(asked: Sequence[AskedPair]) -> tuple[list[AskedPair], bool]:
     return (drawn, True) if enough else (both, False)
 
 
-def _rate(wrong: Sequence[bool], pairs: int, confidence: float) -> RateInterval:
+def _rate(wrong: Sequence[bool], pairs: int, confidence: float) -> Interval:
     one_stratum = np.zeros(len(wrong), int)
-    return RateInterval(*rate_from_judgements(np.array(wrong), one_stratum, np.array([pairs]), confidence))
+    return Interval(*rate_from_judgements(np.array(wrong), one_stratum, np.array([pairs]), confidence))
 
 
 def _error(both: Sequence[AskedPair]) -> JudgeError:
@@ -209,11 +209,7 @@ def _calibration(both: Sequence[AskedPair]) -> JudgeCalibration | None:
 
 
 def _corrected(
-    random: Sequence[AskedPair],
-    drawn: Sequence[AskedPair],
-    said: RateInterval | None,
-    error: JudgeError,
-    confidence: float,
+    random: Sequence[AskedPair], drawn: Sequence[AskedPair], said: Interval | None, error: JudgeError, confidence: float
 ) -> CorrectedRate | None:
     if said is not None and len(drawn) >= FEWEST_BY_PEOPLE and is_even(drawn):
         people = np.array([one.is_wrong for one in drawn])
@@ -222,9 +218,9 @@ def _corrected(
         by_judge, unsure = np.full(len(people), said_of_all.mean()), said_of_all.var() / len(said_of_all)
         alike = np.ones(len(people))
         found = powered_rate(people, alike, said_of_judged, by_judge, math.inf, confidence, unsure=unsure)
-        return CorrectedRate(RateInterval(found.value, found.low, found.high), "people and judge")
+        return CorrectedRate(Interval(found.value, found.low, found.high), "people and judge")
     if said is not None and error.can_be_corrected_for:
-        rate = rate_behind(said.rate, sum(one.says is not None for one in random), error, confidence)
+        rate = rate_behind(said.value, sum(one.says is not None for one in random), error, confidence)
         return CorrectedRate(rate, "sensitivity and specificity")
     return None
 
@@ -261,5 +257,5 @@ def ends_of(asked: Sequence[AskedPair]) -> tuple[float, float]:
     return (low, high) if low < high else (0.0, 1.0)
 
 
-def _percent(rate: RateInterval, confidence: float) -> str:
-    return f"{rate.rate:.1%} [{rate.low:.1%}, {rate.high:.1%}] at {confidence:.0%}"
+def _percent(rate: Interval, confidence: float) -> str:
+    return f"{rate} at {confidence:.0%}"

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from noisyir.detection.calibration.logistic import Prior, most_likely_weights
-from noisyir.detection.rate import RateInterval, half_width, normal_quantile, powered_rate, wilson
+from noisyir.detection.rate import Interval, half_width, normal_quantile, powered_rate, wilson
 
 Array = np.ndarray
 
@@ -46,7 +46,7 @@ def judge_error(says_wrong: Bool[Array, " judged"], is_wrong: Bool[Array, " judg
     return JudgeError(found / wrong if wrong else math.nan, wrong, passed / clean if clean else math.nan, clean)
 
 
-def rate_behind(said_wrong: float, asked: int, error: JudgeError, confidence: float = 0.95) -> RateInterval:
+def rate_behind(said_wrong: float, asked: int, error: JudgeError, confidence: float = 0.95) -> Interval:
     """Estimate the true share of wrong pairs from a judge's verdicts on `asked` pairs drawn at random.
 
     The estimate is (said + specificity - 1) / (sensitivity + specificity - 1), clipped to [0, 1]. The interval accounts
@@ -69,14 +69,14 @@ def rate_behind(said_wrong: float, asked: int, error: JudgeError, confidence: fl
     specificity = (error.clean * error.specificity + 1) / clean
     power = sensitivity + specificity - 1
     if power <= 0:  # by chance only: the measured power is above 0
-        return RateInterval(_cut(rate), 0.0, 1.0)
+        return Interval(_cut(rate), 0.0, 1.0)
     centre = (said + specificity - 1) / power
     of_wrong = sensitivity * (1 - sensitivity) / wrong
     of_clean = specificity * (1 - specificity) / clean
     shift = 2 * z**2 * (centre * of_wrong - (1 - centre) * of_clean)
     variance = said * (1 - said) / size + centre**2 * of_wrong + (1 - centre) ** 2 * of_clean
     half = z * math.sqrt(variance) / power
-    return RateInterval(_cut(rate), _cut(centre + shift - half), _cut(centre + shift + half))
+    return Interval(_cut(rate), _cut(centre + shift - half), _cut(centre + shift + half))
 
 
 def _cut(share: float) -> float:

@@ -11,7 +11,7 @@ from noisyir.app.audit_data import experiment_to_audit
 from noisyir.app.label_cleaning import refuse_too_much, refuse_unjudged
 from noisyir.audits.apply import changed
 from noisyir.base.errors import ConfigError
-from noisyir.detection.rate import RateInterval
+from noisyir.detection.rate import Interval
 from tests.refusals import refuses
 from tests.unit.audits.world import audit_of
 from tests.unit.stages.audit_world import judged_as
@@ -27,7 +27,7 @@ def audited(p_clean, high: float, *, threshold: float = 0.5, judged_wrong: int =
             said |= {"judged": "wrong", "verdict": "wrong", "p_clean": 0.0}
         rows[f"q{number}", "d"] = said
     table: pa.Table = audit_of(rows)
-    return SimpleNamespace(table=table, sampled=sampled, noise=RateInterval(high / 2, 0.0, high))
+    return SimpleNamespace(table=table, sampled=sampled, noise=Interval(high / 2, 0.0, high))
 
 
 def refused(found, drop=True) -> str:

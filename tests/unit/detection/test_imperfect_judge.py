@@ -35,20 +35,20 @@ def test_a_judge_is_corrected_for_where_enough_is_known_of_her(error, can):
 def test_a_known_error_is_taken_out_exactly(true):
     error = JudgeError(0.8, 10**6, 0.9, 10**6)
     found = rate_behind(0.8 * true + 0.1 * (1 - true), 10**7, error)
-    assert found.rate == pytest.approx(true) and found.low <= true + 1e-3 and found.high >= true - 1e-3
+    assert found.value == pytest.approx(true) and found.low <= true + 1e-3 and found.high >= true - 1e-3
     assert found.high - found.low < 0.01
 
 
 def test_a_perfect_judge_leaves_the_rate():
     low, high = wilson(0.3, 500, 0.95)
     found = rate_behind(0.3, 500, JudgeError(1.0, 10**9, 1.0, 10**9))
-    assert found.rate == pytest.approx(0.3)
+    assert found.value == pytest.approx(0.3)
     assert (found.low, found.high) == (pytest.approx(low, abs=2e-3), pytest.approx(high, abs=2e-3))
 
 
 def test_rates_stay_shares_and_coins_are_refused():
-    assert rate_behind(0.0, 100, JudgeError(0.8, 50, 0.9, 50)).rate == 0
-    assert rate_behind(1.0, 100, JudgeError(0.8, 50, 0.9, 50)).rate == 1
+    assert rate_behind(0.0, 100, JudgeError(0.8, 50, 0.9, 50)).value == 0
+    assert rate_behind(1.0, 100, JudgeError(0.8, 50, 0.9, 50)).value == 1
     with pytest.raises(ValueError, match="no better than a coin"):
         rate_behind(0.3, 100, JudgeError(0.4, 50, 0.6, 50))
     barely = rate_behind(0.5, 100, JudgeError(0.6, 5, 0.45, 11))
