@@ -26,11 +26,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.labelled_sets import VERDICTS
-from noisyir.app.protocol import write_weights
 
 Array = np.ndarray
 CUT, NEIGHBOURS, FOLDS, DEPTH = 0.2, 4, 5, 100
 AS_IS, PEOPLE = "as_is", "people"
+
+
+def write_weights(folder: Path, rows: Sequence[tuple[str, str, float]]) -> Path:
+    """Write pair weights (query_id, doc_id, weight) to the scorer's input file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "weights.csv").open("w", encoding="utf-8", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow(("query_id", "doc_id", "weight"))
+        writer.writerows(rows)
+    return folder / "weights.csv"
 
 
 class Task(NamedTuple):

@@ -1,6 +1,5 @@
 """Noise bench protocol: available sets of a suite, user data as additional sets, and tasks for external tools."""
 
-import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -111,13 +110,3 @@ def _collection(tables: dict[str, pa.Table], tested: Sequence[str]) -> Collectio
     return Collection.completed(
         documents=tables["corpus"], queries=queries.filter(asked), judgements=pairs, negatives=none
     )
-
-
-def write_weights(folder: Path, rows: Sequence[tuple[str, str, float]]) -> Path:
-    """Write pair weights (query_id, doc_id, weight) to the scorer's input file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "weights.csv").open("w", encoding="utf-8", newline="") as out:
-        writer = csv.writer(out)
-        writer.writerow(("query_id", "doc_id", "weight"))
-        writer.writerows(rows)
-    return folder / "weights.csv"
