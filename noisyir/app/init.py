@@ -127,14 +127,17 @@ def advised(
     exp, models, advice, profile = advice_for(data, store, corpus=corpus, budget=budget, overrides=overrides)
     mapped = ",".join(f"{what}={name or ''}" for what, name in getattr(exp.data, "columns", {}).items())
     leaks = check_data(data, columns=mapped or None, beside={"corpus": corpus}).of("leaks")
-    source = shlex.join([data, *overrides, *(["--corpus", corpus] if corpus else [])])
+    beside = ["--corpus", corpus] if corpus else []
+    source = shlex.join([data, *overrides, *beside])
+    check = shlex.join(["noisyir", "check", data, *(["--map", mapped] if mapped else []), *beside])
+    init = shlex.join(["noisyir", "init", data, *overrides, *beside, *(["--budget", budget] if budget else [])])
     most = most_wrong(store, exp)
     met = ", ".join(f"{one.count:,} of {one.of:,} queries ({one.name})" for one in leaks)
     said = exp.chosen.get("data.columns.label")
     lines = [
         *([("labels", said)] if said else []),
         *sentences(advice, profile),
-        ("leaks", f"{met}: tests are too easy (noisyir check {source})" if met else "none between training and tests"),
+        ("leaks", f"{met}: tests are too easy ({check})" if met else "none between training and tests"),
         ("as it is", models.why_as_is),
         ("backbone", models.why),
         ("negatives", "from the batch: the protocol measures no mined ones"),
@@ -145,7 +148,7 @@ def advised(
             if most is None
             else f"done: at most {most:.0%} of the pairs are wrong by your judgements",
         ),
-        ("next", f"noisyir init {source}"),
+        ("next", init),
     ]
     counts = {one.name: one.count for one in leaks}
     return lines, {**as_json(advice, profile), "backbone": exp.model.backbone, "as_is": models.as_is, "leaks": counts}

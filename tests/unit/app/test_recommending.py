@@ -174,3 +174,19 @@ def test_the_command_says_what_init_writes(tmp_path: Path, monkeypatch, capsys):
     capsys.readouterr()
     assert main(["init", str(tmp_path / "nothing.jsonl"), "--dry-run"]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_the_commands_that_advice_names_hold_the_columns_and_the_budget_that_were_typed(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path / "home"))
+    rows = [
+        {"Frage": f"how do I wash cup {n}", "Antwort": f"take cup {n} and wash it", "split": split}
+        for n in range(60)
+        for split in ("train", "test")
+    ]
+    (tmp_path / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    columns = ["--query", "Frage", "--document", "Antwort"]
+    assert main(["init", str(tmp_path / "mine.jsonl"), *columns, "--budget", "20m", "--dry-run"]) == 0
+    told = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert main(shlex.split(re.search(r"\(noisyir (check .*)\)", told["leaks"])[1])) == 0
+    assert "Keep each query in one split." in capsys.readouterr().out
+    assert main(shlex.split(told["next"])[1:]) == 0 and "20m may be taken" in (tmp_path / "mine.yaml").read_text()
