@@ -108,8 +108,10 @@ def how_to_measure(found: Audited, applied: Applied) -> str:
         label = [f"data.columns.label={json.dumps(columns['label'])}"] if "label" in columns else []
         command = shlex.join(["noisyir", "init", str(applied.pairs), *chain(*both), *label])
         return f"\n{'next':<7}{command}\n{'':<7}writes an experiment that trains on the cleaned pairs"
-    intro = f"The data has {found.held_out:,} held-out queries. To measure the change on them:"
-    commands = [f"  noisyir run {shlex.quote(str(path))}" for path in _experiments(found.exp, applied)]
+    experiments = _experiments(found.exp, applied)
+    change = "the change" if len(experiments) > 1 else "the effect of the machine's flags alone"
+    intro = f"The data has {found.held_out:,} held-out queries. To measure {change} on them:"
+    commands = [f"  noisyir run {shlex.quote(str(path))}" for path in experiments]
     return "\n".join([intro, *commands])
 
 
