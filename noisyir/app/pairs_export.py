@@ -1,6 +1,7 @@
 """Export of pairs in any readable format: after an audit, unchanged, or with mined negatives."""
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -17,7 +18,7 @@ from noisyir.app.data_import import FORMAT_ALIASES, import_data
 from noisyir.app.exports import written_whole
 from noisyir.app.label_audit import Audited, said_of_labels
 from noisyir.app.label_cleaning import CleaningWords, refuse_too_much, refuse_unjudged
-from noisyir.app.lookup import built, finished_runs, runs_of
+from noisyir.app.lookup import built, finished_runs, runs_of, whole_command
 from noisyir.app.runs import Outcome
 from noisyir.audits.apply import HALF, decide, negatives_log
 from noisyir.audits.files import write_jsonl
@@ -25,7 +26,7 @@ from noisyir.audits.pairs_to_clean import Fate
 from noisyir.audits.rewriting import rewrite
 from noisyir.base.artifact import PAIR_KEY
 from noisyir.base.errors import ConfigError, DataError, StoreError, did_you_mean
-from noisyir.base.settings import PROMOTION
+from noisyir.base.settings import PROMOTION, Split
 from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.containers import stem
 from noisyir.data.examples import ExampleSource
@@ -87,6 +88,7 @@ def export_pairs(
         given = _as_it_is(source, holds_weights=variant.holds_weights)
     else:
         given = _as_audited(store, name, variant, drop=drop or not variant.holds_weights, force=force)
+    given = _of_its_split(given, variant.only_split)
     rows = given.collection.judgements.num_rows
     if not rows:
         raise DataError("app.no_pair_to_write", said=given.said)
@@ -95,7 +97,43 @@ def export_pairs(
     written_whole(target, partial(variant.write, given.collection))
     if given.left_out:
         write_jsonl(negatives_log(given.left_out), target.with_name(f"{target.name}.left_out.jsonl"))
-    return f"written   {target}: {rows:,} pairs of {given.said}\nread by   noisyir import {target}", target
+    lines = [f"written   {target}: {rows:,} pairs of {given.said}"]
+    there, back = _counted(given.collection), _counted(_read(target))
+    lines += [f"changed   it is read as {back}; given were {there}"] if back != there else []
+    return "\n".join([*lines, f"read by   noisyir import {shlex.quote(str(target))}"]), target
+
+
+def _of_its_split(given: _Given, split: Split | None) -> _Given:
+    """Leave out pairs of other splits than the one that a format is read as, if there are some of it."""
+    collection = given.collection
+    apart = collection.judgements.filter(pc.equal(collection.judgements["split"], split or ""))
+    others = sorted({*collection.judgements["split"].to_pylist()} - {split})
+    if not (apart.num_rows and others):
+        return given
+    count, asked = collection.judgements.num_rows - apart.num_rows, pc.unique(apart["query_id"])
+    queries, negatives = (
+        table.filter(pc.is_in(table["query_id"], value_set=asked))
+        for table in (collection.queries, collection.negatives)
+    )
+    said = f"{given.said}; {count:,} of {' and '.join(others)} left out, for the format has {split} alone"
+    return given._replace(
+        collection=replace(collection, queries=queries, judgements=apart, negatives=negatives), said=said
+    )
+
+
+def _counted(collection: Collection) -> str:
+    """The right pairs by split and the wrong ones, judged so or negatives, in words."""
+    grades = pc.fill_null(collection.judgements["relevance"], 1)
+    right = Counter(collection.judgements.filter(pc.greater(grades, 0))["split"].to_pylist())
+    wrong = collection.judgements.num_rows - right.total() + collection.negatives.num_rows
+    by_split = ", ".join(f"{right[split]:,} {split}" for split in ("train", "dev", "test") if right[split])
+    return f"{right.total():,} right pairs ({by_split or 'none'}) and {wrong:,} wrong ones"
+
+
+def _read(path: Path) -> Collection:
+    """The data at a path, as `noisyir import` reads it."""
+    with TemporaryDirectory() as folder:
+        return Collection.load(import_data(str(path), Path(folder) / "tables").folder)
 
 
 def export_mined(store: Store, outcome: Outcome, variant: type[Format], target: Path, exp: Experiment) -> str:
@@ -192,8 +230,7 @@ def format_named(kind: str) -> type[Format]:
 
 def _as_it_is(source: Path, *, holds_weights: bool) -> _Given:
     """Return data by path; pairs weighing less than half are dropped if weights are not supported."""
-    with TemporaryDirectory() as folder:
-        found = Collection.load(import_data(str(source), Path(folder) / "tables").folder)
+    found = _read(source)
     weights = pc.fill_null(found.judgements["weight"], 1.0)
     if holds_weights or pc.min(weights).as_py() == 1.0:
         return _Given(found, f"{source}, as they are")
@@ -273,7 +310,5 @@ def _finished_audit(store: Store, name: str) -> tuple[Experiment, Outcome]:
             builds = {step: meta for step, made in run.steps.items() if (meta := built(store, made))}
             results = {step: Result(meta, cached=True) for step, meta in builds.items()}
             return settings, Outcome(experiments.name_of(name), results, run.results, {})
-    hint = runs_of(store, name, "audit")
-    raise StoreError(
-        "app.no_run_with_result", name=name, typed=shlex.quote(name), url=store.url, result="audit", hint=hint
-    )
+    hint, typed = runs_of(store, name, "audit"), shlex.quote(shlex.split(whole_command(store, name))[2])
+    raise StoreError("app.no_run_with_result", name=name, typed=typed, url=store.url, result="audit", hint=hint)

@@ -151,16 +151,16 @@ class ImportedRecords(Intake):
         self.shared = self._shared(queries, keys)
 
     def _shared(self, queries: Sequence[TakenQuery], keys: Sequence[int]) -> dict[str, int]:
-        """Numbers of held-out queries with a training query's text, or with a relevant training document."""
+        """Numbers of held-out queries with a training query's text, or with a document that is right for both."""
         splits = [query.split for query in self.queries.values()]
         trained = {key for query, key in zip(queries, keys, strict=True) if query.split == "train"}
-        in_training = {pair & 0xFFFFFFFF for pair in self.pairs if splits[pair >> 32] == "train"}
+        in_training = {pair & 0xFFFFFFFF for pair in self.right if splits[pair >> 32] == "train"}
         shared: dict[str, int] = {}
         for split in ("dev", "test"):
             if not self.splits[split]:
                 continue
             words = (key in trained for query, key in zip(queries, keys, strict=True) if query.split == split)
-            judged = (pair for pair in self.pairs if splits[pair >> 32] == split)
+            judged = (pair for pair in self.right if splits[pair >> 32] == split)
             leaked = {pair >> 32 for pair in judged if pair & 0xFFFFFFFF in in_training}
             shared[f"{split} queries with a training query's words"] = sum(words)
             shared[f"{split} queries with a document that training pairs have"] = len(leaked)

@@ -40,6 +40,7 @@ class Format(Variant, RecordParams):
         holds_weights: Whether `write` keeps weights of pairs.
         holds_negatives: Whether `write` keeps wrong documents.
         holds_pairs: Whether data without a pair is none.
+        only_split: The split that all pairs of a written file are read as; None if it names them.
     """
 
     home: ClassVar[str] = __name__
@@ -49,6 +50,7 @@ class Format(Variant, RecordParams):
     holds_weights: ClassVar[bool] = False
     holds_negatives: ClassVar[bool] = True
     holds_pairs: ClassVar[bool] = True
+    only_split: ClassVar[Split | None] = None
 
     min_relevance: PositiveInt = Field(
         1, description="least judgement that makes a training pair; TREC DL's relevant is 2"

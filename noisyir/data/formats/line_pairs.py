@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from noisyir.base.errors import DataError
-from noisyir.base.settings import Location
+from noisyir.base.settings import Location, Split
 from noisyir.data.collection import Collection
 from noisyir.data.containers import stem
 from noisyir.data.examples import Example, ExampleSource, Passage, Placed
@@ -24,6 +24,7 @@ class LinePairs(FormatOfRows, kind="line_pairs"):
 
     written: ClassVar[str | None] = ".nl"
     holds_negatives: ClassVar[bool] = False
+    only_split: ClassVar[Split | None] = "train"
     path: Location = Field(None, description="the queries' file, a query a line")
     corpus: Location = Field(None, description="the documents' file; its n-th line belongs to the n-th query")
 

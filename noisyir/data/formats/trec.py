@@ -35,6 +35,7 @@ class Trec(Format, kind="trec"):
     """Judgements, topics, documents, and a run; its hits without relevance are negatives."""
 
     written: ClassVar[str | None] = ""
+    only_split: ClassVar[Split | None] = "test"
     path: Location = Field(None, description="the qrels: qid 0 docid grade, or qid docid grade; or the run")
     queries: Location = Field(None, description="the topics: qid<TAB>text, <top>s, or rows with columns")
     corpus: Location = Field(None, description="the documents: docid<TAB>text, or rows with columns")

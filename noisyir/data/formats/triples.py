@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 from pydantic import Field
 
 from noisyir.base.errors import DataError
-from noisyir.base.settings import Location
+from noisyir.base.settings import Location, Split
 from noisyir.data.collection import Collection
 from noisyir.data.containers import stem
 from noisyir.data.examples import Example, ExampleSource, Passage, Placed
@@ -29,6 +29,7 @@ class Triples(FormatOfRows, kind="triples"):
     """MS MARCO's triples: `query<TAB>positive<TAB>negative`, or ids with the files of texts."""
 
     written: ClassVar[str | None] = ".tsv"
+    only_split: ClassVar[Split | None] = "train"
     path: Location = Field(None, description="the file: lines of three cells, or JSON arrays")
     queries: Location = Field(None, description="of triples of ids: the queries' file, id<TAB>text or jsonl")
     corpus: Location = Field(None, description="of triples of ids: the documents' file, id<TAB>text or jsonl")

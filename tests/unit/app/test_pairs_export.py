@@ -78,6 +78,30 @@ def test_what_an_audit_leaves_is_read_again_as_the_same_pairs(world, tmp_path, k
     assert 0 < sum(wanted.values()) <= 40
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_pair_changes_its_split_and_the_first_lines_say_what_a_format_loses(tmp_path, kind):
+    split_of = {f"where is thing {n}?": ("train", "dev", "test")[n % 3] for n in range(30)}
+    path = tmp_path / "labelled.jsonl"
+    rows = [
+        {"query": query, "document": f"thing {(n + m) % 30} is here", "label": 1 - m, "split": split}
+        for n, (query, split) in enumerate(split_of.items())
+        for m in range(2)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    store, target = Store(tmp_path / "store", home=tmp_path), tmp_path / f"made{Format.of_kind(kind).written}"
+    try:
+        text, _ = export_pairs(store, str(path), kind, str(target))
+    except DataError as refused:
+        assert kind == "squad" and "holds one split" in str(refused)
+        return
+    read = Collection.load(import_data(str(target), tmp_path / "back").folder)
+    pairs = list(read.pairs())
+    right = [one for one, passage in pairs if passage.relevance is None or passage.relevance > 0]
+    assert right and all(split_of[one.query] == one.split for one in right)
+    wrong = len(pairs) - len(right) + read.negatives.num_rows
+    assert (len(right) < 30 or wrong < 30) == ("left out" in text or "changed" in text), text
+
+
 def test_data_by_its_path_is_written_as_it_is_and_weights_only_where_they_are_held(world, tmp_path):
     store, found, path = world
     text, target = export_pairs(store, str(path), "tevatron", str(tmp_path / "all.jsonl"))
