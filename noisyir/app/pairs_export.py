@@ -99,7 +99,7 @@ def export_pairs(
         write_jsonl(negatives_log(given.left_out), target.with_name(f"{target.name}.left_out.jsonl"))
     lines = [f"written   {target}: {rows:,} pairs of {given.said}"]
     there, back = _counted(given.collection), _counted(_read(target))
-    lines += [f"changed   it is read as {back}; given were {there}"] if back != there else []
+    lines += [f"changed   import reads {back}; given were {there}"] if back != there else []
     return "\n".join([*lines, f"read by   noisyir import {shlex.quote(str(target))}"]), target
 
 
