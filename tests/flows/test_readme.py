@@ -14,7 +14,7 @@ from tests.unit.test_site import ROOT, typed
 
 NOISYIR = Path(sys.executable).with_name("noisyir")
 VERDICTS = ["clean"] * 9 + ["wrong", "clean"] * 8  # of 25 pairs, a third of them wrong
-REFUSED = "not better than"  # a small file's model may be no better than BM25: README says that export then refuses
+REFUSED = "not exported without --force: "
 
 
 @pytest.mark.slow
