@@ -343,6 +343,7 @@ def test_the_held_out_queries_of_a_file_that_is_not_rewritten_measure_the_flags(
     map_it = ("--query", "questions", "--document", "answer")
     code, out, err = noisyir("audit", file, *map_it, "--apply", "--assume", "random", "--force", "--out", "made")
     assert code == 0 and "The data has 12 held-out queries." in out, err
+    assert "the effect of the machine's flags alone" in out
     (command,) = re.findall(r"^  noisyir (run .*)$", out, re.MULTILINE)
     code, out, err = noisyir(*command.split(), "train.epochs=1", "as_is={}", "--no-track")
     assert code == 0 and all(name in out for name in ("dpr", "reweight", "relabel", "drop")), err

@@ -194,14 +194,13 @@ class SlowLearner(Learner):
 
 
 HOLD = """
-window.held = Promise.resolve();
+const held = new Promise((release) => (window.release = release));
 const direct = window.fetch;
 window.fetch = async (path, init) => {
   const reply = await direct(path, init);
-  if (path.startsWith("pairs?count=10")) await window.held;
+  if (path.startsWith("pairs?count=10")) await held;
   return reply;
 };
-window.held = new Promise((release) => (window.release = release));
 """
 
 

@@ -14,7 +14,7 @@ from tests.unit.test_site import ROOT, typed
 
 NOISYIR = Path(sys.executable).with_name("noisyir")
 VERDICTS = ["clean"] * 9 + ["wrong", "clean"] * 8  # of 25 pairs, a third of them wrong
-REFUSED = "not exported without --force: "
+REFUSED = "not exported without --force: "  # a small file's model need not be better: README says so
 
 
 @pytest.mark.slow

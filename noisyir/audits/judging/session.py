@@ -139,7 +139,7 @@ class JudgingSession:
         with self._lock:
             last = next(reversed(self._own.values()), None)
             return {
-                "at": time.time(),
+                "at": time.monotonic(),
                 "judge": self.judge,
                 "judged": len(self._own),
                 "pairs": len(self.pairs.ids),
