@@ -1,6 +1,6 @@
 """What judgements buy on labelled pairs: the order, the rate, the chances and the guarantee by number of judgements.
 
-    python -m bench.judging --data ../shared/data --home .scored             # writes benchmarks/judging.json
+    python -m bench.judging --data ../shared/data --home .scored   # writes benchmarks/judging.json and audit_order.json
 
 Scores and features are from the detector `ensemble`, without labels (bench.scored_sets).  Sessions look up the labels
 of pairs in the order in which `--judge` asks for them.  AUROC is over the pairs whose queries have no judged pair, and
@@ -23,6 +23,12 @@ from noisyir.audits.judging.session import random_order
 from noisyir.detection.calibration.fit import judge_all
 from noisyir.detection.calibration.logistic import JudgedPairs, auroc
 
+_IN_WORDS = {
+    "squad:uniform": "random paragraphs put in by us (SQuAD)",
+    "squad:half_answer": "half of the right paragraph put in by us (SQuAD)",
+    "staqc": "answers that people called wrong (StaQC, SQL)",
+    "nl2bash": "commands that people called wrong (nl2bash)",
+}
 _HEADINGS = ["set", "judged", "AUROC without", "AUROC", "improves", "error of the rate", "covered", "width", "broken",
              "kept", "ECE", "of that by chance"]  # fmt: skip
 
@@ -45,14 +51,21 @@ class Outcome(NamedTuple):
 def main() -> None:
     given = _arguments()
     rows, by_seed = [_HEADINGS], dict[str, list[Outcome]]()
+    most = max(given.judged)
+    in_words = [["data", "wrong", "without checking", f"after {most} checked pairs"]]
     for name in given.sets:
         pairs = scored(name, given.data, given.home)
         for judged in given.judged:
             by_seed[f"{name} {judged}"] = [_outcome(pairs, judged, seed, given.at_most) for seed in range(given.seeds)]
             rows.append([name, str(judged), *_cells(by_seed[f"{name} {judged}"])])
             print(" | ".join(rows[-1]), flush=True)
+        if name in _IN_WORDS:
+            shares = pairs.is_wrong.mean(), *np.mean([found[:2] for found in by_seed[f"{name} {most}"]], axis=0)
+            in_words.append([_IN_WORDS[name], *(f"{100 * share:.0f} %" for share in shares)])
     claim = "Judgements improve the order of sets that people judged, and the rate's interval covers what it says."
     record("judging", rows, left=1, claim=claim, seeds=given.seeds, by_seed=by_seed)
+    claim = "How often a wrong pair is listed above a right one, over pairs of queries without a checked pair."
+    record("audit_order", in_words, left=1, claim=claim, seeds=given.seeds)
 
 
 def _cells(outcomes: list[Outcome]) -> Iterator[str]:
@@ -102,8 +115,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder of the data sets")
     parser.add_argument("--home", type=Path, default=Path(".scored"), help="where bench.scored_sets keeps the scores")
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=["staqc", "nl2bash", "conala:neighbour"])
-    parser.add_argument("--judged", type=int, nargs="+", default=[25, 50, 100, 200, 400])
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=[*_IN_WORDS, "conala:neighbour"])
+    parser.add_argument("--judged", type=int, nargs="+", default=[50, 100, 200])
     parser.add_argument("--seeds", type=int, default=20, help="sessions of each set")
     parser.add_argument("--at-most", type=float, default=0.1, help="share of wrong pairs among the kept")
     return parser.parse_args()

@@ -116,6 +116,8 @@ class JudgingOptions:
 
     def next_step(self, audited: Audited, folder: Path) -> str:
         """The command to type next with a remark; empty if nothing is, or can be, cleaned by the answers."""
+        if self.wrong is not None and (folder / KEPT).exists():
+            return f"noisyir init {shlex.quote(str(folder / KEPT))}\n{'':<15} writes an experiment on the kept pairs"
         if not audited.sampled:
             return self.command.to_learn_the_rate(folder)
         if not audited.flagged:

@@ -230,9 +230,9 @@ def _taught(
     pairs: pa.Table, drawn: JudgedPairs, threshold: float, confidence: float, features: Features, notes: list[str]
 ) -> _Recalibration:
     """Recalibrate by a model that learns from the judgements."""
-    scores, query = pairs["score"].to_numpy().astype(np.float64), pairs["query_id"].combine_chunks()
-    numbers = query.dictionary_encode().indices.to_numpy()
-    found = judge_all(scores, features, numbers, drawn, confidence=confidence)
+    scores = pairs["score"].to_numpy().astype(np.float64)
+    _, queries = np.unique(pairs["query_id"].to_numpy(zero_copy_only=False), return_inverse=True)  # as a session does
+    found = judge_all(scores, features, queries, drawn, confidence=confidence)
     interval = found.rate and found.rate[:3]
     told = [*notes, found.lesson.advice()]
     return _Recalibration(_with_chances(pairs, found.lesson.p_wrong, threshold), told, None, True, interval)

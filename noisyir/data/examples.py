@@ -203,9 +203,8 @@ class ShapedRows(ExampleSource):
         return given._replace(positives=[one._replace(relevance=grade) for one in given.positives])
 
     def digest(self) -> str:
-        """A hash of all files, and of the labels and weights, which earlier versions did not read."""
-        newer = "-label" if self.labels else "-weight" if "weight" in self.file.columns else ""
-        return f"{super().digest()}{newer}"
+        """A hash of all files, and of the labels, which earlier versions did not read."""
+        return f"{super().digest()}{'-label' if self.labels else ''}"
 
 
 def _weighed(passages: Sequence[Passage], found: Placed) -> list[Passage]:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import pairwise
 from typing import Any
@@ -18,6 +18,7 @@ from noisyir.data.words import signs, spaced
 from noisyir.engine.tables import with_values
 
 Tables = dict[str, pa.Table]
+Pair = tuple[str, str]  # query id, document id
 Groups = list[list[int]]  # rows of queries for one split
 _WORD = re.compile(r"\w+")
 _ROWS, _PAIRS = 2048, 65_536  # texts looked up at once, and pairs measured at once
@@ -26,14 +27,21 @@ _ENOUGH = 0.5  # share of the wanted queries; if groups by documents fill less, 
 
 
 def hold_out(
-    tables: Tables, documents: Mapping[str, Hashable], params: HeldOutParams, promotion: float = 0.0
+    tables: Tables,
+    documents: Mapping[str, Hashable],
+    params: HeldOutParams,
+    promotion: float = 0.0,
+    wrong: Container[Pair] = frozenset(),
 ) -> tuple[Tables, dict[str, Any]]:
     """Move some training queries to dev and test, as judged relevant; return the tables and notes for the build.
+
+    Wrong pairs change nothing in the draw, so a file has the same held-out queries before and after cleaning.
 
     Args:
         tables: Queries, pairs and qrels as ingest writes them.
         documents: A key of each document's text, by id.
         promotion: Share of the dev queries for the gate of promotion alone.
+        wrong: Pairs of query id and document id that become judged as not relevant.
     """
     queries, pairs = tables["queries"], tables["pairs"].filter(pc.equal(tables["pairs"]["split"], "train"))
     training = queries.filter(pc.is_in(queries["query_id"], value_set=pairs["query_id"].combine_chunks()))
@@ -61,7 +69,8 @@ def hold_out(
     counts = Counter(drawn.values())
     if missing := [split for split in wanted if not counts[split]]:
         raise DataError("data.no_small_group", missing=missing[0])
-    return {**tables, **_moved(tables, drawn)}, _facts(counts, params, by_documents=by_documents)
+    moved, n_wrong = _moved(tables, drawn, wrong)
+    return {**tables, **moved}, _facts(counts, params, n_wrong, by_documents=by_documents)
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -157,20 +166,25 @@ def _drawn(names: Sequence[str], groups: Groups, wanted: Mapping[Split, int], se
     return found
 
 
-def _moved(tables: Tables, drawn: Mapping[str, Split]) -> dict[str, pa.Table]:
-    """Queries, pairs and qrels in their new splits; pairs of test and promotion become judgements alone."""
-    queries, pairs, qrels = tables["queries"], tables["pairs"], tables["qrels"]
-    held = pairs.filter(pc.is_in(pairs["query_id"], value_set=pa.array(list(drawn), pa.string())))
+def _moved(tables: Tables, drawn: Mapping[str, Split], wrong: Container[Pair]) -> tuple[dict[str, pa.Table], int]:
+    """Queries, pairs and qrels in their new splits, and the number of held-out pairs that are wrong.
+
+    Right pairs of dev stay pairs, too; all others become judgements alone.
+    """
+    queries, pairs, qrels = tables["queries"], _with_splits(tables["pairs"], drawn), tables["qrels"]
+    ids = list(zip(pairs["query_id"].to_pylist(), pairs["doc_id"].to_pylist(), strict=True))
     judged = {*zip(qrels["query_id"].to_pylist(), qrels["doc_id"].to_pylist(), strict=True)}
-    ids = zip(held["query_id"].to_pylist(), held["doc_id"].to_pylist(), strict=True)
-    new = [{"query_id": query_id, "doc_id": doc_id, "relevance": 1} for query_id, doc_id in ids
-           if (query_id, doc_id) not in judged]  # fmt: skip
-    pairs = _with_splits(pairs, drawn)
-    return {
+    held = {pair: int(pair not in wrong) for pair in ids if pair[0] in drawn}
+    new = [{"query_id": query_id, "doc_id": doc_id, "relevance": relevance}
+           for (query_id, doc_id), relevance in held.items() if (query_id, doc_id) not in judged]  # fmt: skip
+    splits = pairs["split"].to_pylist()
+    stays = [split in ("train", "dev") and held.get(pair, 1) == 1 for pair, split in zip(ids, splits, strict=True)]
+    moved = {
         "queries": _with_splits(queries, drawn),
-        "pairs": pairs.filter(pc.is_in(pairs["split"], pa.array(["train", "dev"]))),
+        "pairs": pairs.filter(pa.array(stays, pa.bool_())),
         "qrels": pa.concat_tables([qrels, pa.Table.from_pylist(new, qrels.schema)]),
     }
+    return moved, len(held) - sum(held.values())
 
 
 def _with_splits(table: pa.Table, drawn: Mapping[str, Split]) -> pa.Table:
@@ -179,7 +193,7 @@ def _with_splits(table: pa.Table, drawn: Mapping[str, Split]) -> pa.Table:
     return with_values(table, split=splits)
 
 
-def _facts(counts: Mapping[Split, int], params: HeldOutParams, *, by_documents: bool) -> dict[str, Any]:
+def _facts(counts: Mapping[Split, int], params: HeldOutParams, n_wrong: int, *, by_documents: bool) -> dict[str, Any]:
     held = " and ".join(f"{counts[split]:,} {split}" for split in HELD_OUT if counts.get(split))
     shared = "share a document or" if by_documents else "share"
     documents = "" if by_documents else ", which documents need not be"
@@ -187,4 +201,6 @@ def _facts(counts: Mapping[Split, int], params: HeldOutParams, *, by_documents: 
         f"{held} queries held out, drawn by seed {params.seed}; queries that {shared} {params.near:.0%} of their words "
         f"are in one split{documents}; their pairs are unchecked"
     )
+    if n_wrong:
+        note += f", and {n_wrong:,} of weight 0 count as wrong"
     return {"held_out": note, "split": {**counts, "by_documents": by_documents}}

@@ -105,6 +105,33 @@ def test_a_share_of_the_drawn_dev_queries_is_the_gates_and_teaches_nothing(share
     assert {f"q{n}" for n, one in enumerate(splits) if one == "promotion"} <= judged
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_held_out_pairs_that_are_wrong_are_judged_so_and_change_nothing_in_the_draw(share):
+    texts, docs = [f"how do I word{n} number{n}" for n in range(60)], [[f"d{n}", f"e{n}"] for n in range(60)]
+    rows, params = tables(texts, docs), HeldOutParams(dev=0.4, test=0.2)
+    of_text = {name: name for of in docs for name in of}
+    wrong = {(f"q{n}", f"d{n}") for n in range(0, 60, 2)} | {(f"q{n}", f"e{n}") for n in range(0, 60, 4)}
+    plain, before = hold_out(rows, of_text, params, share)
+    found, facts = hold_out(rows, of_text, params, share, wrong)
+    assert found["queries"].equals(plain["queries"])
+    as_right, relevance = (
+        dict(
+            zip(
+                zip(*(table[c].to_pylist() for c in ("query_id", "doc_id")), strict=True),
+                table["relevance"].to_pylist(),
+                strict=True,
+            )
+        )
+        for table in (plain["qrels"], found["qrels"])
+    )
+    assert relevance == {pair: int(pair not in wrong) for pair in as_right}
+    held = wrong & as_right.keys()
+    assert facts["held_out"] == f"{before['held_out']}, and {len(held)} of weight 0 count as wrong"
+    kept = set(zip(*(found["pairs"][c].to_pylist() for c in ("query_id", "doc_id")), strict=True))
+    trained = set(zip(*(plain["pairs"][c].to_pylist() for c in ("query_id", "doc_id")), strict=True))
+    assert kept == trained - held
+
+
 def test_one_document_for_all_lets_documents_be_shared_and_says_so():
     shared = tables([f"q{n} w{n}" for n in range(40)], [["d"]] * 40)
     _, facts = hold_out(shared, {"d": 0}, HeldOutParams())

@@ -224,7 +224,7 @@ def _provenance(job: Job[AuditParams]) -> "VerdictProvenance":
 
 AUDIT = Stage(
     name="audit",
-    version=12,
+    version=13,
     params=AuditParams,
     reads={
         "corpus": CORPUS["doc_id", "title", "text"],

@@ -191,6 +191,10 @@ class FormatOfRows(Format):
         """See `Format.open`."""
         raise NotImplementedError
 
+    def digest(self) -> str:
+        """See `Format.digest`; it names weights, since earlier versions held out pairs of weight 0 as right ones."""
+        return f"{super().digest()}{'-weights' if self.has_weights else ''}"
+
     @property
     def has_weights(self) -> bool:
         """By its columns."""

@@ -22,7 +22,7 @@ from noisyir.data.artifacts import (
     QUERIES,
 )
 from noisyir.data.formats import Format, FormatOfRows
-from noisyir.data.held_out import hold_out
+from noisyir.data.held_out import Pair, hold_out
 from noisyir.data.id_texts import text_key
 from noisyir.data.ingesting import IngestedRecords
 from noisyir.data.row_files import RowFile
@@ -52,7 +52,8 @@ def ingest(job: Job[Format]) -> None:
     job.note("called_wrong", _called_wrong(tables["qrels"], tables["queries"], job.params.min_relevance))
     held_out: dict[str, Any] = {}
     if job.params.hold_out:
-        tables, held_out = hold_out(tables, texts, job.params.hold_out, job.params.promotion_share)
+        wrong = _of_weight_0(job.params)
+        tables, held_out = hold_out(tables, texts, job.params.hold_out, job.params.promotion_share, wrong)
     splits = {*tables["queries"]["split"].unique().to_pylist()}
     if job.params.promotion_share and not splits & {"dev", PROMOTION}:
         raise DataError("data.no_dev_to_promote", promotion_share=job.params.promotion_share)
@@ -66,6 +67,11 @@ def ingest(job: Job[Format]) -> None:
         job.note("training", "no training pairs: this data can be searched and scored, not trained on")
     if not tables["qrels"].num_rows and not {*HELD_OUT} & splits:
         job.note("scoring", "no judgements: this data can be trained on and audited, not scored")
+
+
+def _of_weight_0(data: Format) -> set[Pair]:
+    weights = data.weights() if isinstance(data, FormatOfRows) and data.has_weights else {}
+    return {pair for pair, weight in weights.items() if not weight}
 
 
 def _sizes(pairs: pa.Table, queries: pa.Table) -> str:

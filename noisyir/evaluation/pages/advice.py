@@ -35,7 +35,7 @@ def best_lines(found: Recommendation) -> list[str]:
     best, queries = found.best, len(found.groups)
     level, chosen = found.level(best), found.standings[best].chosen
     seeds = f", mean of {chosen.shape[1]} seeds" if chosen.shape[1] > 1 else ""
-    by = f"{len(chosen):,} {found.chosen_on} queries" if found.chosen_on != found.told_on else (
+    by = f"{len(chosen):,} {found.chosen_on} queries ({found.chosen_mean(best):.3f})" if found.chosen_on != found.told_on else (
         "the same queries, because no judged dev query was searched for: expect a little less"
     )  # fmt: skip
     value = f"{found.measure} {level.mean:.3f} [{level.low:.3f}, {level.high:.3f}]"
@@ -72,7 +72,7 @@ def _as_good(found: Recommendation) -> str:
         return ""
     more = not needs_no_training(found.best) and needs_no_training(cheap)  # a trained table may be quicker than MiniLM
     why = " without training" if more else ", and cheaper to search with"
-    return f"within chance {named(cheap)} ({found.chosen_mean(cheap):.3f}) is as good{why}"
+    return f"within chance {named(cheap)} ({found.chosen_mean(cheap):.3f} on {found.chosen_on}) is as good{why}"
 
 
 def against(found: Recommendation, system: str, experiment: str) -> str | None:

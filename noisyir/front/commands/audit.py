@@ -162,14 +162,14 @@ def _audit(
         output.say(found.summary(output.error, took, examples=not (options.judge or applying)), **found.for_machines())
     files = "\n".join(f"{name:<15} {folder / name}" for name in names)
     output.say(f"\n{files}", files=[str(folder / name) for name in names])
-    if not (options.judge or applying) and (step := options.next_step(found, folder)):
-        output.say(f"\n{'next':<15} {step}")
     stopped = judge is not None and _asked(judge, found, folder, runtime)
     if applying:
         said = applying.apply(found, folder)
         output.say(said, applied=said.split("\n"))
     if said := options.run(found, folder):
         output.say(said, kept=said.split("\n"))
+    if not (options.judge or options.standalone or applying) and (step := options.next_step(found, folder)):
+        output.say(f"\n{'next':<15} {step}")
     return output.ended(found, gate) or int(stopped)
 
 

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from noisyir.audits.by_hand import how_many, judged_by_hand, with_suspicion
+from noisyir.audits.judging.learning import PairLearner
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.detection.calibration.logistic import FEWEST
 from noisyir.detection.judgements import HumanJudgement
@@ -218,3 +219,18 @@ def test_how_many_is_said_in_words():
         how_many(0.2, 0.02, 95, 100)
     with refuses(ConfigError, "detection.error_noise_rate_must"):
         how_many(0.2, 2, 0.95, 100)
+
+
+def test_a_judging_session_and_an_audit_in_any_order_learn_the_same_rate_from_the_same_answers():
+    pairs, truth = noisy_pairs(400)
+    rng = np.random.default_rng(1)
+    features = np.column_stack([truth + 0.7 * rng.normal(size=400), rng.normal(size=400)])
+    names, rows = pairs["query_id"].to_pylist(), rng.permutation(400)[:60]
+    answers = sample(truly(truth, rows))
+    by_session = PairLearner(pairs["score"].to_numpy(), features, np.unique(names, return_inverse=True)[1]).learn(
+        {int(row): answers[names[row], "d"] for row in rows}
+    )
+    mixed = rng.permutation(400)
+    for order in (np.arange(400), mixed):
+        _, found = anew(pairs.take(pa.array(order)), answers, features=features[order])
+        assert found.interval == pytest.approx([by_session.rate.value, by_session.rate.low, by_session.rate.high])

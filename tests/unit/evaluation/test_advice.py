@@ -157,11 +157,11 @@ def test_of_equal_systems_the_cheapest_is_recommended_and_one_that_is_equal_with
     assert equal.best == "bm25" and equal.cheaper is None and "within chance" not in reason(equal)
     above = found(bm25=0.6, zero_shot=0.3, minilm_as_is=0.5, minilm_as_is_hybrid=0.605)
     assert above.best == "minilm_as_is_hybrid" and above.cheaper == "bm25"
-    assert best_lines(above)[0].endswith("; within chance BM25 (0.600) is as good, and cheaper to search with")
-    assert reason(above).endswith(" Within chance BM25 (0.600) is as good, and cheaper to search with.")
+    assert best_lines(above)[0].endswith("; within chance BM25 (0.600 on dev) is as good, and cheaper to search with")
+    assert reason(above).endswith(" Within chance BM25 (0.600 on dev) is as good, and cheaper to search with.")
     static = found(bm25=0.3, zero_shot=0.2, minilm_as_is_hybrid=0.6, dpr_hybrid=0.605)
     assert static.best == "dpr_hybrid" and static.cheaper == "minilm_as_is_hybrid"
-    assert reason(static).endswith(" Within chance MiniLM as it is, with BM25 (0.600) is as good without training.")
+    assert reason(static).endswith(" Within chance MiniLM as it is, with BM25 (0.600 on dev) is as good without training.")
     far = found(bm25=0.5, zero_shot=0.3, dpr=0.7, dpr_hybrid=0.7)
     assert far.best == "dpr" and far.cheaper is None
 
