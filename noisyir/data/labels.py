@@ -10,7 +10,7 @@ from typing import Any
 from noisyir.base.command_line import with_columns
 from noisyir.base.errors import DataError
 from noisyir.data.leniency import glance
-from noisyir.data.row_files import RowFile
+from noisyir.data.row_files import RowFile, plain_name
 from noisyir.data.spelt import number_in
 
 # By their names, with spaces and `-` as `_`; the first ones judge, the others measure
@@ -134,7 +134,7 @@ def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | No
         column, right, least = parsed(asked, file.columns)
         words = _first_words(file, [column])[column]
         return LabelColumn(column, file.class_names().get(column, ()), right, least).describing(words)
-    free = {_plain(name): name for name in file.columns if name not in used}
+    free = {plain_name(name): name for name in file.columns if name not in used}
     judging = [free[name] for name in LABELS if name in free]
     measuring = [free[name] for name in SCALES if name in free and given.get(name, name) is not None]
     if not (columns := judging or measuring):
@@ -144,12 +144,12 @@ def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | No
         return None
     words = _first_words(file, columns[:1])[columns[0]]
     found = LabelColumn(columns[0], file.class_names().get(columns[0], ()), binary=True)
-    doubt, readings = _doubt(found, words, {_plain(name) for name in file.columns})
+    doubt, readings = _doubt(found, words, {plain_name(name) for name in file.columns})
     if len(judging) > 1:
         doubt, readings = f"and so may {judging[1]!r}", [(name, f"reads {name}") for name in judging]
     if doubt:
         raise _unclear(file, columns[0], doubt, readings)
-    return replace(found, binary=_plain(found.column) not in _GRADES).describing(words)
+    return replace(found, binary=plain_name(found.column) not in _GRADES).describing(words)
 
 
 def _has_spans(file: RowFile, column: str | None) -> bool:
@@ -173,7 +173,7 @@ def _refuse_hints(file: RowFile, free: Mapping[str, str]) -> None:
         DataError: If there is one.
     """
     for column, words in _first_words(file, [name for plain, name in free.items() if plain]).items():
-        parts, names = {*re.split(r"[._]", _plain(column))}, file.class_names().get(column, ())
+        parts, names = {*re.split(r"[._]", plain_name(column))}, file.class_names().get(column, ())
         named = [LabelColumn(column, names).named(word) for word in words]
         grades = {_GRADE_OF.get(word, number_in(word)) for word in named}
         if None in grades or len(words) > _MOST_SHOWN:
@@ -212,12 +212,12 @@ def _doubt(found: LabelColumn, words: Sequence[str], columns: Set[str]) -> tuple
         cut = 0.5 if low >= 0 and high <= 1 else round((low + high) / 2, 2)
         how = f"takes {cut:g} and above for right; choose the cut"
         return f"a scale from {low:g} to {high:g}", [(f"{column}>={cut:g}", how)]
-    is_graded, inference = _plain(column) in _GRADES, columns & _INFERENCE and _plain(column) in _OF_INFERENCE
+    is_graded, inference = plain_name(column) in _GRADES, columns & _INFERENCE and plain_name(column) in _OF_INFERENCE
     plain = numbers <= {0, 1} or numbers <= {-1, 1} or (found.names and numbers <= {-1})
     if is_graded or not numbers or (plain and (not inference or numbers == {-1})):
         return "", ()
     readings = [(column, "takes 0 for not right, and above for right")]
-    if _plain(column) in _OF_INFERENCE:
+    if plain_name(column) in _OF_INFERENCE:
         readings.append((f"{column}:0", "takes 0 alone for right, as NLI has entailment"))
     return f"for it holds {_shown(words)}", readings
 
@@ -232,10 +232,6 @@ def _first_words(file: RowFile, columns: Sequence[str]) -> dict[str, list[str]]:
         words = {word for value in listed if (word := _word(value))}
         found[column] = sorted(words, key=lambda word: (number_in(word) or 0, word))
     return found
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^\w.]+", "_", name.lower()).strip("_")
 
 
 def _word(value: object) -> str:

@@ -1,5 +1,6 @@
 """Files of rows with named columns, in any container."""
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
@@ -103,4 +104,4 @@ class RowFile:
 
 def plain_name(column: str) -> str:
     """A column's name in the form in which names are compared."""
-    return column.strip().lower().replace("-", "_")
+    return re.sub(r"[^\w.]+", " ", column.lower()).strip().replace(" ", "_")

@@ -230,12 +230,9 @@ def _news(member: _Member, hear: Tell) -> tuple[Exception | None, bool]:
     except (EOFError, ConnectionError):
         member.process.join()
         code = member.process.exitcode
-    return (_killed(member.rank, code) if code else None), code is not None
-
-
-def _killed(rank: int, code: int) -> NoisyirError:
-    """Return the error for a process that ended without a word."""
-    return NoisyirError("engine.process_rank_others_were", rank=rank, how_it_ended=_how_it_ended(code))
+    if not code:
+        return None, code is not None
+    return NoisyirError("engine.process_rank_others_were", rank=member.rank, how_it_ended=_how_it_ended(code)), True
 
 
 def _how_it_ended(code: int) -> str:

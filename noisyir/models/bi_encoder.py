@@ -208,15 +208,11 @@ def initial_bi_encoder(folder: Path, params: InitModelParams) -> BiEncoder:
         for tower in towers.values():
             _refuse_broken(tower, folder)
     query, passage = (towers[layout.towers[side]] for side in SIDES)
-    shape = Shape(**{**params.model_dump(include={field.name for field in fields(Shape)}), **_unpooled(static)})
+    pooling = {"pooling": "mean"} if static else {}  # a static model's vectors are means, however they were pooled
+    shape = Shape(**{**params.model_dump(include={field.name for field in fields(Shape)}), **pooling})
     if static and params.shared:  # sentence-transformers truncates all texts of one StaticEmbedding alike
         shape = replace(shape, query_max_len=shape.passage_max_len)
     return BiEncoder(passage if params.shared else copy.deepcopy(query), passage, shape)
-
-
-def _unpooled(static: bool) -> dict[str, str]:
-    """A static model's vectors are means, however the weights were pooled."""
-    return {"pooling": "mean"} if static else {}
 
 
 def _refuse_broken(tower: Tower, folder: Path) -> None:

@@ -297,13 +297,12 @@ def agreement(latest: Mapping[str, Mapping[Pair, JournalEntry]]) -> list[dict[st
     """
     found = []
     for judges in combinations(sorted(latest), 2):
-        one, other = (_decided(latest[judge]) for judge in judges)
+        one, other = (
+            {pair: answer.verdict == "wrong" for pair, answer in latest[judge].items() if answer.verdict != "unclear"}
+            for judge in judges
+        )
         both = [pair for pair in one if pair in other]
         if both:
             kappa = cohens_kappa(np.array([one[pair] for pair in both]), np.array([other[pair] for pair in both]))
             found.append({"judges": judges, "pairs": len(both), "kappa": kappa})
     return found
-
-
-def _decided(said: Mapping[Pair, JournalEntry]) -> dict[Pair, bool]:
-    return {pair: answer.verdict == "wrong" for pair, answer in said.items() if answer.verdict != "unclear"}

@@ -35,9 +35,9 @@ def best_lines(found: Recommendation) -> list[str]:
     best, queries = found.best, len(found.groups)
     level, chosen = found.level(best), found.standings[best].chosen
     seeds = f", mean of {chosen.shape[1]} seeds" if chosen.shape[1] > 1 else ""
-    by = f"{len(chosen):,} {found.chosen_on} queries ({found.chosen_mean(best):.3f})" if found.chosen_on != found.told_on else (
-        "the same queries, because no judged dev query was searched for: expect a little less"
-    )  # fmt: skip
+    by = "the same queries, because no judged dev query was searched for: expect a little less"
+    if found.chosen_on != found.told_on:
+        by = f"{len(chosen):,} {found.chosen_on} queries ({found.chosen_mean(best):.3f})"
     value = f"{found.measure} {level.mean:.3f} [{level.low:.3f}, {level.high:.3f}]"
     name = best if named(best) in (best, "BM25") else f"{best} ({named(best)})"
     untrained = "; no training needed" if needs_no_training(best) else ""
