@@ -135,7 +135,8 @@ def decide(audit: pa.Table, *, drop: bool = False) -> dict[Pair, Fate]:
             new = row["replacement"] if row["relabel"] else None
             fates[pair] = _judged_wrong(pair, new, taken, row["reason"])
             taken.add((pair[0], new))
-    return {pair: _dropped(fate) for pair, fate in fates.items()} if drop else fates
+    flagged = {pair: fate for pair, fate in fates.items() if fate.flagged and fate.new_doc_id is None} if drop else {}
+    return fates | {pair: fate._replace(action="drop", weight=0.0) for pair, fate in flagged.items()}
 
 
 def changed(audit: pa.Table, *, drop: bool = False) -> int:
@@ -171,10 +172,6 @@ def _judged_wrong(pair: Pair, new: str | None, taken: set[tuple[str, str | None]
 
 def _taken(doc_id: str) -> str:
     return f" Its replacement {doc_id} is a document of the query already."
-
-
-def _dropped(fate: Fate) -> Fate:
-    return fate._replace(action="drop", weight=0.0) if fate.flagged and fate.new_doc_id is None else fate
 
 
 def _by_row(source: PairsToClean, fates: Mapping[Pair, Fate], *, weigh: bool) -> tuple[PairChanges, Log, int, int]:

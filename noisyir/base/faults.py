@@ -16,12 +16,9 @@ _PYDANTICS_OWN = ("function-", "tagged-union[")  # parts of a place that name no
 def faults(error: ValidationError, model: type[Params], within: str = "") -> list[str]:
     """A sentence for each fault of settings that should be a `model`, perhaps as the group `within` of others."""
     found = error.errors()
-    # pydantic does not count the items of a list that have faults of their own
-    return [_fault(fault, model, within) for fault in found if len(found) == 1 or not _follows(fault)]
-
-
-def _follows(fault: ErrorDetails) -> bool:
-    return fault["type"] == "too_short" and len(fault["input"]) >= fault["ctx"]["min_length"]
+    if len(found) > 1:  # pydantic does not count the items of a list that have faults of their own
+        found = [one for one in found if one["type"] != "too_short" or len(one["input"]) < one["ctx"]["min_length"]]
+    return [_fault(fault, model, within) for fault in found]
 
 
 def _fault(fault: ErrorDetails, model: type[Params], within: str) -> str:

@@ -200,7 +200,6 @@ def _facts(counts: Mapping[Split, int], params: HeldOutParams, n_wrong: int, *, 
     note = (
         f"{held} queries held out, drawn by seed {params.seed}; queries that {shared} {params.near:.0%} of their words "
         f"are in one split{documents}; their pairs are unchecked"
+        + (f", and {n_wrong:,} of weight 0 count as wrong" if n_wrong else "")
     )
-    if n_wrong:
-        note += f", and {n_wrong:,} of weight 0 count as wrong"
     return {"held_out": note, "split": {**counts, "by_documents": by_documents}}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32
+from jaxtyping import Bool, Float32
 
 from noisyir.base.errors import DataError
 from noisyir.detection.combine import Scores, by_null
@@ -86,12 +86,13 @@ def _chances(
     pairs: Scores, params: DetectParams, best: Null | None, rate: float
 ) -> tuple[Float32[Array, " pair"], Mixture | None]:
     """Probability that each pair is right, and the mixture behind it, if any."""
-    scores, mixture = pairs.observed, None
-    if params.method == "null":
-        p_clean = 1 - _wrong(scores, pairs.nulls[best], rate) if best else np.ones(len(scores))
-    else:
+    scores, mixture, p_clean = pairs.observed, None, np.ones(len(pairs.observed))
+    if params.method != "null":
         mixture = _mixture(pairs, params)
-        p_clean = mixture.posterior(scores, params.posterior) if mixture else np.ones(len(scores))
+        p_clean = mixture.posterior(scores, params.posterior) if mixture else p_clean
+    elif best:
+        least = max(rate, 1 / len(scores))  # one pair, so that pairs are ordered even at a rate of 0
+        p_clean = 1 - wrong_by_null(scores, wrong_scores(scores, pairs.nulls[best]), least)
     return p_clean.astype(np.float32), mixture
 
 
@@ -105,11 +106,6 @@ def _mixture(pairs: Scores, params: DetectParams) -> Mixture | None:
     made_up = made_up[np.isfinite(made_up)]
     alike = found is not None and len(made_up) > 0 and found.likeness(made_up) >= _ALIKE
     return found if alike or not is_unimodal(scores, params.clip) else None
-
-
-def _wrong(scores: Float[Array, " pair"], draws: Float[Array, "pair draw"], rate: float) -> Float[Array, " pair"]:
-    """Probability of being wrong, for a rate of at least one pair, so that pairs are ordered even at a rate of 0."""
-    return wrong_by_null(scores, wrong_scores(scores, draws), max(rate, 1 / len(scores)))
 
 
 def nulls_in(estimate: Mapping[str, float]) -> dict[Null, RateByNull]:

@@ -109,7 +109,7 @@ def render(params: NoiseTableParams, bench: Bench) -> str:
         detection=bench_rows(bench.detection),
         mining=bench.false_negatives,
         further=bench.further,
-        column=lambda rate, mechanism="": _column(params, rate, mechanism),
+        column=lambda rate, mechanism="": f"{rate_as_set(rate)} noise" if _is_put_in(params, mechanism) else "mean",
         facts=facts(bench.builds),
         settings=settings(bench.builds),
         environment=environment(bench.builds),
@@ -257,11 +257,6 @@ def _words_on(params: NoiseTableParams, method: str, rows: Sequence[Row]) -> str
     where = f"{worst['mechanism']}{of_worst}"
     lowest = f"; least {signed(worst['difference'])} ({where})" if len(rows) > 1 else ""
     return f"{method} against {params.baseline}, {of}: {', '.join(counts)}; mean {signed(mean)}{lowest}{at}."
-
-
-def _column(params: NoiseTableParams, rate: float, mechanism: str = "") -> str:
-    """The heading of the means at a rate; labels and a set's own noise have no rate."""
-    return f"{rate_as_set(rate)} noise" if _is_put_in(params, mechanism) else "mean"
 
 
 def _is_put_in(params: NoiseTableParams, mechanism: str) -> bool:
