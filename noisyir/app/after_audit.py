@@ -164,7 +164,7 @@ class JudgingOptions:
             return ""
         (folder / KEPT).unlink(missing_ok=True)
         most = keeping.most(self.wrong)
-        return f"{KEPT:<23}{write_kept(audited, most, folder)}" if most else ""
+        return f"{KEPT:<15}{write_kept(audited, most, folder)}" if most else ""
 
     def _judged(self, audited: Audited, folder: Path) -> str:
         folder.mkdir(parents=True, exist_ok=True)

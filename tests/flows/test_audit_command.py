@@ -640,6 +640,9 @@ def test_a_bound_by_judgements_names_its_confidence_and_what_was_judged(noisyir,
     assert code == 0, err
     stated = bounds_in(out, (tmp_path / "judged" / "audit.html").read_text())
     assert len(stated) >= 4 and all(re.search(r"\d ?%( interval| confidence|:)", one) for one in stated), stated
+    typed = re.search(r"^next +noisyir (.*)\n +writes an experiment on the kept pairs\n*\Z", out, re.MULTILINE)
+    assert typed, out
+    assert main(shlex.split(typed[1])) == 0 and (tmp_path / "judged/kept.yaml").exists()
 
 
 def test_how_many_to_judge_is_not_said_by_a_rate_that_nobody_vouches_for(noisyir, owner, file, tmp_path):
@@ -701,6 +704,9 @@ def test_the_judgements_of_a_test_split_are_audited_and_never_changed(noisyir, j
     for asked in ("--apply", "--keep-wrong-below=0.1"):
         code, _, err = noisyir(*judged, asked, "--out", "cleaned")
         assert code == 1 and "test is never changed" in err and not (tmp_path / "cleaned").exists()
+    page = (tmp_path / "judged/audit.html").read_text()
+    assert "<code>mended.qrels</code>" in page and (tmp_path / "judged/mended.qrels").exists()
+    assert "<code>--apply</code>" not in page and "<code>--keep-wrong-below" not in page, "both are refused"
     assert (folder / "qrels/test.tsv").read_bytes() == before
 
 
