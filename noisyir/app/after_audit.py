@@ -163,8 +163,7 @@ class JudgingOptions:
         if self.wrong is None:
             return ""
         (folder / KEPT).unlink(missing_ok=True)
-        most = keeping.most(self.wrong)
-        return f"{KEPT:<15}{write_kept(audited, most, folder)}" if most else ""
+        return f"{KEPT:<15}{write_kept(audited, most, folder)}" if (most := keeping.most(self.wrong)) else ""
 
     def _judged(self, audited: Audited, folder: Path) -> str:
         folder.mkdir(parents=True, exist_ok=True)

@@ -52,7 +52,7 @@ def names_that_mean(mapping: Mapping[PairColumn, str | None], names: Names) -> f
 def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], names: Names) -> dict[PairColumn, str]:
     """The file's column for each part of a pair: as mapped (None: no column), else the first of its usual names.
 
-    Case does not matter, and `-` is `_`.
+    Case does not matter, and spaces, `-` and other signs are `_`.
 
     Raises:
         DataError: If a mapped column is missing.

@@ -55,6 +55,19 @@ def test_a_file_without_its_first_line_is_read(tmp_path, kind):
     assert pairs_of(tmp_path / "x.csv", tmp_path / "out") == [("who?", "a cat")]
 
 
+def test_spaces_and_signs_in_a_header_are_as_underscores_and_a_store_of_before_reads_the_file_again(tmp_path):
+    plain, spaced = tmp_path / "plain.csv", tmp_path / "spaced.csv"
+    rows = "q7,who?,d9,a cat\n"
+    plain.write_text(f"query_id,question,doc_id,answer\n{rows}")
+    spaced.write_text(f" Query ID ,Question?,Doc-ID,(Answer)\n{rows}")
+    made = [tmp_path / name for name in ("of_plain", "of_spaced")]
+    assert pairs_of(plain, made[0]) == pairs_of(spaced, made[1]) == [("who?", "a cat")]
+    ids = [(one.query_id, passage.doc_id) for out in made for one, passage in Collection.load(out).pairs()]
+    assert ids == [("q7", "d9")] * 2
+    digests = [Pairs(path=str(path)).digest() for path in (plain, spaced)]
+    assert digests[1].endswith("-signs") and not digests[0].endswith("-signs")
+
+
 @pytest.mark.parametrize("answers", ['"answers": ["take glue", "or a nail"]', '"answer": ["take glue", "or a nail"]'])
 @pytest.mark.parametrize("query", ["question", "query", "qText"])
 def test_questions_with_lists_of_answers_are_never_topics_without_a_word(tmp_path, monkeypatch, capsys, answers, query):
