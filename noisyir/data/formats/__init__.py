@@ -171,8 +171,8 @@ class Format(Variant, RecordParams):
 
     @may_be_absent
     def digest(self) -> str:
-        """A hash of the raw content, part of ingest's key."""
-        return self.open().digest()
+        """A hash of the raw content, part of ingest's key; it names weights, which earlier versions read otherwise."""
+        return f"{self.open().digest()}{'-weights' if self.has_weights else ''}"
 
 
 class SourceOfRows(Source, Protocol):
@@ -190,10 +190,6 @@ class FormatOfRows(Format):
     def open(self, workers: int | None = None) -> SourceOfRows:
         """See `Format.open`."""
         raise NotImplementedError
-
-    def digest(self) -> str:
-        """See `Format.digest`; it names weights, since earlier versions held out pairs of weight 0 as right ones."""
-        return f"{super().digest()}{'-weights' if self.has_weights else ''}"
 
     @property
     def has_weights(self) -> bool:

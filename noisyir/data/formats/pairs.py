@@ -118,7 +118,7 @@ def open_pairs(
     plain = {what: plain_name(name) for what, name in columns.items() if what not in given}
     before = plain.get("document") in ("context", "contexts") and _AFTER_CONTEXT & {*map(plain_name, pairs.columns)}
     newer = "-context" if before else ""
-    newer += "-signs" if any(re.search(r"[^\w.-]", columns[what].strip()) for what in plain) else ""
+    newer += "-header" if any(re.search(r"[^\w.-]", columns[what].strip()) for what in plain) else ""
     newer += "-split" if plain.get("split") in _SPLIT_NAMES else ""
     newer += "-negatives" if plain.get("negative") in _NEW_NEGATIVES or " " in "".join(numbered) else ""
     listed = _listed(pairs, columns, texts_in=not corpus)

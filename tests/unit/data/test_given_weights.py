@@ -10,7 +10,8 @@ import pytest
 from noisyir.base.errors import ConfigError
 from noisyir.data.artifacts import GIVEN_WEIGHTS, NOISY_PAIRS
 from noisyir.data.formats.pairs import Pairs
-from noisyir.data.stages.ingest import GIVEN
+from noisyir.data.settings import HeldOutParams
+from noisyir.data.stages.ingest import GIVEN, INGEST
 from noisyir.detection.settings import NpcParams, TrainNpcParams
 from noisyir.methods import experiments
 from noisyir.methods.npc import TRAIN_NPC
@@ -56,6 +57,20 @@ def test_every_training_pair_gets_its_weight(run_stage_on, file, store):
     assert found["weight"].to_pylist() == [0.25, 1.0, 0.0, 1.0], "nobody weighed what noise put in"
     (notes,) = [meta.notes for meta in store.builds.all() if meta.stage == "given_weights"]
     assert notes["weights"] == {"pairs": 4, "mean": 0.5625, "below_half": 2}
+
+
+def test_held_out_pairs_of_weight_0_are_wrong_ones_and_the_key_says_so(run_stage_on, file):
+    weights = [0 if n % 2 else 1 for n in range(16)]
+    held = HeldOutParams(dev=0.25, test=0.25)
+    data, plain = Pairs(path=str(file(weights)), hold_out=held), Pairs(path=str(file(["none"] * 16)), hold_out=held)
+    found, before = (run_stage_on(INGEST, one, {}) for one in (data, plain))
+    assert found["queries"].equals(before["queries"]), "the draw knows no weights"
+    relevance = dict(zip(found["qrels"]["query_id"].to_pylist(), found["qrels"]["relevance"].to_pylist(), strict=True))
+    assert len(relevance) == 8 and relevance == {name: int(weights[int(name[1:])]) for name in relevance}
+    assert set(relevance.values()) == {0, 1}
+    pairs = zip(found["pairs"]["query_id"].to_pylist(), found["pairs"]["split"].to_pylist(), strict=True)
+    assert not [name for name, split in pairs if split == "dev" and not relevance[name]]
+    assert INGEST.digests(data)["source"].endswith("-weights") and "-" not in INGEST.digests(plain)["source"]
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def test_spaces_and_signs_in_a_header_are_as_underscores_and_a_store_of_before_r
     ids = [(one.query_id, passage.doc_id) for out in made for one, passage in Collection.load(out).pairs()]
     assert ids == [("q7", "d9")] * 2
     digests = [Pairs(path=str(path)).digest() for path in (plain, spaced)]
-    assert digests[1].endswith("-signs") and not digests[0].endswith("-signs")
+    assert digests[1].endswith("-header") and not digests[0].endswith("-signs")
 
 
 @pytest.mark.parametrize("answers", ['"answers": ["take glue", "or a nail"]', '"answer": ["take glue", "or a nail"]'])
