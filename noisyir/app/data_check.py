@@ -29,6 +29,7 @@ class DataCheck:
     splits: Mapping[str, int]
     findings: tuple[FoundFault, ...]
     labels: str = ""
+    unread: Sequence[str] = ()
 
     def of(self, *names: str) -> tuple[FoundFault, ...]:
         """Return the findings with these names or groups: `leaks` or `leaks.queries`.
@@ -56,6 +57,7 @@ class DataCheck:
             for found in self.findings
         ]
         about = {"data": self.data, "format": self.format, **self.sizes, "splits": dict(self.splits)}
+        about |= {"labels": self.labels, "not_read": list(self.unread)}
         return {**about, "findings": findings, "looked_for": list(FAULTS)}
 
     def __str__(self) -> str:
@@ -68,6 +70,8 @@ class DataCheck:
         yield from _told("read", f"{self.data} ({self.format}): {sizes}{f'; judgements: {splits}' if splits else ''}")
         if self.labels:
             yield from _told("labels", self.labels)
+        if self.unread:
+            yield from _told("not read", ", ".join(self.unread))
         for found in self.findings:
             yield ""
             yield from _told(found.name, f"{found.count:,} of {found.of:,} ({_share(found)}): {found.what}")
@@ -136,4 +140,4 @@ def _checked(name: str, kind: str, place: str | None, source: Source, progress: 
     sizes = {name: len(getattr(data, name)) for name in names}
     splits = Counter(str(one.split) for one in data.judgements)
     labels = getattr(getattr(source, "labels", None), "said", "")
-    return DataCheck(name, kind, sizes, splits, tuple(check(data)), labels)
+    return DataCheck(name, kind, sizes, splits, tuple(check(data)), labels, getattr(source, "unread", ()))

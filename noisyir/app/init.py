@@ -197,9 +197,10 @@ def _found(exp: Experiment, data: str) -> str:
     """Describe the data in a sentence; for a pairs file, its size and column roles."""
     if not isinstance(exp.data, Pairs):
         return f"{data} has the format {exp.data.kind}"
-    pairs = exp.data.summary().pairs
-    columns = ", ".join(f"{name} as {column}" for column, name in exp.data.open().columns.items())
-    return f"{data} holds {pairs:,}{' pairs or more' if pairs == MANY else ' pairs'}, with {columns}"
+    pairs, source = exp.data.summary().pairs, exp.data.open()
+    columns = ", ".join(f"{name} as {column}" for column, name in source.columns.items())
+    unread = f"; not read: {', '.join(source.unread)}" if source.unread else ""
+    return f"{data} holds {pairs:,}{' pairs or more' if pairs == MANY else ' pairs'}, with {columns}{unread}"
 
 
 def _places(exp: Experiment, target: Path) -> dict[str, str]:

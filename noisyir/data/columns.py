@@ -19,7 +19,7 @@ Names = Mapping[PairColumn, tuple[str, ...]]
 # In this order, each takes the first free one of its names: {title, text} are query and document.
 # `answers` are read only if they are mapped; labels.py decides on `label`.
 NAMES: Names = {
-    "query_id": ("query_id", "qid", "_id", "id"),
+    "query_id": ("query_id", "qid", "question_id", "_id", "id"),
     "doc_id": ("doc_id", "docid", "pid", "corpus_id"),
     "document": tuple(
         "document positive passage context contexts answer code snippet sentence2 pos text response question2 "

@@ -21,7 +21,7 @@ LABELS = (
 ).split()
 SCALES = (
     "score similarity similarity_score sim cosine cosine_similarity relevance_score relatedness_score rating stars "
-    "weight"
+    "confidence weight"
 ).split()
 MEANINGFUL = frozenset({*LABELS, *SCALES})
 _OF_INFERENCE = frozenset({"label", "labels", "gold_label"})
@@ -49,6 +49,7 @@ _OPPOSITES = frozenset(
     "wrong noise noisy incorrect irrelevant impossible mislabeled mislabelled negative hallucination issue error "
     "outlier not non unanswerable unrelated invalid mismatch contradiction".split()
 )
+_RANKS = frozenset({"rank", "ranking"})  # parts of names, too: the least is the best document of a query
 _COMMON = frozenset("yes y no n true t false f 1 0 e i".split())  # words of any column
 _PEEKED = 1000  # rows by which the meaning of the values is found
 _MOST_SHOWN = 6  # values in a message
@@ -174,6 +175,10 @@ def _refuse_hints(file: RowFile, free: Mapping[str, str]) -> None:
     """
     for column, words in _first_words(file, [name for plain, name in free.items() if plain]).items():
         parts, names = {*re.split(r"[._]", plain_name(column))}, file.class_names().get(column, ())
+        ranks = {rank for word in words if (rank := number_in(word)) is not None} if parts & _RANKS else set[float]()
+        if len(ranks) > 1:
+            best = f"{min(ranks):g}"
+            raise _unclear(file, column, f"ranks from {best}", [(f"{column}:{best}", f"takes {best} alone for right")])
         named = [LabelColumn(column, names).named(word) for word in words]
         grades = {_GRADE_OF.get(word, number_in(word)) for word in named}
         if None in grades or len(words) > _MOST_SHOWN:

@@ -18,7 +18,8 @@ from noisyir.data.text_files import open_to_write, utf8_lines
 
 _DELIMITERS = ",;\t|"
 _LINES = 1000  # of a tsv, by which quotes are known
-_QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_OPENED = r'(?:\A|(?<=[\t\n]))"(?:[^"\t]|"")*'  # a cell in quotes, which may go over several lines
+_QUOTED, _UNFINISHED = re.compile(rf'{_OPENED}"(?=[\t\n]|\Z)'), re.compile(rf"{_OPENED}\Z")
 _END, _DOUBLED = "\r\n", "\r\r\n"  # doubled where text mode translates what csv ends already
 _SAMPLE = 50  # records by which a delimiter is chosen
 
@@ -103,15 +104,16 @@ def dialect_of(path: Path, suffix: str) -> tuple[str, bool]:
     """The delimiter, and whether cells may be quoted: in a tsv only if the first lines are, as pandas writes them."""
     if suffix == ".csv":
         return delimiter_of(path), True
-    has_doubled, all_quoted = False, True
     with glance():
-        for _, line in islice(utf8_lines(path), _LINES):
-            for cell in line.split("\t"):
-                if '"' in cell and not _QUOTED.fullmatch(cell):
-                    return "\t", False
-                has_doubled |= '""' in cell[1:-1]
-                all_quoted &= cell.startswith('"')
-    return "\t", has_doubled or all_quoted
+        lines = [line for _, line in islice(utf8_lines(path), _LINES)]
+    text = "\n".join(lines)
+    if len(lines) == _LINES:
+        text = _UNFINISHED.sub("", text)
+    quoted, rest = _QUOTED.findall(text), _QUOTED.sub("", text)
+    if '"' in rest:
+        return "\t", False
+    all_quoted = len(quoted) == len(re.findall("[\t\n]", rest)) + 1
+    return "\t", all_quoted or any('""' in cell[1:-1] or "\n" in cell for cell in quoted)
 
 
 def delimiter_of(path: Path) -> str:

@@ -43,6 +43,7 @@ _OF_NEGATIVE: tuple[PairColumn, ...] = ("negative", "negative_id", "negative_sco
 _AFTER_CONTEXT, _NEW_NEGATIVES = {"answer", "code", "snippet"}, {"rejected_response", "rejected"}
 _SPLIT_NAMES = ("partition", "split_name", "subset", "fold", "set")  # where all their values are names of splits
 _INDEX = re.compile(r"\s*|Unnamed: \d+|__index_level_\d+__")
+_PEEKED, _REPEATED = 1000, 0.01  # rows, and the share with an earlier query above which ids that all differ are rows'
 _WRITTEN = (
     "query_id", "query", "doc_id", "title", "document", "split", "source", "weight", "pos_scores", "label", "answers",
     "negative", "neg_scores",
@@ -110,6 +111,8 @@ def open_pairs(
     wanted = not corpus and ("negative" not in mapping or mapping["negative"] is not None)
     if "split" not in {*columns, *mapping} and (split := _split_column(pairs, columns)):
         columns["split"] = split
+    if numbers_rows := "query_id" not in mapping and _numbers_rows(pairs, columns):
+        del columns["query_id"]
     numbered = numbered_negatives(pairs, list(columns.values())) if wanted else ()
     if corpus:
         need(pairs, columns, ("query", "doc_id"), NAMES)
@@ -119,6 +122,7 @@ def open_pairs(
     before = plain.get("document") in ("context", "contexts") and _AFTER_CONTEXT & {*map(plain_name, pairs.columns)}
     newer = "-context" if before else ""
     newer += "-header" if any(re.search(r"[^\w.-]", columns[what].strip()) for what in plain) else ""
+    newer += "-ids" if numbers_rows or plain.get("query_id") == "question_id" else ""
     newer += "-split" if plain.get("split") in _SPLIT_NAMES else ""
     newer += "-negatives" if plain.get("negative") in _NEW_NEGATIVES or " " in "".join(numbered) else ""
     listed = _listed(pairs, columns, texts_in=not corpus)
@@ -316,6 +320,17 @@ def _split_column(pairs: RowFile, columns: Mapping[PairColumn, str]) -> str | No
             if named and all(isinstance(cell, str) and cell in SPLIT_WORDS for cell in named):
                 return name
     return None
+
+
+def _numbers_rows(pairs: RowFile, columns: Mapping[PairColumn, str]) -> bool:
+    """Whether `id` is the row's and not the query's: the first rows have an id each, and queries that are repeated."""
+    if plain_name(columns.get("query_id", "")) not in ("id", "_id") or "query" not in columns:
+        return False
+    names = [columns["query_id"], columns["query"]]
+    with glance():
+        rows = [tuple(str(row[name]) for name in names) for _, row in islice(pairs.rows(names), _PEEKED)]
+    ids, queries = ({row[place] for row in rows} for place in (0, 1))
+    return len(ids) == len(rows) and len(rows) - len(queries) > _REPEATED * len(rows)
 
 
 def _listed(pairs: RowFile, columns: Mapping[PairColumn, str], *, texts_in: bool) -> tuple[PairColumn, ...]:

@@ -197,6 +197,8 @@ def test_what_is_not_understood_is_refused_and_each_advised_command_works(tmp_pa
         ("not_relevant", (0, 0, 1, 1), "not_relevant:0"),
         ("error", ("correct", "correct", "wrong", "wrong"), "error"),
         ("is_impossible", ("False", "False", "True", "True"), "is_impossible:false"),
+        ("rank", (1, 1, 2, 3), "rank:1"),
+        ("search_rank", (0, 0, 1, 20), "search_rank:0"),
     ],
 )
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
@@ -215,6 +217,7 @@ def test_a_column_of_another_name_that_calls_pairs_wrong_is_asked_about(tmp_path
         ("has_code", (1, 1, 0, 0)), ("verified", ("yes", "yes", "no", "no")), ("human_label", (1, 1, 1, 1)),
         ("topic_label", ("law", "law", "art", "art")), ("is_noise", (0, 0, 0, 0)), ("target", ("a", "b", "c", "d")),
         ("note", ("good", "good", "x", "y")), ("gold", (7, 8, 9, 10)), ("clicks", (1, 2, 3, 4)),
+        ("rank", (1, 1, 1, 1)),
     ],
 )  # fmt: skip
 def test_a_column_that_calls_no_pair_wrong_is_left_unread(tmp_path, column, values):

@@ -285,13 +285,15 @@ def test_a_cell_of_csv_keeps_its_line_ends_and_its_rewritten_copy_does(tmp_path:
         (['"query"\t"document"', '"q"\t"say hi"', '"r"\t"a b"'], "say hi"),
         (["query\tdocument", 'q\t"say" hi', 'r\t"a ""b"""'], '"say" hi'),
         (["query\tdocument", 'q\t"say hi"', "r\ta b"], '"say hi"'),
+        (["query\tdocument", 'q\t"say\nhi"', "r\ta b"], "say\nhi"),
+        (["query\tdocument", 'q\t"say', 'r\ta" b'], '"say'),
     ],
 )
 def test_quotes_of_a_tsv_are_text_unless_the_file_doubles_them(tmp_path: Path, lines: list[str], document: str):
     (tmp_path / "p.tsv").write_text("\n".join([*lines, ""]))
     file = RowFile.open(str(tmp_path / "p.tsv"), "data.path")
     assert next(file.rows(["query", "document"]))[1] == {"query": "q", "document": document}
-    rewrite(file, tmp_path / "new.tsv", {3}, lambda _, row: row | {"document": 'new "one"'})
+    rewrite(file, tmp_path / "new.tsv", {2 + lines[1].count("\n") + 1}, lambda _, row: row | {"document": 'new "one"'})
     again = RowFile.open(str(tmp_path / "new.tsv"), "data.path")
     assert [row["document"] for _, row in again.rows(["document"])] == [document, 'new "one"']
 

@@ -104,6 +104,22 @@ def test_ids_depend_on_the_texts_alone(ingest):
         assert set(forwards[name][key].to_pylist()) == set(backwards[name][key].to_pylist())
 
 
+@pytest.mark.parametrize(
+    ("ids", "queries"),
+    [
+        ([{"id": 1}, {"id": 2}, {"id": 3}], 2),
+        ([{"id": 1}, {"id": 1}, {"id": 3}], ["1", "3"]),
+        ([{"id": 1, "question_id": 7}, {"id": 2, "question_id": 7}, {"id": 3, "question_id": 8}], ["7", "8"]),
+        ([{"query_id": 1}, {"query_id": 2}, {"query_id": 3}], ["1", "2", "3"]),
+    ],
+)
+def test_ids_of_rows_are_no_ids_of_queries(ingest, ids, queries):
+    texts = [("who sat?", "A cat."), ("who sat?", "A cow."), ("who ran?", "A dog.")]
+    rows = [one | {"question": query, "answer": document} for one, (query, document) in zip(ids, texts, strict=True)]
+    found = ingest(rows)["queries"]["query_id"].to_pylist()
+    assert found == queries or (len(found) == queries and not {*found} & {"1", "2", "3"})
+
+
 @pytest.mark.parametrize("name", ["corpus.jsonl", "corpus.csv", "corpus.tsv.gz", "corpus.parquet"])
 def test_pairs_may_name_documents_of_a_corpus_file(ingest, name):
     corpus = [{column: row.get(column, "") for column in ("_id", "title", "text")} for row in CORPUS]
