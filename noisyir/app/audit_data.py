@@ -55,7 +55,7 @@ def experiment_to_audit(
     given: dict[str, Any] = {"audit.sample": sample, "audit.refit": refit or None, "model.weights": model or None}
     given |= {"detect.assume": assume, "audit.split": split}
     given["audit.judgements"] = list(judgements) or None
-    changed = [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
+    changed = [f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given.items() if value is not None]
     exp = _named(data, corpus, [*overrides, *changed])
     changes: dict[str, Any] = {"audit": exp.audit or AuditParams()}
     if model or exp.audited != "train":  # the model scores the pairs itself, instead of small ones trained on folds

@@ -105,7 +105,7 @@ def how_to_measure(found: Audited, applied: Applied) -> str:
     if not found.held_out:
         columns = getattr(found.exp.data, "columns", {}) if applied.whole else {}
         both = [(f"--{name}", column) for name in ("query", "document") if (column := columns.get(name))]
-        label = [f"data.columns.label={json.dumps(columns['label'])}"] if "label" in columns else []
+        label = [f"data.columns.label={json.dumps(columns['label'], ensure_ascii=False)}"] if "label" in columns else []
         command = shlex.join(["noisyir", "init", str(applied.pairs), *chain(*both), *label])
         return f"\n{'next':<7}{command}\n{'':<7}writes an experiment that trains on the cleaned pairs"
     experiments = _experiments(found.exp, applied)

@@ -40,4 +40,4 @@ def with_columns(columns: Mapping[str, str | None], path: Path) -> str:
 
 def _as_yaml(name: str | None) -> str:
     plain = name is not None and re.fullmatch(r"[A-Za-z][\w>=:.|]+", name) and yaml.safe_load(name) == name
-    return str(name) if plain else json.dumps(name)
+    return str(name) if plain else json.dumps(name, ensure_ascii=False)

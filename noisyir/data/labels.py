@@ -31,26 +31,28 @@ _INFERENCE = frozenset({"sentence1", "sentence2", "premise", "hypothesis", "sent
 _WORDS = {
     1: "yes,y,true,t,right,correct,positive,pos,relevant,highly relevant,entailment,entails,duplicate,paraphrase,"
     "equivalent,match,similar,related,good,clean,accepted,approved,clicked,valid,pass,passed,answerable,supported,helpful,"
-    "exact,e",
+    "exact,accept,up,thumbs up,liked,e,ja,oui,si,sí,是,对,正确,相关,✓,✔,✅,👍",
     0: "no,n,false,f,wrong,incorrect,not correct,negative,neg,irrelevant,not relevant,non relevant,nonrelevant,neutral,"
     "contradiction,not entailment,non entailment,not duplicate,non duplicate,not paraphrase,non paraphrase,rejected,"
     "not equivalent,no match,not match,mismatch,not similar,dissimilar,not related,unrelated,bad,not clicked,invalid,"
-    "fail,failed,unanswerable,not answerable,not supported,not helpful,unhelpful,i",
-    -1: "-,?,unlabelled,unlabeled,unknown,unclear,hidden",
+    "fail,failed,unanswerable,not answerable,not supported,not helpful,unhelpful,reject,down,thumbs down,disliked,i,"
+    "nein,non,否,错,错误,不相关,✗,✘,❌,👎",
+    -1: "-,?,unlabelled,unlabeled,unknown,unclear,hidden,ignore,skip,skipped",
 }
 _GRADE_OF = {word: grade for grade, words in _WORDS.items() for word in words.split(",")}
 # Parts of other names; they count if a value calls a pair wrong: 0, for measures any, for opposites any but 0
-_MEASURES = frozenset("label labels relevance score grade rating stars".split())
+_MEASURES = frozenset("label labels relevance score grade rating stars feedback".split())
 _HINTS = _MEASURES | frozenset(
     "relevant relevancy judgement judgment verdict correct target gold y annotator annotation rater vote votes clicks "
-    "valid match answerable supported useful helpful".split()
+    "valid match answerable supported useful helpful ok okay hit quality judge has_answer".split()
 )
 _OPPOSITES = frozenset(
     "wrong noise noisy incorrect irrelevant impossible mislabeled mislabelled negative hallucination issue error "
     "outlier not non unanswerable unrelated invalid mismatch contradiction".split()
 )
 _RANKS = frozenset({"rank", "ranking"})  # parts of names, too: the least is the best document of a query
-_COMMON = frozenset("yes y no n true t false f 1 0 e i".split())  # words of any column
+# Words of any column
+_COMMON = frozenset("yes y no n true t false f 1 0 e i up down ja nein oui non si sí 是 否 对 错".split())
 _PEEKED = 1000  # rows by which the meaning of the values is found
 _MOST_SHOWN = 6  # values in a message
 _EMPTY = ("nan", "null")
@@ -174,21 +176,21 @@ def _refuse_hints(file: RowFile, free: Mapping[str, str]) -> None:
         DataError: If there is one.
     """
     for column, words in _first_words(file, [name for plain, name in free.items() if plain]).items():
-        parts, names = {*re.split(r"[._]", plain_name(column))}, file.class_names().get(column, ())
+        parts, names = {plain_name(column), *re.split(r"[._]", plain_name(column))}, file.class_names().get(column, ())
         ranks = {rank for word in words if (rank := number_in(word)) is not None} if parts & _RANKS else set[float]()
         if len(ranks) > 1:
             best = f"{min(ranks):g}"
             raise _unclear(file, column, f"ranks from {best}", [(f"{column}:{best}", f"takes {best} alone for right")])
         named = [LabelColumn(column, names).named(word) for word in words]
         grades = {_GRADE_OF.get(word, number_in(word)) for word in named}
-        if None in grades or len(words) > _MOST_SHOWN:
+        by_words = {0, 1} <= grades and not _COMMON & {*named}
+        if (None in grades and not by_words) or len(words) > _MOST_SHOWN:
             continue
         is_flag = all(word in _COMMON or number_in(word) is not None for word in named)
         shown = f"for it holds {_shown(words)}"
         if parts & _OPPOSITES and is_flag and grades - {0}:
             zero = "|".join(word for word, name in zip(words, named, strict=True) if _GRADE_OF.get(name) == 0) or "0"
             raise _unclear(file, column, shown, [(f"{column}:{zero}", f"takes {zero} alone for right")])
-        by_words = {0, 1} <= grades and not _COMMON & {*named}
         if by_words or (parts & _HINTS and (0 in grades or (parts & _MEASURES and len(grades) > 1))):
             doubt, readings = _doubt(LabelColumn(column, names), words, set())
             raise _unclear(file, column, doubt or shown, readings or [(column, f"reads {column}")])

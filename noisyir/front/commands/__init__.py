@@ -110,7 +110,8 @@ def split_settings(overrides: list[str] | None) -> tuple[list[str], list[str]]:
 def with_columns(overrides: list[str] | None, query: str | None, document: str | None) -> list[str]:
     """Return the settings, extended by --query and --document."""
     named = {"query": query, "document": document}
-    return [*(overrides or []), *(f"data.columns.{at}={json.dumps(name)}" for at, name in named.items() if name)]
+    quoted = {at: json.dumps(name, ensure_ascii=False) for at, name in named.items() if name}
+    return [*(overrides or []), *(f"data.columns.{at}={name}" for at, name in quoted.items())]
 
 
 def prefect_engine(flow: str) -> Any:

@@ -198,6 +198,13 @@ def test_what_is_not_understood_is_refused_and_each_advised_command_works(tmp_pa
         ("error", ("correct", "correct", "wrong", "wrong"), "error"),
         ("is_impossible", ("False", "False", "True", "True"), "is_impossible:false"),
         ("rank", (1, 1, 2, 3), "rank:1"),
+        ("answer", ("accept", "accept", "reject", "reject"), "answer"),
+        ("feedback", ("up", "up", "down", "down"), "feedback"),
+        ("feedback", (1, 1, -1, -1), "feedback"),
+        ("标签", ("正确", "正确", "错误", "错误"), "标签"),
+        ("seen", ("✓", "✓", "✗", "✗"), "seen"),
+        ("has_answer", ("True", "True", "False", "False"), "has_answer"),
+        ("llm_judge", ("relevant", "relevant", "partly relevant", "not relevant"), "llm_judge:relevant"),
         ("search_rank", (0, 0, 1, 20), "search_rank:0"),
     ],
 )
@@ -217,7 +224,7 @@ def test_a_column_of_another_name_that_calls_pairs_wrong_is_asked_about(tmp_path
         ("has_code", (1, 1, 0, 0)), ("verified", ("yes", "yes", "no", "no")), ("human_label", (1, 1, 1, 1)),
         ("topic_label", ("law", "law", "art", "art")), ("is_noise", (0, 0, 0, 0)), ("target", ("a", "b", "c", "d")),
         ("note", ("good", "good", "x", "y")), ("gold", (7, 8, 9, 10)), ("clicks", (1, 2, 3, 4)),
-        ("rank", (1, 1, 1, 1)),
+        ("rank", (1, 1, 1, 1)), ("trend", ("up", "up", "down", "down")), ("is_code", ("yes", "yes", "no", "no")),
     ],
 )  # fmt: skip
 def test_a_column_that_calls_no_pair_wrong_is_left_unread(tmp_path, column, values):
