@@ -31,7 +31,7 @@ NAMES: Names = {
     "split": ("split",),
     "weight": ("weight",),
     "score": ("pos_scores", "positive_scores", "positive_score"),
-    "negative": ("negative", "negatives", "neg", "hard_negative", "hard_negatives", "rejected_response", "rejected"),
+    "negative": ("negative", "negatives", "neg", "hard_negative", "hard_negatives", "hard_neg", "rejected_response", "rejected"),
     "negative_id": ("negative_id", "negative_ids", "neg_id", "neg_ids"),
     "negative_score": ("neg_scores", "negative_scores", "negative_score"),
 }
