@@ -31,7 +31,9 @@ NAMES: Names = {
     "split": ("split",),
     "weight": ("weight",),
     "score": ("pos_scores", "positive_scores", "positive_score"),
-    "negative": ("negative", "negatives", "neg", "hard_negative", "hard_negatives", "hard_neg", "rejected_response", "rejected"),
+    "negative": tuple(
+        "negative negatives neg hard_negative hard_negatives hard_neg rejected_response rejected".split()
+    ),
     "negative_id": ("negative_id", "negative_ids", "neg_id", "neg_ids"),
     "negative_score": ("neg_scores", "negative_scores", "negative_score"),
 }

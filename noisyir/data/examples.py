@@ -223,7 +223,7 @@ def split_of(value: Any, where: str) -> Split:
     Raises:
         DataError: If it names no split.
     """
-    split = SPLITS.get(value or "") if isinstance(value or "", str) else None
+    split = SPLITS.get((value or "").lower()) if isinstance(value or "", str) else None
     if split is None:
         raise DataError("data.wrong_value", name="split", expected="train, dev or test", where=where, value=value)
     return split

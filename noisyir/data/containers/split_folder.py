@@ -13,7 +13,7 @@ from noisyir.data import containers
 
 _STATE, _DICT = "state.json", "dataset_dict.json"  # of a Dataset and of a DatasetDict, as save_to_disk writes them
 SPLIT_WORDS: Mapping[str, Split] = {
-    "train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "test": "test",
+    "train": "train", "dev": "dev", "val": "dev", "valid": "dev", "validation": "dev", "test": "test",
 }  # fmt: skip
 SPLIT = "split"
 

@@ -234,7 +234,7 @@ class PairsFile(ExampleSource):
             values |= {column: found for column, found in spelt.items() if found is not None}
         cell = Cells(values, self.columns, place, number)
         named = cell.text("split")
-        split = SPLITS.get(named)
+        split = SPLITS.get(named.lower())
         if split is None:
             raise DataError("data.wrong_mapped_split", where=cell.where, column=self.columns["split"], value=named)
         rows_of = (Cells(one, self.columns, place, number) for one in _documents_of(values, place, number))
@@ -317,7 +317,7 @@ def _split_column(pairs: RowFile, columns: Mapping[PairColumn, str]) -> str | No
         if plain_name(name) in _SPLIT_NAMES and name not in columns.values():
             with glance():
                 named = [cell for _, row in islice(pairs.rows([name]), FIRST_ROWS) if (cell := row[name])]
-            if named and all(isinstance(cell, str) and cell in SPLIT_WORDS for cell in named):
+            if named and all(isinstance(cell, str) and cell.lower() in SPLIT_WORDS for cell in named):
                 return name
     return None
 

@@ -137,7 +137,7 @@ def test_a_beir_corpus_is_a_corpus_file(ingest):
 
 
 def test_only_the_pairs_of_dev_and_test_are_judgements(ingest):
-    splits = ["train", "dev", "test", "valid", None]
+    splits = ["Train", "dev", "TEST", "val", None]
     rows = [{"query": f"q{n}", "document": f"d{n}", "split": split} for n, split in enumerate(splits)]
     tables = ingest(rows)
     split_of = dict(zip(tables["queries"]["query_id"].to_pylist(), tables["queries"]["split"].to_pylist(), strict=True))
