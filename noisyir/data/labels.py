@@ -21,7 +21,7 @@ LABELS = (
 ).split()
 SCALES = (
     "score similarity similarity_score sim cosine cosine_similarity relevance_score relatedness_score rating stars "
-    "confidence weight"
+    "weight"
 ).split()
 MEANINGFUL = frozenset({*LABELS, *SCALES})
 _OF_INFERENCE = frozenset({"label", "labels", "gold_label"})
