@@ -328,7 +328,8 @@ def _numbers_rows(pairs: RowFile, columns: Mapping[PairColumn, str]) -> bool:
         return False
     names = [columns["query_id"], columns["query"]]
     with glance():
-        rows = [tuple(str(row[name]) for name in names) for _, row in islice(pairs.rows(names), _PEEKED)]
+        rows = [[str(row[name] or "") for name in names] for _, row in islice(pairs.rows(names), _PEEKED)]
+    rows = [row for row in rows if row[1]]
     ids, queries = ({row[place] for row in rows} for place in (0, 1))
     return len(ids) == len(rows) and len(rows) - len(queries) > _REPEATED * len(rows)
 

@@ -241,3 +241,13 @@ def test_rows_of_python_are_checked():
     assert counts(named) == {"ids.documents": (1, 1), "relevant.none": (1, 1)}
     with refuses(ConfigError, "app.unknown_fault"):
         found.of("leak")
+
+
+def test_columns_without_a_meaning_and_the_reading_of_labels_are_told(tmp_path):
+    (tmp_path / "x.csv").write_text(
+        "question,answer,label,votes\nwho sat?,A cat sat there.,1,7\nwho ran?,A dog ran.,0,9\n"
+    )
+    found = check_data(str(tmp_path / "x.csv"))
+    told = dict(line.split(maxsplit=1) for line in str(found).splitlines() if line[:1].strip())
+    assert "not read              votes" in str(found) and told["labels"] == "label: 0 = not right; 1 = right"
+    assert found.for_machines()["not_read"] == ["votes"] and found.for_machines()["labels"] == told["labels"]

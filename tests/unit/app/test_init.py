@@ -109,9 +109,10 @@ def test_documents_are_timed_on_the_packaged_model(tmp_path):
 
 def test_columns_that_were_named_are_written_and_read_again(tmp_path):
     file, target = tmp_path / "odd.csv", tmp_path / "odd.yaml"
-    file.write_text("a,b\n" + "".join(f"what is {n},{n} is a number\n" for n in range(9)))
+    file.write_text("a,b,c\n" + "".join(f"what is {n},{n} is a number,x\n" for n in range(9)))
     given = ["data.columns={query: a, document: b}"]
-    experiment_file(str(file), target, Store(tmp_path / "store", home=tmp_path), overrides=given)
+    said = experiment_file(str(file), target, Store(tmp_path / "store", home=tmp_path), overrides=given)
+    assert "with a as query, b as document; not read: c" in said
     assert dict(experiments.load(str(target)).data.open().columns) == {"query": "a", "document": "b"}
 
 

@@ -107,7 +107,7 @@ def test_ids_depend_on_the_texts_alone(ingest):
 @pytest.mark.parametrize(
     ("ids", "queries"),
     [
-        ([{"id": 1}, {"id": 2}, {"id": 3}], 2),
+        ([{"id": 1}, {"id": 2}, {"id": 3}], None),
         ([{"id": 1}, {"id": 1}, {"id": 3}], ["1", "3"]),
         ([{"id": 1, "question_id": 7}, {"id": 2, "question_id": 7}, {"id": 3, "question_id": 8}], ["7", "8"]),
         ([{"query_id": 1}, {"query_id": 2}, {"query_id": 3}], ["1", "2", "3"]),
@@ -117,7 +117,13 @@ def test_ids_of_rows_are_no_ids_of_queries(ingest, ids, queries):
     texts = [("who sat?", "A cat."), ("who sat?", "A cow."), ("who ran?", "A dog.")]
     rows = [one | {"question": query, "answer": document} for one, (query, document) in zip(ids, texts, strict=True)]
     found = ingest(rows)["queries"]["query_id"].to_pylist()
-    assert found == queries or (len(found) == queries and not {*found} & {"1", "2", "3"})
+    assert len(found) == 2 if queries is None else found == queries
+
+
+def test_ids_beside_missing_queries_are_ids_of_queries(tmp_path):
+    rows = [{"id": number, "query": query, "document": "d"} for number, query in enumerate(["", "", "who sat?"])]
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert Pairs(path=str(tmp_path / "p.jsonl")).open().columns["query_id"] == "id"
 
 
 @pytest.mark.parametrize("name", ["corpus.jsonl", "corpus.csv", "corpus.tsv.gz", "corpus.parquet"])
