@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from noisyir.base.errors import ConfigError
-from noisyir.models import lean_attention
+from noisyir.models import lean_dropout
 
 Auto = Literal["auto"]
 
@@ -25,6 +25,7 @@ _PROBE = 8  # units that are measured
 _COPIES = 3  # of every weight that training adds: its gradient and AdamW's two moments
 # glibc's M_MMAP_THRESHOLD and M_TRIM_THRESHOLD: blocks up to its maximum are reused instead of given back at once.
 _REUSE = (-3, 32 << 20), (-1, (1 << 31) - 1)
+_ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")  # a config has one of them
 # With torch's random numbers dropout equals the uncompiled model's, and gradient caching can replay it.
 _OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {"fallback_random": True}
 
@@ -131,8 +132,8 @@ def keep_fewer_activations(transformers: Iterable[Any]) -> None:
 def tune_for_training(transformers: Iterable[Any], device: torch.device, precision: Literal["fp32", "bf16"]) -> None:
     """On a CPU, prepare this thread and Hugging Face models for training.
 
-    In bf16 attention is two products and a softmax, because torch's fused one is slow backwards there.  In fp32 it
-    is the lean one.  Numbers below 1e-38 count as 0, because products with them are
+    Dropout, and attention with it, are the lean ones.  Attention without dropout is two products and a softmax in bf16,
+    because torch's fused one is slow backwards there.  Numbers below 1e-38 count as 0, because products with them are
     several times slower.  Freed memory stays with the process until its stage ends.
     """
     if device.type != "cpu":
@@ -144,13 +145,15 @@ def tune_for_training(transformers: Iterable[Any], device: torch.device, precisi
     if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
         for setting, value in _REUSE:
             mallopt(setting, value)
+    AttentionInterface.register(lean_dropout.NAME, lean_dropout.attend)
+    AttentionMaskInterface.register(lean_dropout.NAME, sdpa_mask)
     for model in transformers:
-        if precision == "bf16":
+        lean_dropout.replace_dropout(model)
+        rates = (getattr(model.config, name, 0.0) for name in _ATTENTION_DROPOUT)
+        if precision == "bf16" and not any(rates):
             model.set_attn_implementation("eager")
         elif model.config._attn_implementation == "sdpa":
-            AttentionInterface.register(lean_attention.NAME, lean_attention.attend)
-            AttentionMaskInterface.register(lean_attention.NAME, sdpa_mask)
-            model.set_attn_implementation(lean_attention.NAME)
+            model.set_attn_implementation(lean_dropout.NAME)
 
 
 def compile_in_place(transformers: Iterable[Any], device: torch.device) -> None:

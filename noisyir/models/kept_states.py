@@ -55,10 +55,10 @@ class KeptStates:
         rows = np.repeat(self._starts[place] - tokens.offsets[:-1], tokens.lengths) + np.arange(len(tokens.ids))
         return Tokens(rows.astype(np.int32), tokens.offsets)
 
-    def read(self, tokens: Tokens) -> Float[Tensor, "text position dim"]:
-        """Return the states of texts, float32, padded on the right with zeros."""
+    def read(self, tokens: Tokens, width: int) -> Float[Tensor, "text position dim"]:
+        """Return the states of texts, float32, padded on the right with zeros up to `width`."""
         lengths = tokens.lengths
-        states = np.zeros((len(tokens), max(1, lengths.max()), self._dim), np.float16)
+        states = np.zeros((len(tokens), width, self._dim), np.float16)
         width = states[0, 0].nbytes
         for place in np.flatnonzero(lengths):
             first = int(tokens.ids[tokens.offsets[place]])

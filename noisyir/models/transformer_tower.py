@@ -21,6 +21,7 @@ from noisyir.models.trainable import ADAPTER, has_adapters, merged_weights, save
 
 Pooling = Literal["mean", "cls", "last"]
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+_SHAPED = 32  # positions: a processor compiles a product in bf16 for each new shape, so there are few
 _WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"  # after the prefix of a head, if there is one
 
 
@@ -62,7 +63,8 @@ class TransformerTower(nn.Module):
             read = self.encoder(input_ids=ids.to(device), attention_mask=mask, **self.once)
         else:
             (upper,) = self._upper
-            read = upper(inputs_embeds=self.kept.read(tokens).to(device), attention_mask=mask, **self.once)
+            lower = self.kept.read(tokens, mask.shape[1]).to(device)
+            read = upper(inputs_embeds=lower, attention_mask=mask, **self.once)
         states: Tensor = read.last_hidden_state
         if self.pooling == "cls":
             return states[:, 0]
@@ -70,7 +72,14 @@ class TransformerTower(nn.Module):
 
     def padded(self, tokens: Tokens) -> tuple[Int[Tensor, "text position"], Bool[Tensor, "text position"]]:
         """Return ids as a rectangle, padded on the right, and the mask of real ones."""
-        return _padded(tokens, 0 if self.kept else self.encoder.config.pad_token_id or 0)
+        return _padded(tokens, self._width(tokens), 0 if self.kept else self.encoder.config.pad_token_id or 0)
+
+    def _width(self, tokens: Tokens) -> int:
+        longest = max(1, int(tokens.lengths.max()))
+        if self.encoder.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
+            return longest
+        most = getattr(self.encoder.config, "max_position_embeddings", longest)
+        return max(longest, min(-(-longest // _SHAPED) * _SHAPED, most))
 
     def read_kept(self, kept: KeptStates) -> None:
         """Read kept states from now on, and compute the layers above them."""
@@ -204,10 +213,11 @@ def last_of(
     return found * mask.any(dim=1, keepdim=True)
 
 
-def _padded(tokens: Tokens, pad_id: int) -> tuple[Int[Tensor, "text position"], Bool[Tensor, "text position"]]:
+def _padded(
+    tokens: Tokens, width: int, pad_id: int
+) -> tuple[Int[Tensor, "text position"], Bool[Tensor, "text position"]]:
     """Return ids as a rectangle, padded on the right, and the mask of real ones."""
-    lengths = tokens.lengths
-    mask = np.arange(max(1, lengths.max())) < lengths[:, None]
+    mask = np.arange(width) < tokens.lengths[:, None]
     ids = np.full(mask.shape, pad_id, np.int64)
     ids[mask] = tokens.ids
     return torch.from_numpy(ids), torch.from_numpy(mask)

@@ -16,7 +16,7 @@ from noisyir.training.distributed import Division, world
 from noisyir.training.settings import TrainAr2Params, TrainDprParams
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # (query vectors, passage vectors) -> the batch's loss, a scalar
-_TOKENS_AT_ONCE = {"cpu": 2048}  # of a group, padding included: a layer's output stays in the caches
+_TOKENS_AT_ONCE = {"cpu": 1024}  # of a group, padding included: a layer's output stays in the caches
 Embed = Callable[[BiEncoder, Tokens, Tokens], tuple[Tensor, Tensor]]  # (encoder, queries, passages) -> their vectors
 
 

@@ -114,14 +114,17 @@ def test_fewer_activations_give_the_same_gradient_dropout_included(bert, shared)
     assert fewer < all_of_them / 2, "the layers keep next to nothing"
 
 
-def test_plain_attention_gives_the_fused_ones_gradient_and_is_for_bf16_on_a_cpu_alone(bert):
-    encoders = [read_encoder(bert).eval() for _ in range(2)]
+def test_plain_attention_gives_the_fused_ones_gradient_and_is_for_bf16_without_dropout_on_a_cpu_alone(bert):
+    encoders = [read_encoder(bert).eval() for _ in range(3)]
+    tune_for_training(encoders[2:], torch.device("cpu"), "bf16")
+    for encoder in encoders[:2]:
+        encoder.config.attention_probs_dropout_prob = 0.0
     tune_for_training(encoders[:1], torch.device("cpu"), "bf16")
-    tune_for_training(encoders[1:], torch.device("cpu"), "fp32")
-    assert [encoder.config._attn_implementation for encoder in encoders] == ["eager", "lean"]
+    tune_for_training(encoders[1:2], torch.device("cpu"), "fp32")
+    assert [encoder.config._attn_implementation for encoder in encoders] == ["eager", "lean", "lean"]
     ids = torch.arange(4, 16).view(2, 6)
     for encoder in encoders:
         encoder(input_ids=ids).last_hidden_state.square().sum().backward()
-    for one, other in zip(*(encoder.parameters() for encoder in encoders), strict=True):
+    for one, other in zip(*(encoder.parameters() for encoder in encoders[:2]), strict=True):
         if one.grad is not None:
             torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-4)

@@ -57,6 +57,8 @@ def test_a_model_on_kept_states_gives_its_own_vectors(run_stage_on, tmp_path, ki
         with torch.no_grad():
             wanted, found = (one.embed(one.tokenize(texts, side), side) for one in (whole, read))
         torch.testing.assert_close(found, wanted, atol=2e-3, rtol=0)
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):  # pads more
+            torch.testing.assert_close(read.embed(read.tokenize(texts, side), side), wanted, atol=0.05, rtol=0)
         assert not asked, "the embeddings are not asked"
     with refuses(DataError, "models.text_without_states", missing=1):
         read.tokenize(["w3 w43", "w58 w57 w56"], "query")

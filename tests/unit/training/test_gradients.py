@@ -6,7 +6,7 @@ import torch
 
 from noisyir.methods import experiments
 from noisyir.methods.plans.left_out import filled_in
-from noisyir.models import lean_attention
+from noisyir.models import lean_dropout
 from noisyir.models.at_once import tune_for_training
 from noisyir.training import gradients
 from noisyir.training.batches import assemble
@@ -70,23 +70,50 @@ def test_a_transformer_reads_a_batch_in_pieces_of_few_tokens_unless_the_experime
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_lean_attention_has_the_gradient_of_attention_and_drops_the_wanted_share(monkeypatch, masked):
+def test_lean_dropout_has_the_gradient_of_attention_and_drops_the_wanted_share(monkeypatch, masked):
     torch.manual_seed(0)
     query, key, value = (torch.randn(3, 2, 5, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
     mask = (torch.arange(5) < torch.tensor([5, 3, 4])[:, None])[:, None, None].expand(3, 1, 5, 5) if masked else None
-    bits, rate = lean_attention._bits(torch.Size((3, 2, 5, 5)), 0.1)
-    monkeypatch.setattr(lean_attention, "_bits", lambda shape, dropout: (bits, rate))
+    bits, rate = lean_dropout._bits(torch.Size((3, 2, 5, 5)), 0.1)
+    monkeypatch.setattr(lean_dropout, "_bits", lambda shape, dropout: (bits, rate))
 
     def lean(*parts):
-        return lean_attention.attend(torch.nn.Module(), *parts, mask, dropout=0.1)[0]
+        return lean_dropout.attend(torch.nn.Module(), *parts, mask, dropout=0.1)[0]
 
     wanted = (query @ key.transpose(-1, -2) / 2).masked_fill(~mask if masked else torch.tensor(False), -torch.inf)
     wanted = (wanted.softmax(-1) * bits / (1 - rate)) @ value
     torch.testing.assert_close(lean(query, key, value), wanted.transpose(1, 2))
     assert torch.autograd.gradcheck(lean, (query, key, value))
     monkeypatch.undo()
-    drawn, rate = lean_attention._bits(torch.Size((1000, 1001)), 0.1)
+    drawn, rate = lean_dropout._bits(torch.Size((1000, 1001)), 0.1)
     assert drawn.float().mean().item() == pytest.approx(0.9, abs=1e-3) and rate == pytest.approx(0.1, abs=1e-5)
+
+
+def test_lean_dropout_drops_the_wanted_share_backwards_as_forwards_and_nothing_in_evaluation():
+    model = torch.nn.Sequential(torch.nn.Dropout(0.1))
+    lean_dropout.replace_dropout(model)
+    assert type(model[0]) is lean_dropout.Dropout
+    given = torch.ones(1000, 1001, requires_grad=True)
+    found = model(given)
+    found.sum().backward()
+    assert torch.equal(found, given.grad) and found.unique().tolist() == pytest.approx([0, 1 / 0.9], rel=1e-4)
+    assert found.mean().item() == pytest.approx(1, abs=1e-3)
+    assert torch.equal(model.eval()(given), given)
+    assert not lean_dropout.Dropout(1.0)(given).any()
+
+
+def test_in_bf16_on_a_cpu_texts_have_few_widths(bert):
+    """A processor compiles a product for each new shape; in fp32 it does not."""
+    encoder = tiny_encoder(bert, backbone="transformer").eval()
+    tokens = encoder.tokenize(["w1 w2 w3", "w4"], "passage")
+    tower = encoder.passage_tower
+    exact = encoder.embed(tokens, "passage")
+    assert tower.padded(tokens)[0].shape[1] == tokens.lengths.max()
+    with torch.autocast("cpu", torch.bfloat16):
+        ids, mask = tower.padded(tokens)
+        torch.testing.assert_close(encoder.embed(tokens, "passage"), exact, atol=0.05, rtol=0.05)
+    assert ids.shape == mask.shape == (2, min(32, encoder.transformers[0].config.max_position_embeddings))
+    assert mask.sum(dim=1).tolist() == tokens.lengths.tolist()
 
 
 def test_a_tuned_model_has_the_gradient_of_before_where_nothing_is_dropped(bert):
@@ -95,7 +122,7 @@ def test_a_tuned_model_has_the_gradient_of_before_where_nothing_is_dropped(bert)
     gradients.backward(encoder, batch, loss, seed=3, bf16=False)
     wanted = gradient_of(encoder)
     tune_for_training(encoder.transformers, encoder.device, "fp32")
-    assert encoder.transformers[0].config._attn_implementation == lean_attention.NAME
+    assert encoder.transformers[0].config._attn_implementation == lean_dropout.NAME
     gradients.backward(encoder, batch, loss, seed=3, bf16=False)
     torch.testing.assert_close(gradient_of(encoder), wanted, atol=1e-7, rtol=1e-6)
 
