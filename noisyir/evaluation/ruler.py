@@ -311,4 +311,5 @@ class Ruler:
 
 
 def _level(test: Difference) -> list[str]:
-    return [number(test.mean), f"[{number(test.low)}, {number(test.high)}]"]
+    mean, low, high = (number(min(max(value, 0.0), 1.0)) for value in test[:3])  # few judgements correct beyond these
+    return [mean, f"[{low}, {high}]"]

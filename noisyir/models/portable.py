@@ -76,8 +76,5 @@ def padded(tokens: Tokens, never: int = 0) -> Padded:
     At least one column; one more than is needed where that is the number `never`.
     """
     width = max(1, int(tokens.lengths.max(initial=0)))
-    width += width == never
-    mask = np.arange(width) < tokens.lengths[:, None]
-    ids = np.zeros(mask.shape, np.int64)
-    ids[mask] = tokens.ids
+    ids, mask = tokens.rectangle(width + (width == never))
     return {INPUTS[0]: ids, INPUTS[1]: mask.astype(np.int64)}

@@ -70,6 +70,13 @@ class Tokens:
         shares = None if self.shares is None else self.shares[flat]
         return type(self)(self.ids[flat], offsets, shares)
 
+    def rectangle(self, width: int, pad_id: int = 0) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Return ids as a rectangle, padded on the right, and the mask of real ones."""
+        mask = np.arange(width) < self.lengths[:, None]
+        ids = np.full(mask.shape, pad_id, np.int64)
+        ids[mask] = self.ids
+        return ids, mask
+
 
 class WordReader:
     """Reads texts as a word-by-word tokenizer does; `added` tokens are found before words."""

@@ -7,7 +7,6 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -72,14 +71,12 @@ class TransformerTower(nn.Module):
 
     def padded(self, tokens: Tokens) -> tuple[Int[Tensor, "text position"], Bool[Tensor, "text position"]]:
         """Return ids as a rectangle, padded on the right, and the mask of real ones."""
-        return _padded(tokens, self._width(tokens), 0 if self.kept else self.encoder.config.pad_token_id or 0)
-
-    def _width(self, tokens: Tokens) -> int:
-        longest = max(1, int(tokens.lengths.max()))
-        if self.encoder.device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
-            return longest
-        most = getattr(self.encoder.config, "max_position_embeddings", longest)
-        return max(longest, min(-(-longest // _SHAPED) * _SHAPED, most))
+        width = max(1, int(tokens.lengths.max()))
+        if self.encoder.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+            most = getattr(self.encoder.config, "max_position_embeddings", width)
+            width = max(width, min(-(-width // _SHAPED) * _SHAPED, most))
+        ids, mask = tokens.rectangle(width, 0 if self.kept else self.encoder.config.pad_token_id or 0)
+        return torch.from_numpy(ids), torch.from_numpy(mask)
 
     def read_kept(self, kept: KeptStates) -> None:
         """Read kept states from now on, and compute the layers above them."""
@@ -211,13 +208,3 @@ def last_of(
     place = (mask.int().cumsum(dim=1) * mask).argmax(dim=1)  # the first of the greatest counts: the last own position
     found = states.float().gather(1, place[:, None, None].expand(-1, 1, states.shape[-1])).squeeze(1)
     return found * mask.any(dim=1, keepdim=True)
-
-
-def _padded(
-    tokens: Tokens, width: int, pad_id: int
-) -> tuple[Int[Tensor, "text position"], Bool[Tensor, "text position"]]:
-    """Return ids as a rectangle, padded on the right, and the mask of real ones."""
-    mask = np.arange(width) < tokens.lengths[:, None]
-    ids = np.full(mask.shape, pad_id, np.int64)
-    ids[mask] = tokens.ids
-    return torch.from_numpy(ids), torch.from_numpy(mask)

@@ -1,6 +1,6 @@
 """Training of a transformer on a CPU as `init` writes it: all layers, or the upper ones on kept states of the lower.
 
-The peer is sentence-transformers' Trainer with a loss in one piece, in the same precision.  Kept states are made once
+The peer is sentence-transformers' Trainer with a loss in one piece.  Kept states are made once
 and serve all epochs and methods; the lines on them do not count their making, but for the line that says so.
 `bench/transformer_cost.py` says what each way costs.
 """
@@ -10,7 +10,7 @@ from bench.speed.row import Line, Row, Taken, Work
 from bench.speed.texts import Texts
 
 _BATCH, _RATE, _CLIP, _SCALE = 64, 3e-5, 1.0, 20.0
-_PEER, _PEER_BF16 = "sentence-transformers' Trainer", "sentence-transformers' Trainer in bf16"
+_PEER = "sentence-transformers' Trainer"
 
 
 class TransformerUpper(Row):
@@ -20,12 +20,11 @@ class TransformerUpper(Row):
         Line("transformer, top two on kept states", "top_two", "trainer", _PEER, at_least=10, unit="pairs"),
         Line("transformer, top two for one epoch, states made", "top_two", "trainer", _PEER, quantity="kept_seconds",
              of="seconds", unit="pairs"),
-        Line("transformer, all layers in bf16", "whole_bf16", "trainer_bf16", _PEER_BF16, unit="pairs"),
-        Line("transformer, top two in bf16", "top_two_bf16", "trainer_bf16", _PEER_BF16, unit="pairs"),
+        Line("transformer, top two in bf16", "top_two_bf16", "top_two", "noisyir in fp32", unit="pairs"),
         Line("transformer, peak memory, all layers", "whole", "trainer", _PEER, quantity="peak_mb", limit=3000),
         Line("transformer, peak memory, top two", "top_two", "trainer", _PEER, quantity="peak_mb", limit=3000),
     )  # fmt: skip
-    size = 256
+    size = 512
     turns = 3
 
     def prepare(self, work: Work) -> None:
@@ -33,9 +32,6 @@ class TransformerUpper(Row):
 
     def whole(self, work: Work) -> Taken:
         return _ours(work)
-
-    def whole_bf16(self, work: Work) -> Taken:
-        return _ours(work, precision="bf16")
 
     def top_two(self, work: Work) -> Taken:
         return _ours(work, freeze=4, keep_states=True)
@@ -47,10 +43,13 @@ class TransformerUpper(Row):
         return _ours(work, freeze=3, keep_states=True)
 
     def trainer(self, work: Work) -> Taken:
-        return _theirs(work)
+        from sentence_transformers import SentenceTransformer
+        from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
-    def trainer_bf16(self, work: Work) -> Taken:
-        return _theirs(work, bf16=True)
+        model = SentenceTransformer(str(work.folder / "model"), device="cpu")
+        loss = MultipleNegativesRankingLoss(model, scale=_SCALE)
+        settings = {"per_device_train_batch_size": _BATCH, "learning_rate": _RATE, "max_grad_norm": _CLIP}
+        return training.theirs(model, loss, Texts.read(work.texts).some_pairs(work.size), **settings)
 
 
 def _ours(work: Work, **how: object) -> Taken:
@@ -61,13 +60,3 @@ def _ours(work: Work, **how: object) -> Taken:
          "clip_norm": _CLIP, "scale": _SCALE, "dev_queries": 0, "length_buckets": "auto", **how}
     )  # fmt: skip
     return training.ours(work.folder / "model", Texts.read(work.texts).some_pairs(work.size), params)
-
-
-def _theirs(work: Work, **how: object) -> Taken:
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
-
-    model = SentenceTransformer(str(work.folder / "model"), device="cpu")
-    loss = MultipleNegativesRankingLoss(model, scale=_SCALE)
-    settings = {"per_device_train_batch_size": _BATCH, "learning_rate": _RATE, "max_grad_norm": _CLIP, **how}
-    return training.theirs(model, loss, Texts.read(work.texts).some_pairs(work.size), **settings)

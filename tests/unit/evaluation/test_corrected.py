@@ -4,8 +4,10 @@ import ir_measures
 import numpy as np
 import pytest
 
+from noisyir.evaluation import ruler
 from noisyir.evaluation.corrected import Drawing, Pools, calibrated, corrected, draw, outlook, sizes
 from noisyir.evaluation.pooled import PooledMeasure
+from noisyir.evaluation.significance import Difference
 
 NDCG = PooledMeasure("nDCG", 5)
 MEASURES = [PooledMeasure(kind, depth) for kind in ("nDCG", "RR", "R", "P") for depth in (3, 5)]
@@ -131,3 +133,8 @@ def test_the_outlook_tells_as_many_judgements_as_it_takes():
     assert np.mean(called) > 0.5
     same = Pools(pools.pooled, pools.chance, pools.labelled, pools.heads[:, [0, 0]])
     assert outlook(same, NDCG, draw(sizes(same, NDCG), 0), np.array([-1.0, 1.0])) == (None, None)
+
+
+def test_values_that_few_verdicts_correct_beyond_a_measures_range_are_shown_within_it():
+    assert ruler._level(Difference(1.02, -0.3, 1.4, 0.1)) == ["1.000", "[0.000, 1.000]"]
+    assert ruler._level(Difference(0.5, 0.4, 0.6, 0.1)) == ["0.500", "[0.400, 0.600]"]
