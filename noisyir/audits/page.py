@@ -113,7 +113,7 @@ def render(params: AuditParams, audit: AuditPage) -> str:
         estimate=audit.estimate,
         rates=by_each_null(audit.estimate) if "rate" in audit.estimate else [],
         not_known=NOT_KNOWN,
-        judge_command=_judge_command(params, provenance.columns if provenance.mapped else {}),
+        **_commands(params, provenance.columns if provenance.mapped else {}),
         provenance=provenance,
         keeping=audit.keeping,
         mixture="clean_mean" in mixture,
@@ -128,9 +128,16 @@ def render(params: AuditParams, audit: AuditPage) -> str:
     )
 
 
-def _judge_command(params: AuditParams, columns: Mapping[str, str]) -> str:
-    named = [part for name in ("query", "document") if name in columns for part in (f"--{name}", columns[name])]
-    return shlex.join(["noisyir", "audit", params.title or "FILE", *named, "--judge"])
+def _commands(params: AuditParams, columns: Mapping[str, str]) -> dict[str, str]:
+    """Commands to type next, with the columns that a person named."""
+    mapped = {name: columns[name] for name in ("query", "document") if name in columns}
+    named = [part for name, column in mapped.items() for part in (f"--{name}", column)]
+    check = ["--map", ",".join(map("=".join, mapped.items()))] if mapped else []
+    file = params.title or "FILE"
+    return {
+        "judge_command": shlex.join(["noisyir", "audit", file, *named, "--judge"]),
+        "check_command": shlex.join(["noisyir", "check", file, *check]),
+    }
 
 
 def _script(pages: Environment, audit: AuditPage) -> str:

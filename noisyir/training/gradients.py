@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from noisyir.models.at_once import DEFAULT_TOKENS, AtOnce, Auto, keep_fewer_activations
+from noisyir.models.at_once import DEFAULT_TOKENS, AtOnce, keep_fewer_activations
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.text_tokenizer import SIDES, Side, Tokens, token_batches
 from noisyir.training.batches import Batch, Rows
@@ -17,7 +17,6 @@ from noisyir.training.settings import TrainAr2Params, TrainDprParams
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # (query vectors, passage vectors) -> the batch's loss, a scalar
 _TOKENS_AT_ONCE = {"cpu": 1024}  # of a group, padding included: a layer's output stays in the caches
-Embed = Callable[[BiEncoder, Tokens, Tokens], tuple[Tensor, Tensor]]  # (encoder, queries, passages) -> their vectors
 
 
 class BatchGradient:
@@ -31,22 +30,19 @@ class BatchGradient:
         self, encoder: BiEncoder, passages: Tokens, params: TrainDprParams | TrainAr2Params, texts: int
     ) -> None:
         self.encoder, self.bf16 = encoder, params.precision == "bf16"
-        self.buckets: int | Auto = params.length_buckets if isinstance(params, TrainDprParams) else 1
         if params.gradient_checkpointing:
             keep_fewer_activations(encoder.transformers)
         self.chunks = AtOnce(params.chunk_size, texts, again=world().alone)
         if encoder.transformers and len(passages):
             self.chunks.fit(encoder, partial(self._probe, passages.take(np.array([passages.lengths.argmax()]))))
 
-    def compute(self, batch: Batch, loss: Loss, seed: int, embed: Embed = BiEncoder.embed_both) -> float:
+    def compute(self, batch: Batch, loss: Loss, seed: int) -> float:
         """Leave the gradient of the loss in the weights and return the loss; dropout follows from `seed`."""
         bf16, size = self.bf16, self.chunks.size
-        if self.buckets != 1 and self.encoder.transformers:
-            embed = partial(embed_in_buckets, buckets=self.buckets)
         while True:
             try:
                 if size is None:
-                    return backward(self.encoder, batch, loss, seed=seed, bf16=bf16, embed=embed)
+                    return backward(self.encoder, batch, loss, seed=seed, bf16=bf16)
                 return cached_backward(self.encoder, batch, loss, seed=seed, bf16=bf16, chunk_size=size)
             except torch.OutOfMemoryError:
                 if not self.chunks.can_shrink:
@@ -65,9 +61,7 @@ class BatchGradient:
         vectors.sum().backward()  # type: ignore[no-untyped-call]
 
 
-def backward(
-    encoder: BiEncoder, batch: Batch, loss: Loss, *, seed: int, bf16: bool, embed: Embed = BiEncoder.embed_both
-) -> float:
+def backward(encoder: BiEncoder, batch: Batch, loss: Loss, *, seed: int, bf16: bool) -> float:
     """Leave the gradient of the loss in the weights and return the loss; dropout follows from `seed`.
 
     Of several processes each embeds only its own texts; all get the whole loss and gradient.
@@ -75,7 +69,7 @@ def backward(
     divided = _divided(batch)
     queries, passages = (divided[side].tokens(texts) for side, texts in _texts(batch).items())
     with seeded(encoder.device, seed, *world().stream), _autocast(encoder, bf16):
-        own = dict(zip(SIDES, embed(encoder, queries, passages), strict=True))
+        own = dict(zip(SIDES, embed_in_pieces(encoder, queries, passages), strict=True))
     vectors = {side: divided[side].gather(own[side]).requires_grad_() for side in SIDES}
     value = loss(vectors["query"], vectors["passage"])
     gradients = _derivatives(value, vectors)
@@ -112,18 +106,14 @@ def cached_backward(encoder: BiEncoder, batch: Batch, loss: Loss, *, seed: int, 
     return float(value.detach())
 
 
-def embed_in_buckets(
-    encoder: BiEncoder, queries: Tokens, passages: Tokens, buckets: int | Auto
-) -> tuple[Tensor, Tensor]:
-    """Like `BiEncoder.embed_both`, each side in groups of similar length: less padding, the same vectors."""
+def embed_in_pieces(encoder: BiEncoder, queries: Tokens, passages: Tokens) -> tuple[Tensor, Tensor]:
+    """Like `BiEncoder.embed_both`; a transformer reads texts of similar length together: less padding, same vectors."""
+    if not encoder.transformers:
+        return encoder.embed_both(queries, passages)
     most = _TOKENS_AT_ONCE.get(encoder.device.type, DEFAULT_TOKENS)
 
     def embed(tokens: Tokens, side: Side) -> Tensor:
-        if buckets == "auto":
-            groups = list(token_batches(tokens.lengths, most))
-        else:
-            order = np.argsort(-tokens.lengths, kind="stable")
-            groups = [rows for rows in np.array_split(order, buckets) if len(rows)]
+        groups = list(token_batches(tokens.lengths, most))
         vectors = [encoder.embed(tokens.take(rows), side) for rows in groups] or [encoder.embed(tokens, side)]
         order = np.concatenate([*groups, np.empty(0, np.int64)])
         return torch.cat(vectors)[torch.from_numpy(np.argsort(order)).to(encoder.device)]

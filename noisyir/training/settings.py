@@ -66,11 +66,6 @@ class TrainDprParams(Params):
     gradient_checkpointing: bool = Field(
         False, description="compute a transformer's activations twice instead of keeping them: less memory"
     )
-    length_buckets: PositiveInt | Literal["auto"] = Field(
-        1,
-        description="groups of texts of like length that a transformer reads one by one: less padding; auto: as "
-        "many as have few tokens each; left out: auto for a transformer",
-    )
     freeze: NonNegativeInt | None = Field(
         None, description="lower layers of a transformer that stay as they are, with its embeddings; null: all learns"
     )

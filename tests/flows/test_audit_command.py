@@ -147,7 +147,7 @@ def test_the_screen_of_an_audit_fits_a_terminal_and_its_next_command_is_whole(mo
     assert re.search(r"^next +noisyir audit mine.jsonl runtime.threads=1 --judge$", screens[80], re.MULTILINE)
 
 
-def test_columns_are_named_by_options(noisyir, owner, file, tmp_path):
+def test_columns_are_named_by_options(noisyir, owner, file, tmp_path, capsys):
     rows = [{"what he asked": row["query"], "no": row["document"]} for row in owner.inline]
     other = write_jsonl(tmp_path / "other.jsonl", rows)
     code, out, err = noisyir("audit", other, "--query", "what he asked", "--document", "no", "--out", "made")
@@ -157,6 +157,8 @@ def test_columns_are_named_by_options(noisyir, owner, file, tmp_path):
     assert "<h1>other.jsonl</h1>" in page
     command = unescape(re.search(r'<code id="command">(.*?)</code>', page)[1])
     assert shlex.split(command)[2:] == ["other.jsonl", "--query", "what he asked", "--document", "no", "--judge"]
+    check = unescape(re.search(r'<code id="check-command">(.*?)</code>', page)[1])
+    assert main(shlex.split(check)[1:]) == 0 and f"judgements: {len(rows)} train" in capsys.readouterr().out
 
 
 def test_pairs_that_name_documents_of_a_corpus_file_are_audited(noisyir, owner, tmp_path):

@@ -57,6 +57,6 @@ def _ours(work: Work, **how: object) -> Taken:
 
     params = TrainDprParams.model_validate(
         {"epochs": 1, "batch_size": _BATCH, "learning_rate": _RATE, "warmup_ratio": 0.0, "decay": "constant",
-         "clip_norm": _CLIP, "scale": _SCALE, "dev_queries": 0, "length_buckets": "auto", **how}
+         "clip_norm": _CLIP, "scale": _SCALE, "dev_queries": 0, **how}
     )  # fmt: skip
     return training.ours(work.folder / "model", Texts.read(work.texts).some_pairs(work.size), params)

@@ -159,7 +159,7 @@ def full_round(params: TrainAr2Params, start: Mapping[str, Any]) -> Sequence[Any
     count = max(params.ranker_batch_size, params.retriever_batch_size)
     queries = full_size.full_texts(count, encoder.shape.query_max_len)
     passages = full_size.full_texts(count * (1 + params.n), encoder.shape.passage_max_len)
-    material = Material(full_size.full_lists(count, params.n), queries, passages, None, at_once=full_size.ALL)
+    material = Material(full_size.full_lists(count, params.n), queries, passages, None)
     return both_learners(encoder, ranker, material, params, full_size.constant_rng)
 
 

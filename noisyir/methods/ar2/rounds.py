@@ -15,7 +15,7 @@ from torch import Tensor
 from noisyir.base.errors import ConfigError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.ranker import Ranker
-from noisyir.models.text_tokenizer import Side, Tokens, token_batches
+from noisyir.models.text_tokenizer import Tokens
 from noisyir.training.batches import Batch, Rng, Rows
 from noisyir.training.checkpoint import Checkpoint
 from noisyir.training.distributed import world
@@ -34,13 +34,12 @@ _RECALLS = (1, 5, 20, 100)
 
 @dataclass(frozen=True)
 class Material:
-    """The data of a round; `at_once` is the number of tokens that the retriever pads together."""
+    """The data of a round."""
 
     lists: Lists
     queries: Tokens
     passages: Tokens
     held: Held | None
-    at_once: int = 8192
 
 
 class RetrieverLearner(Learner[ListBatch]):
@@ -81,7 +80,7 @@ class RetrieverLearner(Learner[ListBatch]):
 
         texts = self._texts(batch.queries, distinct, columns)
         self.work += self._encoding(texts.queries, texts.passages)
-        self.gradient.compute(texts, loss, seed, partial(_embedded, at_once=self.material.at_once))
+        self.gradient.compute(texts, loss, seed)
         names = ("retriever_loss", "adversarial", "distillation")
         return {name: float(value.detach()) for name, value in zip(names, found[-1], strict=True)}
 
@@ -103,21 +102,6 @@ class RetrieverLearner(Learner[ListBatch]):
         ranks = dev_ranks(self.encoder, self.material.held)
         recall = {f"dev_r@{k}": float((ranks <= k).float().mean()) for k in _RECALLS}
         return {"dev_mrr@10": mean_reciprocal(ranks), **recall}
-
-
-def _embedded(
-    encoder: BiEncoder, queries: Tokens, passages: Tokens, at_once: int
-) -> tuple[Float[Tensor, "query dim"], Float[Tensor, "passage dim"]]:
-    """Vectors in one graph; texts of like length are padded together."""
-    if passages.shares is not None:
-        return encoder.embed_both(queries, passages)
-    return _by_length(encoder, queries, "query", at_once), _by_length(encoder, passages, "passage", at_once)
-
-
-def _by_length(encoder: BiEncoder, tokens: Tokens, side: Side, at_once: int) -> Float[Tensor, "text dim"]:
-    chunks = list(token_batches(tokens.lengths, at_once)) or [np.arange(0)]
-    vectors = torch.cat([encoder.embed(tokens.take(rows), side) for rows in chunks])
-    return vectors[torch.from_numpy(np.argsort(np.concatenate(chunks))).to(vectors.device)]
 
 
 def both_learners(

@@ -161,7 +161,6 @@ CASES: dict[str, Case] = {
     "npc static, chunks": partial(one_step, corrected, shape=STATIC, chunk_size=3),
     "adapters": partial(one_step, plain, shape=BERT, lora=LoraParams(rank=4), matryoshka=(8, 16)),
     "npc, adapters": partial(one_step, corrected, shape=BERT, lora=LoraParams(rank=4)),
-    "dpr, length buckets": partial(one_step, plain, shape=BERT, length_buckets=3),
     "embeddings frozen": partial(one_step, plain, shape=TWO_BERTS, freeze=0, chunk_size=3),
     "static, short vectors": partial(one_step, plain, shape=STATIC, matryoshka=(8, 16)),
     "distillation": partial(one_step, distilled, shape=BERT, hard_negatives=3),

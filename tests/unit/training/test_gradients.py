@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.methods import experiments
-from noisyir.methods.plans.left_out import filled_in
 from noisyir.models import lean_dropout
 from noisyir.models.at_once import tune_for_training
 from noisyir.training import gradients
@@ -42,31 +40,22 @@ def test_the_cached_gradient_is_the_plain_one(bert, backbone, shared):
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_the_gradient_in_length_buckets_is_the_plain_one(bert, shared):
-    encoder = tiny_encoder(bert, backbone="transformer", shared=shared)
+@pytest.mark.parametrize("tokens", [1, 20, 60, 10_000])
+def test_the_gradient_in_pieces_is_the_plain_one(bert, shared, tokens, monkeypatch):
+    monkeypatch.setitem(gradients._TOKENS_AT_ONCE, "cpu", tokens)
+    encoder, read = tiny_encoder(bert, backbone="transformer", shared=shared), []
     batch, loss = batch_and_loss(encoder)
-    plain = gradients.backward(encoder, batch, loss, seed=1, bf16=False)
+    plain = loss(*encoder.embed_both(batch.queries, batch.passages))
+    plain.backward()
     wanted = gradient_of(encoder)
-    for buckets in (2, 3, 100, "auto"):
-        params = TrainDprParams(length_buckets=buckets, batch_size=10, hard_negatives=1)
-        found = gradients.BatchGradient(encoder, batch.passages, params, 30).compute(batch, loss, seed=1)
-        assert found == pytest.approx(plain, abs=1e-6)
-        torch.testing.assert_close(gradient_of(encoder), wanted, atol=1e-6, rtol=1e-5)
-
-
-def test_a_transformer_reads_a_batch_in_pieces_of_few_tokens_unless_the_experiment_says_otherwise(bert, monkeypatch):
-    exp = experiments.from_settings({"name": "x"}, ["model.backbone=transformer"])
-    assert filled_in(exp).train.length_buckets == "auto" and "length_buckets" not in exp.train.key_values()
-    static = filled_in(experiments.from_settings({"name": "x"}, []))
-    assert static.train.length_buckets == 1
-    monkeypatch.setitem(gradients._TOKENS_AT_ONCE, "cpu", 60)
-    encoder, read = tiny_encoder(bert, backbone="transformer"), []
-    batch, _ = batch_and_loss(encoder)
-    encoder.transformers[0].register_forward_pre_hook(
-        lambda _, __, given: read.append(given["input_ids"].shape), with_kwargs=True
-    )
-    gradients.embed_in_buckets(encoder, batch.queries, batch.passages, "auto")
-    assert len(read) > 2 and all(rows == 1 or rows * length <= 60 for rows, length in read)
+    for tower in encoder.transformers:
+        tower.register_forward_pre_hook(lambda _, __, given: read.append(given["input_ids"].shape), with_kwargs=True)
+    params = TrainDprParams(batch_size=10, hard_negatives=1)
+    found = gradients.BatchGradient(encoder, batch.passages, params, 30).compute(batch, loss, seed=1)
+    assert found == pytest.approx(plain.item(), abs=1e-6)
+    torch.testing.assert_close(gradient_of(encoder), wanted, atol=1e-6, rtol=1e-5)
+    assert all(rows == 1 or rows * length <= tokens for rows, length in read)
+    assert (len(read) > 2) == (tokens < 100)
 
 
 @pytest.mark.parametrize("masked", [False, True])
