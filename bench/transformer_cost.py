@@ -31,6 +31,8 @@ WAYS: dict[str, dict[str, Any]] = {
     WHOLE: {},
     "top three on kept states": {"train.freeze": 3, "train.keep_states": True},
     "top two on kept states": {"train.freeze": 4, "train.keep_states": True},
+    "top two at the rate of all layers": {"train.freeze": 4, "train.keep_states": True, "train.learning_rate": 2e-5},
+    "all layers at the rate of the top two": {"train.learning_rate": 1e-4},
     "all layers in bf16": {"train.precision": "bf16"},
     "top two on kept states in bf16": {"train.freeze": 4, "train.keep_states": True, "train.precision": "bf16"},
     "embeddings frozen": {"train.freeze": 0},

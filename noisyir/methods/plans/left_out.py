@@ -67,7 +67,8 @@ def _held_out(exp: Experiment, found: Summary) -> HeldOutParams | None:
 
 def _training(exp: Experiment, pairs: int, *, draws_dev: bool) -> tuple[dict[str, Any], str]:
     """Values for the settings of `train` that are left out, and the reason."""
-    values = {**rule_for(exp.model.backbone, pairs).settings, **({"patience": _PATIENCE} if draws_dev else {})}
+    rule = rule_for(exp.model.backbone, pairs, upper=bool(exp.train.freeze))
+    values = {**rule.settings, **({"patience": _PATIENCE} if draws_dev else {})}
     if exp.model.backbone == "transformer" and pairs < MANY:
         values |= {name: min(getattr(exp.train, name), 1 + pairs // _DEV_PART) for name in _OF_DEV}
     known = f"{pairs:,} pairs{' or more' if pairs == MANY else ''}"

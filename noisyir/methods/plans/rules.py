@@ -24,9 +24,11 @@ class Rule(NamedTuple):
 
 # Chosen by dev MRR@10 on SQuAD.  12,000 pairs, 10 epochs: .558 in batches of 128, .555 of 256, .550 of 512; 1,500
 # pairs: the second of 20 epochs was the best (.715 in batches of 128; .705 of 32), which patience finds.
+_UPPER_RATE = 1e-4  # of a transformer's upper layers, by dev: benchmarks/training.md
 _RULES = {"static": (Rule(MANY, 6, 512, 3e-3), Rule(0, 10, 128, 3e-3)), "transformer": (Rule(0, 3, 64, None),)}
 
 
-def rule_for(backbone: str, pairs: int) -> Rule:
-    """The rule for training a model of this kind on this number of pairs."""
-    return next(rule for rule in _RULES[backbone] if pairs >= rule.pairs)
+def rule_for(backbone: str, pairs: int, *, upper: bool = False) -> Rule:
+    """The rule for training a model of this kind, or its upper layers alone, on this number of pairs."""
+    found = next(rule for rule in _RULES[backbone] if pairs >= rule.pairs)
+    return found._replace(learning_rate=_UPPER_RATE) if upper else found

@@ -33,6 +33,15 @@ def test_a_static_model_gets_a_rate_that_trains_it_and_fewer_pairs_get_smaller_b
     assert filled_in(small) == small
 
 
+@pytest.mark.parametrize(("freeze", "rate"), [(None, 2e-5), (0, 2e-5), (4, 1e-4)])
+def test_upper_layers_of_a_transformer_learn_faster_than_all(data, freeze, rate):
+    given = {"model": {"backbone": "transformer"}, "train": {"freeze": freeze}}
+    exp = filled_in(Experiment(name="x", data=data(500), **given))
+    assert exp.train.learning_rate == rate and ("train.learning_rate" in exp.chosen) == (rate == 1e-4)
+    given["train"]["learning_rate"] = 3e-5
+    assert filled_in(Experiment(name="x", data=data(500), **given)).train.learning_rate == 3e-5
+
+
 def test_what_is_set_stays_even_where_it_is_the_default(data):
     given = {"learning_rate": 2e-5, "epochs": 6, "batch_size": 512, "patience": None}
     exp = filled_in(Experiment(name="x", data={**data(50), "hold_out": None}, train=given))
