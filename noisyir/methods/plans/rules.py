@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from noisyir.data.formats import COUNTED
 
 MANY = COUNTED  # pairs from which on the first rule for the static backbone holds
+_UPPER_RATE = 1e-4  # of a transformer's upper layers, by dev: benchmarks/training.md
 
 
 class Rule(NamedTuple):
@@ -24,7 +25,6 @@ class Rule(NamedTuple):
 
 # Chosen by dev MRR@10 on SQuAD.  12,000 pairs, 10 epochs: .558 in batches of 128, .555 of 256, .550 of 512; 1,500
 # pairs: the second of 20 epochs was the best (.715 in batches of 128; .705 of 32), which patience finds.
-_UPPER_RATE = 1e-4  # of a transformer's upper layers, by dev: benchmarks/training.md
 _RULES = {"static": (Rule(MANY, 6, 512, 3e-3), Rule(0, 10, 128, 3e-3)), "transformer": (Rule(0, 3, 64, None),)}
 
 
