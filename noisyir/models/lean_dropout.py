@@ -79,7 +79,7 @@ def _probabilities(
 def _bias(
     mask: Bool[Tensor, "text 1 position position"] | None, dtype: torch.dtype
 ) -> Float[Tensor, "text 1 position position"] | None:
-    """Return 0 where a position is read, and the lowest number elsewhere: adding is quicker than filling."""
+    """Return 0 for positions that are read, and the lowest number for others: adding is quicker than filling."""
     return None if mask is None else torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
 
 
