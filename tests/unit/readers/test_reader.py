@@ -64,7 +64,7 @@ ASKED = {
 
 
 def test_a_trained_reader_answers_from_all_passages_and_long_ones(train, read):
-    out = train()
+    out = train(epochs=16)  # after 10 the second answer depends on what dropout drops
     readings = read(out["reader"], ASKED).to_pylist()
     texts = dict(zip(*(ASKED["corpus"][name].to_pylist() for name in ("doc_id", "text")), strict=True))
     for row in readings:
@@ -126,13 +126,13 @@ def test_ds_top_trains_on_spans_near_words_of_the_question(train):
         train({**TABLES, "queries": strange}, objective="ds_top")
 
 
-def test_attention_on_a_cpu_in_bf16_is_plain_and_saved_readers_know_nothing_of_it(train, monkeypatch):
+def test_attention_on_a_cpu_is_lean_and_saved_readers_know_nothing_of_it(train, monkeypatch):
     from noisyir.readers import model as reader
 
     started = []
     monkeypatch.setattr(reader, "load_reader", lambda *given: started.append(load_reader(*given)) or started[-1])
     folders = [train(epochs=1, precision=precision)["reader"] for precision in ("bf16", "fp32")]
-    assert [one.model.config._attn_implementation for one in started] == ["eager", "lean"]
+    assert [one.model.config._attn_implementation for one in started] == ["lean", "lean"]
     one, other = ((folder / "config.json").read_bytes() for folder in folders)
     assert one == other
 
