@@ -39,6 +39,8 @@ class BiEncoder(nn.Module):
     With `shape.shared` both sides share one tower.
     """
 
+    at_once: int | None = None  # tokens that a training step pads together; None: by the device
+
     def __init__(self, query: Tower, passage: Tower, shape: Shape) -> None:
         super().__init__()
         self.query_tower, self.passage_tower, self.shape = query, passage, shape

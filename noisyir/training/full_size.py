@@ -214,7 +214,9 @@ def bi_encoder(params: InitModelParams) -> BiEncoder:
         "transformer", params.shared, params.pooling or "mean", params.similarity, "", "",
         params.query_max_len, params.passage_max_len,
     )  # fmt: skip
-    return BiEncoder(towers[0], towers[-1], shape)
+    found = BiEncoder(towers[0], towers[-1], shape)
+    found.at_once = ALL
+    return found
 
 
 def ranker(params: InitRankerParams) -> Ranker:

@@ -110,7 +110,7 @@ def embed_in_pieces(encoder: BiEncoder, queries: Tokens, passages: Tokens) -> tu
     """Like `BiEncoder.embed_both`; a transformer reads texts of similar length together: less padding, same vectors."""
     if not encoder.transformers:
         return encoder.embed_both(queries, passages)
-    most = _TOKENS_AT_ONCE.get(encoder.device.type, DEFAULT_TOKENS)
+    most = encoder.at_once or _TOKENS_AT_ONCE.get(encoder.device.type, DEFAULT_TOKENS)
 
     def embed(tokens: Tokens, side: Side) -> Tensor:
         groups = list(token_batches(tokens.lengths, most))
