@@ -1,7 +1,7 @@
 """Training of a transformer on a CPU as `init` writes it: all layers, or the upper ones on kept states of the lower.
 
-The peer is sentence-transformers' Trainer with a loss in one piece.  Kept states are made once
-and serve all epochs and methods; the lines on them do not count their making, but for the line that says so.
+The peer is sentence-transformers' Trainer with a loss in one piece.  Kept states are made once and serve all epochs and
+methods; only the line that says so counts their making.
 `bench/transformer_cost.py` says what each way costs.
 """
 

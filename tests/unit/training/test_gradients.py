@@ -59,7 +59,7 @@ def test_the_gradient_in_pieces_is_the_plain_one(bert, shared, tokens, monkeypat
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_lean_dropout_has_the_gradient_of_attention_and_drops_the_wanted_share(monkeypatch, masked):
+def test_lean_attention_has_the_gradient_of_attention_and_drops_the_wanted_share(monkeypatch, masked):
     torch.manual_seed(0)
     query, key, value = (torch.randn(3, 2, 5, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
     mask = (torch.arange(5) < torch.tensor([5, 3, 4])[:, None])[:, None, None].expand(3, 1, 5, 5) if masked else None
