@@ -65,7 +65,7 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
     if columns := report.get("columns"):
         yield f"columns       {', '.join(f'{name} is {what}' for what, name in columns.items())}"
     if unread := report.get("unread"):
-        yield f"not read      {', '.join(unread)}: --map WHAT={unread[0]} gives a column a meaning"
+        yield f"not read      {', '.join(unread)}: --map WHAT=COLUMN gives a column a meaning"
     for place, of in report["files"].items():
         yield from _of_file(place, of)
     yield from _of_tables(report)

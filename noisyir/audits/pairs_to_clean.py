@@ -17,12 +17,12 @@ from noisyir.data.examples import ExampleSource, ShapedRows
 from noisyir.data.fewer_negatives import rows_with, without
 from noisyir.data.formats.pairs import PairsFile
 from noisyir.data.records import Document, one_by_one
+from noisyir.data.shapes import IDS, TEXTS
 from noisyir.detection.judgements import Pair
 from noisyir.engine.tables import pair_ids
 
 Action = Literal["keep", "weigh", "relabel", "drop"]
 
-_IDS_OF_ITEMS = ("docid", "passage_id", "psg_id", "id")
 _PARTS: tuple[PairColumn, ...] = ("doc_id", "title", "document", "weight", "label")
 
 
@@ -129,11 +129,25 @@ def _instead(old: Any, fate: Fate | None, texts: TextById, *, by_id: bool) -> An
     """The item of a pair's document: the old one, or the new document's with no score of the old one."""
     if fate is None or fate.new_doc_id is None:
         return old
-    title, text = texts[fate.new_doc_id]
-    if not isinstance(old, dict):
-        return _like(old, fate.new_doc_id) if by_id else f"{title}\n{text}".strip()
-    parts = dict.fromkeys(_IDS_OF_ITEMS, fate.new_doc_id) | {"title": title, "text": text}
-    return {name: parts.get(name, value) for name, value in old.items() if "score" not in name}
+    new = texts[fate.new_doc_id]
+    if isinstance(old, dict):
+        return _other_object(old, fate.new_doc_id, new)
+    return _like(old, fate.new_doc_id) if by_id else _joined(new)
+
+
+def _other_object(old: Row, doc_id: str, new: Text) -> Row:
+    """The new document under the old one's keys, without what else was of the old one, such as scores.
+
+    A title without a key precedes the text.
+    """
+    text = new.text if "title" in old else _joined(new)
+    parts = {**dict.fromkeys(TEXTS, text), "title": new.title}
+    known = {name: _like(value, doc_id) if name in IDS else parts.get(name) for name, value in old.items()}
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _joined(new: Text) -> str:
+    return f"{new.title}\n{new.text}".strip()
 
 
 def _texts_of(source: ExampleSource, needed: set[str], where: str, old: Iterable[str] = ()) -> TextById:
@@ -230,6 +244,8 @@ def _part(name: PairColumn, value: Any, fate: Fate | None, texts: TextById) -> A
     if name == "doc_id":
         return _like(value, fate.new_doc_id)
     new = texts[fate.new_doc_id]
+    if isinstance(value, dict):
+        return _other_object(value, fate.new_doc_id, new)
     return new.title if name == "title" else new.text
 
 

@@ -10,6 +10,11 @@ from noisyir.data.records import as_id
 from noisyir.data.row_files import RowFile
 from noisyir.data.spelt import number_in
 
+# Keys of a document that is an object
+TEXTS = ("text", "content", "contents", "page_content", "passage", "document", "body")
+IDS = ("docid", "passage_id", "psg_id", "doc_id", "pid", "_id", "id")
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+
 
 def open_rows(kind: str, path: str | None, needed: Sequence[str]) -> RowFile:
     """The rows of a format, if the file has the columns that it needs."""
@@ -86,6 +91,22 @@ def _list(row: Mapping[str, Any], name: str, where: str, of: Any) -> list[Any]:
         expected = f"a list of {'objects' if of is dict else 'texts'}"
         raise DataError("data.wrong_value", where=where, name=name, expected=expected, value=value)
     return value
+
+
+def passage(given: Any, where: str, name: str) -> Passage:
+    """A document that is a text, or an object with a text, perhaps with a title and an id."""
+    if not isinstance(given, dict):
+        return Passage("", text({name: given}, name, where))
+    of_text, of_id = (next((key for key in keys if given.get(key) is not None), "") for keys in (TEXTS, IDS))
+    if not of_text:
+        raise DataError("data.wrong_value", expected="text or hold it", where=where, name=name, value=given)
+    return Passage(text(given, "title", where), text(given, of_text, where), identity(given, of_id, where))
+
+
+def unread_in(objects: Sequence[Any]) -> list[str]:
+    """The keys of objects that `passage` does not read, if any of them has a value."""
+    keys = (key for one in objects if isinstance(one, dict) for key, value in one.items() if value not in _EMPTY)
+    return sorted({*keys} - {"title", *TEXTS, *IDS})
 
 
 def beyond(example: Example) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from noisyir.data.labels import MEANINGFUL, LabelColumn, labels_of, parsed
 from noisyir.data.leniency import glance, strict
 from noisyir.data.records import Document, Record
 from noisyir.data.row_files import RowFile, plain_name
-from noisyir.data.shapes import joined
+from noisyir.data.shapes import joined, passage, unread_in
 from noisyir.data.spelt import list_in
 
 _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title", "negative")
@@ -138,6 +138,7 @@ def open_pairs(
         labels,
         f"{newer}-label" if labels and "label" not in given else newer,
         listed,
+        unread_keys=_unread_keys(pairs, columns, numbered),
     )
 
 
@@ -148,6 +149,7 @@ class PairsFile(ExampleSource):
     Args:
         numbered: Columns with one negative each, next to the one with several.
         pool: Documents besides the pairs' own.
+        unread_keys: Keys of objects that are read for their texts, each with its column: "document.url".
         meaningful: Names of columns that would be read if they existed.
         labels: How the column of labels is read.
         newer: What earlier versions read otherwise.
@@ -164,6 +166,7 @@ class PairsFile(ExampleSource):
     newer: str = ""
     listed: tuple[PairColumn, ...] = ()
     pool: RowFile | None = None
+    unread_keys: tuple[str, ...] = ()
 
     def digest(self) -> str:
         """A hash of the bytes and names of all files, and of what earlier versions read otherwise."""
@@ -204,9 +207,10 @@ class PairsFile(ExampleSource):
 
     @property
     def unread(self) -> list[str]:
-        """Columns that mean nothing here; pandas' index is none."""
+        """Columns that mean nothing here, and such keys of objects; pandas' index is none."""
         read = *self.columns.values(), *self.numbered
-        return [name for name in self.pairs.columns if name not in read and not _INDEX.fullmatch(name)]
+        columns = [name for name in self.pairs.columns if name not in read and not _INDEX.fullmatch(name)]
+        return [*columns, *self.unread_keys]
 
     def rows(self) -> Iterator[Placed]:
         """The rows of the file, at least one; a row with a list of queries counts once for each."""
@@ -238,35 +242,37 @@ class PairsFile(ExampleSource):
         if split is None:
             raise DataError("data.wrong_mapped_split", where=cell.where, column=self.columns["split"], value=named)
         rows_of = (Cells(one, self.columns, place, number) for one in _documents_of(values, place, number))
+        query = passage(cell.values["query"], cell.where, self.columns["query"])
         return Example(
-            cell.text("query"),
+            joined(query),
             [self._positive(one) for one in rows_of],
             self._negatives(cell, row),
-            (cell.name("query_id") or None) if "query_id" in self.columns else None,
-            tuple(dict.fromkeys(text for text in cell.texts("answers") if text.strip())),
+            (cell.name("query_id") or None) if "query_id" in self.columns else query.doc_id,
+            _answers(cell),
             split,
             (cell.name("source") if "source" in self.columns else "") or None,
         )
 
     def _positive(self, cell: Cells) -> Passage:
-        doc_id = cell.name("doc_id") if "doc_id" in self.columns else None
+        found = passage(cell.values.get("document"), cell.where, self.columns.get("document", ""))
+        doc_id = cell.name("doc_id") if "doc_id" in self.columns else found.doc_id
         score = next(iter(cell.numbers("score")), None)
         doc_id = doc_id or (None if self.corpus is None else doc_id)
         grade = self.labels.grade(cell.values.get("label"), cell.where) if self.labels else None
-        return Passage(cell.text("title"), cell.text("document"), doc_id, score, cell.weight(), grade)
+        return Passage(cell.text("title") or found.title, found.text, doc_id, score, cell.weight(), grade)
 
     def _negatives(self, cell: Cells, row: Mapping[str, Any]) -> list[Passage]:
         if self.corpus:
             given = [Passage("", "", name) for name in cell.names("negative_id")]
         else:
             ids = cell.names("negative_id") if "negative_id" in self.columns else []
-            given = [Passage("", text) for text in cell.texts("negative")]
+            given = [passage(one, cell.where, self.columns["negative"]) for one in cell.items("negative")]
             if ids and len(ids) != len(given):
                 raise DataError("data.unequal_negatives", other="negative_id", name="negative", where=cell.where)
             given = [one._replace(doc_id=name) for one, name in zip(given, ids, strict=True)] if ids else given
             for name in self.numbered:
                 one = Cells({"negative": row[name]}, {"negative": name}, cell.place, cell.number)
-                given += [Passage("", text) for text in one.texts("negative")]
+                given += [passage(item, cell.where, name) for item in one.items("negative")]
         scores = cell.numbers("negative_score")
         if scores and len(scores) != len(given):
             raise DataError("data.unequal_negatives", other="negative", name="negative_score", where=cell.where)
@@ -285,15 +291,14 @@ def more_documents(path: Location) -> RowFile | None:
 def _written(example: Example) -> Iterator[dict[str, Any]]:
     """The rows of a query, none if it has negatives alone."""
     negatives = example.negatives
-    scores = [passage.score for passage in negatives]
+    scores = [one.score for one in negatives]
     rest: dict[str, Any] = {
         "answers": list(example.answers),
-        "negative": [joined(passage) for passage in negatives],
+        "negative": [joined(one) for one in negatives],
         "neg_scores": scores if None not in scores else [],
     }
     split = "" if example.split == "train" else example.split
-    for passage in example.positives:
-        title, text, doc_id, score, weight, relevance = passage
+    for title, text, doc_id, score, weight, relevance in example.positives:
         label = relevance if example.split == "train" or relevance != 1 else None  # 1 is what held-out pairs count as
         of_pair = {"doc_id": doc_id, "title": title, "document": text, "weight": weight, "pos_scores": score}
         of_query = {"query_id": example.query_id, "query": example.query, "split": split, "source": example.source}
@@ -340,6 +345,29 @@ def _listed(pairs: RowFile, columns: Mapping[PairColumn, str], *, texts_in: bool
     if pairs.suffix in FLAT and texts_in and _are_lists(pairs, columns.get("document")):
         found += [column for column in _OF_DOCUMENT if column in columns]
     return tuple(found)
+
+
+def _unread_keys(pairs: RowFile, columns: Mapping[PairColumn, str], numbered: Sequence[str]) -> tuple[str, ...]:
+    """COLUMN.KEY of what objects among the first texts hold besides a text, a title and an id.
+
+    Raises:
+        DataError: If one may say how right a pair is.
+    """
+    named = [columns[what] for what in ("query", "document", "negative") if what in columns] + [*numbered]
+    with glance():
+        rows = [row for _, row in islice(pairs.rows(named), FIRST_ROWS)]
+    cells = {name: [row[name] if isinstance(row[name], list) else [row[name]] for row in rows] for name in named}
+    found = [(name, key) for name in named for key in unread_in([one for cell in cells[name] for one in cell])]
+    if judging := [(name, key) for name, key in found if plain_name(key) in MEANINGFUL]:
+        raise DataError("data.label_in_object", path=pairs.path, column=judging[0][0], key=judging[0][1])
+    return tuple(f"{name}.{key}" for name, key in found)
+
+
+def _answers(cell: Cells) -> tuple[str, ...]:
+    """The distinct texts of answers, which may be objects with a text or, as in `datasets`' SQuAD, with several."""
+    given = [one.get("text") if isinstance(one, dict) else one for one in cell.items("answers")]
+    texts = [text for one in given for text in (one if isinstance(one, list) else [one])]
+    return tuple(dict.fromkeys(one for one in cell._replace(values={"answers": texts}).texts("answers") if one.strip()))
 
 
 def _are_lists(pairs: RowFile, name: str | None) -> bool:

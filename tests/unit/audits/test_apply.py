@@ -174,6 +174,18 @@ def test_ids_and_titles_of_the_file_change_with_the_text(tmp_path: Path):
         assert read(done.pairs) == [{**rows[1], "doc_id": 13, "title": "", "text": DOG}, rows[2]]
 
 
+def test_a_document_that_is_an_object_stays_one(tmp_path: Path):
+    rows = [
+        {"query": "who ran?", "document": {"id": 1, "title": "Cats", "text": CAT, "url": "https://c.example"}},
+        {"query": "who barks?", "document": {"id": 2, "title": None, "text": DOG, "url": None}},
+    ]
+    for suffix in (".jsonl", ".parquet"):
+        file = opened(write(tmp_path / f"mine{suffix}", rows))
+        done = cleaned(audit_of_file(file, {"who ran?": wrong("2")}), FileOfPairs(file), tmp_path / suffix)
+        new = {"id": 2, "title": "", "text": DOG} | ({"url": None} if suffix == ".parquet" else {})
+        assert read(done.pairs) == [{**rows[0], "document": new}, rows[1]]
+
+
 def test_a_file_that_names_documents_gets_new_ids_and_copies_of_the_text_follow(tmp_path: Path):
     corpus = write(
         tmp_path / "corpus.jsonl",

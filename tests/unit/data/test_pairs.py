@@ -282,7 +282,7 @@ JSON = '{"query": "q", "document": "d"}\n'
         (b'{"query": "q", "document": "d"}\n{\n', "pairs.jsonl", {}, r"pairs.jsonl line 2: invalid JSON"),
         ((JSON * 150 + "{\n").encode(), "pairs.jsonl", {}, r"pairs.jsonl line 151: invalid JSON"),
         ([{"query": 5, "document": "d"}], "pairs.parquet", {}, r"pairs.parquet row 1: 'query' must be text, found 5"),
-        ([{"query": "q", "document": {"a": 1}}], "pairs.jsonl", {}, r"line 1: 'document' must be text, found {'a'"),
+        ([{"query": "q", "document": {"a": 1}}], "pairs.jsonl", {}, r"line 1: .document. must be text or hold it"),
         ([{"query": "q", "qid": 1.5, "document": "d"}], "pairs.jsonl", {}, r"line 1: 'qid' must be text, found 1.5"),
         ([{"query": "q", "qid": " ", "document": "d"}], "pairs.jsonl", {}, r"line 1: the query's id is empty"),
         ([{"query": "q", "pos": ["a", "b"], "pid": ["1"]}], "pairs.jsonl", {}, r"line 1: doc_id and document list"),
