@@ -20,6 +20,7 @@ from noisyir.data.formats.trec import trec_role
 from noisyir.data.formats.triples import array_in
 from noisyir.data.leniency import lenient
 from noisyir.data.row_files import RowFile, plain_name
+from noisyir.data.shapes import TEXTS
 from noisyir.data.text_files import first_bytes, one_of, utf8_lines
 from noisyir.engine.hub import downloaded, is_on_hub
 
@@ -36,6 +37,7 @@ _SQUAD = re.compile(rb'"(paragraphs|data)"\s*:\s*\[')
 _OF_HEADER = ("data.nameless_columns", "data.column_name_twice", "data.not_utf8_line", "data.zero_bytes",
               "data.invalid_json", "data.json_comma_before_end")  # fmt: skip
 _NO_NAME = re.compile(r"\s*|.*[?!.]\s*|.{41,}|(\S+\s+){4,}.*|[\d.,]+", re.DOTALL)  # rather a text or a title
+_ASKS = re.compile("quer|question|input|user", re.IGNORECASE)
 _LITERAL = re.compile(r"^\[.*\]$")
 
 
@@ -177,10 +179,10 @@ def _mapping(rows: RowFile) -> str:
     first = next((row for _, row in rows.rows(rows.columns)), {})
     known = choose_columns(rows, {}, NAMES)
     texts = {name: max(listed, key=len) for name, value in first.items() if (listed := _texts(value))}
-    free = [name for name in texts if name not in known.values()]
+    free = [name for name in texts if name not in known.values() or name == known.get("title")]
     longest = sorted(free, key=lambda name: (len(texts[name]), free.index(name)))
     document = known.get("document") or (longest.pop() if longest else None)
-    query = known.get("query") or (longest.pop() if longest else None)
+    query = known.get("query") or next(filter(_ASKS.search, longest), None) or (longest.pop() if longest else None)
     if query is None or document is None:
         inside = [f"{name} ({', '.join(value)})" for name, value in first.items() if isinstance(value, dict)]
         nested = f", or make columns of the fields in {'; '.join(inside)}" if inside else ""
@@ -189,8 +191,11 @@ def _mapping(rows: RowFile) -> str:
 
 
 def _texts(value: Any) -> list[str]:
-    """A text, or the texts of a list."""
-    listed = value if isinstance(value, list) else [value]
+    """A text, or the texts of a list or of its objects."""
+    if isinstance(value, list):
+        listed = [next(filter(None, map(one.get, TEXTS)), "") if isinstance(one, dict) else one for one in value]
+    else:
+        listed = [value]
     return [one for one in listed if one.strip()] if all(isinstance(one, str) for one in listed) else []
 
 

@@ -14,12 +14,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from noisyir.app.data_import import import_data
 from noisyir.app.pairs_export import export_pairs
 from noisyir.audits.rewriting import NewColumn, rewrite
 from noisyir.base.errors import DataError
 from noisyir.data.collection import Collection
+from noisyir.data.formats.pairs import Pairs
 from noisyir.data.recognise import recognise
 from noisyir.data.row_files import RowFile
 from noisyir.data.spelt import list_in
@@ -353,6 +355,23 @@ def test_objects_in_cells_are_named_where_columns_are_missing(tmp_path: Path):
     (tmp_path / "p.json").write_text(json.dumps([{"id": 1, "fields": {"query": "q", "document": "d"}}]))
     with pytest.raises(DataError, match=r"make columns of the fields in fields \(query, document\)"):
         recognise(str(tmp_path / "p.json"))
+
+
+@pytest.mark.parametrize(
+    ("row", "columns"),
+    [
+        ({"user_input": "who sat?", "reference_contexts": ["It was a cat that sat."], "reference": "A cat."},
+         "query: user_input, document: reference_contexts"),
+        ({"query": "cats", "title": "A cat that sits", "product_id": "4711-8"}, "query: query, document: title"),
+        ({"question": "who?", "passages": [{"text": "A cat."}]}, "query: question, document: passages"),
+    ],
+)  # fmt: skip
+def test_the_advised_columns_are_the_likely_ones(tmp_path: Path, row: dict[str, object], columns: str):
+    (tmp_path / "p.jsonl").write_text(json.dumps(row))
+    with refuses(DataError, "data.unclear_columns") as caught:
+        recognise(str(tmp_path / "p.jsonl"))
+    assert f"data.columns={{{columns}}}" in str(caught.value)
+    Pairs(path=str(tmp_path / "p.jsonl"), columns=yaml.safe_load(f"{{{columns}}}")).open()
 
 
 def test_swift_reads_messages_and_its_label_judges(tmp_path: Path):
