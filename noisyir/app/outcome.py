@@ -11,6 +11,7 @@ from noisyir.app.own_data import doubt_of, ingest_facts, recommended, too_small
 from noisyir.app.runs import Outcome
 from noisyir.base.command_line import typed_words
 from noisyir.base.pages.cells import NONE
+from noisyir.engine.remote.fetched import located
 from noisyir.engine.store import Store
 from noisyir.evaluation.pages.advice import best_lines
 from noisyir.evaluation.pages.detection import detection_rows, flag_warnings
@@ -21,6 +22,7 @@ from noisyir.evaluation.recommendation import Recommendation
 from noisyir.methods.plans.experiment import Experiment
 
 _WITH_INTERVALS = 110  # columns; narrower terminals show only the first interval
+_GAINS = "weighs suspicious pairs down, which gains if wrong pairs have documents of other subjects"
 _REFUSED = ": not registered, see the warning; to register it:"
 
 
@@ -80,6 +82,17 @@ def _print_next(console: Console, best: Recommendation | None, outcome: Outcome,
         commands.append(f"noisyir show {name} --page")
     for head, command in zip(["\nnext", *["    "] * 2], commands, strict=False):
         console.print(f"{head}        {command}", markup=False)
+    if _could_weigh(exp):
+        methods = ", ".join([*(method.kind for method in exp.methods), "reweight"])
+        words = typed_words.get() or ("run", exp.name)
+        again = shlex.join(["noisyir", *words, f"methods=[{methods}]", "detect.assume=random"])
+        print_text(console, f"\nnot tried   {again}\n            {_GAINS}")
+
+
+def _could_weigh(exp: Experiment) -> bool:
+    """Whether only plain training of a transformer was tried on data of unknown quality."""
+    plain = {method.kind for method in exp.methods} <= {"static", "dpr"}
+    return plain and exp.model.backbone == "transformer" and not exp.claims and not located(exp.data).has_weights
 
 
 def _print_tables(console: Console, outcome: Outcome, store: Store, published: Sequence[PublishedParams]) -> None:

@@ -4,6 +4,7 @@ import ast
 import csv
 import inspect
 import json
+import random
 import re
 import shlex
 import shutil
@@ -16,6 +17,7 @@ import yaml
 
 from noisyir.front.cli import main
 from tests.flows.screens import plain, terminal
+from tests.tiny_models import WORDS
 
 ROOT = Path(__file__).parents[2]
 SQUAD = ROOT.parent / "shared" / "data" / "squad" / "train-v1.1.json"
@@ -249,3 +251,23 @@ def test_twelve_thousand_pairs_with_nothing_else(noisyir, monkeypatch, tmp_path)
         assert code == 0, err
     found = json.loads(noisyir("compare", "x:zero_shot", "x", "--json")[1])
     assert found["measures"][0]["low"] > 0 and found["measures"][0]["p_holm"] < 0.001
+
+
+def test_weights_are_offered_where_only_plain_training_of_a_transformer_was_tried(noisyir, bert, tmp_path, monkeypatch):
+    draw = random.Random(0)
+    texts = [" ".join(draw.sample(WORDS, 8)) for _ in range(60)]
+    monkeypatch.chdir(tmp_path)
+    write_pairs(Path("mine.csv"), [(" ".join(text.split()[:3]), text) for text in texts])
+    settings = (
+        "methods=[dpr]",
+        f"model={{backbone: transformer, weights: {bert}, query_max_len: 32, passage_max_len: 32}}",
+        "train.epochs=1",
+        *QUICK,
+    )
+    Path("mine.yaml").write_text("data: {kind: pairs, path: mine.csv}\n")
+    code, out, err = noisyir("run", "mine.yaml", *settings)
+    assert code == 0, err
+    (typed,) = (line for line in out.splitlines() if line.startswith("not tried "))
+    code, out, err = noisyir(*shlex.split(typed)[3:])
+    assert code == 0 and "not tried" not in out, err
+    assert any(line.startswith("reweight ") for line in out.splitlines())
