@@ -36,8 +36,9 @@ def test_what_is_between_the_marks_is_replaced_and_nothing_else(monkeypatch, tmp
     assert json.loads((tmp_path / "made.json").read_text())["table"][1] == ["npc", "0.5"]
 
 
-def test_the_table_over_conditions_is_what_its_records_say():
-    known = tables.read("minilm")
+@pytest.mark.parametrize("name", ["minilm", "minilm_lower_rate"])
+def test_the_table_over_conditions_is_what_its_records_say(name):
+    known = tables.read(name)
     read = [tables.read(name) for name in known["records"]]
     assert known["table"] == [list(across.HEAD), *across.rows(read, known["method"])]
     p_values = [row[-1] for row in known["table"][1:]]
