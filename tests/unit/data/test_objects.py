@@ -74,6 +74,14 @@ def test_a_key_that_may_judge_is_refused(tmp_path, name):
     rows = [{"query": "who?", "passage": [{"text": CAT, name: 1}, {"text": DOG, name: 0}]}]
     with refuses(DataError, "data.label_in_object", column="passage", key=name):
         opened(tmp_path / "mine.jsonl", rows)
+    renamed = [{"query": "who?", "passage": [{"text": CAT, f"our_{name}": 1}, {"text": DOG, f"our_{name}": 0}]}]
+    assert opened(tmp_path / "mine.jsonl", renamed).unread == [f"passage.our_{name}"]  # as advised
+
+
+def test_a_judgement_moved_to_a_column_is_read(tmp_path):
+    row = {"query": "who?", "passage": [{"text": CAT}, {"text": DOG}], "label": [1, 0]}
+    (found,) = examples(opened(tmp_path / "mine.jsonl", [row]))
+    assert [one.relevance for one in found.positives] == [1, 0]
 
 
 def test_an_object_without_a_text_is_refused_with_its_place(tmp_path):
