@@ -155,6 +155,12 @@ def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | No
     return replace(found, binary=plain_name(found.column) not in _GRADES).describing(words)
 
 
+def holds_judgements(file: RowFile, column: str) -> bool:
+    """Whether the first values are few words such as accept and reject, and so no documents."""
+    words = _first_words(file, [column])[column]
+    return 0 < len(words) <= _MOST_SHOWN and all(word in _GRADE_OF for word in words)
+
+
 def _has_spans(file: RowFile, column: str | None) -> bool:
     """Whether the column holds objects with texts of answers and their places."""
     if column is None:

@@ -13,6 +13,7 @@ from noisyir.data.spelt import number_in
 # Keys of a document that is an object
 TEXTS = ("text", "content", "contents", "page_content", "passage", "document", "body")
 IDS = ("docid", "passage_id", "psg_id", "doc_id", "pid", "_id", "id")
+_READ = {"title", *TEXTS, *IDS}
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 
 
@@ -103,10 +104,10 @@ def passage(given: Any, where: str, name: str) -> Passage:
     return Passage(text(given, "title", where), text(given, of_text, where), identity(given, of_id, where))
 
 
-def unread_in(objects: Sequence[Any]) -> list[str]:
-    """The keys of objects that `passage` does not read, if any of them has a value."""
-    keys = (key for one in objects if isinstance(one, dict) for key, value in one.items() if value not in _EMPTY)
-    return sorted({*keys} - {"title", *TEXTS, *IDS})
+def unread_in(cell: Any) -> list[str]:
+    """The keys with a value that `passage` does not read, of an object or of a list of them."""
+    objects = (one for one in (cell if isinstance(cell, list) else (cell,)) if isinstance(one, dict))
+    return sorted({key for one in objects for key, value in one.items() if value not in _EMPTY} - _READ)
 
 
 def beyond(example: Example) -> dict[str, Any]:

@@ -503,7 +503,7 @@ BAD_PAIRS = {
     "no corpus": (
         lambda o: o.named,
         [],
-        "names documents ('doc_id') but holds no text of theirs; it has query_id, query",
+        "names documents ('doc_id') but has no column for their texts; it has query_id, query",
     ),
     "unknown columns": (
         lambda o: [{"ask": "a", "reply": "b"}],

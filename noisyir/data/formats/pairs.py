@@ -29,7 +29,7 @@ from noisyir.data.containers import FIRST_ROWS, FLAT, stem, write_rows
 from noisyir.data.containers.split_folder import SPLIT_WORDS
 from noisyir.data.examples import SPLITS, Example, ExampleSource, Passage, Placed, content_id
 from noisyir.data.formats import FormatOfRows
-from noisyir.data.labels import MEANINGFUL, LabelColumn, labels_of, parsed
+from noisyir.data.labels import MEANINGFUL, LabelColumn, holds_judgements, labels_of, parsed
 from noisyir.data.leniency import glance, strict
 from noisyir.data.records import Document, Record
 from noisyir.data.row_files import RowFile, plain_name
@@ -108,6 +108,8 @@ def open_pairs(
     names = {column: known for column, known in NAMES.items() if not corpus or column not in _OF_CORPUS}
     asked = given.get("label")
     columns = choose_columns(pairs, {**mapping, **({"label": parsed(asked, pairs.columns)[0]} if asked else {})}, names)
+    if "document" in columns and "document" not in mapping and holds_judgements(pairs, columns["document"]):
+        del columns["document"]
     wanted = not corpus and ("negative" not in mapping or mapping["negative"] is not None)
     if "split" not in {*columns, *mapping} and (split := _split_column(pairs, columns)):
         columns["split"] = split
@@ -216,8 +218,12 @@ class PairsFile(ExampleSource):
         """The rows of the file, at least one; a row with a list of queries counts once for each."""
         number, place = 0, self.pairs.place
         wanted = list(dict.fromkeys([*self.columns.values(), *self.numbered]))
-        query = self.columns["query"]
+        query, texts = self.columns["query"], _text_columns(self.columns, self.numbered)
         for number, values in self.pairs.rows(wanted, self.meaningful):
+            for name in texts:
+                if judging := [key for key in unread_in(values[name]) if plain_name(key) in MEANINGFUL]:
+                    where = f"{place} {number}"
+                    raise DataError("data.label_in_object", where=where, column=name, key=judging[0])
             if self.has_a_query_a_row:
                 yield Placed(place, number, values)
                 continue
@@ -309,7 +315,7 @@ def _written(example: Example) -> Iterator[dict[str, Any]]:
 def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str]) -> None:
     need(pairs, columns, ("query",), NAMES)
     if "document" not in columns:
-        named = f"names documents ({columns['doc_id']!r})" if "doc_id" in columns else "has no column for document"
+        named = f"names documents ({columns['doc_id']!r}) but has" if "doc_id" in columns else "has"
         mapped = with_columns({"document": "NAME"}, pairs.path)
         raise DataError(
             "data.pairs_without_texts", pairs=pairs.path, named=named, found_in=found_in(pairs), mapped=mapped
@@ -348,19 +354,15 @@ def _listed(pairs: RowFile, columns: Mapping[PairColumn, str], *, texts_in: bool
 
 
 def _unread_keys(pairs: RowFile, columns: Mapping[PairColumn, str], numbered: Sequence[str]) -> tuple[str, ...]:
-    """COLUMN.KEY of what objects among the first texts hold besides a text, a title and an id.
-
-    Raises:
-        DataError: If one may say how right a pair is.
-    """
-    named = [columns[what] for what in ("query", "document", "negative") if what in columns] + [*numbered]
+    """COLUMN.KEY of what objects among the first texts hold besides a text, a title and an id."""
+    named = _text_columns(columns, numbered)
     with glance():
         rows = [row for _, row in islice(pairs.rows(named), FIRST_ROWS)]
-    cells = {name: [row[name] if isinstance(row[name], list) else [row[name]] for row in rows] for name in named}
-    found = [(name, key) for name in named for key in unread_in([one for cell in cells[name] for one in cell])]
-    if judging := [(name, key) for name, key in found if plain_name(key) in MEANINGFUL]:
-        raise DataError("data.label_in_object", path=pairs.path, column=judging[0][0], key=judging[0][1])
-    return tuple(f"{name}.{key}" for name, key in found)
+    return tuple(f"{name}.{key}" for name in named for key in sorted({k for row in rows for k in unread_in(row[name])}))
+
+
+def _text_columns(columns: Mapping[PairColumn, str], numbered: Sequence[str]) -> list[str]:
+    return [columns[what] for what in ("query", "document", "negative") if what in columns] + [*numbered]
 
 
 def _answers(cell: Cells) -> tuple[str, ...]:

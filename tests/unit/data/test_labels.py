@@ -246,6 +246,15 @@ def test_two_columns_that_judge_are_asked_about(tmp_path):
     assert not texts(Pairs(path=str(tmp_path / "x.csv"), columns={"label": "relevance"}).open())
 
 
+def test_an_answer_that_accepts_or_rejects_is_no_document(tmp_path):
+    kept = [{"text": "who sat?", "answer": word, "said": f"the cat {word}"} for word in ("accept", "reject", "ignore")]
+    write_rows(tmp_path / "x.jsonl", iter(kept))
+    with refuses(DataError, "data.pairs_without_texts"):
+        Pairs(path=str(tmp_path / "x.jsonl")).open()
+    columns = {"document": "said", "label": "answer"}
+    assert texts(Pairs(path=str(tmp_path / "x.jsonl"), columns=columns).open()) == {("who sat?", "the cat accept")}
+
+
 def test_a_value_that_comes_up_late_is_refused_where_it_stands(tmp_path):
     many = [("query", "document", "label"), *((f"q{n}", f"d{n}", 1) for n in range(1200)), ("late", "text", 2)]
     with (tmp_path / "x.csv").open("w", newline="") as out:

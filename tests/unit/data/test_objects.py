@@ -73,9 +73,16 @@ def test_keys_without_a_use_are_said_as_columns_are(tmp_path):
 def test_a_key_that_may_judge_is_refused(tmp_path, name):
     rows = [{"query": "who?", "passage": [{"text": CAT, name: 1}, {"text": DOG, name: 0}]}]
     with refuses(DataError, "data.label_in_object", column="passage", key=name):
-        opened(tmp_path / "mine.jsonl", rows)
+        examples(opened(tmp_path / "mine.jsonl", rows))
     renamed = [{"query": "who?", "passage": [{"text": CAT, f"our_{name}": 1}, {"text": DOG, f"our_{name}": 0}]}]
     assert opened(tmp_path / "mine.jsonl", renamed).unread == [f"passage.our_{name}"]  # as advised
+
+
+def test_a_key_that_may_judge_is_refused_in_the_last_row(tmp_path):
+    rows = [{"query": f"who? {number}", "passage": {"text": f"{CAT} {number}"}} for number in range(150)]
+    rows.append({"query": "who?", "passage": {"text": DOG, "label": 0}})
+    with refuses(DataError, "data.label_in_object", where=f"{tmp_path / 'mine.jsonl'} line 151", key="label"):
+        examples(opened(tmp_path / "mine.jsonl", rows))
 
 
 def test_a_judgement_moved_to_a_column_is_read(tmp_path):

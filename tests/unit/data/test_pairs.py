@@ -268,7 +268,7 @@ JSON = '{"query": "q", "document": "d"}\n'
         (b"query,query\na,b\n", "pairs.csv", {}, r"two columns of .*pairs.csv are called 'query'"),
         (b"ask,document\na,b\n", "pairs.csv", {}, r"no column for query .query, question.*it has ask, document; map"),
         (b"query,doc\na,b\n", "pairs.csv", {}, r"it has query, doc; .*document: NAME.* data.corpus=FILE"),
-        (b"query,doc_id\na,b\n", "pairs.csv", {}, r"pairs without a corpus: .*names documents .'doc_id'. but holds no"),
+        (b"query,doc_id\na,b\n", "pairs.csv", {}, r"pairs without a corpus: .*names documents .'doc_id'. but has no"),
         (b"query,document\na,b\n", "p.csv", {"columns": {"source": "src"}}, r"no column 'src', which data.columns maps "
          r"to source; it has query, document"),
         (b"query,document\na,b,c\n", "pairs.csv", {}, r"pairs.csv line 2: expected 2 columns .*found 3"),
