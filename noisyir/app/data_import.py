@@ -1,6 +1,7 @@
 """`noisyir import`: convert data of any format to a folder of tables with a report; the store is not used."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -255,7 +256,7 @@ def _format(settings: Mapping[str, Any]) -> Format:
 def _mapped(columns: str) -> dict[str, str | None]:
     """Parse `query=NAME,positive=NAME`; an empty NAME, or null, means no column."""
     found: dict[str, str | None] = {}
-    for part in columns.split(","):
+    for part in re.split(r",(?=\s*\w+\s*=)", columns):
         what, equals, name = part.partition("=")
         column = _ALIASES.get(what.strip(), what.strip())
         if not equals or column not in get_args(PairColumn):

@@ -81,7 +81,7 @@ def experiment_file(
         data: Path or Hub name, written to the experiment unchanged.
         store: Searched for audits of the data.
         budget: Time limit of a run, such as 10m, which is the default.
-        overrides: Settings; only the columns of a pairs file are written.
+        overrides: Settings of `data.columns` and `data.on_empty`, which are written.
 
     Raises:
         ConfigError: If the file exists, or the budget is too small for any model.
@@ -109,7 +109,7 @@ def experiment_file(
         kept=f"train: {json.dumps(dict(models.train))}\n".replace('"', "") if models.train else "",
         why_as_is=models.why_as_is,
         backbone=exp.model.backbone,
-        data="\n  ".join([*(f"{name}: {_yaml(value)}" for name, value in places.items()), *_columns(exp)]),
+        data="\n  ".join([*(f"{name}: {_yaml(value)}" for name, value in places.items()), *_as_given(exp)]),
         hold_out=_hold_out(exp),
         chosen=next(said for name, said in exp.chosen.items() if name.startswith("train.")).partition(": ")[2],
         train=", ".join(f"{name}: {value}" for name, value in train.items()),
@@ -161,7 +161,7 @@ def advice_for(
 
     Arguments and errors are as for `experiment_file`.
     """
-    if other := [setting for setting in overrides if not setting.startswith("data.columns")]:
+    if other := [setting for setting in overrides if not setting.startswith(("data.columns", "data.on_empty"))]:
         raise ConfigError("app.only_columns", other=other[0])
     exp = experiment_for(data, corpus=corpus, overrides=overrides)
     models = afforded(exp, budget)
@@ -209,10 +209,11 @@ def _places(exp: Experiment, target: Path) -> dict[str, str]:
     return {name: os.path.relpath(value, target.parent) for name, value in given.items() if value is not None}
 
 
-def _columns(exp: Experiment) -> list[str]:
-    """Return the `columns` line, if columns were named."""
+def _as_given(exp: Experiment) -> list[str]:
+    """Return the lines of `columns` and `on_empty`, if they were set."""
     named = getattr(exp.data, "columns", {})
-    return [f"columns: {json.dumps(dict(named), ensure_ascii=False)}"] if named else []
+    columns = [f"columns: {json.dumps(dict(named), ensure_ascii=False)}"] if named else []
+    return [*columns, *(["on_empty: exclude"] if exp.data.on_empty == "exclude" else [])]
 
 
 def _hold_out(exp: Experiment) -> str:

@@ -103,10 +103,11 @@ def _fewer(found: Audited, most: int, words: CleaningWords) -> str:
 def how_to_measure(found: Audited, applied: Applied) -> str:
     """Write experiments that measure the change on held-out queries, and return their commands."""
     if not found.held_out:
-        columns = getattr(found.exp.data, "columns", {}) if applied.whole else {}
-        both = [(f"--{name}", column) for name in ("query", "document") if (column := columns.get(name))]
-        label = [f"data.columns.label={json.dumps(columns['label'], ensure_ascii=False)}"] if "label" in columns else []
-        command = shlex.join(["noisyir", "init", str(applied.pairs), *chain(*both), *label])
+        columns = dict(getattr(found.exp.data, "columns", {})) if applied.whole else {}
+        flags = [(f"--{name}", columns.pop(name)) for name in ("query", "document") if columns.get(name)]
+        rest = [f"data.columns.{name}={json.dumps(column, ensure_ascii=False)}" for name, column in columns.items()]
+        rest += ["data.on_empty=exclude"] if applied.whole and found.exp.data.on_empty == "exclude" else []
+        command = shlex.join(["noisyir", "init", str(applied.pairs), *chain(*flags), *rest])
         return f"\n{'next':<7}{command}\n{'':<7}writes an experiment that trains on the cleaned pairs"
     experiments = _experiments(found.exp, applied)
     change = "the change" if len(experiments) > 1 else "the effect of the machine's flags alone"

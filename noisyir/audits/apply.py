@@ -176,7 +176,7 @@ def _taken(doc_id: str) -> str:
 
 def _by_row(source: PairsToClean, fates: Mapping[Pair, Fate], *, weigh: bool) -> tuple[PairChanges, Log, int, int]:
     """Changes in the source's rows, the log, the number of pairs, and the number outside the audit."""
-    unseen = dict.fromkeys(fates)
+    unseen, called_wrong = dict.fromkeys(fates), source.called_wrong()
     logged: Log = []
     by_row: dict[int, list[Fate | None]] = {}
     weights: dict[int, list[float]] = {}
@@ -192,7 +192,8 @@ def _by_row(source: PairsToClean, fates: Mapping[Pair, Fate], *, weigh: bool) ->
         if any(fate and fate.action in ("relabel", "drop") for fate in of_row):
             by_row[number] = [fate if fate and fate.action in ("relabel", "drop") else None for fate in of_row]
         if weigh:
-            weights[number] = [round(fate.weight, 6) if fate else 1.0 for fate in of_row]
+            given = (float(pair not in called_wrong) for pair in pairs)
+            weights[number] = [round(fate.weight, 6) if fate else one for fate, one in zip(of_row, given, strict=True)]
     if unseen:
         query_id, doc_id = next(iter(unseen))
         raise DataError(

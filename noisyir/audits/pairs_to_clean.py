@@ -77,6 +77,11 @@ class FileOfPairs:
         """In the order of the file; a row's number is its line, or its row in Parquet."""
         return ((one.number, (one.query_id, one.doc_id)) for one in self.source.judgements())
 
+    def called_wrong(self) -> set[Pair]:
+        """The pairs that the source's own labels call wrong, which no audit reads."""
+        judged = (one for one in self.source.judgements() if one.relevance is not None and one.relevance < 1)
+        return {(one.query_id, one.doc_id) for one in judged}
+
     def write(self, target: Path, changes: PairChanges) -> None:
         """Write in the format of the source.
 
@@ -173,6 +178,10 @@ class TableOfPairs:
     def pairs(self) -> Iterator[tuple[int, Pair]]:
         """In the order of the table."""
         return enumerate(pair_ids(self.training))
+
+    def called_wrong(self) -> set[Pair]:
+        """None, because no label calls a training pair wrong."""
+        return set()
 
     def write(self, target: Path, changes: PairChanges) -> None:
         """Write as jsonl.

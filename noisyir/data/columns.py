@@ -1,13 +1,12 @@
 """Columns of a file of rows, as mapped or by their usual names, and files of documents."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from noisyir.base.errors import DataError
 from noisyir.data import leniency
 from noisyir.data.records import Document, as_id
-from noisyir.data.row_files import RowFile, plain_name
+from noisyir.data.row_files import RowFile, is_numbered_negative, plain_name
 from noisyir.data.spelt import list_in, number_in
 
 PairColumn = Literal[
@@ -37,7 +36,6 @@ NAMES: Names = {
     "negative_id": ("negative_id", "negative_ids", "neg_id", "neg_ids"),
     "negative_score": ("neg_scores", "negative_scores", "negative_score"),
 }
-_NUMBERED = re.compile(r"(hard_)?neg(ative)?_?\d+", re.IGNORECASE)
 _SHOWN = 30  # columns in a message
 _CORPUS_NAMES: Names = {
     "doc_id": ("_id", "doc_id", "docid", "pid", "passage_id", "id"),
@@ -74,7 +72,7 @@ def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], name
 
 def numbered_negatives(file: RowFile, taken: Sequence[str]) -> tuple[str, ...]:
     """Columns such as negative_1 and negative_2, which hold a negative each."""
-    return tuple(name for name in file.columns if name not in taken and _NUMBERED.fullmatch(re.sub(r"[ -]", "_", name)))
+    return tuple(name for name in file.columns if name not in taken and is_numbered_negative(name))
 
 
 def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[PairColumn], names: Names) -> None:

@@ -31,7 +31,7 @@ def is_one_object(path: Path, first: bytes) -> bool:
         value = read_object(path)
     except DataError as error:
         return bool(rest) and error.code == "data.json_too_large"
-    return bool(rest) or _found(value) is not None
+    return bool(rest) or _found(value, path) is not None
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -41,17 +41,21 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
         DataError: If it holds none that are known.
     """
     value = read_object(path)
-    if (found := _found(value)) is None:
+    if (found := _found(value, path)) is None:
         raise DataError("data.unknown_json_object", path=path, keys=", ".join(list(value)[:_SHOWN]))
     return found
 
 
-def _found(value: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+def _found(value: Mapping[str, Any], path: Path) -> list[dict[str, Any]] | None:
     if all(isinstance(value.get(name), dict) for name in LLAMA_INDEX):
         queries, _, relevant = (value[name] for name in LLAMA_INDEX)
         return [{"query_id": of, "query": text, LLAMA_INDEX[2]: relevant.get(of)} for of, text in queries.items()]
     lists = {name: rows for name, rows in value.items() if name.lower() in (*_LISTS, *SPLIT_WORDS) and _are_rows(rows)}
     if lists:
+        known = {key for rows in lists.values() for key in rows[0]}
+        others = [name for name, rows in value.items() if name not in lists and _are_rows(rows) and known & {*rows[0]}]
+        if others:
+            raise DataError("data.unread_list", path=path, read=", ".join(lists), unread=", ".join(others))
         splits = {name: {SPLIT: SPLIT_WORDS[name.lower()]} for name in lists if name.lower() in SPLIT_WORDS}
         return [{**splits.get(name, {}), **row} for name, rows in lists.items() for row in rows]
     columns = list(value.values())

@@ -1,7 +1,7 @@
 """The column that says how right a pair is: its name, the meaning of its values, and the words for both."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -11,7 +11,7 @@ from noisyir.base.command_line import with_columns
 from noisyir.base.errors import DataError
 from noisyir.data.leniency import glance
 from noisyir.data.row_files import RowFile, plain_name
-from noisyir.data.spelt import number_in
+from noisyir.data.spelt import list_in, number_in
 
 # By their names, with spaces and `-` as `_`; the first ones judge, the others measure
 LABELS = (
@@ -31,12 +31,13 @@ _INFERENCE = frozenset({"sentence1", "sentence2", "premise", "hypothesis", "sent
 _WORDS = {
     1: "yes,y,true,t,right,correct,positive,pos,relevant,highly relevant,entailment,entails,duplicate,paraphrase,"
     "equivalent,match,similar,related,good,clean,accepted,approved,clicked,valid,pass,passed,answerable,supported,helpful,"
-    "exact,accept,up,thumbs up,liked,e,ja,oui,si,sí,是,对,正确,相关,✓,✔,✅,👍",
+    "exact,accept,up,thumbs up,liked,ok,okay,e,ja,wahr,richtig,gut,passt,zutreffend,oui,vrai,si,sí,vero,verdadero,"
+    "是,对,正确,相关,✓,✔,✅,👍",
     0: "no,n,false,f,wrong,incorrect,not correct,negative,neg,irrelevant,not relevant,non relevant,nonrelevant,neutral,"
     "contradiction,not entailment,non entailment,not duplicate,non duplicate,not paraphrase,non paraphrase,rejected,"
     "not equivalent,no match,not match,mismatch,not similar,dissimilar,not related,unrelated,bad,not clicked,invalid,"
     "fail,failed,unanswerable,not answerable,not supported,not helpful,unhelpful,reject,down,thumbs down,disliked,i,"
-    "nein,non,否,错,错误,不相关,✗,✘,❌,👎",
+    "not ok,nein,falsch,schlecht,passt nicht,nicht zutreffend,non,faux,falso,否,错,错误,不相关,✗,✘,❌,👎",
     -1: "-,?,unlabelled,unlabeled,unknown,unclear,hidden,ignore,skip,skipped",
 }
 _GRADE_OF = {word: grade for grade, words in _WORDS.items() for word in words.split(",")}
@@ -71,6 +72,7 @@ class LabelColumn:
         right: The right values, if they are named.
         least: The least right number, if a scale is cut.
         binary: Whether numbers beyond -1, 0 and 1 are not understood.
+        marks: Whether its values mark right pairs, so that an empty cell is not right.
         spans: Whether it holds answers as `datasets` has SQuAD's: without a text the document does not answer.
         said: The meaning of its first values.
     """
@@ -80,6 +82,7 @@ class LabelColumn:
     right: frozenset[str] = frozenset()
     least: float | None = None
     binary: bool = False
+    marks: bool = False
     spans: bool = False
     said: str = ""
 
@@ -88,11 +91,11 @@ class LabelColumn:
         if self.spans:
             return 0 if isinstance(value, Mapping) and not value.get("text") else None
         if not (word := _word(value)):
-            return None
+            return 0 if self.marks else None
         named = self.named(word)
         number, grade = number_in(named), _GRADE_OF.get(named)
         if self.right:
-            return int(bool(self.right & {word, named}))
+            return int(bool(self.right & {word, named, *([str(value).lower()] if isinstance(value, bool) else [])}))
         if self.least is not None:
             grade = None if number is None else int(number >= self.least)
         elif grade is None and number is not None and number.is_integer() and (abs(number) <= 1 or not self.binary):
@@ -106,8 +109,9 @@ class LabelColumn:
         place = int(word) if word.isdecimal() else -1
         return _word(self.names[place]) if 0 <= place < len(self.names) else word
 
-    def describing(self, words: Iterable[str]) -> "LabelColumn":
-        """The same, with the meaning of these values in words."""
+    def describing(self, file: RowFile) -> "LabelColumn":
+        """The same, with the meaning of the file's first values in words."""
+        words, is_part_empty = _first_words(file, [self.column])[self.column], _is_part_empty(file, self.column)
         meant: dict[str, list[str]] = {"not right": [], "right": [], "no label": []}
         for word in words:
             with suppress(DataError):  # its row is refused when it is read
@@ -118,6 +122,8 @@ class LabelColumn:
         said = "; ".join(f"{_shown(shown)} = {what}" for what, shown in meant.items() if shown)
         if self.least is not None:
             said = f"{self.least:g} and above = right, below = not right"
+        if words and is_part_empty:
+            said += f"; empty = {'not right' if self.marks else 'no label'}"
         return replace(self, said=f"{self.column}: {said or f'empty in the first {_PEEKED:,} rows'}")
 
 
@@ -135,8 +141,9 @@ def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | No
         return None
     if asked:
         column, right, least = parsed(asked, file.columns)
-        words = _first_words(file, [column])[column]
-        return LabelColumn(column, file.class_names().get(column, ()), right, least).describing(words)
+        found = LabelColumn(column, file.class_names().get(column, ()), right, least)
+        marks = bool(right) and all(found.grade(word, column) for word in _first_words(file, [column])[column])
+        return replace(found, marks=marks).describing(file)
     free = {plain_name(name): name for name in file.columns if name not in used}
     judging = [free[name] for name in LABELS if name in free]
     measuring = [free[name] for name in SCALES if name in free and given.get(name, name) is not None]
@@ -152,13 +159,18 @@ def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | No
         doubt, readings = f"and so may {judging[1]!r}", [(name, f"reads {name}") for name in judging]
     if doubt:
         raise _unclear(file, columns[0], doubt, readings)
-    return replace(found, binary=plain_name(found.column) not in _GRADES).describing(words)
+    return replace(found, binary=plain_name(found.column) not in _GRADES).describing(file)
 
 
 def holds_judgements(file: RowFile, column: str) -> bool:
     """Whether the first values are few words such as accept and reject, and so no documents."""
     words = _first_words(file, [column])[column]
-    return 0 < len(words) <= _MOST_SHOWN and all(word in _GRADE_OF for word in words)
+    return 0 < len(words) <= _MOST_SHOWN and all(word in _GRADE_OF or word in ("-1", "0", "1") for word in words)
+
+
+def is_judgement(text: str) -> bool:
+    """Whether a text is a number, or a word that judges."""
+    return number_in(text) is not None or _word(text) in _GRADE_OF
 
 
 def _has_spans(file: RowFile, column: str | None) -> bool:
@@ -217,9 +229,9 @@ def _doubt(found: LabelColumn, words: Sequence[str], columns: Set[str]) -> tuple
     numbers = {number for name in named if (number := number_in(name)) is not None}
     unknown = [name for name in named if number_in(name) is None and name not in _GRADE_OF]
     if unknown:
-        best = [f"{max(numbers):g}"] if numbers else unknown[:1]
-        right = next((name for name in named if _GRADE_OF.get(name) == 1), *best)
-        return f"for it holds {_shown(words)}", [(f"{column}:{right}", f"takes {right} alone for right")]
+        known = "|".join(name for name in named if _GRADE_OF.get(name) == 1)
+        right = [known] if known else [f"{max(numbers):g}"] if numbers else unknown[:_MOST_SHOWN]
+        return f"for it holds {_shown(words)}", [(f"{column}:{one}", f"takes {one} alone for right") for one in right]
     if any(not number.is_integer() for number in numbers) or (numbers and min(numbers) > 0 and numbers != {1}):
         low, high = min(numbers), max(numbers)
         cut = 0.5 if low >= 0 and high <= 1 else round((low + high) / 2, 2)
@@ -241,10 +253,16 @@ def _first_words(file: RowFile, columns: Sequence[str]) -> dict[str, list[str]]:
         rows = [row for _, row in islice(file.rows(columns), _PEEKED if columns else 0)]
     found = {}
     for column in columns:
-        listed = chain.from_iterable(one if isinstance(one, list) else [one] for one in (row[column] for row in rows))
+        cells = (list_in(one) or [one] if isinstance(one, str) else one for one in (row[column] for row in rows))
+        listed = chain.from_iterable(one if isinstance(one, list) else [one] for one in cells)
         words = {word for value in listed if (word := _word(value))}
         found[column] = sorted(words, key=lambda word: (number_in(word) or 0, word))
     return found
+
+
+def _is_part_empty(file: RowFile, column: str) -> bool:
+    with glance():
+        return any(not _word(row[column]) for _, row in islice(file.rows([column]), _PEEKED))
 
 
 def _word(value: object) -> str:

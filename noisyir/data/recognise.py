@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from noisyir.data.formats.stack_overflow import so_ds_files
 from noisyir.data.formats.tables import is_import
 from noisyir.data.formats.trec import trec_role
 from noisyir.data.formats.triples import array_in
+from noisyir.data.labels import MEANINGFUL, is_judgement
 from noisyir.data.leniency import lenient
 from noisyir.data.row_files import RowFile, plain_name
 from noisyir.data.shapes import TEXTS
@@ -35,9 +36,11 @@ _FOLDERS = {
 _TREC = ("qrels.txt", "topics.tsv", "corpus.tsv")
 _SQUAD = re.compile(rb'"(paragraphs|data)"\s*:\s*\[')
 _OF_HEADER = ("data.nameless_columns", "data.column_name_twice", "data.not_utf8_line", "data.zero_bytes",
-              "data.invalid_json", "data.json_comma_before_end")  # fmt: skip
+              "data.invalid_json", "data.json_comma_before_end", "data.equal_sheets", "data.unread_list")  # fmt: skip
 _NO_NAME = re.compile(r"\s*|.*[?!.]\s*|.{41,}|(\S+\s+){4,}.*|[\d.,]+", re.DOTALL)  # rather a text or a title
-_ASKS = re.compile("quer|question|input|user", re.IGNORECASE)
+_NAME = re.compile(r"[\w.-]{1,40}")
+_ASKS = re.compile("quer|question|input|user|claim|instruction|prompt|search", re.IGNORECASE)
+_NO_TEXT = re.compile(r"(.*_)?(id|ids|key|type|label|labels|lang|language|split|winner)")
 _LITERAL = re.compile(r"^\[.*\]$")
 
 
@@ -107,6 +110,8 @@ def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
         return {"kind": kind, "path": str(path), **({"split": split} if split else {})}
     if rows is not None:
         raise DataError("data.unclear_columns", path=path, unclear=_unclear(rows))
+    if b"\t" in first_bytes(path).partition(b"\n")[0]:
+        raise DataError("data.table_without_suffix", path=path, quote=shlex.quote(str(path)))
     raise DataError(
         "data.unknown_format",
         path=path,
@@ -121,7 +126,7 @@ def _opened(path: Path) -> tuple[RowFile | None, str]:
     try:
         return RowFile.open(str(path), "data.path"), ""
     except DataError as error:
-        if error.code in _OF_HEADER:
+        if error.code in _OF_HEADER and not (error.code == "data.column_name_twice" and _headerless(path)):
             raise
         return None, f" ({error})"
 
@@ -162,7 +167,7 @@ def _unclear(rows: RowFile) -> str:
         title = f"; if it is a title above the columns' names, {delete}" if rows.suffix in FLAT else ""
         return f"has only one column, {rows.columns[0]}: a pair needs a query and a document{title}"
     named = found_in(rows)
-    if rows.suffix in FLAT and any(map(_NO_NAME.fullmatch, rows.columns)):
+    if rows.suffix in FLAT and any(map(_NO_NAME.fullmatch, rows.columns[not rows.columns[0] :])):
         return (
             f"has a first line that names no columns ({named.removeprefix('it has ')}): if it is a pair, add a line "
             f"above it, such as query,document; if it is a title above the names, {delete}"
@@ -179,7 +184,7 @@ def _mapping(rows: RowFile) -> str:
     first = next((row for _, row in rows.rows(rows.columns)), {})
     known = choose_columns(rows, {}, NAMES)
     texts = {name: max(listed, key=len) for name, value in first.items() if (listed := _texts(value))}
-    free = [name for name in texts if name not in known.values() or name == known.get("title")]
+    free = [name for name in texts if (name not in known.values() and not _judges(name)) or name == known.get("title")]
     longest = sorted(free, key=lambda name: (len(texts[name]), free.index(name)))
     document = known.get("document") or (longest.pop() if longest else None)
     query = known.get("query") or next(filter(_ASKS.search, longest), None) or (longest.pop() if longest else None)
@@ -188,6 +193,11 @@ def _mapping(rows: RowFile) -> str:
         nested = f", or make columns of the fields in {'; '.join(inside)}" if inside else ""
         return f"a pair needs a column of queries and one of documents, so add the missing one{nested}"
     return f"if {query!r} is the query, {_typed(rows, query, document)}"
+
+
+def _judges(column: str) -> bool:
+    name = plain_name(column)
+    return name in MEANINGFUL or bool(_NO_TEXT.fullmatch(name))
 
 
 def _texts(value: Any) -> list[str]:
@@ -204,9 +214,7 @@ def _typed(rows: RowFile, query: str, document: str) -> str:
     words, named = typed_words.get(), with_columns({"query": query, "document": document}, rows.path)
     if not words:
         return f"set {named}"
-    if words[0] not in ("audit", "init", "mine") and any(
-        "," in name or name != name.strip() for name in (query, document)
-    ):
+    if words[0] not in ("audit", "init", "mine") and any(name != name.strip() for name in (query, document)):
         return "call them query and document in the file's first row"
     return f"type {named}{'' if words[0] in WITH_COLUMNS else ', and go on with the folder that it writes'}"
 
@@ -228,12 +236,22 @@ def _headerless(path: Path) -> str | None:
     if trec_role(path):
         return "trec"
     cells = [line.split("\t") for line in lines]
-    if all(array_in(line) for line in lines) and (len(lines) > 1 or path.suffix.lower() != ".json"):
+    arrays = [[str(value) for value, _ in array_in(line) or ()] for line in lines]
+    if all(arrays) and (len(lines) > 1 or path.suffix.lower() != ".json") and _are_triples(arrays):
         return "triples"
-    if all(len(row) == 3 for row in cells):
+    if all(len(row) == 3 for row in cells) and _are_triples(cells):
         return "triples"
     if all(len(row) == 2 and _LITERAL.match(row[1]) for row in cells):
         return "topics"
     if all(len(row) == 2 and row[0].isdecimal() for row in cells):
         raise DataError("data.queries_or_documents", path=path, quote=shlex.quote(str(path)))
     return None
+
+
+def _are_triples(lines: Sequence[Sequence[str]]) -> bool:
+    """Whether lines are ids, or texts without a line of names above them and without judgements among them."""
+    first, *rest = lines
+    if all(cell.strip().isdecimal() for cell in first):
+        return True
+    is_named = all(map(_NAME.fullmatch, first)) and any(" " in cell.strip() for line in rest for cell in line)
+    return not is_named and not any(all(map(is_judgement, column)) for column in zip(*(rest or lines), strict=False))

@@ -16,6 +16,7 @@ from noisyir.data.text_files import packing_of
 
 __all__ = ["SUFFIXES", "Row", "RowFile"]
 
+_NUMBERED = re.compile(r"(hard_)?neg(ative)?_?\d+", re.IGNORECASE)
 _REWRITTEN = (".jsonl", ".json", ".csv", ".tsv", ".parquet")  # their rows can be edited in place
 
 
@@ -98,8 +99,17 @@ class RowFile:
         return container(self.suffix).rows(self.path, columns, check)
 
     def _refuse_late(self, number: int, late: Collection[str], meaningful: Collection[str]) -> None:
-        if found := sorted(name for name in late if plain_name(name) in meaningful):
+        if found := sorted(name for name in late if _means(plain_name(name), meaningful)):
             raise DataError("data.late_column", place=self.place, number=number, first_rows=FIRST_ROWS, found=found[0])
+
+
+def _means(name: str, meaningful: Collection[str]) -> bool:
+    return name in meaningful or ("negative" in meaningful and is_numbered_negative(name))
+
+
+def is_numbered_negative(column: str) -> bool:
+    """Whether a name is such as negative_1 and hard neg 2."""
+    return bool(_NUMBERED.fullmatch(re.sub(r"[ -]", "_", column)))
 
 
 def plain_name(column: str) -> str:

@@ -1,19 +1,25 @@
 """Parts of rows that several formats share: passages as objects, and lists of them."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from noisyir.base.errors import DataError
 from noisyir.data.columns import NAMES, PairColumn, found_in, open_corpus
+from noisyir.data.containers import FIRST_ROWS, FLAT
 from noisyir.data.examples import Example, Passage
+from noisyir.data.labels import MEANINGFUL
+from noisyir.data.leniency import glance
 from noisyir.data.records import as_id
-from noisyir.data.row_files import RowFile
+from noisyir.data.row_files import RowFile, plain_name
 from noisyir.data.spelt import number_in
 
 # Keys of a document that is an object
 TEXTS = ("text", "content", "contents", "page_content", "passage", "document", "body")
 IDS = ("docid", "passage_id", "psg_id", "doc_id", "pid", "_id", "id")
 _READ = {"title", *TEXTS, *IDS}
+_SPELT_OBJECT = re.compile(r"""\s*\[?\s*\{\s*['"]\w+['"]\s*:""")
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 
 
@@ -102,6 +108,25 @@ def passage(given: Any, where: str, name: str) -> Passage:
     if not of_text:
         raise DataError("data.wrong_value", expected="text or hold it", where=where, name=name, value=given)
     return Passage(text(given, "title", where), text(given, of_text, where), identity(given, of_id, where))
+
+
+def refuse_judging_keys(cell: Any, where: str, column: str, read: Collection[str] = ()) -> None:
+    """Refuse objects with keys, but `read` ones, that may say how right a pair is, and a chat's turns."""
+    keys = {plain_name(key): key for key in unread_in(cell) if key not in read}
+    if judging := sorted(keys.keys() & MEANINGFUL):
+        raise DataError("data.label_in_object", where=where, column=column, key=keys[judging[0]])
+    if "role" in keys:
+        raise DataError("data.chat_in_cell", where=where, column=column)
+
+
+def refuse_spelt_objects(rows: RowFile, columns: Sequence[str]) -> None:
+    """Refuse columns of csv, tsv or a workbook with objects as texts, where their keys would be read as text."""
+    with glance():
+        first = [row for _, row in islice(rows.rows(columns), FIRST_ROWS)] if rows.suffix in FLAT else []
+    for name in columns:
+        cells = [str(row[name]) for row in first if row[name]]
+        if cells and all(map(_SPELT_OBJECT.match, cells)):
+            raise DataError("data.objects_in_cells", path=rows.path, column=name)
 
 
 def unread_in(cell: Any) -> list[str]:

@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any
 
-_PYTHON_TEXT = re.compile(r"""\s*('(?:[^'\\\n]|\\[^\n])*'|"(?:[^"\\\n]|\\[^\n])*")\s*,?\s*""")
+_PYTHON_TEXT = re.compile(r"""\s*(?:None|nan|('(?:[^'\\\n]|\\[^\n])*'|"(?:[^"\\\n]|\\[^\n])*"))\s*,?\s*""")
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?(0,\d+|\d+,\d\d?)\s*")  # 1,000 is a thousand in English
 
 
@@ -22,15 +22,15 @@ def number_in(value: Any) -> float | None:
 
 
 def list_in(cell: str) -> list[Any] | None:
-    """The list that a cell spells as JSON, as Python or as numpy (`['a' 'b']`); None for any other text."""
+    """The list that a cell spells as JSON, Python or numpy (`['a' 'b']`, without None); None for any other text."""
     try:
         found = json.loads(cell)
     except (ValueError, RecursionError):
         found, at, end = [], 1, cell.rstrip()
         while text := _PYTHON_TEXT.match(cell, at):
-            found.append(ast.literal_eval(text[1]))
+            found += [ast.literal_eval(text[1])] if text[1] else []
             at = text.end()
-        return found if found and cell.startswith("[") and end[at:] == "]" else None
+        return found if at > 1 and cell.startswith("[") and end[at:] == "]" else None
     return found if isinstance(found, list) else None
 
 

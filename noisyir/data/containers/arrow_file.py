@@ -93,9 +93,17 @@ def class_names(path: Path) -> dict[str, tuple[str, ...]]:
         saved = (schema.metadata or {}).get(b"huggingface", b"{}")
     try:
         features = json.loads(saved)["info"]["features"]
-        return {name: tuple(of["names"]) for name, of in features.items() if of.get("_type") == "ClassLabel"}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError):
         return {}
+    plain = {name: _unlisted(of) for name, of in features.items()}
+    return {name: tuple(of["names"]) for name, of in plain.items() if of.get("_type") == "ClassLabel"}
+
+
+def _unlisted(feature: Any) -> dict[str, Any]:
+    """The feature in a list: `datasets` has written [FEATURE], and {feature: FEATURE, _type: Sequence or List}."""
+    inner = feature[0] if isinstance(feature, list) and feature else feature
+    inner = inner.get("feature", inner) if isinstance(inner, dict) else {}
+    return inner if isinstance(inner, dict) else {}
 
 
 def _parquet_opened(path: Path) -> pq.ParquetFile:

@@ -60,7 +60,7 @@ class Sheet:
         except (*_DAMAGED, openpyxl.utils.exceptions.InvalidFileException) as error:
             raise DataError("data.wrong_container", kind=".xlsx", path=path, reason=error) from error
         try:
-            width, sheet = 0, book.worksheets[0]
+            width, sheet, others = 0, book.worksheets[0], book.worksheets[1:]
             sheet.reset_dimensions()  # else each row is as wide as the furthest cell, and there are as many as it says
             for number, values in enumerate(sheet.iter_rows(values_only=True), 1):
                 if all(value is None for value in values):
@@ -68,6 +68,9 @@ class Sheet:
                 if not width:
                     names = ["" if value is None else str(value) for value in values]
                     width = len(" ".join(names).split()) and max(n for n, name in enumerate(names, 1) if name)
+                    for other in others:
+                        if next(other.iter_rows(values_only=True, max_col=len(values)), ()) == values:
+                            raise DataError("data.equal_sheets", path=path, first=sheet.title, other=other.title)
                     yield number, tuple(names[:width])
                 else:
                     yield number, tuple(map(_plain, values[:width]))

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +14,11 @@ from noisyir.data import containers
 
 _STATE, _DICT = "state.json", "dataset_dict.json"  # of a Dataset and of a DatasetDict, as save_to_disk writes them
 SPLIT_WORDS: Mapping[str, Split] = {
-    "train": "train", "dev": "dev", "val": "dev", "valid": "dev", "validation": "dev", "test": "test",
+    "train": "train", "dev": "dev", "val": "dev", "valid": "dev", "validation": "dev", "eval": "dev", "test": "test",
 }  # fmt: skip
 SPLIT = "split"
+_SHARD = re.compile(r"-\d+-of-(\d+)")
+_DOUBTFUL = {"neg", "negative", "negatives", "pred", "preds", "prediction", "predictions", "old", "bak", "backup"}
 
 
 class SplitFile(NamedTuple):
@@ -91,6 +94,13 @@ def _by_name(folder: Path) -> list[SplitFile]:
         if split and path.is_file() and any(f".{word}" in containers.SUFFIXES for word in words):
             if suffix := containers.suffix_of(path):
                 found.append(SplitFile(path, suffix, split))
+    doubtful = [file.path.name for file in found if _DOUBTFUL & {*_words(file.path.name)}]
+    if 0 < len(doubtful) < len(found):
+        raise DataError("data.doubtful_file", folder=folder, name=doubtful[0])
+    shards = Counter((file.split, int(of[1])) for file in found if (of := _SHARD.search(file.path.name)))
+    for (named, wanted), there in shards.items():
+        if there < wanted:
+            raise DataError("data.missing_shards", folder=folder, split=named, of=wanted, count=there)
     return found
 
 

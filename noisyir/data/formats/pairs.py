@@ -33,7 +33,7 @@ from noisyir.data.labels import MEANINGFUL, LabelColumn, holds_judgements, label
 from noisyir.data.leniency import glance, strict
 from noisyir.data.records import Document, Record
 from noisyir.data.row_files import RowFile, plain_name
-from noisyir.data.shapes import joined, passage, unread_in
+from noisyir.data.shapes import joined, passage, refuse_judging_keys, refuse_spelt_objects, unread_in
 from noisyir.data.spelt import list_in
 
 _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title", "negative")
@@ -120,6 +120,7 @@ def open_pairs(
         need(pairs, columns, ("query", "doc_id"), NAMES)
     else:
         _need_texts(pairs, columns)
+    refuse_spelt_objects(pairs, _text_columns(columns, numbered))
     plain = {what: plain_name(name) for what, name in columns.items() if what not in given}
     before = plain.get("document") in ("context", "contexts") and _AFTER_CONTEXT & {*map(plain_name, pairs.columns)}
     newer = "-context" if before else ""
@@ -221,9 +222,7 @@ class PairsFile(ExampleSource):
         query, texts = self.columns["query"], _text_columns(self.columns, self.numbered)
         for number, values in self.pairs.rows(wanted, self.meaningful):
             for name in texts:
-                if judging := [key for key in unread_in(values[name]) if plain_name(key) in MEANINGFUL]:
-                    where = f"{place} {number}"
-                    raise DataError("data.label_in_object", where=where, column=name, key=judging[0])
+                refuse_judging_keys(values[name], f"{place} {number}", name)
             if self.has_a_query_a_row:
                 yield Placed(place, number, values)
                 continue
@@ -386,6 +385,9 @@ def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Ite
     lists = {column: values[column] or [None] for column in _OF_DOCUMENT if isinstance(values.get(column), list)}
     if values.get("document") == []:
         return
+    longest = max(map(len, lists.values()), default=0)
+    if longest > 1 and "label" not in lists and isinstance(values.get("label"), str | int | float):
+        raise DataError("data.one_label", place=place, number=number, label=values["label"], n_documents=longest)
     if lists.keys() == {"weight"} and len(lists["weight"]) > 1:
         raise DataError("data.several_weights", place=place, number=number, n_weight=len(lists["weight"]))
     if len({len(items) for items in lists.values()}) > 1:

@@ -185,14 +185,16 @@ def _shaped(row: Mapping[str, Any], where: str, query: str, right: str, wrong: S
     """A query with lists of passages."""
     return Example(
         shapes.text(row, query, where),
-        [_passage(one, where) for one in shapes.objects(row, right, where)],
+        [_passage(one, where, right) for one in shapes.objects(row, right, where)],
         [_passage(one, where) for name in wrong for one in shapes.objects(row, name, where)],
         shapes.identity(row, "query_id", where),
         shapes.texts(row, "answers", where),
     )
 
 
-def _passage(given: Mapping[str, Any], where: str) -> Passage:
+def _passage(given: Mapping[str, Any], where: str, right: str = "") -> Passage:
+    if right:
+        shapes.refuse_judging_keys(given, where, right, read=("score",))
     name = next((name for name in _PASSAGE_IDS if given.get(name) is not None), _PASSAGE_IDS[0])
     doc_id, score = shapes.identity(given, name, where), shapes.number(given, "score", where)
     return Passage(shapes.text(given, "title", where), shapes.text(given, "text", where), doc_id, score)

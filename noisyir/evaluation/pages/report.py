@@ -129,7 +129,7 @@ def conclusion(best: Recommendation | None, verdicts: Sequence[Mapping[str, Any]
         other, few = named(row["baseline"]), "with one seed: try five to claim it"
         none = f"No difference was found between {two}"
         if not row["difference_low"] <= 0 <= row["difference_high"]:
-            none = f"{two} differ, perhaps by chance or too little to matter: corrected p {row['p_holm']:.2f}"
+            none = f"{two} are not told apart: p is {row['p_holm']:.2f}, corrected for all comparisons"
         found = {
             "better": f"{named(row['system'])} is better than {other}, {few}",
             "worse": f"{named(row['system'])} is worse than {other}, {few}",

@@ -28,6 +28,8 @@ def run(
 
     example: noisyir schedule pairs.yaml --cron '30 1 * * 1-5' --timezone Europe/Vienna
     """
+    from noisyir.methods import experiments
+
     flows = prefect_engine("scheduling")
     if remove:
         print(f"removed     {flows.unschedule(experiment, environment=environment)}")
@@ -42,6 +44,8 @@ def run(
     name = flows.schedule(experiment, when, overrides=tuple(overrides or ()), **how)
     named = f" --environment {environment}" if environment else ""
     print(f"scheduled   {name}  {when} {timezone or 'UTC'}")
+    if not experiments.load(experiment, tuple(overrides or ())).data.promotion_share:
+        print("gate        promotes nothing without queries for it: data.promotion_share=0.5 draws them")
     print(f"now         prefect deployment run {shlex.quote(name)}")
     print(f"stop        noisyir schedule {shlex.quote(experiment)}{named} --remove")
     return 0

@@ -87,7 +87,7 @@ def _print_runs(out: Console, runs: Sequence[RunState], older: str) -> None:
     for number, state in enumerate(failed):
         print_text(out, f"{'' if number else 'Failed':<10}{_called(state)}: {_what_failed(state)}")
     if failed:
-        print_text(out, f"{'':<10}log: noisyir status --log\n{'':<10}to go on, type the same command")
+        print_text(out, f"{'':<10}log: noisyir status --log\n{'':<10}the same command goes on from there")
 
 
 def _print(out: Console, heading: str, rows: Sequence[Sequence[str]]) -> None:
@@ -103,7 +103,11 @@ def _print(out: Console, heading: str, rows: Sequence[Sequence[str]]) -> None:
 
 
 def _failed(runs: Sequence[RunState]) -> list[RunState]:
-    return [state for state in runs if state.state in ("failed", "killed", "unregistered")]
+    """Return runs that failed and were not followed by another run of their name; the newest is first."""
+    newest: dict[tuple[str, str], RunState] = {}
+    for state in sorted(runs, key=lambda state: state.began):
+        newest[state.verb, state.experiment] = state
+    return [state for state in reversed(newest.values()) if state.state in ("failed", "killed", "unregistered")]
 
 
 def _of_run(state: RunState, result: str) -> list[str]:

@@ -73,4 +73,5 @@ def _training(exp: Experiment, pairs: int, *, draws_dev: bool) -> tuple[dict[str
         values |= {name: min(getattr(exp.train, name), 1 + pairs // _DEV_PART) for name in _OF_DEV}
     known = f"{pairs:,} pairs{' or more' if pairs == MANY else ''}"
     left_out = {name: value for name, value in values.items() if name not in exp.train.model_fields_set}
-    return left_out, f"{exp.model.backbone} backbone, {known}"
+    part = ", its upper layers" if exp.train.freeze else ""
+    return left_out, f"{exp.model.backbone} backbone{part}, {known}"

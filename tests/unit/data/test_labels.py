@@ -131,7 +131,7 @@ UNCLEAR = {
     "empty cells spelt out": ("label", ("1", "1", "0", "None"), ("query", "document"), "label:1"),
     "marks of another name": ("human_score", (5, 4, 1, 2), ("query", "document"), "human_score>=3"),
     "letters of ESCI": ("esci_label", "EESI", ("query", "document"), "esci_label:e"),
-    "unknown words": ("label", ("gut", "gut", "schlecht", "schlecht"), ("query", "document"), "label:gut"),
+    "unknown words": ("label", ("nützlich", "nützlich", "daneben", "daneben"), ("query", "document"), "label:nützlich"),
 }
 
 

@@ -96,7 +96,7 @@ def test_a_difference_that_may_be_chance_is_not_told_as_none():
     row = {"system": "dpr", "baseline": "zero_shot", "measure": "nDCG@10", "difference": 0.043, "p_holm": 0.144}
     row |= {"difference_low": 0.010, "difference_high": 0.077, "verdict": "unclear"}
     size = "(nDCG@10 +0.043 [+0.010, +0.077])."
-    differ = "dpr and the untrained model differ, perhaps by chance or too little to matter: corrected p 0.14"
+    differ = "dpr and the untrained model are not told apart: p is 0.14, corrected for all comparisons"
     assert conclusion(None, [row]) == [f"{differ} {size}"]
     size = size.replace("+0.010", "\N{MINUS SIGN}0.010")
     none = f"No difference was found between dpr and the untrained model {size}"
