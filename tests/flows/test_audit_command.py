@@ -226,6 +226,20 @@ def test_apply_weighs_all_pairs_and_relabels_those_that_people_named_a_document_
     assert code == 1 and "exists already and is not overwritten" in err and not out, "refused before any work"
 
 
+def test_the_settings_that_an_audit_needed_go_on_to_the_run_of_the_cleaned_copy(noisyir, owner, tmp_path):
+    rows = [*owner.inline, {**owner.inline[0], "query": "another text"}, {"query_id": "q", "query": "no document?"}]
+    write_jsonl(tmp_path / "mine.jsonl", rows)
+    settings = ("data.columns={query_id: null}", "data.on_empty=exclude")
+    code, out, err = noisyir(
+        "audit", "mine.jsonl", *settings, "--assume", "random", "--apply", "--force", "--out", "made"
+    )
+    assert code == 0, err
+    typed = shlex.split(re.search(r"^next +noisyir (init .*)$", out, re.MULTILINE)[1])
+    assert main(typed) == 0
+    code, out, err = noisyir("run", "made/mine.cleaned.yaml", "--to", "ingest", quick=())
+    assert code == 0, err
+
+
 def test_apply_drop_leaves_the_flagged_out_but_for_those_relabelled(noisyir, owner, file, tmp_path):
     sample = judged_sample(noisyir, owner, file, tmp_path)
     code, out, err = noisyir("audit", file, "--judgements", sample, "--apply", "--drop", "--out", "made")

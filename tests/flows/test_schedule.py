@@ -50,6 +50,10 @@ def test_an_experiment_is_scheduled_changed_and_removed(prefect_api, tmp_path, c
         assert found.parameters["experiment"] == str(path) and found.parameters["overrides"] == ["seed=7"]
         assert {"noisyir", "scheduled"} <= set(found.tags) and found.work_queue_name == "scheduled"
         assert found.entrypoint == "noisyir.flows.nightly.nightly"
+        assert "gate        promotes nothing" in capsys.readouterr().out
+        assert cli.main(["schedule", str(path), "data.promotion_share=0.5", "--environment", "staging"]) == 0
+        said = capsys.readouterr().out
+        assert "promotes nothing" not in said
         assert cli.main(["schedule", str(path), "--environment", "staging"]) == 0
         typed = capsys.readouterr().out.splitlines()[-1].partition("noisyir ")[2]
         assert client.read_deployment_by_name("nightly/my pairs-staging")

@@ -201,6 +201,11 @@ def test_the_command(store: Store, capsys, monkeypatch):
     assert [one["state"] for one in told["runs"]] == ["failed", "done"] and told["models"] == []
     status_command(hours=1.0, log=True, store=f"{store.url}-other")
     assert "no run failed" in capsys.readouterr().out
+    run(store)
+    capsys.readouterr()
+    status_command(hours=1.0, store=store.url)
+    told = capsys.readouterr().out
+    assert "failed" in told and "Failed" not in told, "the run after it has ended well"
 
 
 def test_a_run_is_listed_with_its_result(store: Store, monkeypatch):

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -354,6 +355,15 @@ def test_weights_stand_beside_all_pairs_and_are_read_back(tmp_path: Path, suffix
     )
     assert [pair.weight for pair in opened(anew.pairs).judgements()] == [0.9, 0.9, 0.2, 0.9], "in the place of the old"
     assert list(read(anew.pairs)[0]).count("weight") == 1
+
+
+def test_a_pair_that_the_file_calls_wrong_has_no_weight(tmp_path: Path):
+    labels = {"who ran?": "0"}
+    file = opened(write(tmp_path / "mine.csv", [row | {"label": labels.get(row["question"], "1")} for row in ROWS]))
+    audited = audit_of_file(file, {})
+    audited = audited.filter(pc.not_equal(audited["query"], "who ran?"))  # no audit reads it
+    done = weighted(audited, FileOfPairs(file), tmp_path / "out")
+    assert [float(row["weight"]) for row in read(done.pairs)] == [0.9, 0.0, 0.9, 0.9]
 
 
 def test_rows_that_are_not_changed_keep_their_bytes_before_the_weight(tmp_path: Path):
