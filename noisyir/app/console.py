@@ -31,16 +31,16 @@ def observer_for(stream: TextIO, *, verbose: bool = False, phases: bool = True) 
     """Observe a run with bars on a terminal, and with one line per stage elsewhere.
 
     Args:
-        verbose: Write one line per stage on a terminal, too.
+        verbose: Write one line per stage instead of bars on a terminal, too.
         phases: Keep a line for each finished phase on a terminal.
     """
     console = Console(file=stream, highlight=False, emoji=False, soft_wrap=True)
-    if not console.is_terminal:
+    if verbose or not console.is_terminal:
         yield Lines(console)
         return
     columns = (SpinnerColumn(), TextColumn("{task.description:<20}"), BarColumn(20), _HowFar())
     with Progress(*columns, console=console, transient=True) as bars:
-        yield Live(bars) if verbose else Phases(bars, lasting=phases)
+        yield Phases(bars, lasting=phases)
 
 
 class _HowFar(ProgressColumn):
@@ -104,36 +104,6 @@ class Lines(Observer):
         said = "; ".join(filter(None, [rows, meta.result]))
         self._last = time.monotonic()
         self.console.print(f"  {step.name:<25} {took:>8}  {said}".rstrip(), markup=False)
-
-
-class Live(Lines):
-    """A bar for each running stage, and a line for each finished one."""
-
-    def __init__(self, bars: Progress) -> None:
-        super().__init__(bars.console)
-        self.bars = bars
-        self._bars: dict[str, TaskID] = {}
-
-    def started(self, step: Step) -> None:
-        """Show a bar for the stage."""
-        self._bars[step.name] = self.bars.add_task(step.name, total=None, unit="")
-
-    def progress(self, step: Step, done: int, total: int | None, unit: str) -> None:
-        """Move the stage's bar."""
-        self.bars.update(self._bars[step.name], completed=done, total=total, unit=unit)
-
-    def finished(self, step: Step, meta: Meta, cached: bool) -> None:
-        """Turn the bar into a line."""
-        self._remove(step)
-        super().finished(step, meta, cached)
-
-    def failed(self, step: Step, error: BaseException) -> None:
-        """Remove the bar; the error is printed at the end."""
-        self._remove(step)
-
-    def _remove(self, step: Step) -> None:
-        if (bar := self._bars.pop(step.name, None)) is not None:
-            self.bars.remove_task(bar)
 
 
 def phase_of(step: Step) -> str:
@@ -251,12 +221,3 @@ def results_table(rows: Sequence[Sequence[str]], left: int = 1) -> Table:
     for row in rows[1:]:
         table.add_row(*row)
     return table
-
-
-def human_bytes(count: float) -> str:
-    """Format bytes in powers of 1000, such as `1.5 MB`."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"

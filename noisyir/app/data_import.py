@@ -27,11 +27,6 @@ _SHARES = (50, 95, 100)
 _REASONS = 3  # in a message
 REPORT = "import.json"
 _ALIASES = {"positive": "document", "passage": "document", "answer": "document"}
-FORMAT_ALIASES = {
-    "sentence-transformers": "sentence_transformers",
-    "st": "sentence_transformers",
-    "bge": "flagembedding",
-}
 
 
 def as_json(found: ImportedRecords, settings: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,7 +229,7 @@ def settings_for(
     if kind is None and mapped.keys() <= {"label"}:
         settings = recognise(source, **beside)
     else:
-        name = FORMAT_ALIASES.get(kind or "pairs", kind or "pairs")
+        name = (kind or "pairs").replace("-", "_")
         settings = {"kind": name, **{key: value for key, value in beside.items() if value is not None}}
         settings |= {"id": source.partition(":")[2] or source} if name == "ir_datasets" else {"path": source}
     settings |= {"columns": mapped} if mapped else {}

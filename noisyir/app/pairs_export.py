@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.app.data_import import FORMAT_ALIASES, import_data
+from noisyir.app.data_import import import_data
 from noisyir.app.exports import written_whole
 from noisyir.app.label_audit import Audited, said_of_labels
 from noisyir.app.label_cleaning import CleaningWords, refuse_too_much, refuse_unjudged
@@ -51,7 +51,6 @@ _WORDS = CleaningWords(
     ),
     assume="an audit with --assume random, and --force here,",
 )
-Rows = list[tuple[Any, ...]]
 _AS_DRAWN = [("query_id", "ascending"), ("draw", "ascending")]
 _TOLD = {"relabel": "relabelled", "drop": "left out", "weigh": "with less than half of their weight"}
 
@@ -221,7 +220,7 @@ def format_named(kind: str) -> type[Format]:
         ConfigError: If the format cannot be written.
     """
     known = [name for name, variant in Format.variants().items() if variant.written is not None]
-    name = FORMAT_ALIASES.get(kind, kind.replace("-", "_"))
+    name = kind.replace("-", "_")
     if name not in known:
         there = ", ".join(known)
         raise ConfigError("app.unknown_pairs_format", kind=kind, did_you_mean=did_you_mean(kind, known), there=there)

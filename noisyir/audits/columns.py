@@ -11,9 +11,6 @@ FLAGGED = ("wrong", "suspect")
 """Verdicts of flagged pairs."""
 ROW = "row"
 """A column of the written files alone: an audit does not depend on the order of rows."""
-_MEANING_OF_ROW = (
-    "the first row of the file with the pair: its line, or its row in Parquet, from 1; null in data of several files"
-)
 
 
 @dataclass(frozen=True)
@@ -107,10 +104,3 @@ def in_table(condition: str = "") -> list[tuple[str, str, str]]:
     shown = sorted((column for column in COLUMNS if column.heading), key=lambda column: column.place)
     heading = {column.name: column.heading for column in shown} | {"p_clean": f"p(clean){condition}"}
     return [(column.name, heading[column.name], "num" if column.is_number else "text") for column in shown]
-
-
-def documented() -> str:
-    """The table of columns, as docs/reference/audit_files.md has it."""
-    meanings = [(column.name, column.meaning) for column in COLUMNS]
-    meanings.insert(2, (ROW, _MEANING_OF_ROW))
-    return "\n".join(["| column | meaning |", "|---|---|", *(f"| `{name}` | {said} |" for name, said in meanings)])

@@ -42,6 +42,11 @@ def name_in(host: str) -> str | None:
         return None
 
 
+def sha256(text: str) -> str:
+    """The hash by which a policy names a script or a style."""
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
 @dataclass(frozen=True)
 class OwnPage:
     """A page that loads nothing: the templates of its room that make up its script and its style."""
@@ -63,10 +68,7 @@ class OwnPage:
     @property
     def policy(self) -> str:
         """A policy that runs this script and style alone and loads nothing."""
-        script, style = (
-            base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (self.script, self.style)
-        )
-        own = f"default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'"
+        own = f"default-src 'none'; script-src 'sha256-{sha256(self.script)}'; style-src 'sha256-{sha256(self.style)}'"
         return f"{own}; img-src data:; base-uri 'none'; form-action 'none'"  # data: the empty icon
 
     @cached_property

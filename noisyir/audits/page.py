@@ -1,6 +1,5 @@
 """The audit page: one self-contained file that works from disk; its table is vanilla JavaScript over JSON data."""
 
-import base64
 import hashlib
 import json
 import shlex
@@ -11,11 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from jinja2 import Environment
 from markupsafe import Markup
 
 from noisyir.audits.columns import COLUMNS, FLAGGED, in_table
 from noisyir.audits.keeping import Keeping
+from noisyir.audits.own_pages import OwnPage, sha256
 from noisyir.audits.pair_evidence import first_of_each
 from noisyir.audits.reasons import chance
 from noisyir.audits.settings import AuditParams
@@ -91,7 +90,7 @@ def render(params: AuditParams, audit: AuditPage) -> str:
         count=lambda number: f"{number:,}",
         sentence=lambda clause: clause[:1].upper() + clause[1:],
     )
-    script = _script(pages, audit)
+    script = _script(audit)
     pairs, detect = audit.pairs, audit.provenance.detect
     flagged = pc.is_in(pairs["verdict"], value_set=pa.array(FLAGGED)).to_numpy(zero_copy_only=False)
     provenance = audit.provenance
@@ -123,8 +122,8 @@ def render(params: AuditParams, audit: AuditPage) -> str:
         columns=shown_columns(in_table(f", if {assumed}" if assumed else ""), audit.shown),
         **(audit.suspects.summary(params.promote) if audit.suspects else {"judges": []}),
         data=Markup(json_for_html(page_data(params, audit, assumed))),
-        script=Markup(script),
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        script=script,
+        script_hash=sha256(script),
     )
 
 
@@ -140,15 +139,10 @@ def _commands(params: AuditParams, columns: Mapping[str, str]) -> dict[str, str]
     }
 
 
-def _script(pages: Environment, audit: AuditPage) -> str:
+def _script(audit: AuditPage) -> Markup:
     """The page's own JavaScript, also for the second table if there is one."""
-    assert pages.loader
-    names = [
-        "texts.js",
-        "audit.js",
-        *(["audit_negatives.js"] if audit.suspects and audit.suspects.rows.num_rows else []),
-    ]
-    return "\n".join(pages.loader.get_source(pages, name)[0] for name in names)
+    second = ["audit_negatives.js"] if audit.suspects and audit.suspects.rows.num_rows else []
+    return OwnPage("noisyir.audits", ("texts.js", "audit.js", *second), ()).script
 
 
 def documents_shown(pairs: pa.Table, suspects: Suspects | None, better: int) -> pa.Array:

@@ -1,1 +1,18 @@
 """The ground of all rooms: errors, settings, variants, artifacts' contracts, parts of pages; no subject of its own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+@contextmanager
+def during(variable: ContextVar[Any], value: T) -> Iterator[T]:
+    """Set the variable, yield its value, and reset it."""
+    token = variable.set(value)
+    try:
+        yield value
+    finally:
+        variable.reset(token)

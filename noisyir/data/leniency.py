@@ -1,13 +1,12 @@
 """Faulty rows: the first one ends the reading, or within `lenient` each is left out and counted."""
 
 import re
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TypeVar
 
+from noisyir.base import during
 from noisyir.base.errors import DataError
 
 _SHOWN = 10  # row numbers kept for each reason
@@ -123,21 +122,11 @@ class _Row:
 
 
 _account: ContextVar[Exclusions | None] = ContextVar("account", default=None)
-A = TypeVar("A", bound=Exclusions | None)
-
-
-@contextmanager
-def _within(account: A) -> Iterator[A]:
-    token = _account.set(account)
-    try:
-        yield account
-    finally:
-        _account.reset(token)
 
 
 def lenient() -> AbstractContextManager[Exclusions]:
     """Count the rows that are read within, and leave out faulty ones."""
-    return _within(Exclusions())
+    return during(_account, Exclusions())
 
 
 def glance() -> AbstractContextManager[object]:
@@ -147,7 +136,7 @@ def glance() -> AbstractContextManager[object]:
 
 def strict() -> AbstractContextManager[None]:
     """Raise the first fault with its remedy, after lenient reading found nothing."""
-    return _within(None)
+    return during(_account, None)
 
 
 def row(place: str, number: int) -> AbstractContextManager[None]:

@@ -17,6 +17,7 @@ from typing import IO, Any, NamedTuple, cast
 
 import pyarrow as pa
 
+from noisyir.base import during
 from noisyir.base.errors import DataError
 from noisyir.data.leniency import bad_row, glance
 from noisyir.data.limits import DOCUMENT, LINE, refuse_special, said_of
@@ -137,11 +138,8 @@ def watched() -> Iterator[Callable[[], tuple[int, int] | None]]:
         file = _OPENED.get()
         return None if file is None or file.closed else (file.tell(), os.fstat(file.fileno()).st_size)
 
-    before = _OPENED.set(None)
-    try:
+    with during(_OPENED, None):
         yield so_far
-    finally:
-        _OPENED.reset(before)
 
 
 def first_bytes(path: Path, count: int = 1 << 16) -> bytes:

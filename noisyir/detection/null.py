@@ -6,7 +6,6 @@ with its query. If a pair is wrong and its document came from that set, its own 
 it is equally likely to have any rank among them, whatever the query.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,8 +17,6 @@ from noisyir.training.batches import Ragged
 
 Array = np.ndarray
 _ENOUGH = 20  # minimum pairs above 1/2 to estimate how wrong pairs score
-Draws = Mapping[Null, Float[Array, "pair draw"]]
-"""Scores of the documents drawn for each pair; NaN where a pair has fewer of them."""
 
 
 def named_null(assumed: Assumed) -> Null | None:

@@ -3,13 +3,14 @@
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
+from noisyir.base import during
 from noisyir.engine.runtime import default_home
 
 T = TypeVar("T")
@@ -46,14 +47,9 @@ def remembered(files: Sequence[Path], about: str, find: Callable[[], T]) -> T:
     return found
 
 
-@contextmanager
-def own_reading() -> Iterator[None]:
+def own_reading() -> AbstractContextManager[bool]:
     """Trust only what this process has read itself: bits may rot under an unchanged time."""
-    token = _own_reading.set(True)
-    try:
-        yield
-    finally:
-        _own_reading.reset(token)
+    return during(_own_reading, True)
 
 
 def _signatures(files: Sequence[Path]) -> Signatures | None:

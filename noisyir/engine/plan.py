@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from threading import Thread
 from types import MappingProxyType
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar, cast
 
 from noisyir.base.errors import ConfigError, StoreError, did_you_mean
 from noisyir.base.settings import Params
@@ -220,11 +220,7 @@ def filled(inputs: PlannedInputs, done: Mapping[str, Result]) -> PlannedInputs:
 
 def resolved(inputs: PlannedInputs, done: Mapping[str, Result]) -> Inputs:
     """Return inputs as references; all that they need is done."""
-
-    def ref(output: Output) -> Ref:
-        return done[output.step].meta.ref(output.artifact)
-
-    return {name: _map_outputs(value, ref) for name, value in inputs.items()}
+    return cast(Inputs, filled(inputs, done))
 
 
 @contextmanager

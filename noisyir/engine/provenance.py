@@ -3,14 +3,15 @@
 import hashlib
 import platform
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache, partial, wraps
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import ParamSpec
 
+from noisyir.base import during
 from noisyir.base.errors import DataError, MissingPackageError, StoreError
 from noisyir.engine.file_memory import remembered
 from noisyir.engine.meta import Meta, Ref
@@ -102,18 +103,12 @@ def lineage(store: Store, refs: Iterable[Ref], gone: Callable[[Ref], None] | Non
     return list(ordered.values())
 
 
-@contextmanager
-def without_inputs() -> Iterator[dict[str, None]]:
+def without_inputs() -> AbstractContextManager[dict[str, None]]:
     """Plan although raw data or weights are missing: their digest is ABSENT.  Yields each fault once.
 
     Such a plan can be shown, not run: a run needs the digests and fails early.
     """
-    said: dict[str, None] = {}
-    token = _absences.set(said)
-    try:
-        yield said
-    finally:
-        _absences.reset(token)
+    return during(_absences, dict[str, None]())
 
 
 def may_be_absent(digest: Callable[P, str]) -> Callable[P, str]:

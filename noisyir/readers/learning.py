@@ -36,7 +36,6 @@ from noisyir.training.batches import Batches, Rng, Rows
 from noisyir.training.gradients import seeded
 from noisyir.training.learner import Learner, Tensors
 from noisyir.training.run import Point, TrainingContext, TrainingRun
-from noisyir.training.throughput import judging
 
 _MOST_HARD = 0.8  # largest share of Hard-EM steps that use the smallest loss
 Values = npt.NDArray[np.float64]
@@ -130,7 +129,6 @@ class ReaderLearner(Learner[Rows]):
         self.reader, self.instances, self.params = reader, instances, params
         self.room = reader.tokenizer.room(instances.questions)
         self.is_cds = params.objective == "cds"
-        self._judging = judging(reader)
         self.contrasts = self.is_cds and (params.alpha > 0 or params.beta > 0)
         self.by_passages = self.is_cds and params.contrast == "passages"
         self.confidences = Confidences(params.confidence, params.confidence_decay, instances.score, instances.question)
@@ -166,7 +164,7 @@ class ReaderLearner(Learner[Rows]):
         with seeded(self.reader.device, seed):
             for start in range(0, len(drawn), at_once):
                 part = self._read(drawn[start : start + at_once])
-                self.work += self._judging(True)
+                self.tokens += int(self.reader.lengths.sum())
                 losses = self._losses(part, hard=hard)
                 (losses["reader_loss"] / len(drawn)).backward()  # type: ignore[no-untyped-call]
                 for name, value in losses.items():

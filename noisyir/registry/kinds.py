@@ -76,7 +76,7 @@ RANKER = Kind(
     example=([_PAIR], None),
     usage="""scores = model.predict([{"query": "how to parse a date", "passage": "title text"}])""",
     measure="nDCG@10",
-    requirements=OF_TRANSFORMERS,
+    requirements=(*OF_TRANSFORMERS, "sentence-transformers"),
     limits="It was measured on what its own run's retriever found, so its measures are of the two together.",
     start=lambda exp: f"a cross-encoder from {exp.ranker.init.weights}",
     floors=("bm25",),

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Split, with_promotion
+from noisyir.engine.stage import SplitCounts
 from noisyir.models.text_tokenizer import passage_text
 
 Vectors = npt.NDArray[np.float32]
@@ -32,6 +34,11 @@ def check_splits(there: Collection[str], splits: Sequence[str], setting: str) ->
     if not {*there} & {*splits}:
         found = ", ".join(sorted(there)) or "no split"
         raise DataError("retrieval.no_queries_in_splits", setting=setting, splits=list(splits), found=found)
+
+
+def splits_fit(setting: str, params: Any, data: SplitCounts) -> None:
+    """Check that there are queries in the splits that `setting` is set to."""
+    check_splits(data.queries.keys(), params.splits, setting)
 
 
 def contents(documents: pa.RecordBatch) -> list[str]:

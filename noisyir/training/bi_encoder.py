@@ -21,7 +21,6 @@ from noisyir.training.learner import Learner, Objective, Tensors, learning, load
 from noisyir.training.losses.dpr import ccr, masked_log_probs, robust_loss
 from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.settings import TrainDprParams
-from noisyir.training.throughput import encoding
 from noisyir.training.validation import Held, dev_mrr
 
 _LARGEST_BETA_OF_DOT = 1e-2
@@ -45,7 +44,6 @@ class BiEncoderLearner(Learner[Batch]):
         super().__init__(encoder, batches, params, params.epochs * batches.an_epoch, rng)
         self.encoder, self.held, self.params, self.objective = encoder, held, params, objective
         self.gradient = BatchGradient(encoder, pairs.passages, params, params.batch_size * (2 + params.hard_negatives))
-        self._encoding = encoding(encoder)
         self.best: dict[str, Tensor] = {}
         self._best_dev, self._best_epoch = -1.0, 0
 
@@ -67,7 +65,7 @@ class BiEncoderLearner(Learner[Batch]):
                 values.append(regularised(value, batch, scores, beta) if beta else value)
             return torch.stack(values).mean() if len(values) > 1 else values[0]
 
-        self.work = self._encoding(batch.queries, batch.passages)
+        self.tokens = len(batch.queries.ids) + len(batch.passages.ids)
         value = self.gradient.compute(batch, loss, seed)
         return {"train_loss": value, **self.objective.measured}
 

@@ -9,7 +9,6 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -47,7 +46,7 @@ class Learner(Generic[B]):
         self.model, self.batches, self.settings, self.rng = model, batches, settings, rng
         self.steps, self.done, self.until = steps, 0, steps
         self.optimiser = optimiser_for(model, settings)
-        self.meter, self.work = Meter.of(next(model.parameters()).device, self.unit), Work()
+        self.meter, self.tokens = Meter(self.unit), 0
 
     @property
     def prefix(self) -> str:
@@ -76,7 +75,7 @@ class Learner(Generic[B]):
             DataError: If the loss is not finite.
         """
         seed = int(self.rng(f"{self.prefix}dropout", self.done).integers(2**63))
-        batch, self.work = self.batches[self.done], Work()
+        batch, self.tokens = self.batches[self.done], 0
         self.model.train()
         with memory_advice(self.name, self.fewer):
             measured = self.descend(batch, seed)
@@ -86,11 +85,11 @@ class Learner(Generic[B]):
             self.optimiser.step(learning_rate(self.done, self.steps, self.settings))
             self.done += 1
             self.after_step()
-        self.meter.add(replace(self.work, pairs=len(batch)))
+        self.meter.add(Work(len(batch), self.tokens))
         return measured
 
     def descend(self, batch: B, seed: int) -> dict[str, float]:
-        """Leave the gradient of the batch's loss in the weights and return measures, the loss first."""
+        """Leave the gradient of the batch's loss in the weights, count `tokens`, return measures, the loss first."""
         raise NotImplementedError
 
     def start_epoch(self) -> dict[str, float]:

@@ -25,7 +25,6 @@ from noisyir.training.losses.dpr import pointwise_loss
 from noisyir.training.losses.npc import npc_loss
 from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.settings import RankingParams, TrainAr2Params, WarmUpRankerParams
-from noisyir.training.throughput import Work, judging
 
 ListLoss = Callable[[Float[Tensor, "list passage"]], Float[Tensor, " list"]]
 LOSSES: Mapping[str, ListLoss] = {"listwise": ranker_loss, "pointwise": pointwise_loss}
@@ -51,7 +50,6 @@ class RankerLearner(Learner[ListBatch]):
         batches = ListBatches(lists, params.n, batch_size, partial(rng, "ranker_epoch"))
         super().__init__(ranker, batches, params.descent(learning_rate), steps, rng)
         self.ranker, self.lists, self.params, self.loss = ranker, lists, params, loss
-        self._judging = judging(ranker)
         if params.gradient_checkpointing:
             keep_fewer_activations(ranker.transformers)
         self.at_once = AtOnce(params.lists_at_once, batch_size, again=world().alone)
@@ -85,14 +83,14 @@ class RankerLearner(Learner[ListBatch]):
             self.at_once.shrink()
 
     def _descend(self, batch: ListBatch, seed: int, size: int | None) -> dict[str, float]:
-        loss, first, self.work = 0.0, 0.0, Work()
+        loss, first, self.tokens = 0.0, 0.0, 0
         here = world()
         own = here.divide(np.ones(len(batch), np.int64)).own
         at_once = size or len(batch)
         with seeded(self.ranker.device, seed, *here.stream):
             for rows in np.array_split(own, math.ceil(len(own) / at_once)) if len(own) else ():
                 scores = list_scores(self.ranker, self.lists, batch.take(rows), self.params)
-                self.work += self._judging(True)
+                self.tokens += int(self.ranker.lengths.sum()) * here.size
                 part = self.losses(scores, batch.take(rows)).sum() / len(batch)
                 part.backward()  # type: ignore[no-untyped-call]
                 loss += float(part.detach())

@@ -74,7 +74,7 @@ def test_the_table_compares_over_the_seeds_that_both_have(bench):
     head, _, dpr, uniform, sieve = bench.report(found)
     assert head.startswith("| method | sampler | RR@10 | seeds |")
     spread = np.std([0.25, 0.45], ddof=1)
-    assert dpr == f"| dpr | uniform | 0.350 ± {spread:.3f} | 2 |  |  | 1,234 |  |"
+    assert dpr == f"| dpr | uniform | 0.350 ± {spread:.3f} | 2 |  |  | 1,234 |"
     assert uniform.startswith("| ance | uniform | 0.375 | 1 |  | +0.125 [")  # against dpr's seed 0 alone
     assert "| 1 | +0.075 [" in sieve and "| +0.200 [" in sieve
     # three tests, Holm: the smallest p counts three times

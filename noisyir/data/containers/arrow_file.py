@@ -20,6 +20,7 @@ from noisyir.engine.outside_errors import one_line
 _FILE, _PARQUET = b"ARROW1", b"PAR1"
 _BATCH_ROWS = 4096
 _WRITTEN_AT_ONCE = 10_000
+BROKEN = (OSError, pa.ArrowException, UnicodeDecodeError)  # raised by reading a damaged table
 _NO_TEXT = "UTF8"  # in pyarrow's message on invalid text
 
 
@@ -53,17 +54,15 @@ class ArrowFile:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
-    try:
-        with pa.memory_map(str(path)) as source:
-            if source.read(len(_FILE)) == _FILE:
-                file = pa.ipc.open_file(source)
-                yield file.schema, (file.get_batch(number) for number in range(file.num_record_batches))
-            else:
-                source.seek(0)
-                stream = pa.ipc.open_stream(source)
-                yield stream.schema, iter(stream)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError("data.wrong_container", kind="Arrow", path=path, reason=one_line(error)) from error
+    wrapped = DataError.wrapping("data.wrong_container", *BROKEN, kind="Arrow", path=path)
+    with wrapped, pa.memory_map(str(path)) as source:
+        if source.read(len(_FILE)) == _FILE:
+            file = pa.ipc.open_file(source)
+            yield file.schema, (file.get_batch(number) for number in range(file.num_record_batches))
+        else:
+            source.seek(0)
+            stream = pa.ipc.open_stream(source)
+            yield stream.schema, iter(stream)
 
 
 @dataclass(frozen=True)
@@ -107,10 +106,8 @@ def _unlisted(feature: Any) -> dict[str, Any]:
 
 
 def _parquet_opened(path: Path) -> pq.ParquetFile:
-    try:
+    with DataError.wrapping("data.wrong_container", *BROKEN, kind="Parquet", path=path):
         file = pq.ParquetFile(path.absolute())
-    except (pa.ArrowException, OSError) as error:
-        raise DataError("data.wrong_container", kind="Parquet", path=path, reason=one_line(error)) from error
     for number in range(file.num_row_groups):
         group = file.metadata.row_group(number)
         largest = max((group.column(place).total_uncompressed_size for place in range(group.num_columns)), default=0)

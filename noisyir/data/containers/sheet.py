@@ -55,10 +55,9 @@ class Sheet:
     def _cells(self, path: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
         """(number, values) of every row that is not empty; the header's values as texts."""
         openpyxl = _openpyxl()
-        try:
+        broken = (*_DAMAGED, openpyxl.utils.exceptions.InvalidFileException)
+        with DataError.wrapping("data.wrong_container", *broken, kind=".xlsx", path=path):
             book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        except (*_DAMAGED, openpyxl.utils.exceptions.InvalidFileException) as error:
-            raise DataError("data.wrong_container", kind=".xlsx", path=path, reason=error) from error
         try:
             width, sheet, others = 0, book.worksheets[0], book.worksheets[1:]
             sheet.reset_dimensions()  # else each row is as wide as the furthest cell, and there are as many as it says
@@ -106,7 +105,7 @@ def _refuse_bombs(path: Path) -> None:
                         if since > most:
                             raise DataError("data.cell_too_long", path=path, most=most, remedy=LINE.remedy)
     except _DAMAGED as error:
-        raise DataError("data.wrong_container", kind=".xlsx", path=path, reason=error) from error
+        raise DataError("data.wrong_container", kind=".xlsx", path=path, error=error) from error
 
 
 def container(suffix: str) -> Sheet:

@@ -1,25 +1,23 @@
 """The tables that `noisyir import` writes: documents, queries, judgements, negatives."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field
 
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Location
 from noisyir.data.collection import SCHEMAS, Collection
+from noisyir.data.containers.arrow_file import BROKEN
 from noisyir.data.containers.split_folder import SPLIT_WORDS
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Negative, Query, Record
-from noisyir.engine.outside_errors import one_line
 from noisyir.engine.provenance import files_digest
 
 _BATCH_ROWS = 4096
@@ -38,7 +36,7 @@ class Tables(FormatOfRows, kind="tables"):
         if self.path is None or not is_import(root):
             raise DataError("data.import_folder_missing", path=self.path)
         for name, schema in SCHEMAS.items():
-            with _reading(root / f"{name}.parquet"):
+            with DataError.wrapping("data.damaged_table", *BROKEN, path=root / f"{name}.parquet"):
                 found = pq.read_schema(root / f"{name}.parquet")
             if found.names != schema.names:
                 raise DataError("data.wrong_table_columns", root=root / name, names=", ".join(found.names))
@@ -114,22 +112,13 @@ class TablesFolder:
     @cached_property
     def _judged(self) -> set[str]:
         path = self.root / "judgements.parquet"
-        with _reading(path):
+        with DataError.wrapping("data.damaged_table", *BROKEN, path=path):
             return set(pq.read_table(path, columns=["query_id"])["query_id"].to_pylist())
 
     def _rows(self, name: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
         path, number = self.root / f"{name}.parquet", 0
-        with _reading(path):
+        with DataError.wrapping("data.damaged_table", *BROKEN, path=path):
             for batch in pq.ParquetFile(path).iter_batches(batch_size=_BATCH_ROWS):
                 for values in batch.to_pylist():
                     number += 1
                     yield f"{path} row", number, values
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Turn errors of reading a table into DataError."""
-    try:
-        yield
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise DataError("data.damaged_table", path=path, reason=one_line(error)) from error

@@ -5,14 +5,15 @@ name is used.
 """
 
 import shlex
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Self, TypeVar
 
+from noisyir.base import during
 from noisyir.base.errors import StoreError
 from noisyir.base.settings import Params, with_places
 from noisyir.engine.builds import Builds
@@ -71,14 +72,9 @@ class FetchedSets:
         """Resolve settings from now on by this store's fetched sets."""
         _source.set(self)
 
-    @contextmanager
-    def as_source(self) -> Iterator[None]:
+    def as_source(self) -> AbstractContextManager[Self]:
         """Resolve settings by this store's fetched sets during a block."""
-        token = _source.set(self)
-        try:
-            yield
-        finally:
-            _source.reset(token)
+        return during(_source, self)
 
     def find(self, name: str) -> FetchedSet | None:
         """Return the set of this name, if the store has one."""

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
+from rich.filesize import decimal
+
 from noisyir.base.errors import NoisyirError, install_hint
 from noisyir.front.commands import Json, StoreUrl, open_store, print_json
 
@@ -90,7 +92,6 @@ def _store(store: Store) -> Finding:
         store.check_writable()
     except NoisyirError as error:
         return Finding("store", False, True, str(error))
-    from noisyir.app.console import human_bytes
 
-    free = f", {human_bytes(shutil.disk_usage(store.root).free)} free" if store.is_local else ""
+    free = f", {decimal(shutil.disk_usage(store.root).free)} free" if store.is_local else ""
     return Finding("store", True, True, f"{store.url}{free}")

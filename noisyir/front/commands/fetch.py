@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.filesize import decimal
 
 from noisyir.base.errors import ConfigError
 from noisyir.front.commands import Json, StoreUrl, argument, flag, open_store, option, print_json
@@ -37,7 +38,6 @@ def run(
     """
     from dataclasses import asdict
 
-    from noisyir.app.console import human_bytes
     from noisyir.app.fetching import fetch, source_of
 
     opened = open_store(store)
@@ -49,7 +49,7 @@ def run(
         return _forget(opened, there, name or place)
     if there is None or again or dry_run:
         source = source_of(place, revision, "dataset" if dataset else "model")
-        count, size = len(source.sizes), human_bytes(sum(source.sizes.values()))
+        count, size = len(source.sizes), decimal(sum(source.sizes.values()))
         at = f" at {source.revision}" if source.revision else ""
         typer.echo(f"{place}{at}: {size} in {count} files", err=True)
         if dry_run:
@@ -62,24 +62,23 @@ def run(
         raise ConfigError("front.other_revision", there=there.name, revision=there.revision, wanted=revision)
     if as_json:
         return print_json(asdict(there))
-    print(f"{there.name}  {human_bytes(there.size)}  sha256:{there.ref.digest[:12]}  in {opened.url}")
+    print(f"{there.name}  {decimal(there.size)}  sha256:{there.ref.digest[:12]}  in {opened.url}")
     return 0
 
 
 def _tell(file: str, done: int, total: int) -> None:
-    from noisyir.app.console import human_bytes
 
-    print(f"  {human_bytes(done)} of {human_bytes(total)}  {file}", file=sys.stderr)
+    print(f"  {decimal(done)} of {decimal(total)}  {file}", file=sys.stderr)
 
 
 def _list(store: Store, listed: list[FetchedSet]) -> int:
-    from noisyir.app.console import human_bytes, plain_table, stdout_console
+    from noisyir.app.console import plain_table, stdout_console
 
     table = plain_table("name", "size", "files", "from", "revision", "fetched (UTC)")
     for one in listed:
         when = one.fetched[:16].replace("T", " ")
         revision = (one.revision or "")[:12]
-        table.add_row(one.name, human_bytes(one.size), str(len(one.files)), one.source, revision, when)
+        table.add_row(one.name, decimal(one.size), str(len(one.files)), one.source, revision, when)
     stdout_console().print(table if listed else f"nothing was fetched into {store.url} yet")
     return 0
 

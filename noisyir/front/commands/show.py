@@ -8,6 +8,7 @@ from itertools import chain, groupby, repeat
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.filesize import decimal
 
 from noisyir.base.errors import StoreError
 from noisyir.front.commands import Json, StoreUrl, argument, experiment_names, flag, open_store, option, print_json
@@ -33,7 +34,6 @@ def run(
     rows: Annotated[int, option("N", "rows shown of each table")] = 3,
     trace: Annotated[bool, flag("--trace", "show the builds behind it instead, down to the raw input")] = False,
     page: Annotated[bool, flag("--page", "open the report of its last run, or the page of a file's audit")] = False,
-    audit: Annotated[bool, flag("--audit", "with --page: the audit's, where there is a report, too")] = False,
     query: Annotated[
         str | None, option("ID", "show each stage's decision about this query (default: last run)")
     ] = None,
@@ -47,24 +47,22 @@ def run(
 
     example: noisyir show demo --page
     """
-    _check_together(page=page, audit=audit, trace=trace, query=query, document=document)
+    _check_together(page=page, trace=trace, query=query, document=document)
     opened = open_store(store)
     if query is not None:
         return _show_account(opened, name, query, document, as_json=as_json)
     if name is None:
         raise typer.BadParameter("NAME is missing: noisyir status --builds lists what can be shown")
     if page:
-        return _open_page(opened, name, audit=audit, as_json=as_json)
+        return _open_page(opened, name, as_json=as_json)
     if trace:
         return _show_trace(opened, name, as_json=as_json)
     return _show_build(opened, name, rows, as_json=as_json)
 
 
-def _check_together(*, page: bool, audit: bool, trace: bool, query: str | None, document: str | None) -> None:
+def _check_together(*, page: bool, trace: bool, query: str | None, document: str | None) -> None:
     if page + trace + (query is not None) > 1:
         raise typer.BadParameter("--trace, --page and --query exclude each other")
-    if audit and not page:
-        raise typer.BadParameter("--audit goes with --page")
     if document is not None and query is None:
         raise typer.BadParameter("--document goes with --query")
 
@@ -81,7 +79,7 @@ def _show_build(store: Store, name: str, rows: int, *, as_json: bool) -> int:
 
 
 def _print(store: Store, meta: Meta, rows: int) -> None:
-    from noisyir.app.console import human_bytes, stdout_console
+    from noisyir.app.console import stdout_console
 
     out = stdout_console()
     out.print(f"{meta.stage} v{meta.version}  {meta.key}\nbuilt {meta.created[:19]} in {meta.seconds} s")
@@ -92,7 +90,7 @@ def _print(store: Store, meta: Meta, rows: int) -> None:
     _section(out, "raw input", {name: value for name, value in meta.inputs.items() if isinstance(value, str)})
     _section(out, "notes", {name: str(value) for name, value in meta.notes.items()})
     for name, contents in meta.artifacts.items():
-        size = human_bytes(sum(size for size, _ in contents.files.values()))
+        size = decimal(sum(size for size, _ in contents.files.values()))
         count = "" if contents.rows is None else f"{contents.rows:,} rows, "
         out.print(f"\n[bold]{name}[/]  {count}{size}, digest {contents.digest[:12]}")
         out.print(f"  {store.root}/{meta.ref(name).path}")
@@ -174,12 +172,12 @@ def _label(meta: Meta) -> str:
     return f"[bold]{meta.stage}[/] {meta.key[:12]} {meta.created[:16].replace('T', ' ')}"
 
 
-def _open_page(store: Store, name: str, *, audit: bool, as_json: bool) -> int:
+def _open_page(store: Store, name: str, *, as_json: bool) -> int:
     """Print the path of a page, and open it if a display is available."""
     from noisyir.app.lookup import kept_by_run, runs_of
     from noisyir.audits.judging.server import has_display
 
-    for artifact, file in _PAGES[audit:]:
+    for artifact, file in _PAGES:
         if (meta := kept_by_run(store, name, artifact)) is not None:
             page = store.builds.folder(meta.ref(artifact)) / file
             if as_json:
@@ -188,9 +186,7 @@ def _open_page(store: Store, name: str, *, audit: bool, as_json: bool) -> int:
             if has_display():
                 webbrowser.open(page.as_uri())
             return 0
-    raise StoreError(
-        "front.no_page", name=name, url=store.url, runs_of=runs_of(store, name, "audit" if audit else "report")
-    )
+    raise StoreError("front.no_page", name=name, url=store.url, runs_of=runs_of(store, name, "report"))
 
 
 def _show_account(store: Store, experiment: str | None, query: str, document: str | None, *, as_json: bool) -> int:

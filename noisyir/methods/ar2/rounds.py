@@ -26,7 +26,6 @@ from noisyir.training.losses.ar2 import RetrieverLoss, retriever_loss
 from noisyir.training.ranker import CorrectedRankerLearner, RankerLearner, list_scores
 from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.settings import TrainAr2Params
-from noisyir.training.throughput import encoding, judging
 from noisyir.training.validation import Held, dev_ranks, mean_reciprocal
 
 _RECALLS = (1, 5, 20, 100)
@@ -54,7 +53,6 @@ class RetrieverLearner(Learner[ListBatch]):
         steps = params.rounds * params.retriever_steps
         super().__init__(encoder, batches, params.descent(params.retriever_learning_rate), steps, rng)
         self.encoder, self.ranker, self.material, self.params = encoder, ranker, material, params
-        self._encoding, self._judging = encoding(encoder), judging(ranker)
         texts = params.retriever_batch_size * (2 + params.n)
         self.gradient = BatchGradient(encoder, material.passages, params, texts)
 
@@ -67,7 +65,6 @@ class RetrieverLearner(Learner[ListBatch]):
             divided = world().divide(np.ones(len(batch), np.int64))
             scores = list_scores(self.ranker, self.material.lists, batch.take(divided.own), self.params)
             judged = divided.gather(scores)
-        self.work += self._judging(False)
         own = torch.from_numpy(columns).to(self.encoder.device)
         is_clean = torch.from_numpy(self.material.lists.is_clean(batch)).to(self.encoder.device)
         found: list[RetrieverLoss] = []
@@ -79,7 +76,7 @@ class RetrieverLearner(Learner[ListBatch]):
             return found[-1].total
 
         texts = self._texts(batch.queries, distinct, columns)
-        self.work += self._encoding(texts.queries, texts.passages)
+        self.tokens = len(texts.queries.ids) + len(texts.passages.ids)
         self.gradient.compute(texts, loss, seed)
         names = ("retriever_loss", "adversarial", "distillation")
         return {name: float(value.detach()) for name, value in zip(names, found[-1], strict=True)}

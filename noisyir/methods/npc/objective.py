@@ -30,7 +30,6 @@ from noisyir.training.losses.npc import npc_loss
 from noisyir.training.optimisers import put_rows
 from noisyir.training.validation import embed_all
 
-Array = np.ndarray
 _ROWS_AT_ONCE = 512  # rows of a table, few enough for the processor's cache
 
 

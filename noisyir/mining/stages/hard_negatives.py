@@ -26,6 +26,7 @@ from noisyir.mining.artifacts import CANDIDATES, VERDICTS
 from noisyir.mining.candidates import Candidates, Mask, Rows
 from noisyir.mining.draw import draw, shares
 from noisyir.mining.settings import MineParams, PseudoLabelParams
+from noisyir.retrieval.texts import places
 from noisyir.training.artifacts import NEGATIVES, PSEUDO_PAIRS
 
 _BEST_FIRST = [("query_id", "ascending"), ("score", "descending"), ("doc_id", "ascending")]
@@ -132,7 +133,7 @@ def pseudo_label(job: Job[PseudoLabelParams]) -> None:
     )
     sure = verdicts.filter(may)
     sure = sure.filter(pa.array(~semi_join(sure, pairs))).sort_by(_BEST_FIRST).combine_chunks()
-    made = sure.filter(pa.array(_place(sure["query_id"]) < (params.per_query or len(sure))))
+    made = sure.filter(pa.array(places(sure)[1] < (params.per_query or len(sure))))
     job.write("pseudo_pairs", pa.concat_tables([_columns(pairs, None), _columns(made, "train")]))
     count = {name: pc.count_distinct(found["query_id"]).as_py() for name, found in (("of", verdicts), ("to", made))}
     job.note("pseudo_pairs", {"made": len(made), "queries_judged": count["of"], "queries_paired": count["to"]})
@@ -142,13 +143,6 @@ def _may_be_paired(queries: pa.Table) -> pa.ChunkedArray:
     training = pc.equal(queries["split"], "train")
     held_out = queries.filter(pc.invert(training))["text"]
     return queries.filter(pc.and_(training, pc.invert(pc.is_in(queries["text"], value_set=held_out))))["query_id"]
-
-
-def _place(query_id: pa.ChunkedArray) -> np.ndarray:
-    """Place, from 0, of each row among the contiguous rows of its query."""
-    rows = np.arange(len(query_id))
-    starts = np.r_[True, pc.not_equal(query_id[1:], query_id[:-1]).to_numpy()][: len(rows)]
-    return rows - np.maximum.accumulate(np.where(starts, rows, 0))
 
 
 def _columns(pairs: pa.Table, split: str | None) -> pa.Table:

@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +20,10 @@ from noisyir.engine.provenance import files_digest, may_be_absent
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import aligned, pair_ids, with_values
 from noisyir.mining.artifacts import CANDIDATE_POOL
+from noisyir.mining.stages.teacher_lists import write_scores
 from noisyir.mining.teachers import FileTeacher
 from noisyir.training.artifacts import TEACHER_SCORES, TRIAL
 from noisyir.training.stages.inputs import without_trial
-
-if TYPE_CHECKING:
-    pass
-from noisyir.mining.stages.teacher_lists import write_scores
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,13 @@ import pyarrow.compute as pc
 
 from noisyir.base.errors import DataError
 from noisyir.data.artifacts import ANSWERS, CORPUS, PAIRS, QRELS, QUERIES
-from noisyir.engine.stage import Job, SplitCounts, Stage
+from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import semi_join, with_values
 from noisyir.readers import artifacts
 from noisyir.readers.artifacts import GOLD_RUN, PASSAGES
 from noisyir.readers.settings import ConfusingParams, GoldRunParams, SpansParams
 from noisyir.retrieval.artifacts import BM25_RUN, LEXICAL_INDEX
+from noisyir.retrieval.texts import of_splits, places, splits_fit, texts_of
 
 Row = dict[str, Any]
 _QUESTIONS_AT_ONCE = 2048
@@ -31,7 +32,6 @@ def spans(job: Job[SpansParams]) -> None:
     passage that contains an answer.
     """
     from noisyir.data.answers import answer_lines
-    from noisyir.retrieval.texts import texts_of
 
     questions = _questions(job)
     run = _run(job, questions)
@@ -57,8 +57,6 @@ def spans(job: Job[SpansParams]) -> None:
 
 def _questions(job: Job[SpansParams]) -> list[str]:
     """Return the questions of the splits by id, sampled if a maximum is set."""
-    from noisyir.retrieval.texts import of_splits
-
     chosen = of_splits(job.table("queries"), job.params.splits, "spans.splits")
     questions: list[str] = sorted(chosen["query_id"].to_pylist())
     if job.params.max_questions is None or job.params.max_questions >= len(questions):
@@ -125,12 +123,6 @@ def _why_none(aliases: list[str], lines: list[str], passages: list[Row]) -> str:
     return "unmatched" if passages else "without_passages"
 
 
-def _fits(params: SpansParams, data: SplitCounts) -> None:
-    from noisyir.retrieval.texts import check_splits
-
-    check_splits(data.queries.keys(), params.splits, "spans.splits")
-
-
 SPANS = Stage(
     name="spans",
     version=1,
@@ -144,7 +136,7 @@ SPANS = Stage(
     writes={"spans": artifacts.SPANS, "passages": PASSAGES},
     run=spans,
     seeded=True,
-    fits=_fits,
+    fits=partial(splits_fit, "spans.splits"),
 )
 
 
@@ -153,8 +145,6 @@ def gold_run(job: Job[GoldRunParams]) -> None:
 
     Pairs without a judgement, common in training data, count as minimally relevant.
     """
-    from noisyir.retrieval.texts import places
-
     qrels, pairs, least = job.table("qrels"), job.table("pairs"), job.params.min_relevance
     unjudged = pairs.filter(pa.array(~semi_join(pairs, qrels)))
     relevance = pa.array([least] * len(unjudged), pa.int32())
@@ -185,7 +175,6 @@ def confusing(job: Job[ConfusingParams]) -> None:
     A passage gets fewer than `per_passage` if its hits contain answers, possibly none; the notes count these.
     """
     from noisyir.retrieval.bm25 import open_lexical_index
-    from noisyir.retrieval.texts import texts_of
 
     params, runtime = job.params, job.runtime
     pairs = job.table("spans").group_by(["query_id", "doc_id"], use_threads=False).aggregate([])
@@ -221,7 +210,6 @@ def first_words(text: str, count: int) -> str:
 def _without_answer(job: Job[ConfusingParams], pairs: pa.Table, found: dict[str, list[tuple[str, float]]]) -> pa.Table:
     """Return rows of CONFUSING for these (question, passage) pairs, from each passage's hits, best first."""
     from noisyir.data.answers import answer_lines, token_line
-    from noisyir.retrieval.texts import texts_of
 
     hit_ids = pa.array([hit for hits in found.values() for hit, _ in hits], pa.string())
     texts = texts_of(job.batches("corpus"), hit_ids)

@@ -1,15 +1,17 @@
 """bm25_index, bm25: an inverted index of the corpus, and each query's best documents by BM25."""
 
 from collections.abc import Iterator
+from functools import partial
 from importlib.util import find_spec
 
 import pyarrow as pa
 
 from noisyir.base.errors import MissingPackageError, install_hint
 from noisyir.data.artifacts import CORPUS, QUERIES
-from noisyir.engine.stage import Job, SplitCounts, Stage
+from noisyir.engine.stage import Job, Stage
 from noisyir.retrieval.artifacts import BM25_RUN, LEXICAL_INDEX
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params
+from noisyir.retrieval.texts import of_splits, run_table, splits_fit
 
 _DOCUMENTS_AT_ONCE = 8192
 _HITS_AT_ONCE = 400_000  # bounds Java's heap
@@ -53,7 +55,6 @@ def _documents(job: Job[Bm25IndexParams]) -> Iterator[pa.RecordBatch]:
 def bm25(job: Job[Bm25Params]) -> None:
     """Search for the queries of the chosen splits, batch by batch."""
     from noisyir.retrieval.bm25 import open_lexical_index
-    from noisyir.retrieval.texts import of_splits, run_table
 
     params = job.params
     queries = of_splits(job.table("queries"), params.splits, "bm25.splits")
@@ -74,12 +75,6 @@ def bm25(job: Job[Bm25Params]) -> None:
             job.progress(start + some.num_rows, queries.num_rows, "queries")
 
 
-def _fits(params: Bm25Params, data: SplitCounts) -> None:
-    from noisyir.retrieval.texts import check_splits
-
-    check_splits(data.queries.keys(), params.splits, "bm25.splits")
-
-
 BM25_INDEX = Stage(
     name="bm25_index",
     version=1,
@@ -97,5 +92,5 @@ BM25 = Stage(
     reads={"lexical_index": LEXICAL_INDEX.all(), "queries": QUERIES["query_id", "text", "split"]},
     writes={"bm25_run": BM25_RUN},
     run=bm25,
-    fits=_fits,
+    fits=partial(splits_fit, "bm25.splits"),
 )

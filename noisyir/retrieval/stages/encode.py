@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,12 +14,13 @@ import pyarrow.parquet as pq
 from noisyir.base.errors import ConfigError
 from noisyir.data.artifacts import CORPUS, QUERIES, ROW_ORIGINS
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Job, SplitCounts, Stage
+from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import regrouped
 from noisyir.models.artifacts import LOWER_STATES, MODEL
 from noisyir.models.backends import CALIBRATED, check_backend
 from noisyir.retrieval.artifacts import DOC_VECTORS, QUERY_VECTORS
 from noisyir.retrieval.settings import EncodeParams
+from noisyir.retrieval.texts import of_splits, splits_fit
 
 if TYPE_CHECKING:
     from noisyir.models.bi_encoder import BiEncoder
@@ -146,8 +147,6 @@ def _queries_from(job: Job[EncodeParams], first: int) -> "Iterator[VectorShard]"
 
 
 def _queries(job: Job[EncodeParams]) -> pa.Table:
-    from noisyir.retrieval.texts import of_splits
-
     return of_splits(job.table("queries"), job.params.splits, "encode.splits")
 
 
@@ -189,12 +188,6 @@ def _new_documents(job: Job[EncodeParams], new: pa.ChunkedArray) -> Iterator[pa.
         first += batch.num_rows
 
 
-def _fits(params: EncodeParams, data: SplitCounts) -> None:
-    from noisyir.retrieval.texts import check_splits
-
-    check_splits(data.queries.keys(), params.splits, "encode.splits")
-
-
 ENCODE = Stage(
     name="encode",
     version=1,
@@ -210,7 +203,7 @@ ENCODE = Stage(
     pool="gpu",
     spreads=True,
     ready=_ready,
-    fits=_fits,
+    fits=partial(splits_fit, "encode.splits"),
 )
 
 ENCODE_NEW = Stage(

@@ -50,6 +50,23 @@ def test_sentence_transformers_gives_the_same_vectors(encoder, tmp_path):
     assert theirs.similarity_fn_name == encoder.similarity
 
 
+@pytest.mark.parametrize("name", [name for name in SHAPES if name.startswith("transformer")])
+def test_transformers_reads_the_encoder_of_each_tower(name, bert, tmp_path):
+    from transformers import AutoModel, AutoTokenizer
+
+    ours = tiny_encoder(bert, **SHAPES[name])
+    ours.save(tmp_path)
+    towers = {"query": "query_0_Transformer", "passage": "document_0_Transformer"}
+    for side in ("query", "passage"):
+        folder = tmp_path if ours.shape.shared else tmp_path / towers[side]
+        read = AutoTokenizer.from_pretrained(folder)("w1 w2 w3", return_tensors="pt")
+        tower = ours.query_tower if side == "query" else ours.passage_tower
+        models = AutoModel.from_pretrained(folder), tower.encoder
+        with torch.no_grad():
+            theirs, own = (model(**read).last_hidden_state for model in models)
+        torch.testing.assert_close(theirs, own)
+
+
 def test_loading_and_saving_again_changes_no_vector_and_no_byte(encoder, tmp_path):
     encoder.save(tmp_path / "one")
     loaded = load_bi_encoder(tmp_path / "one", "cpu")

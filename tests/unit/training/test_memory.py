@@ -60,7 +60,7 @@ def test_both_of_ar2s_learners_go_on_with_less(bert, tmp_path, monkeypatch):
         found = [learner.descend(BATCH, seed=0) for learner in (other, one)]
         assert found[0] == pytest.approx(found[1], rel=1e-4)
         torch.testing.assert_close(gradients(other.model), gradients(one.model), rtol=1e-4, atol=1e-6)
-        assert other.work == one.work and one.work.tokens > 0
+        assert other.tokens == one.tokens > 0
     assert less[0].at_once.size == 1 and less[1].gradient.chunks.size == 4
 
 
@@ -87,7 +87,6 @@ def test_rates_are_told_while_training_and_kept_in_the_end(bert, tmp_path):
         replace(context, note=kept.__setitem__),
     )
     assert len(told["pairs_per_second"]) == len(told["tokens_per_second"]) == 6
-    assert "flop_utilisation" not in told, "a CPU's peak is not known"
     mean = kept["throughput"]
     assert min(told["pairs_per_second"]) <= mean["pairs_per_second"] <= max(told["pairs_per_second"])
     assert mean["chunk_size"] is None and np.isfinite(mean["tokens_per_second"])

@@ -86,8 +86,7 @@ def test_a_step_counts_its_questions_and_all_tokens_that_were_read(bert, tmp_pat
     windows = np.isin(one.instances.window_question, one.batches[0])
     texts = one.instances.questions.lengths[one.instances.window_question[windows]].sum()
     texts += (one.instances.window_stop - one.instances.window_first)[windows].sum()
-    assert one.work.tokens == texts + 3 * windows.sum(), "[CLS] question [SEP] passage [SEP]"
-    assert one.work.flops > 6 * one.work.tokens
+    assert one.tokens == texts + 3 * windows.sum(), "[CLS] question [SEP] passage [SEP]"
     assert {*one.meter.rates()} == {"questions_per_second", "tokens_per_second"}
 
 
