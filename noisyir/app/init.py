@@ -200,7 +200,8 @@ def _found(exp: Experiment, data: str) -> str:
     pairs, source = exp.data.summary().pairs, exp.data.open()
     columns = ", ".join(f"{name} as {column}" for column, name in source.columns.items())
     unread = f"; not read: {', '.join(source.unread)}" if source.unread else ""
-    return f"{data} holds {pairs:,}{' pairs or more' if pairs == MANY else ' pairs'}, with {columns}{unread}"
+    labels = f"; wrong pairs are left out by {source.labels.said}" if source.labels else ""
+    return f"{data} holds {pairs:,}{' pairs or more' if pairs == MANY else ' pairs'}, with {columns}{unread}{labels}"
 
 
 def _places(exp: Experiment, target: Path) -> dict[str, str]:

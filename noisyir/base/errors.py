@@ -48,12 +48,12 @@ class NoisyirError(Exception):
     @classmethod
     @contextmanager
     def wrapping(cls, code: str, *caught: type[Exception], **values: object) -> Iterator[None]:
-        """Turn an error of the types `caught`, by default OSError, into this one, with the value `error`."""
+        """Turn an error of the types `caught`, by default OSError, into this one; the value `error` is a line."""
         types = caught or (OSError,)
         try:
             yield
         except types as error:
-            raise cls(code, error=error, **values) from error
+            raise cls(code, error=" ".join(str(error).split()), **values) from error
 
 
 class ConfigError(NoisyirError):

@@ -57,7 +57,11 @@ def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], name
     Raises:
         DataError: If a mapped column is missing.
     """
-    chosen = {column: name for column, name in mapping.items() if name is not None}
+    plain = {plain_name(name): name for name in file.columns}
+    chosen = {
+        column: name if name in file.columns else plain.get(plain_name(name), name)
+        for column, name in mapping.items() if name is not None
+    }  # fmt: skip
     if unknown := {column: name for column, name in chosen.items() if name not in file.columns}:
         column, name = next(iter(unknown.items()))
         raise DataError("data.missing_mapped_column", file=file.path, name=name, column=column, found_in=found_in(file))

@@ -196,3 +196,9 @@ def test_advised_columns_hold_texts(tmp_path, monkeypatch, row, columns):
     finally:
         typed_words.reset(token)
     assert f"--map {columns}" in str(caught.value)
+
+
+def test_a_mapped_column_is_found_in_another_case(tmp_path):
+    (tmp_path / "x.csv").write_text("Customer Question,Help\nwho sat?,a cat\n")
+    found = Pairs(path=str(tmp_path / "x.csv"), columns={"query": "customer question", "document": "help"}).open()
+    assert found.columns == {"query": "Customer Question", "document": "Help"}

@@ -144,7 +144,7 @@ FILES: dict[tuple[str, str], Read | Refused] = {
 SCRIPTS: dict[str, list[tuple[str, int, str]] | None] = {
     "04-class-label.py": None,
     "11-no-shared-words.py": [("import cross.csv", 0, "48 pairs")],
-    "12-small-beir.sh": [("init small", 0, "backbone, 3 pairs")],
+    "12-small-beir.sh": [("init small", 0, "backbone, its upper layers, 3 pairs")],
     "15-dots-in-names.sh": [
         ("import pairs.v1.csv", 0, "pairs.v1-tables/ has it"), ("import pairs.v2.csv", 0, "pairs.v2-tables/ has it"),
     ],
