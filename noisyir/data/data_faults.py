@@ -31,7 +31,7 @@ FAULTS = {
     "conflicts": Fault(
         "pairs called both right and wrong", "Judge them once more, and keep one of the two judgements."
     ),
-    "texts.empty": Fault("{kind} without text", "Take them out, with their judgements."),
+    "texts.empty": Fault("{kind} without text", "Take them out, with their judgements, or set data.on_empty=exclude."),
     "texts.short": Fault(
         "{kind} with fewer than {least} characters, spaces aside", "Look whether they say anything; else take them out."
     ),

@@ -44,8 +44,8 @@ _GRADE_OF = {word: grade for grade, words in _WORDS.items() for word in words.sp
 # Parts of other names; they count if a value calls a pair wrong: 0, for measures any, for opposites any but 0
 _MEASURES = frozenset("label labels relevance score grade rating stars feedback".split())
 _HINTS = _MEASURES | frozenset(
-    "relevant relevancy judgement judgment verdict correct target gold y annotator annotation rater vote votes clicks "
-    "valid match answerable supported useful helpful ok okay hit quality judge has_answer".split()
+    "relevant relevancy judgement judgment verdict correct positive target gold y annotator annotation rater vote "
+    "votes clicks valid match answerable supported useful helpful ok okay hit quality judge has_answer".split()
 )
 _OPPOSITES = frozenset(
     "wrong noise noisy incorrect irrelevant impossible mislabeled mislabelled negative hallucination issue error "

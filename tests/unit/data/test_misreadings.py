@@ -202,3 +202,14 @@ def test_a_mapped_column_is_found_in_another_case(tmp_path):
     (tmp_path / "x.csv").write_text("Customer Question,Help\nwho sat?,a cat\n")
     found = Pairs(path=str(tmp_path / "x.csv"), columns={"query": "customer question", "document": "help"}).open()
     assert found.columns == {"query": "Customer Question", "document": "Help"}
+
+
+def test_a_switch_with_the_name_of_a_document_is_none_and_is_asked_about(tmp_path):
+    name = "positive"
+    (tmp_path / "x.csv").write_text(f"query,text,{name}\nwho sat?,a cat,1\nwho ran?,a dog,0\n")
+    with refuses(DataError, "data.pairs_without_texts"):
+        Pairs(path=str(tmp_path / "x.csv")).open()
+    with refuses(DataError, "data.unclear_label", column=name):
+        Pairs(path=str(tmp_path / "x.csv"), columns={"document": "text"}).open()
+    found = Pairs(path=str(tmp_path / "x.csv"), columns={"document": "text", "label": name}).open()
+    assert [one.positives[0].relevance for one in examples(found)] == [1, 0]
