@@ -1,7 +1,7 @@
 """Apply an audit: pairs get weights, a vouched replacement, or are dropped; the source stays."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -44,6 +44,7 @@ class Applied:
         doubted: Pairs that stay with less than half of their weight.
         unaudited: Kept pairs outside the audit: of dev and test, or left out when the data was read.
         negatives: The file's own negatives that were left out as relevant.
+        called_wrong: Pairs that the file's own labels call wrong, which have weight 0.
         whole: Whether the copy has the file's columns and held-out rows; else it is of training pairs, as jsonl.
     """
 
@@ -55,11 +56,13 @@ class Applied:
     doubted: int
     unaudited: int
     negatives: int = 0
+    called_wrong: int = 0
     whole: bool = True
 
     def summary(self) -> str:
         """The changes, for a terminal."""
         unaudited = f" ({self.unaudited:,} of them not audited)" if self.unaudited else ""
+        unaudited += f" and {self.called_wrong:,} called wrong by the file, with weight 0" if self.called_wrong else ""
         others = f"dropped {self.dropped:,}" if self.dropped or not self.doubted else ""
         negatives = f"left out {self.negatives:,} negatives as relevant" if self.negatives else ""
         doubted = f"gave {self.doubted:,} less than half of their weight" if self.doubted else ""
@@ -89,7 +92,8 @@ def apply_audit(
     """
     pairs, log = folder / f"{source.stem}.cleaned{source.suffix}", log_of(folder, source.stem)
     refuse_existing(pairs, log)
-    changes, logged, total, unaudited = _by_row(source, decide(audit, drop=drop), weigh=not drop)
+    wrong = set() if drop else source.called_wrong()
+    changes, logged, total, unaudited = _by_row(source, decide(audit, drop=drop), wrong, weigh=not drop)
     changes = changes._replace(negatives=relevant.keys())
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix=".applying-") as name:
@@ -101,7 +105,7 @@ def apply_audit(
         (half / log.name).rename(log)
         (half / pairs.name).rename(pairs)
     met = Counter(fate.action for _, fate in logged)
-    counts = total - len(logged), met["relabel"], met["drop"], met["weigh"], unaudited, len(relevant)
+    counts = total - len(logged), met["relabel"], met["drop"], met["weigh"], unaudited, len(relevant), len(wrong)
     return Applied(pairs, log, *counts, whole=isinstance(source, FileOfPairs))
 
 
@@ -174,9 +178,11 @@ def _taken(doc_id: str) -> str:
     return f" Its replacement {doc_id} is a document of the query already."
 
 
-def _by_row(source: PairsToClean, fates: Mapping[Pair, Fate], *, weigh: bool) -> tuple[PairChanges, Log, int, int]:
+def _by_row(
+    source: PairsToClean, fates: Mapping[Pair, Fate], called_wrong: Container[Pair], *, weigh: bool
+) -> tuple[PairChanges, Log, int, int]:
     """Changes in the source's rows, the log, the number of pairs, and the number outside the audit."""
-    unseen, called_wrong = dict.fromkeys(fates), source.called_wrong()
+    unseen = dict.fromkeys(fates)
     logged: Log = []
     by_row: dict[int, list[Fate | None]] = {}
     weights: dict[int, list[float]] = {}

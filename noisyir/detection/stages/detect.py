@@ -43,7 +43,7 @@ def detect(job: Job[DetectParams]) -> None:
             bounds.append(_bounds(epoch, scores, job.params))
             summary[str(epoch)] = {"pairs": len(scores.observed), **found.estimate}
     job.note("detection", summary)
-    job.note("result", f"{(~found.is_clean).sum():,} of {len(scores.observed):,} pairs flagged")
+    job.note("result", f"{(~found.is_clean).sum():,} of {len(scores.observed):,} pairs flagged by scores alone")
 
 
 def _by_epoch(scores: dict[str, pa.Table]) -> list[tuple[int, list[pa.Table]]]:
