@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -11,6 +11,7 @@ from noisyir.app.data_import import opened, settings_for
 from noisyir.base.errors import ConfigError
 from noisyir.data.checking import FAULTS, CheckedRecords, FoundFault, check
 from noisyir.data.formats import Format
+from noisyir.data.formats.pairs import PairsFile
 from noisyir.data.leniency import lenient
 from noisyir.data.records import Source
 from noisyir.engine.remote.fetched import located
@@ -28,6 +29,7 @@ class DataCheck:
     sizes: Mapping[str, int]
     splits: Mapping[str, int]
     findings: tuple[FoundFault, ...]
+    columns: Mapping[Any, str] = field(default_factory=dict)
     labels: str = ""
     unread: Sequence[str] = ()
 
@@ -57,7 +59,7 @@ class DataCheck:
             for found in self.findings
         ]
         about = {"data": self.data, "format": self.format, **self.sizes, "splits": dict(self.splits)}
-        about |= {"labels": self.labels, "not_read": list(self.unread)}
+        about |= {"columns": dict(self.columns), "labels": self.labels, "not_read": list(self.unread)}
         return {**about, "findings": findings, "looked_for": list(FAULTS)}
 
     def __str__(self) -> str:
@@ -68,6 +70,8 @@ class DataCheck:
         sizes = ", ".join(f"{count:,} {kind}" for kind, count in self.sizes.items())
         splits = ", ".join(f"{count:,} {split}" for split, count in self.splits.items())
         yield from _told("read", f"{self.data} ({self.format}): {sizes}{f'; judgements: {splits}' if splits else ''}")
+        if self.columns:
+            yield from _told("columns", ", ".join(f"{name} is {what}" for what, name in self.columns.items()))
         if self.labels:
             yield from _told("labels", self.labels)
         if self.unread:
@@ -140,4 +144,5 @@ def _checked(name: str, kind: str, place: str | None, source: Source, progress: 
     sizes = {name: len(getattr(data, name)) for name in names}
     splits = Counter(str(one.split) for one in data.judgements)
     labels = getattr(getattr(source, "labels", None), "said", "")
-    return DataCheck(name, kind, sizes, splits, tuple(check(data)), labels, getattr(source, "unread", ()))
+    columns: Mapping[Any, str] = source.columns if isinstance(source, PairsFile) else {}
+    return DataCheck(name, kind, sizes, splits, tuple(check(data)), columns, labels, getattr(source, "unread", ()))

@@ -41,6 +41,13 @@ def flag(name: str, about: str) -> Any:
     return typer.Option(name, help=about)
 
 
+def file_size(count: int) -> str:
+    """Format a number of bytes, such as `1.5 MB`."""
+    from rich.filesize import decimal
+
+    return decimal(count)
+
+
 def experiment_names() -> list[str]:
     """Names of the shipped experiments, for completion; avoids loading the experiment parser."""
     return _yaml_names("methods/experiments")

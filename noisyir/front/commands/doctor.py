@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.filesize import decimal
-
 from noisyir.base.errors import NoisyirError, install_hint
-from noisyir.front.commands import Json, StoreUrl, open_store, print_json
+from noisyir.front.commands import Json, StoreUrl, file_size, open_store, print_json
 
 if TYPE_CHECKING:
     from noisyir.engine.store import Store
@@ -93,5 +91,5 @@ def _store(store: Store) -> Finding:
     except NoisyirError as error:
         return Finding("store", False, True, str(error))
 
-    free = f", {decimal(shutil.disk_usage(store.root).free)} free" if store.is_local else ""
+    free = f", {file_size(shutil.disk_usage(store.root).free)} free" if store.is_local else ""
     return Finding("store", True, True, f"{store.url}{free}")

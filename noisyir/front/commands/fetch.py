@@ -6,10 +6,9 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.filesize import decimal
 
 from noisyir.base.errors import ConfigError
-from noisyir.front.commands import Json, StoreUrl, argument, flag, open_store, option, print_json
+from noisyir.front.commands import Json, StoreUrl, argument, file_size, flag, open_store, option, print_json
 
 if TYPE_CHECKING:
     from noisyir.engine.remote.fetched import FetchedSet
@@ -49,7 +48,7 @@ def run(
         return _forget(opened, there, name or place)
     if there is None or again or dry_run:
         source = source_of(place, revision, "dataset" if dataset else "model")
-        count, size = len(source.sizes), decimal(sum(source.sizes.values()))
+        count, size = len(source.sizes), file_size(sum(source.sizes.values()))
         at = f" at {source.revision}" if source.revision else ""
         typer.echo(f"{place}{at}: {size} in {count} files", err=True)
         if dry_run:
@@ -62,13 +61,13 @@ def run(
         raise ConfigError("front.other_revision", there=there.name, revision=there.revision, wanted=revision)
     if as_json:
         return print_json(asdict(there))
-    print(f"{there.name}  {decimal(there.size)}  sha256:{there.ref.digest[:12]}  in {opened.url}")
+    print(f"{there.name}  {file_size(there.size)}  sha256:{there.ref.digest[:12]}  in {opened.url}")
     return 0
 
 
 def _tell(file: str, done: int, total: int) -> None:
 
-    print(f"  {decimal(done)} of {decimal(total)}  {file}", file=sys.stderr)
+    print(f"  {file_size(done)} of {file_size(total)}  {file}", file=sys.stderr)
 
 
 def _list(store: Store, listed: list[FetchedSet]) -> int:
@@ -78,7 +77,7 @@ def _list(store: Store, listed: list[FetchedSet]) -> int:
     for one in listed:
         when = one.fetched[:16].replace("T", " ")
         revision = (one.revision or "")[:12]
-        table.add_row(one.name, decimal(one.size), str(len(one.files)), one.source, revision, when)
+        table.add_row(one.name, file_size(one.size), str(len(one.files)), one.source, revision, when)
     stdout_console().print(table if listed else f"nothing was fetched into {store.url} yet")
     return 0
 

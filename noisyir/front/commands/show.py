@@ -8,10 +8,19 @@ from itertools import chain, groupby, repeat
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.filesize import decimal
 
 from noisyir.base.errors import StoreError
-from noisyir.front.commands import Json, StoreUrl, argument, experiment_names, flag, open_store, option, print_json
+from noisyir.front.commands import (
+    Json,
+    StoreUrl,
+    argument,
+    experiment_names,
+    file_size,
+    flag,
+    open_store,
+    option,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -90,7 +99,7 @@ def _print(store: Store, meta: Meta, rows: int) -> None:
     _section(out, "raw input", {name: value for name, value in meta.inputs.items() if isinstance(value, str)})
     _section(out, "notes", {name: str(value) for name, value in meta.notes.items()})
     for name, contents in meta.artifacts.items():
-        size = decimal(sum(size for size, _ in contents.files.values()))
+        size = file_size(sum(size for size, _ in contents.files.values()))
         count = "" if contents.rows is None else f"{contents.rows:,} rows, "
         out.print(f"\n[bold]{name}[/]  {count}{size}, digest {contents.digest[:12]}")
         out.print(f"  {store.root}/{meta.ref(name).path}")

@@ -12,10 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.filesize import decimal
-
 from noisyir.base.errors import ConfigError, NoisyirError
-from noisyir.front.commands import Json, StoreUrl, Verbose, argument, flag, open_store, option, print_json
+from noisyir.front.commands import Json, StoreUrl, Verbose, argument, file_size, flag, open_store, option, print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -147,7 +145,7 @@ def _log(state: RunState) -> str:
 
 def _disk(store: Store) -> str:
     """Return the store's location, preceded by the size of its builds if it is on this machine."""
-    size = f"{decimal(sum(meta.size for meta in store.builds.all()))} in " if store.is_local else ""
+    size = f"{file_size(sum(meta.size for meta in store.builds.all()))} in " if store.is_local else ""
     return f"{size}{store.url}"
 
 
@@ -217,7 +215,7 @@ def _list_builds(store: Store, stage: str | None, *, as_json: bool) -> int:
     table = plain_table("stage", "key", "experiment", "built", "size", "took", *(["rows"] if wide else []))
     for meta in builds:
         rows = ", ".join(f"{name} {c.rows:,}" for name, c in meta.artifacts.items() if c.rows is not None)
-        size, seconds = decimal(meta.size), f"{meta.seconds:.1f} s"
+        size, seconds = file_size(meta.size), f"{meta.seconds:.1f} s"
         made = meta.created[:16].replace("T", " ")
         cells = [meta.stage, meta.key[:_KEY], used.get(meta.folder, ""), made, size, seconds, rows]
         table.add_row(*cells[: len(table.columns)])

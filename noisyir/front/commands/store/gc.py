@@ -8,9 +8,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.filesize import decimal
 
-from noisyir.front.commands import StoreUrl, flag, open_store, option
+from noisyir.front.commands import StoreUrl, file_size, flag, open_store, option
 
 if TYPE_CHECKING:
     from noisyir.engine.store import Store
@@ -41,7 +40,7 @@ def run(
     verb, builds, size = "would delete" if dry_run else "deleting", 0, 0
     with opened.locks.in_use() if dry_run else opened.locks.alone():
         for meta, why in deletable(opened, keep_runs=keep_runs, host=socket.gethostname()):
-            print(f"{verb} {meta.stage} {meta.key[:12]} {decimal(meta.size)}: {why}")
+            print(f"{verb} {meta.stage} {meta.key[:12]} {file_size(meta.size)}: {why}")
             builds, size = builds + 1, size + meta.size
             if not dry_run:
                 opened.builds.remove(meta)
@@ -51,7 +50,7 @@ def run(
             if not dry_run:
                 opened.builds.remove_folder(folder)
         left = [] if dry_run else opened.work.remove_leftovers(keys_to_go_on_with(opened, keep_runs=keep_runs))
-    print(f"{builds} builds, {decimal(size)}; leftovers of unfinished builds: {len(left) + len(orphans)}")
+    print(f"{builds} builds, {file_size(size)}; leftovers of unfinished builds: {len(left) + len(orphans)}")
     return 0
 
 
@@ -62,7 +61,7 @@ def _agreed(store: Store, keep_runs: int) -> bool:
     with store.locks.in_use():
         doomed = list(unneeded(store, keep_runs=keep_runs, host=socket.gethostname()).values())
     for meta, why in doomed:
-        print(f"{meta.stage} {meta.key[:12]} {decimal(meta.size)}, {meta.seconds:.1f} s to make: {why}")
+        print(f"{meta.stage} {meta.key[:12]} {file_size(meta.size)}, {meta.seconds:.1f} s to make: {why}")
     took = sum(meta.seconds for meta, _ in doomed)
-    asked = f"delete {len(doomed)} builds, {decimal(sum(meta.size for meta, _ in doomed))}, {took:.0f} s to make?"
+    asked = f"delete {len(doomed)} builds, {file_size(sum(meta.size for meta, _ in doomed))}, {took:.0f} s to make?"
     return not doomed or typer.confirm(asked)
