@@ -24,7 +24,7 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelling
 from pydantic import Field, PositiveFloat
 
-from noisyir.app.needs import run_needs
+from noisyir.app.dry_run import run_needs
 from noisyir.base.errors import ConfigError, NoisyirError, StoreError
 from noisyir.base.settings import Params
 from noisyir.engine.build_stage import Result, recorded

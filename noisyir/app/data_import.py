@@ -3,13 +3,12 @@
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
-import numpy as np
 from pydantic import ValidationError
 
 from noisyir.base.errors import ConfigError, DataError, StoreError
@@ -23,7 +22,6 @@ from noisyir.data.leniency import lenient
 from noisyir.data.recognise import recognise
 from noisyir.data.records import Source
 
-_SHARES = (50, 95, 100)
 _REASONS = 3  # in a message
 REPORT = "import.json"
 _ALIASES = {"positive": "document", "passage": "document", "answer": "document"}
@@ -44,10 +42,7 @@ def as_json(found: ImportedRecords, settings: Mapping[str, Any], columns: Mappin
         "pairs": dict(found.splits),
         "judged": {"by nobody" if grade is None else str(grade): count for grade, count in found.judged.items()},
         "with_scores": dict(+found.scored),
-        "same_text": dict(+found.same_text),
-        "lengths": {name: _lengths(values) for name, values in found.lengths.items() if values},
         "odd": {what: asdict(tally) for what, tally in found.odd.items()},
-        "shared_by_splits": found.shared,
     }
 
 
@@ -65,13 +60,8 @@ def _lines(report: Mapping[str, Any]) -> Iterator[str]:
     for place, of in report["files"].items():
         yield from _of_file(place, of)
     yield from _of_tables(report)
-    for name, count in report["same_text"].items():
-        yield f"same text     {count:,} {name} have the text of an earlier one under another id"
-    for name, of in report["lengths"].items():
-        yield f"length        {name}: median {of['50']:,}, 95 % up to {of['95']:,}, longest {of['100']:,} characters"
     for what, tally in report["odd"].items():
         yield f"odd           {tally['count']:,} {what}{_at(tally)}"
-    yield from _leaks(report["shared_by_splits"])
 
 
 def _of_tables(report: Mapping[str, Any]) -> Iterator[str]:
@@ -89,14 +79,6 @@ def _of_tables(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"judged        {', '.join(f'{count:,} as {grade}' for grade, count in sorted(judged.items()))}"
     for name, count in report["with_scores"].items():
         yield f"scores        {count:,} {'pairs' if name == 'judgements' else name} have one"
-
-
-def _leaks(shared: Mapping[str, int]) -> Iterator[str]:
-    leaks = {what: count for what, count in shared.items() if count}
-    for what, count in leaks.items():
-        yield f"leak          {count:,} {what}"
-    if shared and not leaks:
-        yield "leak          none: no held-out query has a training query's words or a training pair's document"
 
 
 def _of_file(place: str, of: Mapping[str, Any]) -> Iterator[str]:
@@ -119,12 +101,6 @@ def _at(tally: Mapping[str, Any], unit: str = "number") -> str:
     first = ", ".join(f"{number:,}" for number in tally["first"])
     more = ", ..." if tally["count"] > len(tally["first"]) else ""
     return f" ({unit} {first}{more})"
-
-
-def _lengths(values: Sequence[int]) -> dict[str, int]:
-    """Return the median, 95th percentile and maximum length, in characters."""
-    found = np.percentile(np.frombuffer(values, np.uint32), _SHARES, method="nearest")  # type: ignore[call-overload]
-    return {str(share): int(value) for share, value in zip(_SHARES, found, strict=True)}
 
 
 @dataclass(frozen=True)

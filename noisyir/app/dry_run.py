@@ -1,8 +1,9 @@
-"""The dry run: steps that would run, their expected time, the changes behind them, and the cost of training steps."""
+"""The dry run: steps that would run, their expected time and needs, the changes behind them, and rehearsed costs."""
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
@@ -16,7 +17,7 @@ from noisyir.base.errors import DataError, MissingPackageError
 from noisyir.base.settings import flat
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.needs import Needs, needs_of
-from noisyir.engine.plan import Forecast
+from noisyir.engine.plan import Choice, Forecast, Plan, forecast
 from noisyir.engine.provenance import ABSENT
 from noisyir.engine.remote.fetched import located
 from noisyir.engine.stage import Output, Step
@@ -38,6 +39,8 @@ GPUS = (24, 40, 80)  # GiB of common GPUs
 _FAR = 4.0  # times the rows, above which a former build does not tell the memory
 _SAMPLE, _CHARACTERS, _FRAMED = 1000, 4.5, 2  # texts that are measured; characters of a token; tokens around a text
 _FREE = 0.9  # of a GPU's memory: the rest is CUDA's own, or between the allocator's blocks
+run_needs: ContextVar[Callable[[], Mapping[str, Needs]]] = ContextVar("run_needs", default=dict)
+"""The needs by name of the steps that the run at work would build, for callers that choose machines."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +189,18 @@ def rehearsals(states: Sequence[Forecast], store: Store) -> list[Rehearsal]:
         elif start and not any(getattr(params, "backbone", "") == "static" for params in start.values()):
             found[key] = _rehearsed(step, start)
     return list(found.values())
+
+
+def needs_of_plan(plan: Plan, choice: Choice, store: Store, experiment: str) -> dict[str, Needs]:
+    """Return needs by name of the steps that would run; GPU memory that no build measured is the rehearsed step's."""
+    states = forecast(plan, choice, store)
+    needs = {name: found.needs for name, found in estimates(states, store, experiment).items()}
+    for one in rehearsals(states, store):
+        for name in one.steps if one.costs else ():
+            known = needs.get(name, Needs())
+            rehearsed = max(cost.memory for cost in one.costs)
+            needs[name] = replace(known, gpu_memory=known.gpu_memory or rehearsed)
+    return needs
 
 
 def sizes_of_states(states: Sequence[Forecast], store: Store) -> dict[str, str]:

@@ -77,8 +77,7 @@ def ask(audited: Audited, folder: Path, params: AskParams, runtime: Runtime, pro
         for draw, answer, pair in zip(chosen.draws, answers, pairs, strict=True)
     ]
     write_judgements(_records(judge, pairs, asked, table.num_rows), folder / MODEL_JUDGEMENTS)
-    confidence = audited.exp.detect.confidence
-    return judge_report(judge, table.num_rows, asked, spent, params.judge.cost(spent), confidence)
+    return judge_report(judge, table.num_rows, asked, spent, audited.exp.detect.confidence)
 
 
 def _by_id(table: pa.Table) -> np.ndarray:

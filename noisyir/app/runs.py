@@ -14,8 +14,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from noisyir.app.dry_run import estimates
-from noisyir.app.needs import needs_of_plan, run_needs
+from noisyir.app.dry_run import estimates, needs_of_plan, run_needs
 from noisyir.base.command_line import typed_words
 from noisyir.base.errors import NoisyirError, StoreError
 from noisyir.base.settings import Params

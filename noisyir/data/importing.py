@@ -1,8 +1,7 @@
 """All records of a data set as tables, whatever is wrong with single rows, with an account of every row."""
 
-from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noisyir.data.collection import SCHEMAS
-from noisyir.data.id_texts import text_key
-from noisyir.data.intake import AGAIN, JUDGED_OTHERWISE, TOLERANT, Intake, TakenQuery
+from noisyir.data.intake import AGAIN, JUDGED_OTHERWISE, TOLERANT, Intake
 from noisyir.data.leniency import Exclusions, Tally, lenient
 from noisyir.data.records import Document, Documents, Judgement, Negative, SingleRecord, Source, one_by_one
 from noisyir.engine.tables import table_of
@@ -60,8 +58,6 @@ class ImportedRecords(Intake):
     """Takes records in as the rows of tables, and counts them.
 
     Attributes:
-        lengths: Characters of each text.
-        same_text: Documents and queries with the text of an earlier one under another id.
         odd: Unusual things that were kept, by description.
     """
 
@@ -69,12 +65,9 @@ class ImportedRecords(Intake):
         super().__init__(name, TOLERANT, may_repeat=True)
         self.account, self._out = account, out
         self.rows: dict[str, int] = {}
-        self.same_text, self.splits, self.scored = Counter[str](), Counter[str](), Counter[str]()
+        self.splits, self.scored = Counter[str](), Counter[str]()
         self.judged: Counter[int | None] = Counter()
-        self.lengths: dict[str, array[int]] = {"documents": array("I"), "queries": array("I")}
         self.odd: dict[str, Tally] = {}
-        self.shared: dict[str, int] = {}
-        self._texts: set[int] = set()  # a hash of each document's text
 
     def add(self, record: SingleRecord) -> None:
         """Keep a record, or count the reason why not."""
@@ -95,12 +88,6 @@ class ImportedRecords(Intake):
                 self.add(document)
             return
         table, place, number = record
-        titles, texts = table["title"].to_pylist(), table["text"].to_pylist()
-        before = len(self._texts)
-        self._texts.update(map(_text_hash, titles, texts) if any(titles) else map(hash, texts))
-        self.same_text["documents"] += before + len(texts) - len(self._texts)
-        lengths = pc.add(pc.utf8_length(table["text"]), pc.utf8_length(table["title"])).to_numpy()
-        self.lengths["documents"].frombytes(lengths.astype(np.uint32).tobytes())
         for row in np.flatnonzero(pc.match_substring(table["text"], _LOST).to_numpy()):
             self._count_odd(_LOST_CHARACTER, number + int(row))
         self._out.append_all("documents", table)
@@ -112,10 +99,6 @@ class ImportedRecords(Intake):
         self.account.kept(pair=isinstance(record, _PAIRS))
         if isinstance(record, Document):
             doc_id, title, text, _, number = record
-            key = _text_hash(title, text)
-            self.same_text["documents"] += key in self._texts
-            self._texts.add(key)
-            self.lengths["documents"].append(len(title) + len(text))
             if _LOST in text:
                 self._count_odd(_LOST_CHARACTER, number)
             self._out.append("documents", (doc_id, title, text))
@@ -134,37 +117,17 @@ class ImportedRecords(Intake):
         self.odd.setdefault(what, Tally()).add(number)
 
     def finish(self) -> None:
-        """Write the queries with their splits, and count queries that splits share."""
+        """Write the queries with their splits, and count the rows of the tables."""
         queries = [one for name, one in self.queries.items() if ("query", name) not in self.left_out]
         for query in queries:
             query_id, text, answers, _, number, _ = query.record
-            self.lengths["queries"].append(len(text))
             if query.split is None:
                 self._count_odd("queries that nothing judges", number)
             self._out.append("queries", (query_id, text, query.split, list(answers)))
-        keys = [text_key(query.record.text) for query in queries]
-        self.same_text["queries"] = len(keys) - len({*keys})
         self.rows = {
             "documents": self.kept_documents, "queries": len(queries), "judgements": len(self.pairs),
             "negatives": len(self.negatives),
         }  # fmt: skip
-        self.shared = self._shared(queries, keys)
-
-    def _shared(self, queries: Sequence[TakenQuery], keys: Sequence[int]) -> dict[str, int]:
-        """Numbers of held-out queries with a training query's text, or with a document that is right for both."""
-        splits = [query.split for query in self.queries.values()]
-        trained = {key for query, key in zip(queries, keys, strict=True) if query.split == "train"}
-        in_training = {pair & 0xFFFFFFFF for pair in self.right if splits[pair >> 32] == "train"}
-        shared: dict[str, int] = {}
-        for split in ("dev", "test"):
-            if not self.splits[split]:
-                continue
-            words = (key in trained for query, key in zip(queries, keys, strict=True) if query.split == split)
-            judged = (pair for pair in self.right if splits[pair >> 32] == split)
-            leaked = {pair >> 32 for pair in judged if pair & 0xFFFFFFFF in in_training}
-            shared[f"{split} queries with a training query's words"] = sum(words)
-            shared[f"{split} queries with a document that training pairs have"] = len(leaked)
-        return shared
 
 
 def take_in(source: Source, folder: Path, progress: Callable[[int], None] = lambda _: None) -> ImportedRecords:
@@ -184,8 +147,3 @@ def take_in(source: Source, folder: Path, progress: Callable[[int], None] = lamb
                 progress(count)
         found.finish()
         return found
-
-
-def _text_hash(title: str, text: str) -> int:
-    """A hash of a document's text, equal to the text's own hash if there is no title."""
-    return hash(text) ^ hash(title) * 3

@@ -52,6 +52,11 @@ def text(row: Mapping[str, Any], name: str, where: str) -> str:
     return value
 
 
+def text_of(row: Mapping[str, Any], name: str, where: str) -> str:
+    """A text that must be there, perhaps empty."""
+    return text(_having(row, name, where), name, where)
+
+
 def identity(row: Mapping[str, Any], name: str, where: str) -> str | None:
     """An id, a text or a whole number; None if missing."""
     value = as_id(row.get(name))
@@ -88,6 +93,18 @@ def objects(row: Mapping[str, Any], name: str, where: str) -> list[Mapping[str, 
     """The objects of a list, none if it is missing."""
     found: list[Mapping[str, Any]] = _list(row, name, where, dict)
     return found
+
+
+def objects_of(row: Mapping[str, Any], name: str, where: str) -> list[Mapping[str, Any]]:
+    """The objects of a list that must be there."""
+    return objects(_having(row, name, where), name, where)
+
+
+def _having(row: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:
+    if row.get(name) is None:
+        fields = ", ".join(key for key, value in row.items() if value is not None) or "no fields"
+        raise DataError("data.missing_field", where=where, name=name, fields=fields)
+    return row
 
 
 def _list(row: Mapping[str, Any], name: str, where: str, of: Any) -> list[Any]:

@@ -318,27 +318,5 @@ def read_object(path: Path) -> dict[str, Any]:
         raise DataError("data.not_utf8", path=path, byte=error.start, convert=_CONVERT) from error
 
 
-def text_of(value: dict[str, Any], name: str, where: str) -> str:
-    """The string `value[name]`, or DataError."""
-    text: str = _typed(value, name, str, "a string", where)
-    return text
-
-
-def list_of(value: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]:
-    """The list of objects `value[name]`, or DataError."""
-    items: list[dict[str, Any]] = _typed(value, name, list, "a list", where)
-    if not all(isinstance(item, dict) for item in items):
-        raise DataError("data.not_json_objects", where=where, name=name)
-    return items
-
-
-def _typed(value: dict[str, Any], name: str, kind: type, called: str, where: str) -> Any:
-    if name not in value:
-        raise DataError("data.missing_field", where=where, name=name, fields=", ".join(value) or "no fields")
-    if not isinstance(value[name], kind):
-        raise DataError("data.wrong_value", where=where, name=name, expected=called, value=value[name])
-    return value[name]
-
-
 def _position(error: json.JSONDecodeError) -> str:
     return f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno} column {error.colno}"

@@ -26,7 +26,7 @@ class ReaderMethod(Variant):
     """A reader training method.
 
     Attributes:
-        changes: Overrides of `reader.train`.
+        changes: Overrides of `reader.train`, given like the kind.
         labels: Source of the training passages; None uses `reader.labels`.
     """
 
@@ -34,6 +34,11 @@ class ReaderMethod(Variant):
     group: ClassVar[str | None] = "noisyir.readers"
     changes: ClassVar[Mapping[str, Any]] = {}
     labels: ClassVar[Passages | None] = None
+
+    def __init_subclass__(cls, kind: str = "", changes: Mapping[str, Any] | None = None, **config: Any) -> None:
+        """Give the method its changes."""
+        super().__init_subclass__(kind, **config)
+        cls.changes = changes or cls.changes
 
     def settings(self, train: TrainReaderParams) -> TrainReaderParams:
         """Return the method's training settings, derived from the shared ones."""
@@ -45,87 +50,63 @@ class ReaderMethod(Variant):
         return self.changes.get("objective") == "cds"
 
 
-class DsTop(ReaderMethod, kind="ds_top"):
+class DsTop(ReaderMethod, kind="ds_top", changes={"objective": "ds_top"}):
     """Train on the few passages most similar to the question."""
 
-    changes: ClassVar[Mapping[str, Any]] = {"objective": "ds_top"}
 
-
-class DsAll(ReaderMethod, kind="ds_all"):
+class DsAll(ReaderMethod, kind="ds_all", changes={"objective": "ds_all"}):
     """Plain distant supervision: every labelled span counts as correct."""
 
-    changes: ClassVar[Mapping[str, Any]] = {"objective": "ds_all"}
 
-
-class DsAverage(ReaderMethod, kind="ds_average"):
+class DsAverage(ReaderMethod, kind="ds_average", changes={"objective": "ds_average"}):
     """Plain distant supervision with equal weight per question."""
 
-    changes: ClassVar[Mapping[str, Any]] = {"objective": "ds_average"}
 
-
-class HardEm(ReaderMethod, kind="hard_em"):
+class HardEm(ReaderMethod, kind="hard_em", changes={"objective": "hard_em"}):
     """Train on the likeliest labelled span of each question (Min et al., EMNLP 2019)."""
 
-    changes: ClassVar[Mapping[str, Any]] = {"objective": "hard_em"}
 
-
-class CdsSoft(ReaderMethod, kind="cds_sw"):
+class CdsSoft(ReaderMethod, kind="cds_sw", changes={"objective": "cds", "confidence": "soft"}):
     """CDS with soft-weighted confidence."""
 
-    changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "confidence": "soft"}
 
-
-class CdsHardMax(ReaderMethod, kind="cds_hm"):
+class CdsHardMax(ReaderMethod, kind="cds_hm", changes={"objective": "cds", "confidence": "hard_max"}):
     """CDS with hard-max confidence."""
 
-    changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "confidence": "hard_max"}
 
-
-class CdsAverage(ReaderMethod, kind="cds_pa"):
+class CdsAverage(ReaderMethod, kind="cds_pa", changes={"objective": "cds", "confidence": "positive_average"}):
     """CDS with positive-average confidence."""
 
-    changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "confidence": "positive_average"}
 
-
-class CdsSlow(ReaderMethod, kind="cds_slow"):
+class CdsSlow(
+    ReaderMethod,
+    kind="cds_slow",
+    changes={"objective": "cds", "confidence": "positive_average", "confidence_decay": 0.97, "updates_per_epoch": 1},
+):
     """CDS with positive-average confidence that moves slowly and retains more of its initial value."""
 
-    changes: ClassVar[Mapping[str, Any]] = {
-        "objective": "cds",
-        "confidence": "positive_average",
-        "confidence_decay": 0.97,
-        "updates_per_epoch": 1,
-    }
 
-
-class CdsNoDebias(ReaderMethod, kind="cds_no_debias"):
+class CdsNoDebias(ReaderMethod, kind="cds_no_debias", changes={"objective": "cds", "alpha": 0.0}):
     """CDS without the debias loss."""
 
-    changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "alpha": 0.0}
 
-
-class CdsNoDenoise(ReaderMethod, kind="cds_no_denoise"):
+class CdsNoDenoise(ReaderMethod, kind="cds_no_denoise", changes={"objective": "cds", "beta": 0.0}):
     """CDS without the denoise loss."""
 
-    changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "beta": 0.0}
 
-
-class CdsNoConfidence(ReaderMethod, kind="cds_no_confidence"):
+class CdsNoConfidence(ReaderMethod, kind="cds_no_confidence", changes={"objective": "cds", "confidence": "none"}):
     """CDS with equal confidence for all labelled passages of a question."""
 
-    changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "confidence": "none"}
 
-
-class CdsPlainContrast(ReaderMethod, kind="cds_plain_contrast"):
+class CdsPlainContrast(
+    ReaderMethod, kind="cds_plain_contrast", changes={"objective": "cds", "confidence": "none", "contrast": "passages"}
+):
     """The paper's third ablation of CDS: in place of its losses, passages with an answer against passages without."""
 
-    changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "confidence": "none", "contrast": "passages"}
 
-
-class Supervised(ReaderMethod, kind="supervised"):
+class Supervised(ReaderMethod, kind="supervised", changes={"objective": "supervised"}):
     """Cross-entropy on the passages that the data itself judges relevant."""
 
-    changes: ClassVar[Mapping[str, Any]] = {"objective": "supervised"}
     labels: ClassVar[Passages | None] = "given"
 
 

@@ -174,7 +174,7 @@ def check_judge(answers: MachineAnswers, people: Judgements, within: float, conf
             "audits.answers_on_other_pairs", n_answers=len(answers.verdicts), judge=answers.judge, n_labels=len(labels)
         )
     pairs = round(sum(answers.weights.values())) or len(asked)
-    report = judge_report(answers.judge, pairs, asked, JudgeUsage(), None, confidence)
+    report = judge_report(answers.judge, pairs, asked, JudgeUsage(), confidence)
     decided = [one for one in both if one.says is not None]
     says, truth = np.array([(one.says, one.is_wrong) for one in decided], bool).reshape(-1, 2).T
     error, agreed = report.error, float(np.mean(says == truth)) if decided else math.nan

@@ -72,7 +72,6 @@ class JudgeReport(NamedTuple):
     at_random: bool
     corrected: CorrectedRate | None
     spent: JudgeUsage
-    cost: float | None
     confidence: float
 
     def summary(self) -> str:
@@ -142,12 +141,11 @@ class JudgeReport(NamedTuple):
             f", {told:,} tokens ({spent.prompt_tokens:,} read, {spent.completion_tokens:,} written)" if told else ""
         )
         untold = f", {spent.unmetered:,} calls of unknown size" if told and spent.unmetered else ""
-        cost = "" if self.cost is None else f", cost {self.cost:,.4g}"
-        return f"{'took':<12}{spent.calls:,} calls{tokens}{untold}{cost}"
+        return f"{'took':<12}{spent.calls:,} calls{tokens}{untold}"
 
 
 def judge_report(
-    judge: str, pairs: int, asked: Sequence[AskedPair], spent: JudgeUsage, cost: float | None, confidence: float = 0.95
+    judge: str, pairs: int, asked: Sequence[AskedPair], spent: JudgeUsage, confidence: float = 0.95
 ) -> JudgeReport:
     """The report on the answers; pairs: number in the audit, from which the random ones were drawn.
 
@@ -175,7 +173,6 @@ def judge_report(
         at_random=by_chance,
         corrected=_corrected(random, drawn, said, error, confidence),
         spent=spent,
-        cost=cost,
         confidence=confidence,
     )
 

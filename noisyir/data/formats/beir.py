@@ -14,7 +14,7 @@ from pydantic import Field
 
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Location, Split
-from noisyir.data import leniency
+from noisyir.data import leniency, shapes
 from noisyir.data.collection import Collection
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import SPLITS
@@ -22,8 +22,7 @@ from noisyir.data.formats import Format
 from noisyir.data.id_texts import documents_in_batches
 from noisyir.data.records import Document, Judgement, Query, Record, as_id, relevance_of
 from noisyir.data.row_files import RowFile
-from noisyir.data.shapes import texts
-from noisyir.data.text_files import WHOLE, FilePart, folder_with, json_lines, one_of, open_to_write, text_of, utf8_lines
+from noisyir.data.text_files import WHOLE, FilePart, folder_with, json_lines, one_of, open_to_write, utf8_lines
 from noisyir.engine.provenance import files_digest
 
 _HEADER = ["query-id", "corpus-id", "score"]
@@ -104,19 +103,19 @@ class BeirFolder:
         for place, number, row in _rows(path, part):
             with leniency.row(place, number):
                 where = f"{place} {number}"
-                title = text_of(row, "title", where) if row.get("title") is not None else ""
                 doc_id = _name(row, where)
                 if source := _source(row.get("metadata")):
                     self.sources[doc_id] = source
-                yield Document(doc_id, title, text_of(row, "text", where), place, number)
+                title, text = shapes.text(row, "title", where), shapes.text_of(row, "text", where)
+                yield Document(doc_id, title, text, place, number)
 
     def queries(self) -> Iterator[Query]:
         """The queries, perhaps with `answers`."""
         for place, number, row in chain.from_iterable(map(_rows, self.queries_in)):
             with leniency.row(place, number):
                 where = f"{place} {number}"
-                name, text = _name(row, where), text_of(row, "text", where)
-                yield Query(name, text, texts(row, "answers", where), place, number)
+                name, text = _name(row, where), shapes.text_of(row, "text", where)
+                yield Query(name, text, shapes.texts(row, "answers", where), place, number)
 
     def judgements(self) -> Iterator[Judgement]:
         """The lines of every qrels file; read the documents first, because they have the sources."""
@@ -140,7 +139,7 @@ def _rows(path: Path, part: FilePart = WHOLE) -> Iterator[tuple[str, int, dict[s
 
 def _name(row: dict[str, Any], where: str) -> str:
     """The id, which MTEB's newer tables call `id`."""
-    return text_of({"_id": as_id(row.get("_id", row.get("id")))}, "_id", where)
+    return shapes.identity(row, "_id" if "_id" in row else "id", where) or ""
 
 
 def _documents(collection: Collection) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """DPR's release: Wikipedia passages, questions with answers, training contexts (Karpukhin et al., EMNLP 2020)."""
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from io import StringIO
@@ -18,9 +18,9 @@ from noisyir.data.formats.trainers import DprJson
 from noisyir.data.json_arrays import json_array
 from noisyir.data.leniency import bad_row, row
 from noisyir.data.records import Document, Judgement, Query, Record
-from noisyir.data.shapes import texts
+from noisyir.data.shapes import objects_of, text_of, texts
 from noisyir.data.spelt import texts_in
-from noisyir.data.text_files import folder_with, list_of, one_of, open_to_write, spaced, tab_separated, text_of
+from noisyir.data.text_files import folder_with, one_of, open_to_write, spaced, tab_separated
 from noisyir.engine.provenance import files_digest
 
 _COLLECTION = ("psgs_w100.tsv",)
@@ -158,7 +158,7 @@ class DprFolder:
             try:
                 text = _plain(text_of(item, "question", where))
                 answers = texts(item, "answers", where)
-                found = [_passage_id(context, where) for context in list_of(item, "positive_ctxs", where)]
+                found = [_passage_id(context, where) for context in objects_of(item, "positive_ctxs", where)]
             except DataError as error:
                 bad_row(f"{path} item", number, error)
                 continue
@@ -195,7 +195,7 @@ def _questions(path: Path, split: Split) -> Iterator[Query]:
         raise DataError("data.empty_file", path=path)
 
 
-def _passage_id(context: dict[str, Any], where: str) -> str:
+def _passage_id(context: Mapping[str, Any], where: str) -> str:
     found = context.get("passage_id", context.get("psg_id"))
     if isinstance(found, bool) or not isinstance(found, str | int):
         raise DataError("data.missing_passage_id", where=where, found=found)

@@ -19,7 +19,7 @@ from noisyir.data.examples import content_id
 from noisyir.data.formats import Format
 from noisyir.data.leniency import not_kept, row
 from noisyir.data.records import Document, Judgement, Query, Record
-from noisyir.data.text_files import folder_with, list_of, open_to_write, read_object, text_of
+from noisyir.data.text_files import folder_with, open_to_write, read_object
 from noisyir.engine.provenance import files_digest
 
 # dev first: a limit on the number of documents then keeps the held-out questions' own
@@ -69,7 +69,7 @@ class Squad(Format, kind="squad"):
 @dataclass(frozen=True)
 class _Paragraph:
     document: Document
-    questions: list[dict[str, Any]]
+    questions: list[Mapping[str, Any]]
     split: Split
     where: str
 
@@ -112,12 +112,12 @@ class SquadFolder:
                     yield from self._question_records(paragraph, question, place, number)
 
     def _question_records(
-        self, paragraph: _Paragraph, question: dict[str, Any], place: str, number: int
+        self, paragraph: _Paragraph, question: Mapping[str, Any], place: str, number: int
     ) -> Iterator[Query | Judgement]:
         where, (_, title, text, paragraphs, at) = paragraph.where, paragraph.document
-        answers = [text_of(item, "text", where) for item in list_of(question, "answers", where)]
+        answers = [shapes.text_of(item, "text", where) for item in shapes.objects_of(question, "answers", where)]
         distinct = tuple(dict.fromkeys(answer for answer in answers if answer.strip()))
-        query = text_of(question, "question", where)
+        query = shapes.text_of(question, "question", where)
         query_id = shapes.identity(question, "id", where) or content_id(number, str(number), query)
         yield Query(query_id, query, distinct, place, number)
         if question.get("is_impossible") is True:  # SQuAD 2: the paragraph does not answer it
@@ -144,12 +144,12 @@ class SquadFolder:
 
 def _paragraphs(path: Path, split: Split) -> Iterator[_Paragraph]:
     seen: Counter[str] = Counter()
-    for article in list_of(read_object(path), "data", str(path)):
+    for article in shapes.objects_of(read_object(path), "data", str(path)):
         title = shapes.text(article, "title", f"{path}, article {len(seen) + 1}")
-        for paragraph in list_of(article, "paragraphs", f"{path}, article {title!r}"):
+        for paragraph in shapes.objects_of(article, "paragraphs", f"{path}, article {title!r}"):
             where = f"{path}, article {title!r}, paragraph {seen[title]}"
-            text = text_of(paragraph, "context", where)
+            text = shapes.text_of(paragraph, "context", where)
             doc_id = f"{split}-{title}-{seen[title]}"
             seen[title] += 1
             document = Document(doc_id, title.replace("_", " "), text, f"{path} paragraph", seen.total())
-            yield _Paragraph(document, list_of(paragraph, "qas", where), split, where)
+            yield _Paragraph(document, shapes.objects_of(paragraph, "qas", where), split, where)

@@ -48,4 +48,7 @@ def run(
     print(imported.summary)
     audit = f" Next: noisyir audit {shlex.quote(str(folder))}" if imported.report["pairs"].get("train") else ""
     print(f"\n{folder}/ has it as tables, and import.json says all of this.{audit}")
+    given = {"--format": format, "--map": map, "--corpus": corpus, "--queries": queries, "--run": run_file}
+    options = [part for name, value in given.items() if value is not None for part in (name, value)]
+    print(f"Leaks, equal texts and other faults: noisyir check {shlex.join([source, *options])}")
     return 0

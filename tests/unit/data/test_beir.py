@@ -138,7 +138,7 @@ CORPUS, QUERIES = GOOD["corpus.jsonl"], GOOD["queries.jsonl"]
         ({"corpus_jsonl": b'{"_id": "d1", "text": "x"}\n{"_id": \n'}, r"corpus.jsonl line 2: invalid JSON.*column 9"),
         ({"corpus_jsonl": b"[1]\n"}, r"corpus.jsonl line 1: expected a JSON object, found list"),
         ({"corpus_jsonl": [{"_id": "d1", "body": "x"}]}, r"corpus.jsonl line 1: lacks 'text'; it has _id, body"),
-        ({"corpus_jsonl": [{"_id": 1.5, "text": "x"}]}, r"corpus.jsonl line 1: '_id' must be a string, found 1.5"),
+        ({"corpus_jsonl": [{"_id": 1.5, "text": "x"}]}, r"corpus.jsonl line 1: '_id' must be an id, found 1.5"),
         ({"corpus_jsonl": [{"_id": " ", "text": "x"}]}, r"corpus.jsonl line 1: the document's id is empty"),
         ({"corpus_jsonl": [*CORPUS, CORPUS[1]]}, r"corpus.jsonl line 4: document id 'd2' occurs again, first at 2"),
         ({"queries_jsonl": [*QUERIES, QUERIES[0]]}, r"queries.jsonl line 5: query id 'q1' occurs again, .* line 1"),

@@ -50,16 +50,6 @@ def test_strict_refuses_what_would_be_left_out_and_writes_nothing(tmp_path: Path
     assert import_data(whole, tmp_path / "out", strict=True).report["tables"]["judgements"] == 1
 
 
-def test_a_leak_and_an_overlap_are_told(tmp_path: Path):
-    rows = [("Who sat?", "a cat", "train"), ("who ran?", "a dog", "train"), ("who  sat?", "a dog", "test")]
-    made = [dict(zip(("query", "document", "split"), (q.replace("Who", "who"), d, s), strict=True)) for q, d, s in rows]
-    shared = import_data(write(tmp_path / "x.jsonl", *made), tmp_path / "out").report["shared_by_splits"]
-    assert shared == {
-        "test queries with a training query's words": 1,
-        "test queries with a document that training pairs have": 1,
-    }
-
-
 def test_scores_and_negatives_are_kept(tmp_path: Path):
     row = {"query": "q", "pos": ["a"], "neg": ["b", "c"], "pos_scores": [0.9], "neg_scores": [0.5, -1]}
     imported = import_data(write(tmp_path / "x.jsonl", row), tmp_path / "out")
@@ -190,7 +180,7 @@ def test_the_advice_for_a_file_of_no_known_format_works_with_every_command(tmp_p
     assert verb != "init" or main([verb, "words"]) == 0
 
 
-@pytest.mark.parametrize(("verb", "advised"), [("import", "audit"), ("init", "run")])
+@pytest.mark.parametrize(("verb", "advised"), [("import", "audit"), ("import", "check"), ("init", "run")])
 def test_the_next_command_names_a_file_with_spaces_so_that_it_can_be_typed(
     tmp_path, monkeypatch, capsys, verb, advised
 ):
@@ -277,8 +267,6 @@ def test_many_documents_at_once_are_as_one_by_one(tmp_path: Path):
         write(Path(path).parent / "qrels/test.tsv", "query-id\tcorpus-id\tscore", "q\t1\t1")
     fast, slow = (import_data(str(Path(path).parent), Path(path).parent / "out") for path in beir)
     assert Collection.load(fast.folder).documents.equals(Collection.load(slow.folder).documents)
-    assert fast.report["same_text"] == slow.report["same_text"] == {"documents": 7}
-    assert fast.report["lengths"] == slow.report["lengths"]
     assert fast.report["odd"] == slow.report["odd"]
     [lost] = [of for place, of in slow.report["files"].items() if "corpus" in place]
     assert (lost["read"], lost["kept"], lost["left_out"]) == (51, 50, {"lacks 'text'": {"count": 1, "first": [51]}})

@@ -82,6 +82,11 @@ class JudgeUsage:
     in_words: str | None = None
     faults: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def so_far(self) -> str:
+        """Calls and tokens, for the line of progress."""
+        return f"{self.calls:,} calls, {self.prompt_tokens + self.completion_tokens:,} tokens"
+
 
 class JudgeAnswers(NamedTuple):
     """An answer to each question, or None, and their cost; judge: `model:NAME@VERSION`."""
@@ -113,7 +118,3 @@ class MachineJudge(Variant):
     def ask(self, asking: QuestionQueue) -> JudgeAnswers:
         """Ask about each pair, within the budget."""
         raise NotImplementedError
-
-    def cost(self, spent: JudgeUsage) -> float | None:
-        """The money spent, in the unit of the judge's prices; None if it has none."""
-        return None

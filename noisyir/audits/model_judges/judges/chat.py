@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from noisyir.audits.model_judges.address import address_of, refuse_odd_host
 from noisyir.audits.model_judges.answer import in_words, yes_or_no
@@ -50,8 +50,6 @@ class Chat(MachineJudge, kind="chat"):
     )
     pause: PositiveFloat = Field(1.0, description="seconds before the first of these, doubled before each next")
     longest_wait: PositiveFloat = Field(300.0, description="most seconds to wait where the endpoint says how long")
-    price_in: NonNegativeFloat | None = Field(None, description="price of 1,000 tokens read; null: no cost is shown")
-    price_out: NonNegativeFloat | None = Field(None, description="price of 1,000 tokens written")
     answer: Literal["auto", "probability", "words"] = Field(
         "auto", description="form of the answer; auto: a probability, and words where the endpoint gives none"
     )
@@ -81,13 +79,6 @@ class Chat(MachineJudge, kind="chat"):
         """The estimate for the longest form, from the usual length of a token."""
         form = self.forms()[-1]
         return form.prompt.size(*self._cut(question)) / _BYTES_OF_A_TOKEN + form.usual_tokens
-
-    def cost(self, spent: JudgeUsage) -> float | None:
-        """Tokens times prices, a missing price being 0; None if neither is set."""
-        if self.price_in is None and self.price_out is None:
-            return None
-        price = spent.prompt_tokens * (self.price_in or 0.0) + spent.completion_tokens * (self.price_out or 0.0)
-        return price / 1000
 
     def ask(self, asking: QuestionQueue) -> JudgeAnswers:
         """Send the unanswered questions, several at once, within the budget; equal texts are sent once."""
@@ -143,7 +134,7 @@ class Chat(MachineJudge, kind="chat"):
                     if reply is not None and reply.answer is not None:
                         kept.add(key, reply.answer, self._name(form))
                     done += 1
-                    asking.progress(done, len(open_), self._so_far(spent))
+                    asking.progress(done, len(open_), spent.so_far)
 
             await asyncio.gather(*(work() for _ in range(self.at_once)))
         return form, unsent
@@ -180,11 +171,6 @@ class Chat(MachineJudge, kind="chat"):
 
     def _name(self, form: QuestionForm) -> str:
         return f"model:{self.model}@{form.prompt.version}"
-
-    def _so_far(self, spent: JudgeUsage) -> str:
-        cost = self.cost(spent)
-        tokens = spent.prompt_tokens + spent.completion_tokens
-        return f"{spent.calls:,} calls, {tokens:,} tokens" + ("" if cost is None else f", cost {cost:.4g}")
 
     def _cut(self, question: Question) -> Question:
         return Question(question.query[: self.text_chars], question.document[: self.text_chars])

@@ -25,8 +25,8 @@ def by_people(wrong, weight):
     return HumanJudgement("wrong" if wrong else "clean", weight)
 
 
-def report(*parts, spent=None, cost=None):
-    return judge_report("model:m@v1", PAIRS, asked(*parts), spent or JudgeUsage(calls=7), cost)
+def report(*parts, spent=None):
+    return judge_report("model:m@v1", PAIRS, asked(*parts), spent or JudgeUsage(calls=7))
 
 
 def test_the_rate_is_that_of_the_random_part_alone():
@@ -110,7 +110,7 @@ def test_corrections_find_a_known_rate():
             else AskedPair("", WRONG if says[row] else CLEAN, by_people(bool(wrong[row]), 62.5))
             for row in range(400)
         ]
-        rate = judge_report("model:m@v1", PAIRS, rows, JudgeUsage(), None).corrected.rate
+        rate = judge_report("model:m@v1", PAIRS, rows, JudgeUsage()).corrected.rate
         held += rate.low <= 0.3 <= rate.high
     assert held >= 276  # 92 %: three standard errors below 95
 
@@ -120,9 +120,9 @@ def test_what_it_took_and_why_it_stopped_is_said():
         calls=1200, kept=3, prompt_tokens=100_000, completion_tokens=2000, unmetered=4, left=17, stopped="x"
     )
     spent.faults.update({"status 500": 1100, "a": 2, "b": 1, "c": 1})
-    text = report(("random", WRONG, None, 40), spent=spent, cost=1.25).summary()
+    text = report(("random", WRONG, None, 40), spent=spent).summary()
     assert "asked 23 pairs" in text and "3 of them kept from before" in text and "; 17 more were not reached" in text
-    assert "1,200 calls, 102,000 tokens (100,000 read, 2,000 written), 4 calls of unknown size, cost 1.25" in text
+    assert "1,200 calls, 102,000 tokens (100,000 read, 2,000 written), 4 calls of unknown size" in text
     assert "1,100 x status 500; 2 x a; 1 x b" in text and "stopped     x; the answers so far are kept" in text
 
 
