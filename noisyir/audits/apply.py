@@ -44,7 +44,7 @@ class Applied:
         doubted: Pairs that stay with less than half of their weight.
         unaudited: Kept pairs outside the audit: of dev and test, or left out when the data was read.
         negatives: The file's own negatives that were left out as relevant.
-        called_wrong: Pairs that the file's own labels call wrong, which have weight 0.
+        not_right: Pairs that the file's own labels do not call right, which have weight 0.
         whole: Whether the copy has the file's columns and held-out rows; else it is of training pairs, as jsonl.
     """
 
@@ -56,13 +56,13 @@ class Applied:
     doubted: int
     unaudited: int
     negatives: int = 0
-    called_wrong: int = 0
+    not_right: int = 0
     whole: bool = True
 
     def summary(self) -> str:
         """The changes, for a terminal."""
         unaudited = f" ({self.unaudited:,} of them not audited)" if self.unaudited else ""
-        unaudited += f" and {self.called_wrong:,} called wrong by the file, with weight 0" if self.called_wrong else ""
+        unaudited += f" and {self.not_right:,} not right by the file, with weight 0" if self.not_right else ""
         others = f"dropped {self.dropped:,}" if self.dropped or not self.doubted else ""
         negatives = f"left out {self.negatives:,} negatives as relevant" if self.negatives else ""
         doubted = f"gave {self.doubted:,} less than half of their weight" if self.doubted else ""
@@ -92,7 +92,7 @@ def apply_audit(
     """
     pairs, log = folder / f"{source.stem}.cleaned{source.suffix}", log_of(folder, source.stem)
     refuse_existing(pairs, log)
-    wrong = set() if drop else source.called_wrong()
+    wrong = set() if drop else source.not_right()
     changes, logged, total, unaudited = _by_row(source, decide(audit, drop=drop), wrong, weigh=not drop)
     changes = changes._replace(negatives=relevant.keys())
     folder.mkdir(parents=True, exist_ok=True)
@@ -179,7 +179,7 @@ def _taken(doc_id: str) -> str:
 
 
 def _by_row(
-    source: PairsToClean, fates: Mapping[Pair, Fate], called_wrong: Container[Pair], *, weigh: bool
+    source: PairsToClean, fates: Mapping[Pair, Fate], not_right: Container[Pair], *, weigh: bool
 ) -> tuple[PairChanges, Log, int, int]:
     """Changes in the source's rows, the log, the number of pairs, and the number outside the audit."""
     unseen = dict.fromkeys(fates)
@@ -198,7 +198,7 @@ def _by_row(
         if any(fate and fate.action in ("relabel", "drop") for fate in of_row):
             by_row[number] = [fate if fate and fate.action in ("relabel", "drop") else None for fate in of_row]
         if weigh:
-            given = (float(pair not in called_wrong) for pair in pairs)
+            given = (float(pair not in not_right) for pair in pairs)
             weights[number] = [round(fate.weight, 6) if fate else one for fate, one in zip(of_row, given, strict=True)]
     if unseen:
         query_id, doc_id = next(iter(unseen))

@@ -77,8 +77,8 @@ class FileOfPairs:
         """In the order of the file; a row's number is its line, or its row in Parquet."""
         return ((one.number, (one.query_id, one.doc_id)) for one in self.source.judgements())
 
-    def called_wrong(self) -> set[Pair]:
-        """The pairs that the source's own labels call wrong, which no audit reads."""
+    def not_right(self) -> set[Pair]:
+        """The pairs that the source's own labels do not call right, which no audit reads."""
         judged = (one for one in self.source.judgements() if one.relevance is not None and one.relevance < 1)
         return {(one.query_id, one.doc_id) for one in judged}
 
@@ -179,7 +179,7 @@ class TableOfPairs:
         """In the order of the table."""
         return enumerate(pair_ids(self.training))
 
-    def called_wrong(self) -> set[Pair]:
+    def not_right(self) -> set[Pair]:
         """None, because no label calls a training pair wrong."""
         return set()
 

@@ -196,8 +196,7 @@ def _mapping(rows: RowFile) -> str:
 
 
 def _judges(column: str) -> bool:
-    name = plain_name(column)
-    return name in MEANINGFUL or bool(_NO_TEXT.fullmatch(name))
+    return plain_name(column) in MEANINGFUL or bool(_NO_TEXT.fullmatch(plain_name(column)))
 
 
 def _texts(value: Any) -> list[str]:

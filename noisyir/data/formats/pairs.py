@@ -131,6 +131,7 @@ def open_pairs(
     listed = _listed(pairs, columns, texts_in=not corpus)
     newer += "-queries" if "query" in listed else ""
     labels = labels_of(pairs, {name for what, name in columns.items() if what != "label"}.union(numbered), given)
+    newer += "-values" if labels and (labels.right or labels.names) else ""
     return PairsFile(
         stem(pairs.path.name),
         pairs,

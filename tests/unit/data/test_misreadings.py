@@ -213,3 +213,9 @@ def test_a_switch_with_the_name_of_a_document_is_none_and_is_asked_about(tmp_pat
         Pairs(path=str(tmp_path / "x.csv"), columns={"document": "text"}).open()
     found = Pairs(path=str(tmp_path / "x.csv"), columns={"document": "text", "label": name}).open()
     assert [one.positives[0].relevance for one in examples(found)] == [1, 0]
+
+
+def test_a_build_from_before_is_not_taken_for_values_that_are_read_otherwise_now(tmp_path):
+    (tmp_path / "x.csv").write_text("query,document,seen\nwho ran?,a dog,x\nwho sat?,a cat,\n")
+    plain, marked = (Pairs(path=str(tmp_path / "x.csv"), columns={"label": label}).open() for label in (None, "seen:x"))
+    assert marked.digest() == f"{plain.digest()}-values"
