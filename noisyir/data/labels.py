@@ -123,7 +123,7 @@ class LabelColumn:
         if self.least is not None:
             said = f"{self.least:g} and above = right, below = not right"
         if words and is_part_empty:
-            said += f"; empty = {'not right' if self.marks else 'no label'}"
+            said += f"; empty = {'not right' if self.marks else 'no label, right in dev and test'}"
         return replace(self, said=f"{self.column}: {said or f'empty in the first {_PEEKED:,} rows'}")
 
 

@@ -13,7 +13,7 @@ from noisyir.data.labels import MEANINGFUL
 from noisyir.data.leniency import glance
 from noisyir.data.records import as_id
 from noisyir.data.row_files import RowFile, plain_name
-from noisyir.data.spelt import number_in
+from noisyir.data.spelt import list_in, number_in
 
 # Keys of a document that is an object
 TEXTS = ("text", "content", "contents", "page_content", "passage", "document", "body")
@@ -144,6 +144,22 @@ def refuse_spelt_objects(rows: RowFile, columns: Sequence[str]) -> None:
         cells = [str(row[name]) for row in first if row[name]]
         if cells and all(map(_SPELT_OBJECT.match, cells)):
             raise DataError("data.objects_in_cells", path=rows.path, column=name)
+
+
+def are_lists(rows: RowFile, column: str | None) -> bool:
+    """Whether all cells of a column that are not empty spell lists of texts, in the first rows.
+
+    Raises:
+        DataError: If most cells of a csv, tsv or workbook do, and others do not.
+    """
+    if column is None:
+        return False
+    with glance():
+        cells = [list_in(str(row[column])) for _, row in islice(rows.rows([column]), FIRST_ROWS) if row[column]]
+    found = [bool(texts) and all(isinstance(text, str) for text in texts) for texts in cells]
+    if rows.suffix in FLAT and len(found) / 2 < sum(found) < len(found):
+        raise DataError("data.lists_and_texts", path=rows.path, column=column)
+    return bool(found) and all(found)
 
 
 def unread_in(cell: Any) -> list[str]:

@@ -39,13 +39,16 @@ class Separated:
     def rows(self, path: Path, columns: Sequence[str], check: Check = accept) -> Iterator[Row]:
         """The records after the header; a record has as many cells as the header."""
         header: list[str] = []
-        for number, cells in self._cells(path):
+        for place, (number, cells) in enumerate(self._cells(path)):
+            if place == 1 and self.quoted and any(cell[:2] == ' "' and cell[-1:] == '"' for cell in cells):
+                raise DataError("data.space_before_quotes", path=path, number=number)
             if not header:
                 header = cells
-                places = {name: place for place, name in enumerate(header)}
+                places = {name: column for column, name in enumerate(header)}
                 wanted = [(name, places[name]) for name in columns]
-            elif len(cells) != len(header):
+            elif len(cells) != len(header) or (cells == header and len(cells) > 1):
                 fault = f"expected {len(header)} columns as in the header, found {len(cells)}"
+                fault = "the header again, as in joined files: take this line out" if cells == header else fault
                 bad_row(f"{path} line", number, DataError("data.bad_line", path=path, number=number, fault=fault))
             else:
                 yield number, {name: cells[position] for name, position in wanted}

@@ -33,7 +33,7 @@ from noisyir.data.labels import MEANINGFUL, LabelColumn, holds_judgements, label
 from noisyir.data.leniency import glance, strict
 from noisyir.data.records import Document, Record
 from noisyir.data.row_files import RowFile, plain_name
-from noisyir.data.shapes import joined, passage, refuse_judging_keys, refuse_spelt_objects, unread_in
+from noisyir.data.shapes import are_lists, joined, passage, refuse_judging_keys, refuse_spelt_objects, unread_in
 from noisyir.data.spelt import list_in
 
 _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title", "negative")
@@ -347,8 +347,8 @@ def _numbers_rows(pairs: RowFile, columns: Mapping[PairColumn, str]) -> bool:
 
 def _listed(pairs: RowFile, columns: Mapping[PairColumn, str], *, texts_in: bool) -> tuple[PairColumn, ...]:
     """The queries, if they are lists, and the parts of documents that are lists spelt in cells."""
-    found: list[PairColumn] = ["query"] if _are_lists(pairs, columns.get("query")) else []
-    if pairs.suffix in FLAT and texts_in and _are_lists(pairs, columns.get("document")):
+    found: list[PairColumn] = ["query"] if are_lists(pairs, columns.get("query")) else []
+    if pairs.suffix in FLAT and texts_in and are_lists(pairs, columns.get("document")):
         found += [column for column in _OF_DOCUMENT if column in columns]
     return tuple(found)
 
@@ -370,15 +370,6 @@ def _answers(cell: Cells) -> tuple[str, ...]:
     given = [one.get("text") if isinstance(one, dict) else one for one in cell.items("answers")]
     texts = [text for one in given for text in (one if isinstance(one, list) else [one])]
     return tuple(dict.fromkeys(one for one in cell._replace(values={"answers": texts}).texts("answers") if one.strip()))
-
-
-def _are_lists(pairs: RowFile, name: str | None) -> bool:
-    """Whether all cells of a column that are not empty spell lists of texts, in the first rows."""
-    if name is None:
-        return False
-    with glance():
-        found = [list_in(str(row[name])) for _, row in islice(pairs.rows([name]), FIRST_ROWS) if row[name]]
-    return bool(found) and all(texts and all(isinstance(text, str) for text in texts) for texts in found)
 
 
 def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Iterator[dict[PairColumn, Any]]:

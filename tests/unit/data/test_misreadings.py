@@ -11,6 +11,7 @@ import pytest
 from noisyir.app.data_import import import_data
 from noisyir.base.errors import DataError
 from noisyir.data.collection import Collection
+from noisyir.data.columns import corpus_documents, open_corpus
 from noisyir.data.formats.pairs import Pairs
 from noisyir.data.formats.trainers import DprJson
 from noisyir.data.recognise import recognise
@@ -112,7 +113,7 @@ def test_a_column_that_marks_right_pairs_leaves_the_others_wrong(tmp_path):
     assert [one.positives[0].relevance for one in examples(found)] == [1, 0]
     assert found.labels.said == "seen: x = right; empty = not right"
     (tmp_path / "x.csv").write_text("query,document,label\nwho ran?,a dog,1\nwho sat?,a cat,\n")
-    assert Pairs(path=str(tmp_path / "x.csv")).open().labels.said == "label: 1 = right; empty = no label"
+    assert Pairs(path=str(tmp_path / "x.csv")).open().labels.said.endswith("empty = no label, right in dev and test")
 
 
 def test_one_label_for_several_documents_is_refused(tmp_path):
@@ -219,3 +220,31 @@ def test_a_build_from_before_is_not_taken_for_values_that_are_read_otherwise_now
     (tmp_path / "x.csv").write_text("query,document,seen\nwho ran?,a dog,x\nwho sat?,a cat,\n")
     plain, marked = (Pairs(path=str(tmp_path / "x.csv"), columns={"label": label}).open() for label in (None, "seen:x"))
     assert marked.digest() == f"{plain.digest()}-values"
+
+
+def test_a_header_within_joined_files_is_no_pair(tmp_path):
+    (tmp_path / "x.csv").write_text("query,document\nwho sat?,a cat\nquery,document\nwho ran?,a dog\n")
+    with refuses(DataError, "data.bad_line", number=3):
+        examples(Pairs(path=str(tmp_path / "x.csv")).open())
+    (tmp_path / "one.csv").write_text("text\ntext\nanother text\n")  # a table of one column may hold its name
+    assert len(list(corpus_documents(open_corpus(str(tmp_path / "one.csv"), "corpus", ["document"])))) == 2
+
+
+@pytest.mark.parametrize("cure", ['query, document\n"who sat?", "a cat"\n', 'query,document\n"who sat?","a cat"\n'])
+def test_a_space_before_quotes_is_refused_and_each_cure_read(tmp_path, cure):
+    (tmp_path / "x.csv").write_text('query,document\n"who sat?", "a cat"\n')
+    with refuses(DataError, "data.space_before_quotes", number=2):
+        examples(Pairs(path=str(tmp_path / "x.csv")).open())
+    (tmp_path / "x.csv").write_text(cure)
+    assert [one.positives[0].text for one in examples(Pairs(path=str(tmp_path / "x.csv")).open())] == ["a cat"]
+
+
+def test_lists_and_texts_in_one_column_are_refused_and_read_from_json(tmp_path):
+    cells = ["['a cat', 'a cow']", "['a dog']", "a fox [1]"]
+    pa.csv.write_csv(pa.table({"query": ["who sat?", "who ran?", "who?"], "documents": cells}), tmp_path / "x.csv")
+    with refuses(DataError, "data.lists_and_texts", column="documents"):
+        Pairs(path=str(tmp_path / "x.csv")).open()
+    lists = [["a cat", "a cow"], ["a dog"], "a fox [1]"]
+    rows = [{"query": query, "documents": texts} for query, texts in zip("abc", lists, strict=True)]
+    found = examples(Pairs(path=str(jsonl(tmp_path / "x.jsonl", *rows))).open())
+    assert [len(one.positives) for one in found] == [2, 1, 1]
