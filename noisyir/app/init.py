@@ -14,6 +14,7 @@ from noisyir.app.lookup import kept_by_run
 from noisyir.app.own_data import experiment_for
 from noisyir.app.recommending import Advice, Profile, advise, as_json, known_sets, passes_of, profile_of_data, sentences
 from noisyir.base.errors import ConfigError, DataError
+from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import Pairs
 from noisyir.engine.hub import is_on_hub
 from noisyir.engine.store import Store
@@ -21,6 +22,8 @@ from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.methods.plans.rules import MANY
 
+_RULES = "on_empty", "min_relevance"
+_SET_HERE = "data.columns", *(f"data.{name}=" for name in _RULES)
 _PLAIN = re.compile(r"[A-Za-z_./][\w./-]*")  # YAML text that needs no quotes
 _WORDS = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")  # YAML reads these as other types
 _TEMPLATE = """\
@@ -81,7 +84,7 @@ def experiment_file(
         data: Path or Hub name, written to the experiment unchanged.
         store: Searched for audits of the data.
         budget: Time limit of a run, such as 10m, which is the default.
-        overrides: Settings of `data.columns` and `data.on_empty`, which are written.
+        overrides: Settings of `data.columns`, `data.on_empty` and `data.min_relevance`, which are written.
 
     Raises:
         ConfigError: If the file exists, or the budget is too small for any model.
@@ -161,7 +164,7 @@ def advice_for(
 
     Arguments and errors are as for `experiment_file`.
     """
-    if other := [setting for setting in overrides if not setting.startswith(("data.columns", "data.on_empty"))]:
+    if other := [setting for setting in overrides if not setting.startswith(_SET_HERE)]:
         raise ConfigError("app.only_columns", other=other[0])
     exp = experiment_for(data, corpus=corpus, overrides=overrides)
     models = afforded(exp, budget)
@@ -210,11 +213,17 @@ def _places(exp: Experiment, target: Path) -> dict[str, str]:
     return {name: os.path.relpath(value, target.parent) for name, value in given.items() if value is not None}
 
 
+def rules_of(data: Format) -> list[str]:
+    """Return the settings, other than columns, that say which rows and pairs count, where they are not the default."""
+    given = ((name, getattr(data, name)) for name in _RULES)
+    return [f"{name}={value}" for name, value in given if value != Format.model_fields[name].default]
+
+
 def _as_given(exp: Experiment) -> list[str]:
-    """Return the lines of `columns` and `on_empty`, if they were set."""
+    """Return the lines of `columns` and of the rules, if they were set."""
     named = getattr(exp.data, "columns", {})
     columns = [f"columns: {json.dumps(dict(named), ensure_ascii=False)}"] if named else []
-    return [*columns, *(["on_empty: exclude"] if exp.data.on_empty == "exclude" else [])]
+    return [*columns, *(rule.replace("=", ": ") for rule in rules_of(exp.data))]
 
 
 def _hold_out(exp: Experiment) -> str:

@@ -282,7 +282,7 @@ class Audited:
         if (isinstance(opened, PairsFile) and opened.has_a_query_a_row) or (
             isinstance(opened, ShapedRows) and opened.positives
         ):
-            source = FileOfPairs(opened)
+            source = FileOfPairs(opened, exp.data.min_relevance)
             if source.file.is_rewritten:
                 return source
         noisy = results["corrupt"].meta

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from noisyir.app.init import rules_of
 from noisyir.app.label_audit import Audited
 from noisyir.audits.apply import Applied, changed
 from noisyir.base.errors import ConfigError
@@ -106,7 +107,7 @@ def how_to_measure(found: Audited, applied: Applied) -> str:
         columns = dict(getattr(found.exp.data, "columns", {})) if applied.whole else {}
         flags = [(f"--{name}", columns.pop(name)) for name in ("query", "document") if columns.get(name)]
         rest = [f"data.columns.{name}={json.dumps(column, ensure_ascii=False)}" for name, column in columns.items()]
-        rest += ["data.on_empty=exclude"] if applied.whole and found.exp.data.on_empty == "exclude" else []
+        rest += [f"data.{rule}" for rule in rules_of(found.exp.data)] if applied.whole else []
         command = shlex.join(["noisyir", "init", str(applied.pairs), *chain(*flags), *rest])
         return f"\n{'next':<7}{command}\n{'':<7}writes an experiment that trains on the cleaned pairs"
     experiments = _experiments(found.exp, applied)

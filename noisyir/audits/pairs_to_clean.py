@@ -65,10 +65,13 @@ class FileOfPairs:
 
     A new document changes a row's id, title and text, and in a file that only names documents also cells that repeat
     the text or the title.
+
+    Args:
+        least: The least label of a right pair.
     """
 
-    def __init__(self, source: PairsFile | ShapedRows) -> None:
-        self.source, (self.file, _) = source, source.negatives_at
+    def __init__(self, source: PairsFile | ShapedRows, least: int = 1) -> None:
+        self.source, (self.file, _), self.least = source, source.negatives_at, least
         path = self.file.path
         self.name, self.stem = str(path), stem(path.name)
         self.suffix = path.name[len(self.stem) :]
@@ -79,7 +82,7 @@ class FileOfPairs:
 
     def not_right(self) -> set[Pair]:
         """The pairs that the source's own labels do not call right, which no audit reads."""
-        judged = (one for one in self.source.judgements() if one.relevance is not None and one.relevance < 1)
+        judged = (one for one in self.source.judgements() if one.relevance is not None and one.relevance < self.least)
         return {(one.query_id, one.doc_id) for one in judged}
 
     def write(self, target: Path, changes: PairChanges) -> None:

@@ -156,7 +156,7 @@ def are_lists(rows: RowFile, column: str | None) -> bool:
         return False
     with glance():
         cells = [list_in(str(row[column])) for _, row in islice(rows.rows([column]), FIRST_ROWS) if row[column]]
-    found = [bool(texts) and all(isinstance(text, str) for text in texts) for texts in cells]
+    found = [bool(texts and all(isinstance(text, str) for text in texts)) for texts in cells]
     if rows.suffix in FLAT and len(found) / 2 < sum(found) < len(found):
         raise DataError("data.lists_and_texts", path=rows.path, column=column)
     return bool(found) and all(found)

@@ -228,8 +228,12 @@ def test_apply_weighs_all_pairs_and_relabels_those_that_people_named_a_document_
 
 def test_the_settings_that_an_audit_needed_go_on_to_the_run_of_the_cleaned_copy(noisyir, owner, tmp_path):
     rows = [*owner.inline, {**owner.inline[0], "query": "another text"}, {"query_id": "q", "query": "no document?"}]
+    rows = [row | {"relevance": 2} for row in rows] + [
+        owner.inline[0] | {"doc_id": text, "document": text, "relevance": grade}
+        for grade, text in enumerate(["no answer", "an aside"])
+    ]
+    settings = ("data.columns={query_id: null}", "data.on_empty=exclude", "data.min_relevance=2")
     write_jsonl(tmp_path / "mine.jsonl", rows)
-    settings = ("data.columns={query_id: null}", "data.on_empty=exclude")
     code, out, err = noisyir(
         "audit", "mine.jsonl", *settings, "--assume", "random", "--apply", "--force", "--out", "made"
     )
