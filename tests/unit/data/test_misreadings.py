@@ -1,5 +1,6 @@
 """Files that were once read wrongly without a word: each is refused, and its cure read rightly."""
 
+import ast
 import json
 from pathlib import Path
 
@@ -90,6 +91,15 @@ def test_objects_in_cells_are_refused(tmp_path, cell):
     pa.csv.write_csv(pa.table({"query": ["who?"] * 3, "document": [cell] * 3}), tmp_path / "x.csv")
     with refuses(DataError, "data.objects_in_cells", column="document"):
         Pairs(path=str(tmp_path / "x.csv")).open()
+    parsed = ast.literal_eval(cell)
+    path = jsonl(tmp_path / "x.jsonl", {"query": "who?", "document": parsed})  # as advised: texts or labels are read
+    with refuses(DataError, "data.label_in_object"):
+        examples(Pairs(path=str(path)).open())
+    texts = [one["text"] for one in (parsed if isinstance(parsed, list) else [parsed])]
+    (found,) = examples(
+        Pairs(path=str(jsonl(path, {"query": "who?", "document": texts, "label": [0] * len(texts)}))).open()
+    )
+    assert [(one.text, one.relevance) for one in found.positives] == [(text, 0) for text in texts]
 
 
 def test_missing_items_of_spelt_lists_are_no_texts(tmp_path):
@@ -175,6 +185,12 @@ def test_a_workbook_with_rows_on_two_sheets_is_refused(tmp_path):
     book.save(tmp_path / "x.xlsx")
     with refuses(DataError, "data.equal_sheets", other="Test"):
         recognise(str(tmp_path / "x.xlsx"))
+    alone = openpyxl.Workbook()
+    for row in book["Test"].iter_rows(values_only=True):
+        alone.active.append(row)
+    alone.save(tmp_path / "test.xlsx")  # as advised
+    saved = examples(Pairs(path=str(tmp_path / "test.xlsx")).open())
+    assert [one.positives[0].text for one in saved] == ["a cat of Test"]
     book["Test"].cell(1, 1).value = "notes"
     book.save(tmp_path / "x.xlsx")
     assert len(examples(Pairs(path=str(tmp_path / "x.xlsx")).open())) == 1
