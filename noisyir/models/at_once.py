@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from noisyir.base.errors import ConfigError
-from noisyir.models import lean_dropout
+from noisyir.models import lean_dropout, lean_linear
 
 Auto = Literal["auto"]
 
@@ -124,17 +124,20 @@ def _free(device: torch.device) -> int:
 def keep_fewer_activations(transformers: Iterable[Any]) -> None:
     """Let Hugging Face models recompute activations in the backward pass; the gradient is the same."""
     for model in transformers:
+        lean_linear.restore_linear(model)  # whose inputs would be kept from the first pass
         # the second name is transformers 4's
         enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
         enable({"use_reentrant": False})
 
 
-def tune_for_training(transformers: Iterable[Any], device: torch.device, precision: Literal["fp32", "bf16"]) -> None:
+def tune_for_training(
+    transformers: Iterable[Any], device: torch.device, precision: Literal["fp32", "bf16"], *, compiled: bool = False
+) -> None:
     """On a CPU, prepare this thread and Hugging Face models for training.
 
-    Dropout, and attention with it, are the lean ones.  Attention without dropout is two products and a softmax in bf16,
-    because torch's fused one is slow backwards there.  Numbers below 1e-38 count as 0, because products with them are
-    several times slower.  Freed memory stays with the process until its stage ends.
+    Dropout, attention with it, and linear layers that are not compiled are the lean ones.  Attention without dropout is
+    two products and a softmax in bf16, because torch's fused one is slow backwards there.  Numbers below 1e-38 count as
+    0, because products with them are several times slower.  Freed memory stays with the process until its stage ends.
     """
     if device.type != "cpu":
         return
@@ -149,6 +152,8 @@ def tune_for_training(transformers: Iterable[Any], device: torch.device, precisi
     AttentionMaskInterface.register(lean_dropout.NAME, sdpa_mask)
     for model in transformers:
         lean_dropout.replace_dropout(model)
+        if not compiled:
+            lean_linear.replace_linear(model)
         rates = (getattr(model.config, name, 0.0) for name in _ATTENTION_DROPOUT)
         if precision == "bf16" and not any(rates):
             model.set_attn_implementation("eager")

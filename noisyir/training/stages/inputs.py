@@ -91,7 +91,7 @@ def ready(job: Job[Any], load: Callable[[Path, str], M], name: str) -> M:
 
     torch.set_num_threads(job.runtime.cpu_threads)
     model: Any = load(job.folder(name), job.runtime.device)
-    tune_for_training(model.transformers, model.device, job.params.precision)
+    tune_for_training(model.transformers, model.device, job.params.precision, compiled=job.runtime.compile)
     if job.runtime.compile:
         compile_in_place(model.transformers, model.device)
     return model  # type: ignore[no-any-return]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.models import lean_dropout
-from noisyir.models.at_once import tune_for_training
+from noisyir.models import lean_dropout, lean_linear
+from noisyir.models.at_once import keep_fewer_activations, tune_for_training
 from noisyir.training import gradients
 from noisyir.training.batches import assemble
 from noisyir.training.losses.dpr import pair_nll
@@ -56,6 +56,31 @@ def test_the_gradient_in_pieces_is_the_plain_one(bert, shared, tokens, monkeypat
     torch.testing.assert_close(gradient_of(encoder), wanted, atol=1e-6, rtol=1e-5)
     assert all(rows == 1 or rows * length <= tokens for rows, length in read)
     assert (len(read) > 2) == (tokens < 100)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_lean_linear_layers_keep_less_and_have_the_same_gradient_to_the_bit(bert, monkeypatch, again):
+    encoder, packed, found = tiny_encoder(bert, backbone="transformer").train(), lean_linear._packed, {}
+    batch, loss = batch_and_loss(encoder)
+    kept = []
+
+    def pack(tensor):
+        kept.append(packed(tensor))
+        return kept[-1]
+
+    monkeypatch.setattr(lean_linear, "_packed", pack)
+    for name in ("plain", "lean"):
+        if name == "lean":
+            list(map(lean_linear.replace_linear, encoder.transformers))
+        if again:
+            keep_fewer_activations(encoder.transformers)
+        torch.manual_seed(0)
+        value = loss(*encoder.embed_both(batch.queries, batch.passages))
+        value.backward()
+        found[name] = value.item(), gradient_of(encoder)
+    assert found["lean"][0] == found["plain"][0] and torch.equal(found["lean"][1], found["plain"][1])
+    left = sum(isinstance(one, lean_linear.Again) for one in kept)
+    assert left == 0 if again else left >= 5 * sum(tower.config.num_hidden_layers for tower in encoder.transformers)
 
 
 @pytest.mark.parametrize("masked", [False, True])
