@@ -135,6 +135,11 @@ def advised(
     check = shlex.join(["noisyir", "check", data, *(["--map", mapped] if mapped else []), *beside])
     init = shlex.join(["noisyir", "init", data, *overrides, *beside, *(["--budget", budget] if budget else [])])
     most = most_wrong(store, exp)
+    judge = f"50 pairs first: the rate of wrong pairs is not known (noisyir audit {source} --judge)"
+    if most is not None:
+        judge = f"done: at most {most:.0%} of the pairs are wrong by your judgements"
+    elif exp.data.has_weights:
+        judge = "not needed: the pairs have weights, as an audit gives them"
     met = ", ".join(f"{one.count:,} of {one.of:,} queries ({one.name})" for one in leaks)
     said = exp.chosen.get("data.columns.label")
     lines = [
@@ -145,12 +150,7 @@ def advised(
         ("backbone", models.why),
         ("negatives", "from the batch: the protocol measures no mined ones"),
         ("budget", f"{passes_of(advice, exp.train.epochs)} passes over the documents of the pairs"),
-        (
-            "judge",
-            f"50 pairs first: the rate of wrong pairs is not known (noisyir audit {source} --judge)"
-            if most is None
-            else f"done: at most {most:.0%} of the pairs are wrong by your judgements",
-        ),
+        ("judge", judge),
         ("next", init),
     ]
     counts = {one.name: one.count for one in leaks}

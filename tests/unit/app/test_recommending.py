@@ -133,7 +133,11 @@ def test_a_column_of_weights_is_used_or_left_unread_as_the_error_says(tmp_path: 
     assert main(["init", "kept.csv", "train.epochs=3", "--to", "other.yaml"]) == 1 and not Path("other.yaml").exists()
 
 
-def test_what_people_judged_is_not_asked_for_again(mine: str, monkeypatch, capsys):
+def test_what_people_judged_is_not_asked_for_again(mine: str, tmp_path, monkeypatch, capsys):
+    rows = [{"query": f"cup {n}?", "document": f"take cup {n}", "weight": 0.5} for n in range(60)]
+    (tmp_path / "cleaned.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["init", str(tmp_path / "cleaned.jsonl"), "--dry-run"]) == 0
+    assert "not needed: the pairs have weights" in capsys.readouterr().out
     monkeypatch.setattr("noisyir.app.init.most_wrong", lambda *_: 0.31)
     assert main(["init", mine, "--dry-run"]) == 0
     assert "done: at most 31% of the pairs are wrong by your judgements" in capsys.readouterr().out
