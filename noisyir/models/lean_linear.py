@@ -13,10 +13,14 @@ _QUICK = "LayerNorm", "GELU", "GELUActivation", "SiLU", "SiLUActivation"  # each
 
 
 class Again(NamedTuple):
-    """How an output is computed again: by a module, of its input, and in the shape that was kept."""
+    """How an output is computed again: by a module, of its input, in the shape that was kept.
+
+    `version` is the output's; one that was changed in place is kept.
+    """
 
     module: Callable[[Tensor], Tensor]
     given: Tensor
+    version: int
     shape: tuple[int, ...] = ()
 
 
@@ -47,13 +51,15 @@ def restore_linear(model: nn.Module) -> None:
 
 def _name_module(module: nn.Module, given: tuple[Any, ...], output: Tensor) -> None:
     if output.requires_grad:
-        output.again = Again(module.forward, given[0].detach())  # type: ignore[attr-defined]
+        output.again = Again(module.forward, given[0].detach(), output._version)  # type: ignore[attr-defined]
 
 
 def _packed(kept: Tensor) -> Tensor | Again:
     whole = kept if kept._base is None else kept._base
     again: Again | None = getattr(whole, "again", None)
-    return kept if again is None or whole.numel() != kept.numel() else again._replace(shape=tuple(kept.shape))
+    if again is None or again.version != whole._version or whole.numel() != kept.numel():
+        return kept
+    return again._replace(shape=tuple(kept.shape))
 
 
 def _unpacked(kept: Tensor | Again) -> Tensor:

@@ -83,6 +83,18 @@ def test_lean_linear_layers_keep_less_and_have_the_same_gradient_to_the_bit(bert
     assert left == 0 if again else left >= 5 * sum(tower.config.num_hidden_layers for tower in encoder.transformers)
 
 
+def test_an_output_that_was_changed_in_place_is_kept_by_a_lean_linear_layer():
+    model, given = torch.nn.Sequential(torch.nn.GELU(), torch.nn.Linear(4, 2)), torch.randn(3, 5, 4)
+    lean_linear.replace_linear(model)
+    for change in (lambda output: output, lambda output: output.mul_(2)):
+        model.zero_grad()
+        read = change(model[0](given.clone().requires_grad_()))
+        model[1](read).square().sum().backward()
+        weight = model[1].weight.detach().requires_grad_()
+        torch.nn.functional.linear(read.detach(), weight, model[1].bias.detach()).square().sum().backward()
+        torch.testing.assert_close(model[1].weight.grad, weight.grad)
+
+
 @pytest.mark.parametrize("masked", [False, True])
 def test_lean_attention_has_the_gradient_of_attention_and_drops_the_wanted_share(monkeypatch, masked):
     torch.manual_seed(0)
