@@ -214,7 +214,7 @@ def _places(exp: Experiment, target: Path) -> dict[str, str]:
 
 
 def rules_of(data: Format) -> list[str]:
-    """Return the settings, other than columns, that say which rows and pairs count, where they are not the default."""
+    """Return the settings, other than columns, that say which rows and pairs count, without defaults."""
     given = ((name, getattr(data, name)) for name in _RULES)
     return [f"{name}={value}" for name, value in given if value != Format.model_fields[name].default]
 

@@ -124,7 +124,7 @@ def _free(device: torch.device) -> int:
 def keep_fewer_activations(transformers: Iterable[Any]) -> None:
     """Let Hugging Face models recompute activations in the backward pass; the gradient is the same."""
     for model in transformers:
-        lean_linear.restore_linear(model)  # whose inputs would be kept from the first pass
+        lean_linear.restore_linear(model)  # its inputs would be kept from the first pass
         # the second name is transformers 4's
         enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
         enable({"use_reentrant": False})

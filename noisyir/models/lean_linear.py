@@ -1,6 +1,6 @@
 """Linear layers for training on a CPU that keep no input which is quickly computed again for the gradient.
 
-Such inputs are the outputs of layer norms, GELU and SiLU, more than a third of what a BERT's layer keeps.
+Such inputs are the outputs of layer norms, GELU and SiLU, more than a third of the numbers that a BERT's layer keeps.
 """
 
 from collections.abc import Callable
