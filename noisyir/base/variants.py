@@ -19,6 +19,7 @@ from pydantic_core import core_schema
 from noisyir.base.errors import ConfigError, did_you_mean
 from noisyir.base.settings import Params
 
+_installed = cache(entry_points)  # to look for one group opens a file of every package
 _ONLY = "value"  # stands for the name of a kind's only setting without a default
 
 
@@ -177,18 +178,15 @@ def entries(group: str, name: str | None = None) -> list[Any]:
     A missing room of noisyir itself is skipped; ConfigError names the package of an object that cannot be loaded.
     """
     found = []
-    for entry in entry_points(group=group):
+    for entry in _installed().select(group=group):
         if name not in (None, entry.name):
             continue
         package = entry.dist.name if entry.dist else entry.value
         try:
             found.append(entry.load())
         except Exception as error:  # whatever a stranger's module raises
-            if (
-                package == "noisyir"
-                and isinstance(error, ModuleNotFoundError)
-                and entry.module.startswith(str(error.name))
-            ):
+            missing = isinstance(error, ModuleNotFoundError) and entry.module.startswith(str(error.name))
+            if package == "noisyir" and missing:
                 continue
             raise ConfigError(
                 "base.package_brings_cannot_loaded",
