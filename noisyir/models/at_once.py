@@ -141,16 +141,16 @@ def tune_for_training(
     """
     if device.type != "cpu":
         return
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import sdpa_mask
-
     torch.set_flush_denormal(True)  # threads that compute for this one inherit it
     if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
         for setting, value in _REUSE:
             mallopt(setting, value)
-    AttentionInterface.register(lean_dropout.NAME, lean_dropout.attend)
-    AttentionMaskInterface.register(lean_dropout.NAME, sdpa_mask)
-    for model in transformers:
+    for model in transformers:  # static models have none, and importing it takes seconds
+        from transformers import AttentionInterface, AttentionMaskInterface
+        from transformers.masking_utils import sdpa_mask
+
+        AttentionInterface.register(lean_dropout.NAME, lean_dropout.attend)
+        AttentionMaskInterface.register(lean_dropout.NAME, sdpa_mask)
         lean_dropout.replace_dropout(model)
         if not compiled:
             lean_linear.replace_linear(model)
