@@ -74,7 +74,8 @@ def backward(encoder: BiEncoder, batch: Batch, loss: Loss, *, seed: int, bf16: b
     value = loss(vectors["query"], vectors["passage"])
     gradients = _derivatives(value, vectors)
     some = [side for side in SIDES if len(own[side])]  # a process may have no query of a small batch
-    torch.autograd.backward([own[side] for side in some], [divided[side].part(gradients[side]) for side in some])
+    # the gradient of a sum of products is the other factor; backward, given one, loads sympy, which takes a second
+    torch.autograd.backward([(own[side] * divided[side].part(gradients[side])).sum() for side in some])
     world().sum_gradients(encoder.parameters())
     return float(value.detach())
 
@@ -101,7 +102,7 @@ def cached_backward(encoder: BiEncoder, batch: Batch, loss: Loss, *, seed: int, 
     value = loss(vectors["query"], vectors["passage"])
     gradients = _derivatives(value, vectors)
     for number, (side, rows) in enumerate(chunks):
-        embed(number).backward(gradients[side][rows])  # type: ignore[no-untyped-call]
+        (embed(number) * gradients[side][rows]).sum().backward()  # type: ignore[no-untyped-call]
     world().sum_gradients(encoder.parameters())
     return float(value.detach())
 
