@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from noisyir.detection.calibration.logistic import auroc
+from noisyir.evaluation.negatives import query_average_precision
 from noisyir.evaluation.significance import crossed_t_test
 
 Array = np.ndarray
@@ -23,8 +25,6 @@ def detection_quality(
 
     Source: Manning, Raghavan and Schütze, 2008, chapter 8; Fawcett, 2006 (AUROC).
     """
-    from sklearn.metrics import average_precision_score, roc_auc_score
-
     flagged = ~is_clean
     found, called, wrong = int((flagged & is_wrong).sum()), int(flagged.sum()), int(is_wrong.sum())
     quality = {
@@ -33,10 +33,11 @@ def detection_quality(
         "true_rate": float(is_wrong.mean()),
     }
     if wrong:
-        quality["average_precision"] = float(average_precision_score(is_wrong, scores))
+        mixed = query_average_precision(scores, is_wrong, np.zeros(len(scores), int))
+        quality["average_precision"] = float(mixed[0]) if len(mixed) else 1.0
         quality["recall"] = found / wrong
-    if 0 < wrong < len(is_wrong):
-        quality["auroc"] = float(roc_auc_score(is_wrong, scores))
+    if ranking := auroc(scores, is_wrong):
+        quality["auroc"] = ranking.value
     if called:
         quality["precision"] = found / called
     if wrong:
@@ -74,11 +75,9 @@ def confidence_quality(values: Values, start: Values, is_right: Rights, question
     and wrong instances, because a question's confidences sum to 1 and are low if it has many instances.  p_value is of
     a paired t-test of auroc_within against the start; true_rate is the share of right instances.
     """
-    from sklearn.metrics import roc_auc_score
-
     quality = {"true_rate": float(is_right.mean())} if len(is_right) else {}
-    if len(np.unique(is_right)) == 2:
-        quality["auroc"] = float(roc_auc_score(is_right, values))
+    if ranking := auroc(values, is_right):
+        quality["auroc"] = ranking.value
     within, before = (within_questions(each, is_right, question) for each in (values, start))
     if len(within.auroc):
         quality |= {"auroc_within": float(within.auroc.mean()), "right_first": float(within.right_first.mean())}

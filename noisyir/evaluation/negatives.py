@@ -3,6 +3,7 @@
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from noisyir.detection.calibration.logistic import auroc
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.filters import below_share, distance
 
@@ -44,12 +45,10 @@ def ranking_quality(signal: Scores, relevant: Mask, query: Rows) -> dict[str, fl
 
     Source: Manning, Raghavan and Schütze, 2008, chapter 8; Fawcett, 2006 (AUROC).
     """
-    from sklearn.metrics import average_precision_score, roc_auc_score
-
     quality = {"count": float(len(signal))}
-    if relevant.any() and not relevant.all():
-        quality["AUROC"] = float(roc_auc_score(relevant, signal))
-        quality["AP"] = float(average_precision_score(relevant, signal))
+    if ranking := auroc(signal, relevant):
+        (average_precision,) = query_average_precision(signal, relevant, np.zeros(len(signal), int))
+        quality |= {"AUROC": ranking.value, "AP": float(average_precision)}
     if len(of_query := query_average_precision(signal, relevant, query)):
         quality["AP_query"] = float(of_query.mean())
     return quality
@@ -60,7 +59,7 @@ def query_average_precision(signal: Scores, relevant: Mask, query: Rows) -> Floa
 
     Source: Manning, Raghavan and Schütze, 2008, section 8.4; ties as in sklearn.
     """
-    order = np.lexsort((-signal, query))
+    order = np.lexsort((relevant, -signal, query))
     query, signal, relevant = query[order], signal[order], relevant[order]
     ends_tie = np.ones(len(query), bool)
     ends_tie[:-1] = (query[1:] != query[:-1]) | (signal[1:] != signal[:-1])

@@ -301,7 +301,7 @@ def _placements(suspicion: Array, is_wrong: Array) -> tuple[Float[Array, " wrong
         both = np.searchsorted(of, values, "left") + np.searchsorted(of, values, "right")
         return np.asarray(both / (2 * len(of)))
 
-    return below(suspicion[is_wrong], right), 1 - below(suspicion[~is_wrong], wrong)
+    return below(wrong, right), 1 - below(right, wrong)
 
 
 def _variance(placements: Array) -> float:
