@@ -315,14 +315,16 @@ def measured(backend: Backend, kind: Kind, version: Version, by: Yardstick) -> V
     """The version with the values of all seeds of its recipe, each seed's newest version."""
     values: dict[str, Mapping[str, float]] = {}
     groups: dict[str, str] = {}
-    for tags in [one.tags for one in (*_alike(backend, kind, version), version)]:
-        rows = _chosen(_of_system(_per_query(backend, tags), tags.get("system")), by)
+    others = [one.tags for one in _alike(backend, kind, version) if one.version != version.version]
+    for tags in (*others, version.tags):
+        table = _per_query(backend, tags)
+        rows = _chosen(_of_system(table, tags.get("system")), by)
         if rows.num_rows:
             values[tags.get("seed", "unknown")] = dict(_columns(rows, "query_id", "value"))
             groups |= dict(_columns(rows, "query_id", "group")) if "group" in rows.column_names else {}
     run_as = shlex.quote(version.tags.get("run_as", version.tags.get("experiment", "")))
     about = (run_as, version.tags.get("eval_digest"), version.tags.get("recipe"))
-    floors = _floors(_chosen(_per_query(backend, version.tags), by), kind)
+    floors = _floors(_chosen(table, by), kind)
     return VersionMetrics(version.version, *about, values, groups, floors)
 
 

@@ -66,11 +66,10 @@ def add(backend: Backend, tmp_path: Path) -> Add:
         path.parent.mkdir()
         pq.write_table(pa.Table.from_pylist([*rows, *floors, *on_test]), path)
         client.log_artifact(run, str(path), PER_QUERY.rpartition("/")[0])
-        version = client.create_model_version(NAME, f"runs:/{run}/model", run).version
-        tags = {"artifact_key": "k", "artifact_digest": f"d{version}", "eval_digest": digest, "nDCG_10": "1.0"}
-        tags |= {"evaluation_run": run, "system": "npc", "recipe": recipe, "seed": str(seed), "experiment": "made"}
-        for name, value in tags.items():
-            client.set_model_version_tag(NAME, str(version), name, value)
+        tags = {"artifact_key": "k", "eval_digest": digest, "nDCG_10": "1.0", "evaluation_run": run}
+        tags |= {"system": "npc", "recipe": recipe, "seed": str(seed), "experiment": "made"}
+        version = client.create_model_version(NAME, f"runs:/{run}/model", run, tags).version
+        client.set_model_version_tag(NAME, str(version), "artifact_digest", f"d{version}")
         client.set_registered_model_alias(NAME, "challenger", str(version))
         return str(version)
 
