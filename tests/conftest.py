@@ -128,6 +128,16 @@ def noisyir(
 
 
 @pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transformer that encodes one of 500 documents in 10 ms, and reads a pair in 20 ms when it trains."""
+    from noisyir.app import affordable
+
+    timed = affordable.TimedDocuments(0.01, 0.02, "CPU", 500)
+    monkeypatch.setattr(affordable, "time_documents", lambda data: timed)
+    monkeypatch.setattr(affordable, "quickest", lambda device: ("torch", "fp32"))
+
+
+@pytest.fixture
 def webhook() -> Iterator[Told]:
     """An address that is posted to, and its messages."""
     with channel() as told:

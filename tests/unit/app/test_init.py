@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from noisyir.app import affordable, init
-from noisyir.app.affordable import TimedDocuments, run_seconds, time_documents, upper_seconds
+from noisyir.app import init
+from noisyir.app.affordable import run_seconds, time_documents, upper_seconds
 from noisyir.app.init import experiment_file
 from noisyir.app.own_data import too_small
 from noisyir.base.errors import ConfigError, DataError
@@ -18,6 +18,8 @@ from noisyir.methods import experiments
 from noisyir.methods.plans.left_out import TRIED_FROM, trials_pay
 from tests.refusals import refuses
 from tests.tiny import write_beir
+
+pytestmark = pytest.mark.usefixtures("timed")
 
 
 def pairs_file(folder: Path, count: int) -> Path:
@@ -50,13 +52,6 @@ def test_judgements_of_an_audit_are_read(tmp_path, monkeypatch):
     notes = type("Audit", (), {"notes": {"judgements": {"interval": [0.02, 0.01, 0.04]}}})
     monkeypatch.setattr(init, "kept_by_run", lambda store, name, result: notes if result == "audit" else None)
     assert written(tmp_path, TRIED_FROM)["methods"] == ["dpr"]
-
-
-@pytest.fixture(autouse=True)
-def timed(monkeypatch):
-    """A transformer that encodes one of 500 documents in 10 ms, and reads a pair in 20 ms when it trains."""
-    monkeypatch.setattr(affordable, "time_documents", lambda data: TimedDocuments(0.01, 0.02, "CPU", 500))
-    monkeypatch.setattr(affordable, "quickest", lambda device: ("torch", "fp32"))
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,8 @@ from noisyir.app.recommending import (
 from noisyir.front.cli import main
 from noisyir.methods import experiments
 
+pytestmark = pytest.mark.usefixtures("timed")
+
 HERE = Profile(2000, 0.5, 0.1, 10.0, 100.0, 0.5, 0.0, 1.0)
 
 

@@ -16,6 +16,8 @@ from noisyir.data.recognise import recognise
 from noisyir.front.cli import main
 from tests.refusals import refuses
 
+pytestmark = pytest.mark.usefixtures("timed")
+
 VERBS = ["import", "check", "audit", "init", "mine"]
 
 

@@ -19,6 +19,8 @@ from noisyir.data.stages.ingest import INGEST
 from noisyir.front.cli import main
 from tests.refusals import refuses
 
+pytestmark = pytest.mark.usefixtures("timed")
+
 
 def write(path: Path, *rows: object) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)

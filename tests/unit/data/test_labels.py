@@ -28,6 +28,8 @@ from noisyir.front.cli import main
 from noisyir.methods import experiments
 from tests.refusals import refuses
 
+pytestmark = pytest.mark.usefixtures("timed")
+
 PAIRS = [(f"who sat on mat {n}?", f"a cat sat on mat {n}") for n in range(4)]
 """The first two are right."""
 RIGHT = {PAIRS[0], PAIRS[1]}
