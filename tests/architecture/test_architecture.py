@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources import ROOT, SOURCES, arrows, place, trees
+from tests.sources import ROOT, SOURCES, arrows, nodes, place
 
 MAY_NOT_IMPORT = {
     "noisyir": {"tasks", "flows", "prefect", "mlflow"},
@@ -30,9 +30,9 @@ LIGHT_ENTRIES = [
 ]
 
 
-def imports(tree: ast.AST, package: str) -> Iterator[str]:
+def imports(found: list[ast.AST], package: str) -> Iterator[str]:
     """Every module that a file imports, also lazily and for its types."""
-    for node in ast.walk(tree):
+    for node in found:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -57,9 +57,9 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 def test_imports_point_downwards():
     faults = []
-    for path, tree in trees().items():
+    for path, found in nodes().items():
         package = path.relative_to(ROOT).parts[0]
-        used = {re.sub(r"^noisyir\.(?=(flows|tasks)\b)", "", module) for module in imports(tree, package)}
+        used = {re.sub(r"^noisyir\.(?=(flows|tasks)\b)", "", module) for module in imports(found, package)}
         forbidden = {module.split(".")[0] for module in used} & MAY_NOT_IMPORT[package]
         if path.is_relative_to(ROOT / "noisyir" / "registry") or path.name.startswith("pyfunc_"):
             forbidden -= {"mlflow"}
@@ -72,9 +72,9 @@ def test_no_modules_import_one_another_in_a_circle():
     assert circles(arrows()) == []
 
 
-@pytest.mark.parametrize("entry", LIGHT_ENTRIES)
-def test_nothing_heavy_is_loaded_before_a_stage_runs(entry: str):
-    code = f"import sys, {entry}; print(*sorted({{m.split('.')[0] for m in sys.modules}} & {HEAVY!r}))"
+def test_nothing_heavy_is_loaded_before_a_stage_runs():
+    loads = "; ".join(f"import {entry}" for entry in LIGHT_ENTRIES)
+    code = f"import sys; {loads}; print(*sorted({{m.split('.')[0] for m in sys.modules}} & {HEAVY!r}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert loaded == []
 
@@ -180,8 +180,8 @@ def test_the_store_is_its_parts():
 def test_no_model_folder_brings_code_of_its_own():
     """Each call that loads one refuses its Python; without that, transformers asks in the middle of a run."""
     faults = []
-    for path, tree in trees().items():
-        for node in (each for each in ast.walk(tree) if isinstance(each, ast.Call)):
+    for path, found in nodes().items():
+        for node in (each for each in found if isinstance(each, ast.Call)):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
             given = {keyword.arg: keyword.value for keyword in node.keywords}
             if name == "from_pretrained" or (name == "SentenceTransformer" and "modules" not in given):

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from tests.sources import ROOT, trees
+from tests.sources import ROOT, nodes
 
 # Each habit, and how often docstrings and comments of noisyir/ still have it.  Lower a figure when you mend some.
 MOST = {
@@ -26,11 +26,11 @@ MOST = {
 def prose() -> str:
     """All docstrings and comments of the library, one a line."""
     found = []
-    for path, tree in trees().items():
+    for path, parts in nodes().items():
         if not path.is_relative_to(ROOT / "noisyir"):
             continue
         documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-        found += [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, documented)]
+        found += [ast.get_docstring(node) or "" for node in parts if isinstance(node, documented)]
         tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
         found += [token.string for token in tokens if token.type == tokenize.COMMENT]
     return "\n".join(" ".join(text.split()) for text in found)

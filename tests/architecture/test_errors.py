@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from noisyir.base.errors import error_texts
-from tests.sources import ROOT, trees
+from tests.sources import ROOT, nodes
 
 ROOMS = sorted(path.parent.name for path in (ROOT / "noisyir").glob("*/errors.toml"))
 
@@ -17,8 +17,8 @@ ROOMS = sorted(path.parent.name for path in (ROOT / "noisyir").glob("*/errors.to
 def raised() -> dict[str, set[frozenset[str]]]:
     """Every code in the library, and the names of the values that come with it."""
     found: dict[str, set[frozenset[str]]] = {}
-    for tree in (tree for path, tree in trees().items() if path.is_relative_to(ROOT / "noisyir")):
-        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args):
+    for parts in (parts for path, parts in nodes().items() if path.is_relative_to(ROOT / "noisyir")):
+        for call in (node for node in parts if isinstance(node, ast.Call) and node.args):
             code = getattr(call.args[0], "value", None)
             if (
                 isinstance(code, str)
@@ -47,8 +47,8 @@ def test_each_text_is_used_and_given_its_fields(room: str):
 def test_each_code_has_a_text():
     codes = {
         call.args[0].value
-        for path, tree in trees().items() if path.is_relative_to(ROOT / "noisyir")
-        for call in ast.walk(tree)
+        for path, parts in nodes().items() if path.is_relative_to(ROOT / "noisyir")
+        for call in parts
         if isinstance(call, ast.Call) and call.args and isinstance(call.args[0], ast.Constant)
         and isinstance(call.args[0].value, str) and ast.unparse(call.func).endswith("Error")
         and re.fullmatch(r"[a-z]+\.[a-z0-9_]+", call.args[0].value)

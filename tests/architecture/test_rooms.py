@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources import ROOT, arrows, module_of, place, trees
+from tests.sources import ROOT, arrows, module_of, nodes, place, trees
 
 # The rooms of noisyir, lowest first: a module imports from its own room and from those before it.
 ROOMS = ["base", "engine", "data", "models", "retrieval", "training", "corruption", "detection", "mining", "evaluation",
@@ -73,7 +73,7 @@ def brings_variants(module: str) -> bool:
 def variants_in(module: str) -> bool:
     return any(
         isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "home"
-        for path, tree in library().items() if module_of(path) == module for node in ast.walk(tree)
+        for path in library() if module_of(path) == module for node in nodes()[path]
     )  # fmt: skip
 
 
@@ -115,8 +115,8 @@ def test_rooms_have_few_arrows_and_floors():
 def test_no_two_classes_of_a_room_share_a_name():
     named = Counter(
         (room_of(module_of(path)), node.name)
-        for path, tree in library().items()
-        for node in ast.walk(tree)
+        for path in library()
+        for node in nodes()[path]
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert not [name for name, count in named.items() if count > 1]
@@ -129,8 +129,8 @@ def test_the_code_of_a_paper_is_in_two_places_at_most(paper: str):
     assert len(places) <= 2
     found = {
         place(path).removeprefix("noisyir/").removesuffix(".py")
-        for path, tree in library().items()
-        for node in ast.walk(tree)
+        for path in library()
+        for node in nodes()[path]
         if isinstance(node, ast.ClassDef | ast.FunctionDef)
         and re.search(words, node.name)
         and path.name != "settings.py"
@@ -144,11 +144,11 @@ def test_the_house_does_not_grow():
 
 def test_files_and_functions_stay_readable():
     faults = []
-    for path, tree in trees().items():
+    for path, found in nodes().items():
         length = len(path.read_text().splitlines())
         if length > MAX_FILE_LINES:
             faults.append(f"{place(path)} has {length} lines")
-        for node in ast.walk(tree):
+        for node in found:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 docstring = ast.get_docstring(node, clean=False) or ""
                 lines = (node.end_lineno or 0) - node.lineno + 1 - len(docstring.splitlines())

@@ -16,7 +16,7 @@ from tests.tiny import SETTINGS, write_beir
 def copy(tmp_path_factory):
     """The checkout without the folder."""
     folder = tmp_path_factory.mktemp("copy") / "checkout"
-    left_out = shutil.ignore_patterns(".*", "__pycache__", "readers", "benchmarks", "docs", "bench")
+    left_out = shutil.ignore_patterns(".*", "readers", "benchmarks", "docs", "bench")
     shutil.copytree(ROOT, folder, ignore=left_out, symlinks=True)
     assert not (folder / "noisyir" / "readers").exists()
     return folder
