@@ -1,5 +1,6 @@
 """Fixtures that every test may use: a store of its own, and one stage run for real on small tables."""
 
+import gc
 import hashlib
 import os
 import random
@@ -36,6 +37,9 @@ hypothesis.settings.load_profile("fixed")
 # As `make test` sets it, so that sums are rounded alike without make; torch reads it when it is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Most of what is imported and collected stays: to look for garbage among it would take a tenth of the time.
+gc.disable()
+
 Given = pa.Table | Path
 Outputs = dict[str, pa.Table | Path]
 
@@ -52,6 +56,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         draw = random.Random(seed)
         place = {path: draw.random() for path in dict.fromkeys(item.path for item in items)}
         items.sort(key=lambda item: (place[item.path], draw.random()))
+
+
+def pytest_collection_finish() -> None:
+    """From here on garbage is looked for, but not in what was collected."""
+    gc.freeze()
+    gc.enable()
 
 
 class NoParams(Params):

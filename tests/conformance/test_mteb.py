@@ -6,10 +6,9 @@ import pytest
 
 from noisyir.app.data_check import check_data
 
-pytest.importorskip("mteb")
-
 
 def test_planted_faults_are_counted_as_mteb_counts_them(tmp_path):
+    pytest.importorskip("mteb")  # which takes seconds, so not when each process collects all tests
     from datasets import Dataset
     from mteb.abstasks._data_filter.filters import deduplicate, filter_empty, filter_train_leakage
     from mteb.abstasks._statistics_calculation import calculate_relevant_docs_statistics, calculate_text_statistics

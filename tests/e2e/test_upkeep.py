@@ -4,7 +4,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from mlflow.exceptions import MlflowException
 
 from infra import servers
 from infra.servers import Settings
@@ -59,6 +58,8 @@ def test_servers_come_back_from_a_backup_and_from_an_older_schema(own_site):
     client.delete_run(gone)
     site.infra("forget", "--days", "0")
     assert client.get_run(run).info.status == "RUNNING", "what was not deleted stays"
+    from mlflow.exceptions import MlflowException
+
     with pytest.raises(MlflowException, match="not found"):
         client.get_run(gone)
 

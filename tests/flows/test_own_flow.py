@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from examples import own_flow
 from noisyir.base.errors import ConfigError
 from noisyir.engine.plan import Plan
 from noisyir.engine.store import Store
@@ -30,6 +29,7 @@ def pairs(tmp_path: Path) -> Path:
 
 
 def test_the_example_chains_stages_that_pipelines_find(pairs: Path, tracked_home: Path, tmp_path: Path):
+    from examples import own_flow
     from noisyir.engine.known_stages import stage_named
 
     (body,) = [
