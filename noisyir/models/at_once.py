@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 from noisyir.base.errors import ConfigError
-from noisyir.models import lean_dropout, lean_linear
 
 Auto = Literal["auto"]
 
@@ -123,6 +122,8 @@ def _free(device: torch.device) -> int:
 
 def keep_fewer_activations(transformers: Iterable[Any]) -> None:
     """Let Hugging Face models recompute activations in the backward pass; the gradient is the same."""
+    from noisyir.models import lean_linear
+
     for model in transformers:
         lean_linear.restore_linear(model)  # its inputs would be kept from the first pass
         # the second name is transformers 4's
@@ -145,20 +146,26 @@ def tune_for_training(
     if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
         for setting, value in _REUSE:
             mallopt(setting, value)
-    for model in transformers:  # static models have none, and importing it takes seconds
-        from transformers import AttentionInterface, AttentionMaskInterface
-        from transformers.masking_utils import sdpa_mask
+    for model in transformers:
+        _make_lean(model, precision, compiled=compiled)
 
-        AttentionInterface.register(lean_dropout.NAME, lean_dropout.attend)
-        AttentionMaskInterface.register(lean_dropout.NAME, sdpa_mask)
-        lean_dropout.replace_dropout(model)
-        if not compiled:
-            lean_linear.replace_linear(model)
-        rates = (getattr(model.config, name, 0.0) for name in _ATTENTION_DROPOUT)
-        if precision == "bf16" and not any(rates):
-            model.set_attn_implementation("eager")
-        elif model.config._attn_implementation == "sdpa":
-            model.set_attn_implementation(lean_dropout.NAME)
+
+def _make_lean(model: Any, precision: Literal["fp32", "bf16"], *, compiled: bool) -> None:
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    from noisyir.models import lean_dropout, lean_linear
+
+    AttentionInterface.register(lean_dropout.NAME, lean_dropout.attend)
+    AttentionMaskInterface.register(lean_dropout.NAME, sdpa_mask)
+    lean_dropout.replace_dropout(model)
+    if not compiled:
+        lean_linear.replace_linear(model)
+    rates = (getattr(model.config, name, 0.0) for name in _ATTENTION_DROPOUT)
+    if precision == "bf16" and not any(rates):
+        model.set_attn_implementation("eager")
+    elif model.config._attn_implementation == "sdpa":
+        model.set_attn_implementation(lean_dropout.NAME)
 
 
 def compile_in_place(transformers: Iterable[Any], device: torch.device) -> None:
