@@ -102,7 +102,7 @@ def promote(
     Args:
         name: The kind of model.
         version: The version; None: the challenger of `experiment`, or the newest version of all.
-        experiment: An experiment's name, if there is no `version`.
+        experiment: An experiment's name; None: the version's own.
         rescored: The champion's measures on the challenger's data, if others measured it.
         flow_run: The Prefect flow run that asks.
         forced: Also promote a model that is no better than BM25 or than the untrained model.
@@ -130,7 +130,7 @@ def promote(
             decision = _judged(
                 backend, kind, challenger, champion, params, line, log=log, rescored=rescored, forced=forced
             )
-        _carry_out(backend, store, decision)
+        _carry_out(backend, store, decision, experiment or challenger.tags.get("experiment"))
     return decision
 
 
@@ -154,7 +154,8 @@ def _contenders(
     """The challenger, and the champion of its experiment, if there is one."""
     which = f"/{version}" if version else f"@{alias_of(CHALLENGER, experiment)}"
     found = find_version(backend, f"models:/{kind.name}{which}")
-    return Version(str(found.version), found.tags), champion_of(backend, kind.name, found.tags.get("experiment"))
+    own = experiment or found.tags.get("experiment")
+    return Version(str(found.version), found.tags), champion_of(backend, kind.name, own)
 
 
 def roll_back(name: str, *, store: Store, experiment: str | None = None, flow_run: str | None = None) -> Decision:
@@ -178,7 +179,7 @@ def roll_back(name: str, *, store: Store, experiment: str | None = None, flow_ru
             versions=_facts(champion, Version(earlier, restored.tags)),
             **_line(kind, champion, champion, flow_run),
         )
-        _carry_out(backend, store, decision)
+        _carry_out(backend, store, decision, experiment or champion.tags.get("experiment"))
     return decision
 
 
@@ -269,7 +270,7 @@ def _judged(
     )
 
 
-def _carry_out(backend: Backend, store: Store, decision: Decision) -> None:
+def _carry_out(backend: Backend, store: Store, decision: Decision, experiment: str | None) -> None:
     """Log, then write the version's tags, the alias last, so that a kill in between leaves the decision in the log."""
     when = datetime.fromisoformat(decision.when)
     store.promotions.record(f"{when:%Y%m%dT%H%M%S%f}-{decision.model}", asdict(decision))
@@ -285,10 +286,9 @@ def _carry_out(backend: Backend, store: Store, decision: Decision) -> None:
         else:
             backend.client.set_model_version_tag(decision.model, decision.version, name, value)
     if decision.champion_after not in (None, decision.champion_before):
-        own = backend.client.get_model_version(decision.model, decision.version).tags.get("experiment")
         plain = champion_of(backend, decision.model, None)
-        mine = plain is None or plain.tags.get("experiment") == own  # else another experiment's
-        for alias in (alias_of(CHAMPION, own), *((CHAMPION,) if mine else ())):
+        mine = plain is None or plain.tags.get("experiment") == experiment  # else another experiment's
+        for alias in (alias_of(CHAMPION, experiment), *((CHAMPION,) if mine else ())):
             backend.client.set_registered_model_alias(decision.model, alias, decision.champion_after)
 
 

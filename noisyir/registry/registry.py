@@ -49,6 +49,7 @@ def register(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card,
     """The number of a model artifact's version, which becomes the challenger; call it under `backend.exclusive`.
 
     Equal bytes are registered once: another call only updates the version's tags and description, if it has measures.
+    The champion of another experiment keeps its own.
     """
     client = backend.client
     with backend.current():
@@ -59,13 +60,20 @@ def register(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card,
             client.update_registered_model(kind.name, description=about)
         same_bytes = client.search_model_versions(f"name = '{kind.name}' and tags.artifact_digest = '{model.digest}'")
         number = str(same_bytes[0].version) if same_bytes else _upload(backend, kind, model, folder, card, origin)
-        if card.own or not same_bytes:
+        known = client.get_model_version(kind.name, number)  # what a search finds has no aliases
+        if not same_bytes or (card.own and not _leads_another(known, card)):
             _describe(backend, kind, number, card, origin)
         if card.own:
             _measure(client, _logged(client.get_model_version(kind.name, number)), card, origin)
         for alias in (CHALLENGER, alias_of(CHALLENGER, card.tags.get("experiment"))):
             client.set_registered_model_alias(kind.name, alias, number)
     return number
+
+
+def _leads_another(version: "ModelVersion", card: Card) -> bool:
+    """Whether a version is the champion of another experiment than the card's."""
+    another = version.tags.get("experiment") != card.tags.get("experiment")
+    return another and any(alias.partition("-")[0] == CHAMPION for alias in version.aliases)
 
 
 def alias_of(role: str, experiment: str | None) -> str:

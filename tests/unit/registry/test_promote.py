@@ -291,6 +291,20 @@ def test_a_runs_model_is_promoted_shown_on_the_next_card_and_searched_with(ran, 
     assert "'nDCG@3' was not measured" in capsys.readouterr().err
 
 
+def test_a_champion_stays_its_experiments_where_another_trains_the_same_bytes(ran, collection):
+    backend, store = connect(ran), Store(ran / "store", home=ran)
+    client = backend.client
+    own = client.get_model_version_by_alias(NAME, "challenger").tags["experiment"]
+    first = promote(NAME, None, PARAMS, store=store, experiment=own, forced=True).champion_after
+    run_tiny(ran, collection, "name=trial", WITH_GATE)
+    assert str(client.get_model_version_by_alias(NAME, "challenger-trial").version) == first
+    assert client.get_model_version(NAME, first).tags["experiment"] == own
+    assert promote(NAME, None, PARAMS, store=store, experiment=own).verdict == "already champion"
+    assert promote(NAME, None, PARAMS, store=store, experiment="trial", forced=True).verdict == "promoted"
+    found = {alias for alias, number in client.get_registered_model(NAME).aliases.items() if str(number) == first}
+    assert {"champion", f"champion-{own}", "champion-trial"} <= found
+
+
 def test_promotion_needs_no_artifact_of_the_store_and_search_says_what_to_do(ran, gated, capsys):
     for stage in (folder for folder in (ran / "store").iterdir() if not folder.name.startswith(".")):
         shutil.rmtree(stage)
