@@ -1,6 +1,6 @@
 """The nightly of an experiment of one's own: a deployment of the flow `nightly` with a schedule."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ def schedule(
             raise ConfigError(
                 f"{PREFECT_API_URL.value()} has no pool {POOL}: python -m infra.bootstrap makes it, in a checkout"
             )
-        _refuse_other(client, f"{nightly.name}/{name}", place)
+        _refuse_other(client, f"{nightly.name}/{name}", place, overrides)
         if variable := night.get("variable"):
             experiments.load(experiment, (*overrides, *settings_of(variable)))  # refused now, and not at night
         deployment = nightly.to_deployment(
@@ -90,13 +90,13 @@ def schedule(
     return f"{nightly.name}/{name}"
 
 
-def unschedule(experiment: str, *, environment: str | None) -> str:
+def unschedule(experiment: str, *, environment: str | None, overrides: tuple[str, ...] = ()) -> str:
     """Remove the deployment of an experiment's nightly, and return its name.
 
     Raises:
         ConfigError: If there is none, or a run of it is at work: Prefect cannot end a run without its deployment.
     """
-    name = f"{nightly.name}/{deployment_of(experiment, environment, ())}"
+    name = f"{nightly.name}/{deployment_of(experiment, environment, overrides)}"
     with _server() as client:
         try:
             deployment = client.read_deployment_by_name(name).id
@@ -128,12 +128,19 @@ def deployment_of(experiment: str, environment: str | None, overrides: tuple[str
     return f"{exp.name}-{environment}" if environment else exp.name
 
 
-def _refuse_other(client: SyncPrefectClient, name: str, place: str) -> None:
+def names_in(overrides: Iterable[str]) -> list[str]:
+    """The settings that give the experiment another name."""
+    return [setting for setting in overrides if setting.startswith("name=")]
+
+
+def _refuse_other(client: SyncPrefectClient, name: str, place: str, overrides: tuple[str, ...]) -> None:
     """Refuse to put an experiment into another one's place, because both have one name."""
     with suppress(ObjectNotFound):
-        other = client.read_deployment_by_name(name).parameters.get("experiment")
-        if other != place:
-            raise ConfigError(f"{name} trains {other}: give this file another name:, or type this with --remove first")
+        known = client.read_deployment_by_name(name).parameters
+        other, names = known.get("experiment"), names_in(known.get("overrides") or ())
+        if (other, names) != (place, names_in(overrides)):
+            trains = " ".join([str(other), *names])
+            raise ConfigError(f"{name} trains {trains}: give this one another name, or remove that with --remove first")
 
 
 @contextmanager
@@ -157,8 +164,9 @@ def _first_run(client: SyncPrefectClient, deployment: UUID, *states: StateType) 
 
 
 def _refuse_bad(cron: str, timezone: str | None) -> None:
+    fields = 1 if cron.startswith("@") else 5  # Prefect takes a sixth for seconds
     try:
-        CronSchedule(cron=cron, timezone=timezone)
+        CronSchedule(cron=cron if len(cron.split()) == fields else "", timezone=timezone)
     except ValidationError as error:
         if error.errors()[0]["loc"] == ("timezone",):
             raise ConfigError(f"--timezone {timezone!r} is no zone: give one such as Europe/Vienna") from error

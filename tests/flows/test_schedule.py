@@ -1,6 +1,7 @@
 """`noisyir schedule`: a deployment of the nightly, changed and removed by the same command, and no half of one."""
 
 import re
+import shlex
 
 import pytest
 
@@ -69,16 +70,28 @@ def test_an_experiment_is_scheduled_changed_and_removed(prefect_api, tmp_path, c
         assert client.read_deployment_by_name("nightly/my pairs"), "another environment's stays"
         other = path.rename(tmp_path / "other.yaml")
         assert cli.main(["schedule", str(other)]) == 1, "a second file of this name"
-        assert f"nightly/my pairs trains {path}: give this file another name" in capsys.readouterr().err
+        assert f"nightly/my pairs trains {path}: give this one another name" in capsys.readouterr().err
         assert cli.main(["schedule", str(other), "--remove"]) == 0 and cli.main(["schedule", str(other)]) == 0
+        capsys.readouterr()
+        assert cli.main(["schedule", str(other), "name=my pairs-b"]) == 0
+        typed = shlex.split(capsys.readouterr().out.splitlines()[-1].partition("noisyir ")[2])
+        assert cli.main(["schedule", str(other), "--environment", "b"]) == 1, "a name that another experiment has"
+        assert f"nightly/my pairs-b trains {other} name=my pairs-b: give" in capsys.readouterr().err
+        assert cli.main(typed) == 0 and client.read_deployment_by_name("nightly/my pairs")
+        with pytest.raises(ObjectNotFound):
+            client.read_deployment_by_name("nightly/my pairs-b")
+        assert cli.main(["schedule", str(other), "--environment", "b"]) == 0
 
 
 def test_a_bad_schedule_is_refused_before_anything_is_deployed(prefect_api):
     from noisyir.flows.scheduling import schedule, unschedule
 
     how = {"timezone": None, "environment": None, "overrides": (), "night": {}}
-    with pytest.raises(ConfigError, match="--cron 'soon' is no schedule: give five fields"):
-        schedule("demo", "soon", **how)
+    for cron in ("soon", "0 2 * * * *", "@daily 2"):
+        with pytest.raises(ConfigError, match=f"--cron {re.escape(repr(cron))} is no schedule: give five fields"):
+            schedule("demo", cron, **how)
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["schedule", "demo", "--min-seeds", "0"])
     with pytest.raises(ConfigError, match="--timezone 'Mars' is no zone: give one such as"):
         schedule("demo", "0 2 * * *", **{**how, "timezone": "Mars"})
     with pytest.raises(ConfigError, match="idz"):

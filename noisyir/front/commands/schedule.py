@@ -30,10 +30,12 @@ def run(
     """
     from noisyir.methods import experiments
 
-    flows = prefect_engine("scheduling")
+    flows, settings = prefect_engine("scheduling"), tuple(overrides or ())
     if remove:
-        print(f"removed     {flows.unschedule(experiment, environment=environment)}")
+        print(f"removed     {flows.unschedule(experiment, environment=environment, overrides=settings)}")
         return 0
+    if min_seeds < 1:
+        raise typer.BadParameter("--min-seeds is 1 or more")
     if environment is not None and not environment.isidentifier():
         raise typer.BadParameter("--environment is a name of letters, digits and underscores")
     if ask_above is not None and not 0 < ask_above < 1:
@@ -41,11 +43,11 @@ def run(
     faults = tuple(name.strip() for name in fail_on.split(",")) if fail_on else ()
     night = {"gate": {"min_seeds": min_seeds}, "fail_on": faults, "ask": {"above": ask_above}, "variable": variable}
     when, how = cron or "0 2 * * *", {"timezone": timezone, "environment": environment, "night": night}
-    name = flows.schedule(experiment, when, overrides=tuple(overrides or ()), **how)
-    named = f" --environment {environment}" if environment else ""
+    name = flows.schedule(experiment, when, overrides=settings, **how)
+    named = flows.names_in(settings) + (["--environment", environment] if environment else [])
     print(f"scheduled   {name}  {when} {timezone or 'UTC'}")
-    if not experiments.load(experiment, tuple(overrides or ())).data.promotion_share:
+    if not experiments.load(experiment, settings).data.promotion_share:
         print("gate        promotes nothing without queries for it: data.promotion_share=0.5 draws them")
     print(f"now         prefect deployment run {shlex.quote(name)}")
-    print(f"stop        noisyir schedule {shlex.quote(experiment)}{named} --remove")
+    print(f"stop        {shlex.join(['noisyir', 'schedule', experiment, *named, '--remove'])}")
     return 0
