@@ -269,12 +269,15 @@ class Dispatch:
     def _give_up_without_worker(self, client: SyncPrefectClient, child: FlowRun, step: Step) -> None:
         """Cancel the child if its pool has nobody who could take it; a pool that is only busy is waited for."""
         pool = child.work_pool_name or step.stage.pool
-        if self._patiently(lambda: client.read_work_pool(pool)).status is WorkPoolStatus.READY:
+        status = self._patiently(lambda: client.read_work_pool(pool)).status
+        if status is WorkPoolStatus.READY:
             return
+        cure = f"has none: prefect worker start --pool {pool}"
+        if status is WorkPoolStatus.PAUSED:
+            cure = f"is paused: prefect work-pool resume {pool}"
         client.set_flow_run_state(child.id, Cancelling(message="no worker took it"))
         raise NoisyirError(
-            f"{step.name} waited {self.pools.patience_seconds:.0f} s for a worker, and the pool {pool} has none: "
-            f"prefect worker start --pool {pool}"
+            f"{step.name} waited {self.pools.patience_seconds:.0f} s for a worker, and the pool {pool} {cure}"
         )
 
     def _patiently(self, call: Callable[[], T]) -> T:

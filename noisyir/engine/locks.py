@@ -59,7 +59,7 @@ def held_if_free(path: Path) -> Iterator[bool]:
 def is_held(path: Path) -> bool:
     """Return whether a process of this machine holds a lock."""
     try:
-        with path.open("r+") as handle:
+        with path.open("r+" if os.access(path, os.W_OK) else "r") as handle:
             return not _take(handle)
     except FileNotFoundError:
         return False

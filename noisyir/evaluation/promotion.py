@@ -209,10 +209,11 @@ def _failed(found: Numbers, params: PromoteParams) -> tuple[str, ...]:
         reasons.append(f"the gain {found.gain:+.4f} is not above min_gain={params.min_gain:g}")
     if not found.low > 0:
         interval = f"[{found.low:+.4f}, {found.high:+.4f}]"
-        reasons.append(
-            f"the gain may be chance: its interval over queries and {found.seeds} seeds, {interval}, is not above zero "
-            f"(comparison {found.look} by these queries, at an error rate of {found.error_rate:.3g})"
-        )
+        over, how = "queries alone", "one seed: the error rate is not kept"
+        if found.seeds > 1:
+            over = f"queries and {found.seeds} seeds"
+            how = f"comparison {found.look} by these queries, at an error rate of {found.error_rate:.3g}"
+        reasons.append(f"the gain may be chance: its interval over {over}, {interval}, is not above zero ({how})")
     return tuple(reasons)
 
 

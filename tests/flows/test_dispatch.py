@@ -143,9 +143,17 @@ def test_the_stages_of_an_audit_and_of_a_bench_go_to_their_pool(home: Path, tmp_
 
 
 def test_a_pool_without_workers_is_said_and_its_run_does_not_stay_behind(home: Path):
+    from prefect import get_client
+    from prefect.client.schemas.actions import WorkPoolUpdate
+
     deploy("cpu")
     with pytest.raises(NoisyirError, match="the pool cpu has none: prefect worker start --pool cpu"):
         run(home, "data.max_held_out=5", elsewhere=("cpu",), patience=1, to="ingest")
+    with get_client(sync_client=True) as client:
+        client.update_work_pool("cpu", WorkPoolUpdate(is_paused=True))
+        with pytest.raises(NoisyirError, match="the pool cpu is paused: prefect work-pool resume cpu"):
+            run(home, "data.max_held_out=5", elsewhere=("cpu",), patience=1, to="ingest")
+        client.update_work_pool("cpu", WorkPoolUpdate(is_paused=False))
     assert {child.state_name for child in stage_runs("cpu")} <= {"Cancelled", "Cancelling"}
 
 

@@ -27,14 +27,13 @@ def named(system: str) -> str:
 
 def in_short(found: Recommendation) -> str:
     """The best system and its value."""
-    return f"best: {named(found.best)}, {found.measure} {found.level(found.best).mean:.3f}"
+    return f"best: {named(found.best)}, {found.measure} {found.level(found.best).mean:.3f}{_seeds(found)}"
 
 
 def best_lines(found: Recommendation) -> list[str]:
     """The best system, its value and how it was chosen; then its gains over the others."""
     best, queries = found.best, len(found.groups)
     level, chosen = found.level(best), found.standings[best].chosen
-    seeds = f", mean of {chosen.shape[1]} seeds" if chosen.shape[1] > 1 else ""
     by = "the same queries, because no judged dev query was searched for: expect a little less"
     if found.chosen_on != found.told_on:
         by = f"{len(chosen):,} {found.chosen_on} queries ({found.chosen_mean(best):.3f})"
@@ -42,13 +41,18 @@ def best_lines(found: Recommendation) -> list[str]:
     name = best if named(best) in (best, "BM25") else f"{best} ({named(best)})"
     untrained = "; no training needed" if needs_no_training(best) else ""
     untrained += f"; {_as_good(found)}" if found.cheaper else ""
-    lines = [f"{name}: {value} on {queries:,} {found.told_on} queries{seeds}; chosen by {by}{untrained}"]
+    lines = [f"{name}: {value} on {queries:,} {found.told_on} queries{_seeds(found)}; chosen by {by}{untrained}"]
     return lines + [
         f"{signed(gain.mean)} [{signed(gain.low)}, {signed(gain.high)}] against {named(other)} ({mean:.3f})"
         for other in found.standings
         if other != best and (needs_no_training(other) or other == model_of(other))
         for gain, mean in [(found.gain(best, other), found.level(other).mean)]
     ]
+
+
+def _seeds(found: Recommendation) -> str:
+    count = found.standings[found.best].told.shape[1]
+    return f", mean of {count} seeds" if count > 1 else ""
 
 
 def reason(found: Recommendation) -> str:

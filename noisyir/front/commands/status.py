@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _KEY = 7  # characters of a key, as in a dry run
 _WIDE = 120  # columns; narrower terminals omit row counts
+_FAILED = ("failed", "killed", "unregistered")
 _LONGEST_AGO = 1_000_000  # hours: a century
 _COLOURS = {"done": "green", "failed": "red", "killed": "red", "running": "yellow", "unknown": "yellow",
             "cancelled": "yellow", "unregistered": "red"}  # fmt: skip
@@ -55,7 +56,8 @@ def run(
         return _list_builds(opened, stage, as_json=as_json)
     runs, out = run_states(opened, socket.gethostname(), since), stdout_console()
     if log:
-        print_text(out, next(map(_log, _failed(runs)), f"no run failed in the last {hours:g} hours"))
+        fell = sorted((state for state in runs if state.state in _FAILED), key=lambda state: state.began, reverse=True)
+        print_text(out, next(map(_log, fell), f"no run failed in the last {hours:g} hours"))
         return 0
     models, unknown = _models()
     rates = stage_rates(opened, since) if as_json or verbose else []
@@ -83,7 +85,7 @@ def _print_runs(out: Console, runs: Sequence[RunState], older: str) -> None:
     at_work = [state for state in runs if state.state in ("running", "unknown")]
     ended, failed = [state for state in runs if state not in at_work], _failed(runs)
     _print(out, "Running", [_of_run(state, state.now) for state in at_work] or [["nothing"]])
-    _print(out, "Last", [_of_run(state, state.result) for state in ended] or [[older]])
+    _print(out, "Last", [_of_run(state, state.result) for state in ended] or ([] if at_work else [[older]]))
     for number, state in enumerate(failed):
         print_text(out, f"{'' if number else 'Failed':<10}{_called(state)}: {_what_failed(state)}")
     if failed:
@@ -103,11 +105,14 @@ def _print(out: Console, heading: str, rows: Sequence[Sequence[str]]) -> None:
 
 
 def _failed(runs: Sequence[RunState]) -> list[RunState]:
-    """Return runs that failed and were not followed by another run of their name; the newest is first."""
+    """Return runs that failed and that no later run of their name went beyond; the newest is first."""
     newest: dict[tuple[str, str], RunState] = {}
     for state in sorted(runs, key=lambda state: state.began):
-        newest[state.verb, state.experiment] = state
-    return [state for state in reversed(newest.values()) if state.state in ("failed", "killed", "unregistered")]
+        before = newest.get((state.verb, state.experiment))
+        is_part = before is not None and state.built + state.cached <= before.built + before.cached
+        if not (is_part and before and before.state in _FAILED and state.state == "done"):
+            newest[state.verb, state.experiment] = state
+    return [state for state in reversed(newest.values()) if state.state in _FAILED]
 
 
 def _of_run(state: RunState, result: str) -> list[str]:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -16,7 +17,7 @@ from threading import Thread
 import pytest
 
 from noisyir.app.runs import Execution, UnregisteredError, run_experiment
-from noisyir.app.status import hours_ago, run_states, stage_rates
+from noisyir.app.status import RunState, hours_ago, run_states, stage_rates
 from noisyir.base.artifact import Artifact
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Params
@@ -24,6 +25,7 @@ from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
 from noisyir.evaluation.artifacts import REPORT
+from noisyir.front.commands.status import _failed
 from noisyir.front.commands.status import run as status_command
 from noisyir.registry.tracker import Tracker
 from tests.refusals import refuses
@@ -206,6 +208,16 @@ def test_the_command(store: Store, capsys, monkeypatch):
     status_command(hours=1.0, store=store.url)
     told = capsys.readouterr().out
     assert "failed" in told and "Failed" not in told, "the run after it has ended well"
+
+
+def test_a_failure_is_forgotten_when_a_later_run_went_beyond_it_and_not_after_a_part():
+    def state(hour: int, said: str, steps: int) -> RunState:
+        began = datetime(2026, 1, 1, hour, tzinfo=UTC)
+        return RunState(str(hour), "pairs", began, said, 1.0, steps, 0, None, None, None, {})
+
+    fell, part, whole = state(1, "failed", 5), state(2, "done", 1), state(3, "done", 6)
+    assert _failed([part, fell]) == [fell] and _failed([whole, part, fell]) == []
+    assert _failed([state(4, "failed", 0), whole, fell]) == [state(4, "failed", 0)]
 
 
 def test_a_run_is_listed_with_its_result(store: Store, monkeypatch):

@@ -74,6 +74,11 @@ def test_every_condition_that_fails_is_a_reason(gains, params, reasons):
         assert said.startswith(wanted)
 
 
+def test_a_refusal_by_one_seed_claims_no_seeds_and_no_error_rate():
+    (reason,) = judge(measured("2", luck=(0.0,)), measured("1", luck=(0.0,)), min_seeds=1, min_gain=0.0).reasons[1:]
+    assert "over queries alone" in reason and reason.endswith("(one seed: the error rate is not kept)")
+
+
 def test_a_gain_that_seeds_explain_is_refused_however_many_queries_agree():
     ruling = judge(measured("2", BASE + 0.05, luck=(-0.06, 0.0, 0.06)), measured("1"))
     assert not ruling.promoted and ruling.reasons[0].startswith(CHANCE)
