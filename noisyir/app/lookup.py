@@ -5,6 +5,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from noisyir.base.errors import StoreError
@@ -220,15 +221,26 @@ def finished_run(store: Store, name: str, result: str) -> Finished | None:
 
 
 def finished_runs(store: Store, name: str, result: str) -> Iterator[Finished]:
-    """Finished runs of an experiment with this result, newest first."""
-    experiment = experiments.name_of(name)
+    """Finished runs of an experiment with this result, newest first, with a warning if a newer one's is gone."""
+    experiment, lost = experiments.name_of(name), ""
     for run in store.runs.all():
         if run["experiment"] == experiment and run["status"] == "done":
             kept = run.get("kept", {"model": "warm_up"})  # the only trainer when records did not name the kept ones
             made = {artifact: built(store, run["steps"].get(step)) for artifact, step in kept.items()}
             if made.get(result):
+                if lost:
+                    _warn_of_lost(result, experiment, lost)
+                lost = ""
                 refs = {name: meta.ref(name) for name, meta in made.items() if meta and name in meta.artifacts}
                 yield Finished(run["settings"], refs, run["steps"])
+            elif (run["steps"].get(kept.get(result)) or {}).get("build"):
+                lost = lost or str(run.get("command") or f"noisyir run {experiment}")
+
+
+@cache
+def _warn_of_lost(result: str, experiment: str, command: str) -> None:
+    log.warning("the %s of the newest run of %s is gone, so an older one is taken. To have it again: %s",
+                result, experiment, command)  # fmt: skip
 
 
 def finished_comparison(store: Store, name: str) -> Finished:

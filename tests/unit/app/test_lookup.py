@@ -76,6 +76,19 @@ def test_of_a_model_that_is_gone_it_is_told_what_makes_it_again(ran: Store):
         find_build(store, "two")
 
 
+def test_where_the_newest_model_is_gone_an_older_one_is_taken_with_a_warning(ran: Store, caplog):
+    def other(exp: Experiment) -> Plan:
+        plan = Plan(exp.seed)
+        plan.keep(model=plan.add(NPC, Words(words="third"), "npc")["model"])
+        return plan
+
+    newest = run_experiment(Experiment(name="two"), Choice(), Execution(store=ran), pipeline=other).kept["model"]
+    assert weights(ran, "two") == "third" and not caplog.records
+    ran.builds.remove(ran.builds.meta(newest))
+    assert weights(ran, "two") == "second"
+    assert "the model of the newest run of two is gone, so an older one is taken" in caplog.text
+
+
 def test_a_build_is_listed_under_the_newest_run_that_used_it(ran: Store, capsys):
     """A later run that reuses all builds names them."""
     ran.runs.record("99991231T235959999999-newest", {**ran.runs.all()[0], "experiment": "newest"})
