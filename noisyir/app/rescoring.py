@@ -50,7 +50,17 @@ def _rescored(
     kept = run(plan, Choice(), execution, name=f"gate-{experiment}", settings=params).kept
     tables = {seed: store.builds.table(ref, VALUES) for seed, ref in kept.items()}
     values = {seed: table.filter(pc.is_valid(table["query_id"])) for seed, table in tables.items()}
-    return Rescored(champion.version, challenger.tags["eval_digest"], values)
+    trained = frozenset[str]().union(*(_trained_on(store, _model(store, one)) for one in seeds))
+    return Rescored(champion.version, challenger.tags["eval_digest"], values, trained)
+
+
+def _trained_on(store: Store, model: Ref) -> set[str]:
+    """The ids of the queries that a model was trained on; none if its training pairs are not there."""
+    pairs = dict(store.builds.meta(model).input_refs()).get("pairs")
+    if pairs is None or not store.builds.is_whole(pairs):
+        return set()
+    table = store.builds.table(pairs, ("query_id", "split"))
+    return {*table.filter(pc.equal(table["split"], "train"))["query_id"].to_pylist()}
 
 
 def _measuring(store: Store, version: Version) -> tuple[Ref, list[Meta]]:

@@ -4,10 +4,11 @@ import getpass
 import shlex
 import socket
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, Literal, Self
 
 import pyarrow as pa
@@ -79,11 +80,15 @@ class Decision:
 
 @dataclass(frozen=True)
 class Rescored:
-    """A champion's weights, measured on the challenger's data: values per query by seed of its recipe."""
+    """A champion's weights, measured on the challenger's data: values per query by seed of its recipe.
+
+    `trained` are the queries that it was trained on, by which it is not judged.
+    """
 
     champion: str
     eval_digest: str
     values: Mapping[str, pa.Table]
+    trained: frozenset[str] = frozenset()
 
 
 def promote(
@@ -244,8 +249,11 @@ def _judged(
     other = measured(backend, kind, champion, by) if champion else None
     notes: tuple[str, ...] = ()
     if other and rescored and (rescored.champion, rescored.eval_digest) == (other.version, own.eval_digest):
-        other = _on_other_data(other, rescored, by)
+        other = _without(_on_other_data(other, rescored, by), rescored.trained)
         notes = (f"the champion v{other.version} was measured again, on the challenger's data",)
+        if known_to_it := len({*chain(*own.values.values())} & rescored.trained):
+            own = _without(own, rescored.trained)
+            notes += (f"{known_to_it} queries are left out, because v{other.version} was trained on them",)
     comparison = comparison_id(own, other, by) if other else None
     yard = f"{own.eval_digest}/{by.split}"
     look = look_of(comparison, yard, log) if comparison else 1
@@ -333,6 +341,15 @@ def _on_other_data(one: VersionMetrics, rescored: Rescored, by: Yardstick) -> Ve
     rows = {seed: _chosen(table, by) for seed, table in rescored.values.items()}
     values = {seed: dict(_columns(table, "query_id", "value")) for seed, table in rows.items() if table.num_rows}
     return replace(one, eval_digest=rescored.eval_digest, values=values)
+
+
+def _without(one: VersionMetrics, queries: Container[str]) -> VersionMetrics:
+    """The version without its values of these queries."""
+    values = {
+        seed: {query: value for query, value in of_seed.items() if query not in queries}
+        for seed, of_seed in one.values.items()
+    }
+    return replace(one, values=values)
 
 
 def comparison_id(challenger: VersionMetrics, champion: VersionMetrics, by: Yardstick) -> str:

@@ -21,7 +21,7 @@ from noisyir.evaluation.settings import PromoteParams
 from noisyir.front.cli import main
 from noisyir.registry.backend import Backend, connect
 from noisyir.registry.evaluation import PER_QUERY
-from noisyir.registry.promote import decisions, promote, roll_back
+from noisyir.registry.promote import Rescored, decisions, promote, roll_back
 from tests.refusals import refuses
 from tests.unit.registry.conftest import run_tiny
 
@@ -150,6 +150,22 @@ def test_other_evaluation_data_is_refused_and_so_is_what_was_never_measured(add:
     backend.client.delete_model_version_tag(NAME, version, "evaluation_run")
     assert "has no values of this measure on split promotion" in promote(NAME, None, PARAMS, store=store).reasons[0]
     assert champion(backend) == "3"
+
+
+def test_queries_that_the_champion_was_trained_on_judge_neither(add: Add, backend, store):
+    add(0.3)
+    assert promote(NAME, None, PARAMS, store=store).champion_after == "3"
+    add(0.4, digest="grown", recipe="better")
+    rows = [{"query_id": q, "split": "promotion", "measure": "nDCG@10", "group": q, "value": 0.3} for q in QUERIES]
+    for row in rows[:50]:
+        row["value"] = 1.0  # known by heart
+    values = {str(seed): pa.Table.from_pylist([row | {"system": "npc"} for row in rows]) for seed in range(3)}
+    rescored = Rescored("3", "grown", values, frozenset(QUERIES[:50]))
+    found = promote(NAME, None, PARAMS, store=store, rescored=rescored)
+    assert found.verdict == "promoted", found.reasons
+    assert found.numbers.queries == 150
+    assert found.numbers.champion_mean == pytest.approx(0.3)
+    assert "50 queries are left out, because v3 was trained on them" in found.reasons
 
 
 def test_a_refusal_names_the_experiment_as_noisyir_run_takes_it(add: Add, backend, store):
