@@ -4,7 +4,7 @@ import signal
 import subprocess
 import time
 from dataclasses import replace
-from itertools import count
+from itertools import count as numbers
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -93,7 +93,7 @@ def test_raw_input_that_changes_after_planning_is_not_built_under_the_old_key(st
 
 def test_refreshing_to_equal_bytes_leaves_what_follows_cached(store: Store, monkeypatch):
     made = run(two_steps(), store)["make"].meta
-    squares = (float(number**2) for number in count(100))
+    squares = (float(number**2) for number in numbers(100))
     monkeypatch.setattr("noisyir.engine.build_stage.time", SimpleNamespace(monotonic=lambda: next(squares)))
     again = run(two_steps(), store, Choice(refresh=("make",)))
     assert cached(again) == {"make": False, "upper": True}
