@@ -105,7 +105,8 @@ FILES = {
     "docstrings_4000": OwnFile(_docstrings, 4_000, 0.4),
 }
 HEADINGS = ["file", "pairs", "wrong", "queries", "BM25", "MiniLM", "with BM25", "static", "with BM25",
-            "MiniLM trained", "with BM25", "recommended", "nDCG@10", "best of all", "less the best of all"]  # fmt: skip
+            "MiniLM trained", "with BM25", "weighted", "with BM25",
+            "recommended", "nDCG@10", "best of all", "less the best of all"]  # fmt: skip
 
 
 def pairs_of(file: OwnFile, data: Path) -> Pairs:
@@ -158,7 +159,7 @@ def row_of(name: str, pairs: Pairs, store: Store, exp: Experiment, outcome: Outc
     groups = np.unique(tables[LEXICAL]["group"].to_numpy(zero_copy_only=False), return_inverse=True)[1]
     gain = crossed_t_test((values[chosen] - values[best])[:, None], groups)
     wrong = sum(not ok for *_, ok in pairs) / len(pairs)
-    models = (as_is(MINILM), STATIC, "transformer")
+    models = (as_is(MINILM), STATIC, "transformer", "reweight")
     columns = [LEXICAL, *(form for model in models for form in (model, hybrid_of(model)))]
     return [
         name, f"{len(pairs):,}", f"{wrong:.0%}", f"{len(groups):,}",

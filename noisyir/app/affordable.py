@@ -32,13 +32,17 @@ _READ, _TIMED = 4096, 32  # documents read from the start of the data, and the n
 
 
 class Afforded(NamedTuple):
-    """Models of a run: the trained one, models as they are, and the reason for each."""
+    """Models of a run: the trained one, models as they are, and the reason for each.
+
+    `weighs`: Whether there is time to train a transformer again, with suspicious pairs weighted down.
+    """
 
     backbone: Literal["static", "transformer"]
     why: str
     as_is: dict[str, dict[str, Any]]
     why_as_is: str
     train: Mapping[str, Any] = MappingProxyType({})
+    weighs: bool = False
 
     @property
     def settings(self) -> list[str]:
@@ -92,11 +96,15 @@ def afforded(exp: Experiment, budget: str | None) -> Afforded:
     if trained > seconds:
         takes = f"training a transformer takes about {_minutes(trained)} {on}"
         return Afforded("static", f"static: {takes} ({_with(trained)} does it)", as_is, why)
-    takes = f"transformer: about {_minutes(trained)} {on}, and {budget or DEFAULT} may be taken"
-    if not upper_alone:
-        return Afforded("transformer", takes, as_is, why)
-    takes += f"; its upper layers learn, and the lower {FROZEN} are computed once"
-    return Afforded("transformer", takes, as_is, why, {"freeze": FROZEN, "keep_states": True})
+    twice = 2 * trained  # pairs are scored in about the time in which the lower layers are computed
+    weighs = twice <= seconds and not exp.data.has_weights
+    takes = f"transformer: about {_minutes(twice if weighs else trained)} {on}, and {budget or DEFAULT} may be taken"
+    if upper_alone:
+        takes += f"; its upper layers learn, and the lower {FROZEN} are computed once"
+    if not weighs and not exp.data.has_weights:
+        takes += f" ({_with(twice)} also weighs suspicious pairs down)"
+    train = {"freeze": FROZEN, "keep_states": True} if upper_alone else {}
+    return Afforded("transformer", takes, as_is, why, train, weighs)
 
 
 def _minutes(seconds: float) -> str:

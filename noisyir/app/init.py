@@ -179,7 +179,8 @@ def advice_for(
             Advice("dpr", "the pairs have weights, and others would doubt them twice", None, ()),
             profile,
         )
-    return exp, models, advise(profile, exp.model.backbone, known_sets(), pairs, most_wrong(store, exp)), profile
+    advice = advise(profile, models.backbone, known_sets(), pairs, most_wrong(store, exp), weighs=models.weighs)
+    return exp, models, advice, profile
 
 
 def methods_of(models: Afforded, advice: Advice) -> list[str]:

@@ -85,7 +85,7 @@ def _print_next(console: Console, best: Recommendation | None, outcome: Outcome,
     if _could_weigh(exp):
         methods = ", ".join([*(method.kind for method in exp.methods), "reweight"])
         words = typed_words.get() or ("run", exp.name)
-        again = shlex.join(["noisyir", *words, f"methods=[{methods}]", "detect.assume=random"])
+        again = shlex.join(["noisyir", *words, f"methods=[{methods}]", "detect.assume=best"])
         print_text(console, f"\nnot tried   {again}\n            {_GAINS}")
 
 

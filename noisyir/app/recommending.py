@@ -16,13 +16,14 @@ from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import Pairs
 from noisyir.data.words import spaced
 from noisyir.engine.remote.fetched import located
-from noisyir.methods.plans.left_out import trials_pay
+from noisyir.methods.plans.left_out import LEAST_RATE, trials_pay
 from noisyir.methods.plans.rules import MANY
 
 Array = np.ndarray
 NEAREST, LEAST_NEAR, MOST_LOSS = 5, 3, 0.005
 _COSTS = {"dpr": 1, "drop": 1, "reweight": 1, "relabel": 1, "reweight_relabel": 1, "npc": 1, "npc_flags": 1,
           "npc_relabel": 1, "auto": 18}  # fmt: skip
+_OF_MINILM = "with MiniLM it gained .005 to .022 on four sets of five, and was not told apart from dpr on the fifth"
 _WORD = re.compile(r"\w+")
 _LATIN = re.compile(r"[A-Za-z\u00c0-\u024f]")
 
@@ -151,16 +152,25 @@ def expected(gains: Sequence[float]) -> Expected:
 
 
 def advise(
-    profile: Profile | None, backbone: str, known: Sequence[KnownSet], pairs: int, most_wrong: float | None = None
+    profile: Profile | None,
+    backbone: str,
+    known: Sequence[KnownSet],
+    pairs: int,
+    most_wrong: float | None = None,
+    *,
+    weighs: bool = False,
 ) -> Advice:
     """The safe method with the highest mean gain on the near sets; the rule of size decides if none is near.
 
     A method is safe if its lower end on no known set is below -MOST_LOSS: texts do not tell how pairs are wrong.
-    A costlier method must gain a thousandth more than a cheaper one. `most_wrong` is passed to `trials_pay`.
+    A costlier method must gain a thousandth more than a cheaper one. `most_wrong` is passed to `trials_pay`, and
+    `weighs` is whether a transformer may be trained a second time.
     """
     near = near_sets(profile, known) if profile else []
     tried, why = trials_pay(backbone, pairs, most_wrong)
     ruled = most_wrong is not None and not tried
+    if weighs and not (most_wrong is not None and most_wrong <= LEAST_RATE):
+        return Advice("reweight", _OF_MINILM, None, ())
     if backbone != "static" or ruled or len(near) < LEAST_NEAR:
         unlike = "; the measured sets are of static models" if near else "; no measured set is like this file"
         return Advice("auto" if tried else "dpr", why + ("" if ruled else unlike), None, ())

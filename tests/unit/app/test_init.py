@@ -57,7 +57,7 @@ def test_judgements_of_an_audit_are_read(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("pairs", "budget", "backbone", "as_is"),
     [
-        (500, None, "transformer", True),  # 30 + 0.02 * 500 * (2 + 14) / 3 + 4 = 87 s of the 10 minutes by default
+        (500, None, "transformer", True),  # 30 + 0.02 * 500 * (2 + 14) / 3 + 4 = 87 s of 10 minutes, for weights twice
         (500, "88s", "transformer", True),
         (500, "80s", "static", True),
         (500, "35s", "static", False),  # a static model takes 34 s, and encoding 5 s more
@@ -70,6 +70,9 @@ def test_the_models_are_those_that_the_time_is_enough_for(tmp_path, pairs, budge
     assert ("static" in found["methods"]) == (backbone == "transformer"), "a static model is always trained"
     assert found.get("train") == ({"freeze": 4, "keep_states": True} if backbone == "transformer" else None)
     assert found["as_is"] == ({"minilm": {}} if as_is else {})
+    weighs = backbone == "transformer" and budget is None
+    assert ("reweight" in found["methods"]) == weighs
+    assert found.get("detect") == ({"assume": "best"} if weighs else None)
     assert run_seconds(500, 3, 0.02) == pytest.approx(170)
     assert upper_seconds(500, 500, 3, 0.02) == pytest.approx(30 + 160 / 3)
 

@@ -86,6 +86,12 @@ def test_where_nothing_is_near_the_gain_is_not_known(profile, backbone, pairs, m
     assert (found.method, found.gain, found.near) == (method, None, ())
 
 
+@pytest.mark.parametrize(("most_wrong", "method"), [(None, "reweight"), (0.4, "reweight"), (0.04, "dpr")])
+def test_a_transformer_is_trained_with_weights_too_if_there_is_time(most_wrong, method):
+    found = advise(HERE, "transformer", known_sets(), 20_000, most_wrong, weighs=True)
+    assert (found.method, found.assume) == (method, "best" if method == "reweight" else None)
+
+
 def test_every_known_set_is_near_itself():
     for one in known_sets():
         assert near_sets(one.profile, known_sets())[0].profile == one.profile
@@ -110,7 +116,7 @@ def mine(tmp_path: Path, monkeypatch) -> str:
 def test_init_writes_the_assumption_that_the_advice_rests_on(mine: str, tmp_path: Path, monkeypatch):
     for method, assumed in (("reweight", "best"), ("dpr", None)):
         advice = Advice(method, "it gains", Expected(0.01, 0.0, 0.02), ["one"])
-        monkeypatch.setattr("noisyir.app.init.advise", lambda *_, advice=advice: advice)
+        monkeypatch.setattr("noisyir.app.init.advise", lambda *_, advice=advice, **__: advice)
         written = tmp_path / f"{method}.yaml"
         assert main(["init", mine, "--to", str(written)]) == 0
         exp = experiments.load(str(written))
