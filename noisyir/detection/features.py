@@ -66,9 +66,6 @@ def pair_features(pairs: PairEvidence, *, references: int = 10_000) -> Float32[A
 
     Args:
         references: See `neighbourhoods`.
-
-    Raises:
-        MissingPackageError: If the extra bm25 is not installed.
     """
     found, at = np.empty((len(pairs.query), len(FEATURES)), np.float32), 0
     for block in _ranked(pairs, references):  # one at a time: for a million pairs a column is 8 MB

@@ -131,9 +131,6 @@ def fit_gaussians(
             their means are more than one pooled standard deviation apart, and the second has the minimum weight; `bic`
             skips the first condition; `two` skips all.
 
-    Raises:
-        DataError: If a score is NaN or infinite.
-
     Source: Zhang et al. (NPC), Findings of EMNLP 2023, Eq. 4, which is `two`; scaling and regularisation follow
     DivideMix (Li et al., ICLR 2020); the tests for one component are ours.
     """

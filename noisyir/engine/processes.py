@@ -90,9 +90,6 @@ class Helpers:
             what: Names the work in an error.
             target: Function of a module.
             hear: Called here, before this returns, with each value that the target passes to `tell`.
-
-        Raises:
-            NoisyirError: If the process was killed.
         """
         try:
             helper = self._idle.pop()

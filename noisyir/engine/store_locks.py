@@ -108,11 +108,7 @@ class StoreLocks:
             del self._held[name]
 
     def check_alone(self) -> None:
-        """Check that this process is still alone.
-
-        Raises:
-            LeaseLostError: If another machine has taken the lease over.
-        """
+        """Check that this process is still alone."""
         if lease := self._held.get(_STORE):
             lease.check()
 

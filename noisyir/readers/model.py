@@ -159,9 +159,6 @@ def load_reader(folder: Path, device: str = "auto") -> Reader:
 
     Args:
         device: Target device; `auto` uses a GPU if available.
-
-    Raises:
-        DataError: If the folder holds no reader.
     """
     device = choose_device(device)
     with opening(folder, "is not a reader"):

@@ -101,11 +101,7 @@ def connect(home: Path) -> Backend:
 
 
 def check_embedded(home: Path) -> tuple[str, Path | None]:
-    """The tracking store's address, and its file if it is one; MLflow is not loaded.
-
-    Raises:
-        ConfigError: If the file is damaged.
-    """
+    """The tracking store's address, and its file if it is one; MLflow is not loaded."""
     uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home / 'mlflow.db'}"
     if (database := database_of(uri)) is not None:
         check_database(database)
