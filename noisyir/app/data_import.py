@@ -28,11 +28,7 @@ _ALIASES = {"positive": "document", "passage": "document", "answer": "document"}
 
 
 def as_json(found: ImportedRecords, settings: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the full report.
-
-    Args:
-        settings: Settings of `data` that read the source.
-    """
+    """Return the full report."""
     return {
         "format": settings["kind"],
         "settings": dict(settings),
