@@ -103,7 +103,9 @@ def connect(home: Path) -> Backend:
 def check_embedded(home: Path) -> tuple[str, Path | None]:
     """The tracking store's address, and its file if it is one; MLflow is not loaded."""
     uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home / 'mlflow.db'}"
-    if (database := database_of(uri)) is not None:
+    # the file of an address such as sqlite:////home/mlflow.db; none of other databases and servers
+    database = Path(uri.removeprefix(_SCHEME).partition("?")[0]) if uri.startswith(_SCHEME) else None
+    if database is not None:
         check_database(database)
     return uri, database
 
@@ -111,11 +113,6 @@ def check_embedded(home: Path) -> tuple[str, Path | None]:
 def exclusive(home: Path) -> AbstractContextManager[bool]:
     """Lock the embedded store and the registry against other processes of this machine."""
     return held(home / ".mlflow.lock")
-
-
-def database_of(uri: str) -> Path | None:
-    """The file of an address such as sqlite:////home/mlflow.db; None for other databases and servers."""
-    return Path(uri.removeprefix(_SCHEME).partition("?")[0]) if uri.startswith(_SCHEME) else None
 
 
 def check_database(path: Path) -> None:
