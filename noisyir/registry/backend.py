@@ -3,13 +3,13 @@
 import os
 import shlex
 import sqlite3
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from noisyir.base import environment
 from noisyir.base.errors import ConfigError
 from noisyir.engine.locks import held
 from noisyir.engine.outside_errors import one_line, without_password
@@ -64,17 +64,9 @@ class Backend:
         server = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         return f"{server}/#/experiments/{experiment_id}/runs/{run_id}"
 
-    @contextmanager
-    def current(self) -> Iterator[None]:
+    def current(self) -> AbstractContextManager[None]:
         """Make this the store of mlflow's own code, by the process's environment."""
-        before = os.environ.get("MLFLOW_TRACKING_URI")
-        os.environ["MLFLOW_TRACKING_URI"] = self.uri
-        try:
-            yield
-        finally:
-            os.environ.pop("MLFLOW_TRACKING_URI")
-            if before is not None:
-                os.environ["MLFLOW_TRACKING_URI"] = before
+        return environment("MLFLOW_TRACKING_URI", self.uri)
 
 
 def connect(home: Path) -> Backend:
