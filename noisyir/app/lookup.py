@@ -66,18 +66,16 @@ def _registered_model(store: Store, uri: str) -> Ref:
     from noisyir.registry.registry import find_version
 
     found = find_version(connect(store.home), uri)
-    tags, what = found.tags, f"{uri} is {found.name} v{found.version}"
-    if ref := artifacts_by_digest(store).get(tags["artifact_digest"]):
-        if ref.artifact != "model":
-            raise StoreError("app.not_a_retriever", what=what, artifact=ref.artifact)
-        return ref
+    tags = found.tags
+    what = f"{uri} is {found.name} v{found.version}"
+    for meta in store.builds.all():
+        for artifact, contents in meta.artifacts.items():
+            if contents.digest == tags["artifact_digest"]:
+                if artifact != "model":
+                    raise StoreError("app.not_a_retriever", what=what, artifact=artifact)
+                return meta.ref("model")
     key, command = tags["artifact_key"][:12], whole_command(store, tags.get("experiment", "EXPERIMENT"))
     raise StoreError("app.artifact_gone", what=what, artifact_key=key, url=store.url, command=command, uri=uri)
-
-
-def artifacts_by_digest(store: Store) -> dict[str, Ref]:
-    """An artifact with each digest in the store, of the newest build."""
-    return {found.digest: meta.ref(name) for meta in store.builds.all() for name, found in meta.artifacts.items()}
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pyarrow.compute as pc
 
-from noisyir.app.lookup import artifacts_by_digest, whole_command
+from noisyir.app.lookup import whole_command
 from noisyir.app.runs import Execution, run
 from noisyir.base.errors import StoreError
 from noisyir.engine.known_stages import stage_named
@@ -106,8 +106,11 @@ def _model(store: Store, version: Version) -> Ref:
     Raises:
         StoreError: If the store does not have it any more.
     """
-    if found := artifacts_by_digest(store).get(version.tags.get("artifact_digest", "")):
-        return found
+    digest, kept = version.tags.get("artifact_digest"), {kind.kept for kind in kinds()}
+    for meta in store.builds.all():
+        for artifact in kept & set(meta.artifacts):
+            if meta.artifacts[artifact].digest == digest:
+                return meta.ref(artifact)
     raise _gone(store, version)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from noisyir.app.lookup import artifacts_by_digest, indexes, terms_of, whole_command
+from noisyir.app.lookup import indexes, terms_of, whole_command
 from noisyir.base.errors import ConfigError, StoreError
 from noisyir.engine.meta import Meta
 from noisyir.engine.provenance import lineage
@@ -115,7 +115,7 @@ def damaged_models(store: Store) -> tuple[dict[str, str], "list[RegisteredCopy]"
 
 def mend_models(store: Store, copies: "Sequence[RegisteredCopy]") -> list[str]:
     """Replace damaged copies with the store's bytes, and return commands for copies that the store lacks."""
-    there = artifacts_by_digest(store)
+    there = {found.digest: meta.ref(name) for meta in store.builds.all() for name, found in meta.artifacts.items()}
     cures = []
     for copy in copies:
         if (ref := there.get(copy.digest)) is None or not store.builds.is_whole(ref):

@@ -22,7 +22,6 @@ from noisyir.engine.store import Store
 from noisyir.evaluation.pages.advice import against, unusable
 from noisyir.evaluation.recommendation import HYBRID, Recommendation, hybrid_of, model_of, recommendation
 from noisyir.methods import experiments
-from noisyir.registry.evaluation import read_evaluation
 
 BEST = "best"
 
@@ -74,7 +73,7 @@ def find_system(store: Store, name: str) -> System:
         kept = None if name.startswith("models:/") else _run_that_kept(store, model)
         return System(model, doubt=_doubt(store, kept[1], kept_by(kept[1]), kept[0], against) if kept else None)
     run = finished_comparison(store, experiment)
-    scored = read_evaluation(store, run.results["comparison"]).scored
+    scored = _scored(store, run)
     system = system_called(store, run, system, list(scored))
     made, kept_model = _searched(store, scored[system]), run.results.get("model")
     doubt = _doubt(store, run, system, experiments.name_of(experiment), against)
@@ -149,7 +148,7 @@ def model_to_export(store: Store, name: str) -> tuple[Ref, Finished | None]:
     if (model_of_it := find_system(store, name).model) is None:
         raise ConfigError("app.system_without_model", name=name)
     run = finished_comparison(store, experiment)
-    scored = read_evaluation(store, run.results["comparison"]).scored
+    scored = _scored(store, run)
     hybrid = hybrid_of(model_of(system_called(store, run, system, list(scored))))
     fused = {"fusion": _searched(store, scored[hybrid]).ref("fusion")} if hybrid in scored else {}
     return model_of_it, Finished(run.settings, {**run.results, "model": model_of_it, **fused})
@@ -164,7 +163,7 @@ def against_export(store: Store, name: str) -> str | None:
         kept = _run_that_kept(store, find_model(store, name))
         return _doubt(store, kept[1], kept_by(kept[1]), kept[0], unusable) if kept else None
     run = finished_comparison(store, experiment)
-    system = model_of(system_called(store, run, system, list(read_evaluation(store, run.results["comparison"]).scored)))
+    system = model_of(system_called(store, run, system, list(_scored(store, run))))
     return _doubt(store, run, system, experiments.name_of(experiment), unusable)
 
 
@@ -187,6 +186,12 @@ def _run_that_kept(store: Store, model: Ref) -> tuple[str, Finished] | None:
         if run["status"] == "done" and (made := built(store, run["steps"].get(run["kept"].get("standings")))):
             return str(run["experiment"]), Finished(run["settings"], {"standings": made.ref("standings")})
     return None
+
+
+def _scored(store: Store, run: Finished) -> dict[str, Ref]:
+    """The scoring of each system of a run."""
+    refs = store.builds.meta(run.results["comparison"]).input_refs()
+    return {label.removeprefix("metrics."): ref for label, ref in refs}
 
 
 def _searched(store: Store, scored: Ref) -> Meta:
