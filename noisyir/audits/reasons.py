@@ -94,10 +94,10 @@ def suspicion(
     against: Iterable[tuple[str, float, float]],
     kept_by: Sequence[str],
 ) -> str:
-    """The reason against a candidate: scores and likeness, each beside its positive, and what the judges say.
+    """The reason against a candidate: its scores and likeness next to its positive's, and the judges' verdicts.
 
     Args:
-        against: Each judge that drops it, for a score above a bound.
+        against: Each judge that drops it, with the score and the bound below it.
     """
     found = [_scored(score, positive_score), _like_the_positive(similarity, overlap), _judged(against, kept_by)]
     text = "; ".join(part for part in found if part)

@@ -21,7 +21,7 @@ def during(variable: ContextVar[Any], value: T) -> Iterator[T]:
 
 @contextmanager
 def environment(name: str, value: str) -> Iterator[None]:
-    """Set a variable of the process's environment, and put back what it was."""
+    """Set a variable of the process's environment, and restore it."""
     before = os.environ.get(name)
     os.environ[name] = value
     try:

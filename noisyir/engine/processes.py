@@ -169,7 +169,7 @@ def _work(target: Callable[..., None], rank: int, pipe: Connection, arguments: S
         code = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    # No orderly end: what it waits for may never come, and threads of torch's backends may crash as Python goes away.
+    # No orderly end: it might wait for ever, and threads of torch's backends may crash as Python goes away.
     os._exit(code)
 
 
