@@ -212,11 +212,7 @@ def session_on(
 
 
 def known_from(audited: Audited, files: Sequence[str]) -> Knowledge:
-    """Learn from files of judgements.
-
-    Raises:
-        DataError: If a judged pair was not audited.
-    """
+    """Learn from files of judgements."""
     pairs = _pairs(audited)
     said = read_judgements(files, pairs.audit)
     return _learner(audited, pairs).learn({pairs.row_of[pair]: judged for pair, judged in said.items()})
@@ -246,9 +242,6 @@ def carried_rate(audited: Audited, folder: Path) -> CarriedRate | None:
     The judged pairs that are left are a random sample of all that are left; the new pairs widen its interval.
 
     Source: Cochran, Sampling Techniques, 1977, section 2.13 (a part of the population).
-
-    Raises:
-        DataError: If the file of judgements is damaged.
     """
     if not (folder / FILE).exists() or not has_verdicts(folder / FILE):
         return None

@@ -48,9 +48,6 @@ def experiment_to_audit(
         budget: Time that a transformer may read, such as 5m.
         assume: Kind of null pairs that wrong pairs are assumed to resemble.
         split: Audit the relevant judgements of dev or test.
-
-    Raises:
-        ConfigError: If the data is not found, or no detector has a budget.
     """
     given: dict[str, Any] = {"audit.sample": sample, "audit.refit": refit or None, "model.weights": model or None}
     given |= {"detect.assume": assume, "audit.split": split}

@@ -68,7 +68,7 @@ def duel(store: Store, one: str, other: str, *, count: int = 5) -> Duel:
 
 
 def _refuse_bare_systems(store: Store, *names: str) -> None:
-    """Refuse the name of the other experiment's system where an experiment belongs.
+    """Refuse the name of the other experiment's system in place of an experiment.
 
     Raises:
         ConfigError: If a name is such a system, with the intended command.

@@ -121,11 +121,7 @@ class _Learner:
 
 
 def judge_on_page(store: Store, found: Ruler, folder: Path) -> None:
-    """Serve the page of judging for the pools, by rounds, until it is finished or interrupted.
-
-    Raises:
-        ConfigError: If another session is writing to the file.
-    """
+    """Serve the page of judging for the pools, by rounds, until it is finished or interrupted."""
     every = _to_judge(store, found, range(len(found.pool.pairs)))
     every = every.append_column("score", pa.repeat(0.0, every.num_rows))
     pairs, order = PairsToJudge(every, {}, lambda wanted: {}), found.open_rows(BATCH)

@@ -98,11 +98,7 @@ def _told(name: str, said: str) -> list[str]:
 
 
 def refuse_unknown(names: Sequence[str]) -> None:
-    """Check finding names before any data is read.
-
-    Raises:
-        ConfigError: If a name is unknown.
-    """
+    """Check finding names before any data is read."""
     DataCheck("", "", {}, {}, ()).of(*names)
 
 
@@ -114,22 +110,13 @@ def check_data(
     beside: Mapping[str, str | None] | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> DataCheck:
-    """Check data of any format for faults without writing anything; arguments as for `import_data`.
-
-    Raises:
-        ConfigError: If an argument is invalid.
-        DataError: If nothing can be read.
-    """
+    """Check data of any format for faults without writing anything; arguments as for `import_data`."""
     settings = settings_for(source, kind=kind, columns=columns, beside=beside or {})
     return _checked(source, settings["kind"], settings.get("path"), opened(settings), progress)
 
 
 def check_format(data: Format) -> DataCheck:
-    """Check the data that an experiment reads, as `check_data`.
-
-    Raises:
-        DataError: If nothing can be read.
-    """
+    """Check the data that an experiment reads, as `check_data`."""
     with lenient():
         source = located(data).open()
     path = getattr(data, "path", None)

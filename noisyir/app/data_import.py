@@ -28,11 +28,7 @@ _ALIASES = {"positive": "document", "passage": "document", "answer": "document"}
 
 
 def as_json(found: ImportedRecords, settings: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the full report.
-
-    Args:
-        settings: Settings of `data` that read the source.
-    """
+    """Return the full report."""
     return {
         "format": settings["kind"],
         "settings": dict(settings),
@@ -184,11 +180,7 @@ def _why(files: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def opened(settings: Mapping[str, Any]) -> Source:
-    """Open the source that these settings of `data` describe.
-
-    Raises:
-        DataError: If it does not exist.
-    """
+    """Open the source that these settings of `data` describe."""
     with lenient():  # faults met on opening recur, and are counted, on reading
         return _format(settings).open()
 
@@ -196,11 +188,7 @@ def opened(settings: Mapping[str, Any]) -> Source:
 def settings_for(
     source: str, *, kind: str | None, columns: str | None, beside: Mapping[str, str | None]
 ) -> dict[str, Any]:
-    """Return the settings of `data` that read `source`.
-
-    Raises:
-        ConfigError: If the format or a column is unknown.
-    """
+    """Return the settings of `data` that read `source`."""
     mapped = {} if columns is None else _mapped(columns)
     if kind is None and mapped.keys() <= {"label"}:
         settings = recognise(source, **beside)

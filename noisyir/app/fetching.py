@@ -132,19 +132,11 @@ def _bring_all(job: Job[FetchParams], source: FileSource, tell: Tell) -> None:
     job.note("single", source.single)
 
 
-@dataclass(frozen=True)
-class MissingInput:
-    """Raw input that an experiment names, but neither this machine nor the store has."""
-
-    setting: str
-    place: str
-
-
-def missing_inputs(exp: Experiment, said: Sequence[str]) -> list[MissingInput]:
-    """Return the inputs that a plan did not find, according to its messages in `said`."""
+def missing_inputs(exp: Experiment, said: Sequence[str]) -> dict[str, str]:
+    """Return, by place, the settings of raw input that a plan found nowhere, according to its messages in `said`."""
     named = reversed(list(places_of(exp)))
-    found = {place: MissingInput(setting, place) for setting, place in named if any(place in words for words in said)}
-    return list(reversed(found.values()))
+    found = {place: setting for setting, place in named if any(place in words for words in said)}
+    return dict(reversed(found.items()))
 
 
 def _is_of_model(name: str) -> bool:

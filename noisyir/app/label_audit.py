@@ -240,11 +240,7 @@ class Audited:
         return labels, {pair: verdict == "clean" for pair, verdict in decided}
 
     def apply(self, folder: Path, *, drop: bool = False) -> Applied:
-        """Write the cleaned pairs and a log of the changes.
-
-        Raises:
-            DataError: If they exist already.
-        """
+        """Write the cleaned pairs and a log of the changes."""
         source = self._source()
         is_file = not isinstance(source, TableOfPairs)
         table = self._of_documents() if is_file else self.table

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.app.label_audit import Audited
-from noisyir.audits.model_judges.answer_records import MODEL_JUDGEMENTS, ModelJudgement, write_judgements
+from noisyir.audits.files import replace_jsonl
 from noisyir.audits.model_judges.budget import Budget
 from noisyir.audits.model_judges.judge_report import AskedPair, JudgeReport, judge_report
 from noisyir.audits.model_judges.judges import Question, QuestionQueue
@@ -24,6 +24,7 @@ from noisyir.engine.tables import pair_ids
 from noisyir.methods import experiments
 
 _PREFIX = "ask."
+MODEL_JUDGEMENTS = "model_judgements.jsonl"
 _MEASURED = 1000  # pairs that are measured to learn how many a budget of tokens covers
 _Progress = Callable[[int, int, str], None]
 
@@ -76,7 +77,7 @@ def ask(audited: Audited, folder: Path, params: AskParams, runtime: Runtime, pro
         AskedPair(draw, answer, people.get(pair))
         for draw, answer, pair in zip(chosen.draws, answers, pairs, strict=True)
     ]
-    write_judgements(_records(judge, pairs, asked, table.num_rows), folder / MODEL_JUDGEMENTS)
+    replace_jsonl(_records(judge, pairs, asked, table.num_rows), folder / MODEL_JUDGEMENTS)
     return judge_report(judge, table.num_rows, asked, spent, audited.exp.detect.confidence)
 
 
@@ -125,22 +126,23 @@ def _questions(rows: pa.Table) -> list[Question]:
     return [Question(query, document) for query, document in texts]
 
 
-def _records(judge: str, pairs: Sequence[Pair], asked: Sequence[AskedPair], total: int) -> list[ModelJudgement]:
+def _records(judge: str, pairs: Sequence[Pair], asked: Sequence[AskedPair], total: int) -> list[dict[str, Any]]:
     """The answers as records, random ones weighted by the inverse of their sampling rate."""
     random = sum(one.draw == "random" and one.answer is not None for one in asked)
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    common: dict[str, Any] = {"judge": judge, "replacement": None, "at": at}
     return [
-        ModelJudgement(
-            query_id=query,
-            doc_id=document,
-            verdict=one.answer.verdict,
-            p_wrong=one.answer.p_wrong,
-            draw=one.draw,
-            weight=total / random if one.draw == "random" else None,
-            reason=one.answer.reason,
-            **common,
-        )
+        {
+            "query_id": query,
+            "doc_id": document,
+            "verdict": one.answer.verdict,
+            "p_wrong": one.answer.p_wrong,
+            "judge": judge,
+            "draw": one.draw,
+            "weight": total / random if one.draw == "random" else None,
+            "replacement": None,
+            "reason": one.answer.reason,
+            "at": at,
+        }
         for (query, document), one in zip(pairs, asked, strict=True)
         if one.answer is not None
     ]

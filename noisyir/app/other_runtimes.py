@@ -22,7 +22,7 @@ from noisyir.models.text_tokenizer import SIDES, Side, passage_text
 Array = np.ndarray
 Embed = Callable[[Padded], Array]
 Written = Mapping[str, Callable[[], Embed]]  # graph file to its loader
-Write = Callable[[BiEncoder, Side, str], Written]
+Write = Callable[[Path, BiEncoder, Side, str], Written]
 
 _SAMPLE = 256  # number of queries, and of documents, to compare copies on
 _AT_ONCE, _TOP = 32, 10
@@ -43,36 +43,35 @@ class RuntimeDifference:
     same_top: float
 
 
-def need_packages(*modules: str) -> None:
-    """Check for the packages of an export.
-
-    Raises:
-        MissingPackageError: If one cannot be imported; names the extra that installs it.
-    """
-    if missing := [module for module in modules if find_spec(module) is None]:
-        raise MissingPackageError("app.export_needs", missing=", ".join(missing), install_hint=install_hint("export"))
-
-
-def write_copies(store: Store, name: str, target: Path, licence: str | None, write: Write) -> list[RuntimeDifference]:
-    """Write the model's folder and card with its copies; also report each copy's deviation in the card.
+def write_copies(
+    store: Store, name: str, target: Path, licence: str | None, write: Write, *, needs: Sequence[str], load: str
+) -> str:
+    """Write the model's folder and card with its copies; report each copy's deviation, in the card, too.
 
     Args:
-        write: Writes one side; called with the model, the side and the file stem.
+        write: Writes one side; called with the folder, the model, the side and the file stem.
+        load: The line of Python that loads a copy, with {} for its path.
+
+    Raises:
+        MissingPackageError: If a needed module cannot be imported; names the extra that installs it.
     """
+    if missing := [module for module in needs if find_spec(module) is None]:
+        raise MissingPackageError("app.export_needs", missing=", ".join(missing), install_hint=install_hint("export"))
     model = write_model(store, name, target, licence)
     encoder = load_bi_encoder(target, "cpu")
     texts = _sample(store, model)
     own = {side: vectors_of(encoder, texts[side], side) for side in SIDES}
     found = []
     for side, stem in (_ONE_TOWER if encoder.shape.shared else _TWO_TOWERS).items():
-        for file, opened in write(encoder, side, stem).items():
+        for file, opened in write(target, encoder, side, stem).items():
             embed = opened()
             reads = SIDES if encoder.shape.shared else (side,)
             vectors = {**own, **{read: _embedded(encoder, embed, texts[read], read) for read in reads}}
             found.append(_difference(target, file, own, vectors, reads))
     card = target / "README.md"
     card.write_text(card.read_text(encoding="utf-8") + _section(found), encoding="utf-8")
-    return found
+    rows = "\n".join("  ".join(row) for row in _rows(found))
+    return f"{target}\n{rows}\n{load.format(target / found[0].file)}"
 
 
 def _sample(store: Store, model: Ref) -> dict[Side, list[str]]:
@@ -117,7 +116,7 @@ def _tops(vectors: Mapping[Side, Array]) -> list[list[int]]:
     return [list(map(int, row)) for row in order[:, :_TOP]]
 
 
-def difference_rows(found: Sequence[RuntimeDifference]) -> list[list[str]]:
+def _rows(found: Sequence[RuntimeDifference]) -> list[list[str]]:
     """Return one row per copy, headings first."""
     headings = ["copy", "MB", "largest difference", "mean cosine", "least cosine", f"same top {_TOP}"]
     return [headings] + [
@@ -130,7 +129,7 @@ def difference_rows(found: Sequence[RuntimeDifference]) -> list[list[str]]:
 
 
 def _section(found: Sequence[RuntimeDifference]) -> str:
-    table = markdown_table(difference_rows(found), left=1)
+    table = markdown_table(_rows(found), left=1)
     return (
         f"\n## Copies for other runtimes\n\n{table}\nThey take `input_ids` and `attention_mask`, as tokenizer.json "
         "gives them, and give `sentence_embedding`. They were compared with the model's own vectors of "

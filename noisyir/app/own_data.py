@@ -28,9 +28,6 @@ def experiment_for(path: str, *, corpus: str | None = None, overrides: Sequence[
     """Return the experiment that trains on a pairs file or data set folder, with missing settings filled in.
 
     The packaged transformer is compared as it is, unless `as_is` is set or there are more than MOST_AS_IS pairs.
-
-    Raises:
-        ConfigError: If the path is neither, or a setting does not exist.
     """
     given: dict[str, Any] = settings_of_data(path, overrides=overrides) | ({"corpus": corpus} if corpus else {})
     exp = filled_in(experiments.from_settings({"name": named_after(path), "data": given}, overrides))

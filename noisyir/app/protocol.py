@@ -74,9 +74,6 @@ def write_tasks(suite: Suite, target: Path, execution: Execution) -> list[str]:
 
     Contains neither the truth nor judgements of test queries.
 
-    Returns:
-        The folders.
-
     Raises:
         StoreError: If one cannot be written.
     """

@@ -50,11 +50,7 @@ class Preflight:
     elsewhere: Collection[Pool] = ()
 
     def before(self, tracker: Tracker) -> None:
-        """Check stages, device, tracker, disk and data read earlier.
-
-        Raises:
-            NoisyirError: If something is missing.
-        """
+        """Check stages, device, tracker, disk and data read earlier."""
         states = forecast(self.plan, self.choice, self.store)
         would_run = [entry.step for entry in states if entry.state == "would run"]
         here = [step for step in would_run if step.stage.pool not in self.elsewhere]
@@ -71,12 +67,7 @@ class Preflight:
         self._check_space(states)
 
     def after(self, step: Step, result: Result) -> None:
-        """Check data once it is read.
-
-        Raises:
-            DataError: If the data does not fit a stage.
-            StoreError: If the run would fill the disk.
-        """
+        """Check data once it is read."""
         if step.stage.name == INGEST.name and not result.cached:
             states = forecast(self.plan, self.choice, self.store)
             self._check_data(step, result.meta, [entry.step for entry in states if entry.state == "would run"])

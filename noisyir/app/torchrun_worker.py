@@ -20,10 +20,6 @@ def follow(begun: Launched) -> None:
     """Train with the first machine, stage by stage, until its run ends.
 
     The store belongs to the first machine, so it must be a folder that both can access.
-
-    Raises:
-        ConfigError: If the machines run different versions of noisyir.
-        NoisyirError: If a process of this machine was killed, or the first machine is gone.
     """
     for meeting, message in begun.calls():
         call = Call.model_validate_json(message)

@@ -105,9 +105,6 @@ def judged_by_hand(
 
     Returns:
         The pairs with the columns of `as_the_machine_says`, and the effects.
-
-    Raises:
-        DataError: If a refit is not possible.
     """
     place = rows_of(judgements, pairs)
     by_row = {place[pair]: judged for pair, judged in judgements.items()}

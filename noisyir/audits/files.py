@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from noisyir.base.errors import StoreError
 from noisyir.detection.spreadsheets import guard
 from noisyir.engine.tables import aligned, with_values
 
@@ -63,3 +64,16 @@ def write_jsonl(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
     with path.open("w", encoding="utf-8") as out:
         for row in rows:
             out.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def replace_jsonl(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
+    """As `write_jsonl`, in place of an earlier file as a whole, or not at all.
+
+    Raises:
+        StoreError: If it cannot be written.
+    """
+    new = path.with_name(f".{path.name}.new")
+    with StoreError.wrapping("audits.cannot_write", path=path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_jsonl(rows, new)
+        new.replace(path)

@@ -206,11 +206,7 @@ def _rows_about(table: _Table, query_id: str, doc_id: str | None) -> list[Row] |
 
 
 def _query(tables: Sequence[_Table], found: Sequence[tuple[_Table, list[Row]]], query_id: str) -> Row:
-    """Text and split of the query; empty if it was left out.
-
-    Raises:
-        DataError: If the run does not know it.
-    """
+    """Text and split of the query; empty if it was left out."""
     for table, rows in found:
         if table.artifact == "queries" and rows:
             return rows[0]

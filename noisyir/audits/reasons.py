@@ -1,7 +1,7 @@
 """The reason for a verdict on a pair or a candidate, in one sentence with numbers."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _NEARLY_SAME = 0.6  # overlap; texts of 100 words that differ in 20 have 0.67
@@ -86,70 +86,50 @@ def _count(shared: int) -> str:
     return {0: "no important word", 1: "1 important word"}.get(shared, f"{shared} important words")
 
 
-@dataclass(frozen=True)
-class NotKept:
-    """A judge's verdict on a candidate that it drops for a score above `bound`."""
+def suspicion(
+    score: float | None,
+    positive_score: float | None,
+    similarity: float | None,
+    overlap: float | None,
+    against: Iterable[tuple[str, float, float]],
+    kept_by: Sequence[str],
+) -> str:
+    """The reason against a candidate: its scores and likeness next to its positive's, and the judges' verdicts.
 
-    judge: str
-    score: float
-    bound: float
-
-
-@dataclass(frozen=True)
-class Suspicion:
-    """Evidence on a candidate; None if not computed.
-
-    Attributes:
-        score: The mining model's score of query and candidate.
-        positive_score: Its score of query and positive.
-        similarity: Cosine of candidate and positive.
-        overlap: The share of their words that both have.
+    Args:
+        against: Each judge that drops it, with the score and the bound below it.
     """
-
-    score: float | None
-    positive_score: float | None
-    similarity: float | None
-    overlap: float | None
-    against: Sequence[NotKept]
-    kept_by: Sequence[str]
-
-
-def suspicion(known: Suspicion) -> str:
-    """Scores against the positive, likeness to it, and the judges that drop the candidate."""
-    found = [_scored(known), _like_the_positive(known), _judged(known)]
+    found = [_scored(score, positive_score), _like_the_positive(similarity, overlap), _judged(against, kept_by)]
     text = "; ".join(part for part in found if part)
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _scored(known: Suspicion) -> str:
-    if known.score is None or known.positive_score is None:
+def _scored(score: float | None, positive_score: float | None) -> str:
+    if score is None or positive_score is None:
         return ""
-    own, positive = apart(known.score, known.positive_score)
+    own, positive = apart(score, positive_score)
     if own == positive:
-        return f"scores {known.score:.2f}, as its positive does"
-    return f"scores {own}, {'above' if known.score > known.positive_score else 'below'} its positive's {positive}"
+        return f"scores {score:.2f}, as its positive does"
+    return f"scores {own}, {'above' if score > positive_score else 'below'} its positive's {positive}"
 
 
-def _like_the_positive(known: Suspicion) -> str:
-    share = known.overlap or 0.0
+def _like_the_positive(similarity: float | None, overlap: float | None) -> str:
+    share = overlap or 0.0
     if share == 1:
         return "the same words as the positive"
     if share >= _NEARLY_SAME:
         return f"nearly the same words as the positive ({share:.0%} shared)"
     if share >= _SOME:
         return f"{share:.0%} of the words shared with the positive"
-    if known.similarity is not None and known.similarity >= _CLOSE:
-        return f"close to the positive (cosine {known.similarity:.2f})"
+    if similarity is not None and similarity >= _CLOSE:
+        return f"close to the positive (cosine {similarity:.2f})"
     return ""
 
 
-def _judged(known: Suspicion) -> str:
-    against = []
-    for verdict in known.against:
-        score, bound = apart(verdict.score, verdict.bound)
-        against.append(f"{verdict.judge} ({score}, bound {bound})")
-    kept = f", kept by {_and(known.kept_by)}" if known.kept_by else ""
-    return f"not kept by {_and(against)}{kept}"
+def _judged(against: Iterable[tuple[str, float, float]], kept_by: Sequence[str]) -> str:
+    said = ["{} ({}, bound {})".format(judge, *apart(score, bound)) for judge, score, bound in against]
+    kept = f", kept by {_and(kept_by)}" if kept_by else ""
+    return f"not kept by {_and(said)}{kept}"
 
 
 def _and(names: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """The ground of all rooms: errors, settings, variants, artifacts' contracts, parts of pages; no subject of its own."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,3 +17,16 @@ def during(variable: ContextVar[Any], value: T) -> Iterator[T]:
         yield value
     finally:
         variable.reset(token)
+
+
+@contextmanager
+def environment(name: str, value: str) -> Iterator[None]:
+    """Set a variable of the process's environment, and restore it."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        if before is not None:
+            os.environ[name] = before

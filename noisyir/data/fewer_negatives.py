@@ -10,11 +10,7 @@ Keeps: TypeAlias = Mapping[str, Sequence[bool]]  # by column: whether each of it
 
 
 def rows_with(source: ExampleSource, gone: Collection[tuple[str, str]]) -> dict[int, Keeps]:
-    """By number, the rows that hold a negative (query_id, doc_id) of `gone`, with what stays of their cells.
-
-    Raises:
-        DataError: If a row's cells cannot be matched with its negatives.
-    """
+    """By number, the rows that hold a negative (query_id, doc_id) of `gone`, with what stays of their cells."""
     found = {}
     place = source.negatives_at
     for placed in source.rows() if place and gone else ():

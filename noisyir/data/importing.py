@@ -131,11 +131,7 @@ class ImportedRecords(Intake):
 
 
 def take_in(source: Source, folder: Path, progress: Callable[[int], None] = lambda _: None) -> ImportedRecords:
-    """Write the tables of SCHEMAS to an existing folder; `progress` gets the number of records now and then.
-
-    Raises:
-        DataError: If reading cannot go on.
-    """
+    """Write the tables of SCHEMAS to an existing folder; `progress` gets the number of records now and then."""
     with lenient() as account, _Writers(folder) as out:
         found = ImportedRecords(source.name, account, out)
         for count, record in enumerate(source.records()):

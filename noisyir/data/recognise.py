@@ -75,7 +75,7 @@ def _folder(path: Path) -> dict[str, Any]:
     if is_import(path):
         return {"kind": "tables", "path": str(path)}
     for kind, names in _FOLDERS.items():
-        if one_of_any(path, names) or (kind == "beir" and is_in_parquet(path)):
+        if any(one_of(path, [name]) for name in names) or (kind == "beir" and is_in_parquet(path)):
             return {"kind": kind, "path": str(path)}
     if all((path / name).is_file() for name in _TREC):
         run = {"run": str(path / "run.txt")} if (path / "run.txt").is_file() else {}
@@ -88,11 +88,6 @@ def _folder(path: Path) -> dict[str, Any]:
     if len(pairs := [(file, other) for file in path.iterdir() if (other := partner(file))]) == 1:
         return {"kind": "line_pairs", "path": str(pairs[0][0]), "corpus": str(pairs[0][1])}
     raise DataError("data.unknown_folder_format", path=path)
-
-
-def one_of_any(root: Path, names: tuple[str, ...]) -> Path | None:
-    """The first of these files that exists, perhaps packed."""
-    return next((found for name in names if (found := one_of(root, [name]))), None)
 
 
 def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:

@@ -71,11 +71,7 @@ def one_of(root: Path, names: Iterable[str]) -> Path | None:
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file, unpacked if it is packed.
-
-    Raises:
-        DataError: If it may not be read, or is an archive of anything but one file.
-    """
+    """The bytes of a file, unpacked if it is packed."""
     refuse_special(path)
     with path.open("rb") as packed:
         _OPENED.set(packed)

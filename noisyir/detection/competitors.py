@@ -68,9 +68,6 @@ def dense_competitors(
     """Find competitors of the pairs numbered `chosen` by exact inner product over all passages, up to `depth`.
 
     Excludes the pair's own document and those named by other pairs of its query text.
-
-    Args:
-        wrong: Documents made up for the chosen pairs.
     """
     tried = np.column_stack([pairs.passage[chosen], wrong.tried(pairs.passage[chosen])])
     most_known = int(np.diff(pairs.known.offsets).max(initial=0))

@@ -63,12 +63,6 @@ def pair_features(pairs: PairEvidence, *, references: int = 10_000) -> Float32[A
     """Compute the columns FEATURES: ranks over their number - 1/2, and principal components of the vectors.
 
     The result is deterministic. The sign of a column does not indicate which end is suspect.
-
-    Args:
-        references: See `neighbourhoods`.
-
-    Raises:
-        MissingPackageError: If the extra bm25 is not installed.
     """
     found, at = np.empty((len(pairs.query), len(FEATURES)), np.float32), 0
     for block in _ranked(pairs, references):  # one at a time: for a million pairs a column is 8 MB

@@ -77,11 +77,7 @@ _ByPair: TypeAlias = dict[Pair, list[_Said]]
 
 
 def judgements_digest(files: Sequence[str]) -> str | None:
-    """A hash of files of judgements, part of a stage's key; None without files.
-
-    Raises:
-        DataError: If a file is wrong by itself.
-    """
+    """A hash of files of judgements, part of a stage's key; None without files."""
     if not files:
         return None
     given_judgements(files)
@@ -234,11 +230,7 @@ def _all_said(paths: Sequence[str]) -> _ByPair:
 
 
 def has_verdicts(path: Path) -> bool:
-    """Whether any row of this file has a verdict.
-
-    Raises:
-        DataError: If it cannot be read.
-    """
+    """Whether any row of this file has a verdict."""
     file = RowFile.open(str(path), _SETTING)
     rows = file.rows(["verdict"], ["verdict"]) if "verdict" in file.columns else ()
     return any(str(row["verdict"] or "").strip() for _, row in rows)

@@ -117,12 +117,16 @@ class Mixture:
             return a / (a + b) if a * b > 0 else np.inf
 
 
-def fit_gaussians(
-    scores: Float[Array, " pair"], clip: float = 0.999, least_weight: float = 0.02, components: Components = "dip"
+def fit_mixture(
+    scores: Float[Array, " pair"],
+    family: Family,
+    clip: float = 0.999,
+    least_weight: float = 0.02,
+    components: Components = "dip",
 ) -> Mixture | None:
-    """Fit a mixture of two Gaussians by EM; None if the scores are a single population, so that all pairs are clean.
+    """Fit a mixture of two components by EM; None if the scores are a single population, so that all pairs are clean.
 
-    None, too, if all scores are equal.
+    None, too, if all scores are equal. The M-step for Betas matches moments.
 
     Args:
         clip: Quantile; scores above it are set to it.
@@ -131,42 +135,10 @@ def fit_gaussians(
             their means are more than one pooled standard deviation apart, and the second has the minimum weight; `bic`
             skips the first condition; `two` skips all.
 
-    Raises:
-        DataError: If a score is NaN or infinite.
-
     Source: Zhang et al. (NPC), Findings of EMNLP 2023, Eq. 4, which is `two`; scaling and regularisation follow
-    DivideMix (Li et al., ICLR 2020); the tests for one component are ours.
+    DivideMix (Li et al., ICLR 2020); Betas are Arazo et al.'s (ICML 2019, section 3.1); the tests for one component
+    are ours.
     """
-    return _fit(scores, "gaussian", clip, least_weight, components)
-
-
-def fit_betas(
-    scores: Float[Array, " pair"], clip: float = 0.999, least_weight: float = 0.02, components: Components = "dip"
-) -> Mixture | None:
-    """Fit a mixture of two Betas by EM with a moment-matching M-step; otherwise like `fit_gaussians`.
-
-    Source: Arazo et al., ICML 2019, section 3.1.
-    """
-    return _fit(scores, "beta", clip, least_weight, components)
-
-
-def check_finite(name: str, values: Float[Array, " pair"]) -> None:
-    """Check that all scores are finite.
-
-    Raises:
-        DataError: If some are not, with their number.
-    """
-    if bad := int((~np.isfinite(values)).sum()):
-        raise DataError("detection.values_nan_infinite_detectors", name=name, bad=bad, n_values=len(values))
-
-
-def beta_parameters(mean: Array, std: Array) -> tuple[Array, Array]:
-    """(a, b) of the Beta distributions with these means and standard deviations."""
-    count = mean * (1 - mean) / std**2 - 1
-    return mean * count, (1 - mean) * count
-
-
-def _fit(scores: Array, family: Family, clip: float, least_weight: float, components: Components) -> Mixture | None:
     check_finite("score", scores)
     low, high = float(scores.min()), float(np.quantile(scores, clip))
     if not high > low or (components == "dip" and is_unimodal(scores, clip)):
@@ -189,6 +161,22 @@ def _fit(scores: Array, family: Family, clip: float, least_weight: float, compon
     is_one = 2 * penalty - 2 * one <= 5 * penalty - 2 * len(scores) * two.likelihood[0]
     close = found.means[1] - found.means[0] < np.sqrt(found.weights @ found.stds**2)
     return None if is_one or close or found.weights[1] < least_weight else found
+
+
+def check_finite(name: str, values: Float[Array, " pair"]) -> None:
+    """Check that all scores are finite.
+
+    Raises:
+        DataError: If some are not, with their number.
+    """
+    if bad := int((~np.isfinite(values)).sum()):
+        raise DataError("detection.values_nan_infinite_detectors", name=name, bad=bad, n_values=len(values))
+
+
+def beta_parameters(mean: Array, std: Array) -> tuple[Array, Array]:
+    """(a, b) of the Beta distributions with these means and standard deviations."""
+    count = mean * (1 - mean) / std**2 - 1
+    return mean * count, (1 - mean) * count
 
 
 @dataclass(frozen=True)

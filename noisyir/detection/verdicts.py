@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float32
 
 from noisyir.base.errors import DataError
 from noisyir.detection.combine import Scores, by_null
-from noisyir.detection.mixture import Mixture, fit_betas, fit_gaussians, is_unimodal
+from noisyir.detection.mixture import Family, Mixture, fit_mixture, is_unimodal
 from noisyir.detection.null import named_null, wrong_by_null, wrong_scores
 from noisyir.detection.rate import RateByNull, best_fit, rate_range
 from noisyir.detection.settings import NULLS, DetectParams, Null
@@ -19,7 +19,7 @@ Array = np.ndarray
 
 _SAID = [field.name for field in fields(RateByNull)]
 _ALIKE = 1 / 3  # minimum `likeness` of an upper component that is accepted without a second peak
-_MIXTURES = {"gmm": fit_gaussians, "beta": fit_betas}
+_FAMILIES: Mapping[str, Family] = {"gmm": "gaussian", "beta": "beta"}
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,10 @@ def _chances(
 
 def _mixture(pairs: Scores, params: DetectParams) -> Mixture | None:
     """Mixture of the scores, if accepted."""
-    fit, scores = _MIXTURES[params.method], pairs.observed
+    family, scores = _FAMILIES[params.method], pairs.observed
     if params.components != "made_up":
-        return fit(scores, params.clip, params.min_rate, params.components)
-    found = fit(scores, params.clip, params.min_rate, "bic")
+        return fit_mixture(scores, family, params.clip, params.min_rate, params.components)
+    found = fit_mixture(scores, family, params.clip, params.min_rate, "bic")
     made_up = pairs.nulls["random"] if "random" in pairs.nulls else np.empty((0, 0))
     made_up = made_up[np.isfinite(made_up)]
     alike = found is not None and len(made_up) > 0 and found.likeness(made_up) >= _ALIKE

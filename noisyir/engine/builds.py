@@ -142,11 +142,7 @@ class Builds:
         return [CopiedPart(f"{folder}/{name}", partial(self._copy, ref, {name: files[name]})) for name in sorted(files)]
 
     def table(self, ref: Ref, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return all rows of these columns (None: every column), in order.
-
-        Raises:
-            StoreError: If a file is damaged.
-        """
+        """Return all rows of these columns (None: every column), in order."""
         return read_parts(self._root.fs, self.parts(ref), columns)
 
     def batches(

@@ -7,7 +7,6 @@ from pkgutil import iter_modules
 from types import ModuleType
 
 from noisyir.base.errors import ConfigError
-from noisyir.base.settings import Params
 from noisyir.base.variants import entries
 from noisyir.engine.stage import Stage
 
@@ -39,8 +38,3 @@ def stage_named(name: str) -> Stage:
     """
     with ConfigError.wrapping("engine.version_noisyir_no_stage", KeyError, name=name):
         return known_stages()[name]
-
-
-def stage_of(settings: Params) -> Stage:
-    """Return the stage that has these settings."""
-    return next(stage for stage in known_stages().values() if stage.params is type(settings))

@@ -121,14 +121,10 @@ def _refs_in(name: str, value: Any) -> Iterator[tuple[str, Ref]]:
             yield from _refs_in(f"{name}.{label}", inner)
 
 
-def canonical_json(value: Any) -> str:
-    """Return the one JSON text of a value: sorted keys, no spaces, NaN refused."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
 def json_digest(value: Any) -> str:
-    """Return the SHA-256 of a value's canonical JSON, in hex."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+    """Return the SHA-256, in hex, of a value's one JSON text: sorted keys, no spaces, NaN refused."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def sealed(fields: Mapping[str, Any]) -> str:

@@ -90,9 +90,6 @@ class Helpers:
             what: Names the work in an error.
             target: Function of a module.
             hear: Called here, before this returns, with each value that the target passes to `tell`.
-
-        Raises:
-            NoisyirError: If the process was killed.
         """
         try:
             helper = self._idle.pop()
@@ -172,7 +169,7 @@ def _work(target: Callable[..., None], rank: int, pipe: Connection, arguments: S
         code = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    # No orderly end: what it waits for may never come, and threads of torch's backends may crash as Python goes away.
+    # No orderly end: it might wait for ever, and threads of torch's backends may crash as Python goes away.
     os._exit(code)
 
 

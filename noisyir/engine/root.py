@@ -30,11 +30,7 @@ class Root:
 
     @classmethod
     def at(cls, url: str, home: Path) -> "Root":
-        """Open the root at a folder or URL.
-
-        Raises:
-            StoreError: If it cannot be opened.
-        """
+        """Open the root at a folder or URL."""
         return cls(url, home, *_open_root(url))
 
     @property

@@ -79,11 +79,7 @@ class Stage:
         return {**self.writes, **(self.optional_writes if self.optional_writes and self.when(params) else {})}
 
     def digests(self, params: Params) -> dict[str, str]:
-        """Return digests of the raw inputs as they are now.
-
-        Raises:
-            NoisyirError: If one is missing or of another kind.
-        """
+        """Return digests of the raw inputs as they are now."""
         found = {name: digest(located(params)) for name, digest in self.raw.items()}
         return {name: value for name, value in found.items() if value is not None}
 

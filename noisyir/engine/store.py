@@ -11,7 +11,6 @@ The root is a folder or any fsspec URL.  On an object store a build is made loca
 import os
 from collections import deque
 from pathlib import Path
-from typing import Any
 
 from noisyir.base.errors import StoreError
 from noisyir.engine.builds import Builds
@@ -25,40 +24,23 @@ from noisyir.engine.work_folders import WorkFolders
 
 
 class Store:
-    """All that noisyir keeps, under a local folder or an fsspec URL."""
+    """All that noisyir keeps, under a local folder or an fsspec URL.
+
+    Attributes:
+        url: Its name as it was given.
+        home: noisyir's folder on this machine.
+        fs: Its file system.
+        root: Its path there.
+    """
 
     def __init__(self, root: str | Path, *, home: Path) -> None:
-        self._root = Root.at(str(root), home)
+        self._root = at = Root.at(str(root), home)
+        self.url, self.home, self.fs, self.root, self.is_local = at.url, at.home, at.fs, at.path, at.is_local
         self.locks = StoreLocks(self._root)
         self.builds = Builds(self._root, self.locks)
         self.runs, self.promotions = RunRecords(self._root), PromotionLog(self._root)
         self.work = WorkFolders(self._root, self.locks)
         self.fetched = FetchedSets(self.builds)
-
-    @property
-    def url(self) -> str:
-        """Name as it was given."""
-        return self._root.url
-
-    @property
-    def home(self) -> Path:
-        """noisyir's folder on this machine."""
-        return self._root.home
-
-    @property
-    def fs(self) -> Any:
-        """The store's file system."""
-        return self._root.fs
-
-    @property
-    def root(self) -> str:
-        """Path in the file system."""
-        return self._root.path
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it is a local folder."""
-        return self._root.is_local
 
     def damaged_records(self) -> dict[str, str]:
         """Return, by path relative to the root, why a run's record or a decision cannot be read."""

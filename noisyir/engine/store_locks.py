@@ -11,7 +11,7 @@ from pathlib import Path
 from noisyir.engine.locks import WAIT, held_if_free
 from noisyir.engine.locks import held as file_held
 from noisyir.engine.locks import is_held as is_file_held
-from noisyir.engine.remote.leases import Lease, Leases, conditional_files
+from noisyir.engine.remote.leases import ConditionalFiles, Lease, Leases
 from noisyir.engine.root import Root
 
 log = logging.getLogger("noisyir")
@@ -32,7 +32,7 @@ class StoreLocks:
         """Return leases of an object store with conditional writes; None if local locks must do."""
         if self._root.is_local:
             return None
-        files = conditional_files(self._root.fs)
+        files = ConditionalFiles(self._root.fs) if "s3" in self._root.fs.protocol else None
         try:
             kept_apart = files is not None and files.are_kept_apart(f"{self._root.path}/.leases/conditions")
         except PermissionError:  # who may only read can ask who holds what
@@ -108,11 +108,7 @@ class StoreLocks:
             del self._held[name]
 
     def check_alone(self) -> None:
-        """Check that this process is still alone.
-
-        Raises:
-            LeaseLostError: If another machine has taken the lease over.
-        """
+        """Check that this process is still alone."""
         if lease := self._held.get(_STORE):
             lease.check()
 

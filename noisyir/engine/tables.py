@@ -30,11 +30,7 @@ class TableWriter:
         folder.mkdir(parents=True, exist_ok=True)
 
     def append(self, table: pa.Table) -> None:
-        """Write one part.
-
-        Raises:
-            SchemaError: If a column is missing, null, of another type or not finite.
-        """
+        """Write one part."""
         table = conform(self.artifact, table, self.writer)
         write_part(table, self.folder / f"part-{len(self._keys):05d}.parquet")
         self._keys.append(table.select(list(self.artifact.key)))
@@ -179,11 +175,7 @@ def with_values(table: pa.Table, /, **columns: pa.Array | pa.ChunkedArray) -> pa
 
 
 def read_parts(fs: object, paths: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
-    """Return all rows of these columns (None: every column), in order.
-
-    Raises:
-        StoreError: If a part is not Parquet.
-    """
+    """Return all rows of these columns (None: every column), in order."""
     return pa.concat_tables([_open(fs, path).read(columns=columns and list(columns)) for path in paths])
 
 

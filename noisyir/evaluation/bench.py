@@ -84,11 +84,7 @@ def by_cell(labelled: Mapping[str, T], given: Collection[str] = ()) -> dict[Cell
 
 
 def read_blocks(metrics: Mapping[Cell, pa.Table]) -> list[CellBlock]:
-    """The cells' values per query, stacked.
-
-    Raises:
-        DataError: If cells have different measures or queries.
-    """
+    """The cells' values per query, stacked."""
     blocks = []
     for mechanism, rate in dict.fromkeys((cell.mechanism, cell.rate) for cell in metrics):
         of_noise = [cell for cell in metrics if (cell.mechanism, cell.rate) == (mechanism, rate)]
@@ -109,9 +105,6 @@ def summarise(
     """Every method's mean and spread, and its differences to the baseline and the reference, as BENCH_SUMMARY.
 
     Tests and intervals are over queries and seeds; Holm's family is all tests of the table.
-
-    Raises:
-        ConfigError: If the baseline or the reference is not among the methods.
     """
     rows: list[dict[str, Any]] = []
     for block in blocks:

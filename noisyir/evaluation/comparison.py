@@ -38,10 +38,6 @@ def compare(metrics: Mapping[str, pa.Table], *, baseline: str | None = None, con
 
     Each is compared with the baseline, by default the first, and the last with every other.  Holm's family is all tests
     of the table.  The promotion split is left out, because only the gate may read it.
-
-    Raises:
-        DataError: If two systems were scored on different queries.
-        ConfigError: If the baseline is not among the systems.
     """
     pairs = compared_pairs(list(metrics), baseline)
     found = values_per_query({system: without_promotion(table) for system, table in metrics.items()}, "systems")

@@ -92,9 +92,6 @@ def pool_means(score: Scores, query: Rows, positive_score: Float[np.ndarray, " q
     """Mean score of each candidate's pool: all candidates of its query, and the positive.
 
     Summed in float64 and rounded to float32 like the scores, so in a pool of equal scores it equals that score.
-
-    Args:
-        query: Query number of each candidate, 0 to queries - 1.
     """
     count = len(positive_score)
     total = np.bincount(query, score, count) + positive_score

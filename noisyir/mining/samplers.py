@@ -125,9 +125,6 @@ class Debiased(Sampler, kind="debiased"):
 def near_positive(score: Scores, positive_score: Scores, scale: Scores | float = 1.0) -> LogWeights:
     """exp(-(s- - s+)^2 / 4): the candidate scores like the positive. This is SimANS with a = 1/4 and b = 0.
 
-    Args:
-        scale: Factor applied to scores beforehand; a number, or one per candidate (`by_deviation`).
-
     Source: TriSampler, Eq. 5.
     """
     return -((scale * gap(score, positive_score)) ** 2) / 4

@@ -37,9 +37,6 @@ def cosines(encoder: BiEncoder, pairs: TrainingPairs, pools: SievePools) -> tupl
     """Each candidate's cosine with its query, and the mean of its pool; 0 if a text has no vector.
 
     Every text is encoded once, and rows are compared in blocks.
-
-    Args:
-        encoder: Encoder with cosine similarity.
     """
     assert encoder.similarity == "cosine"
     encoder.eval()

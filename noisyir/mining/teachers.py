@@ -149,8 +149,8 @@ def stratified(score: Scores, size: int) -> Rows:
     For each of `size` evenly spaced values from the greatest score to the least, takes the nearest remaining score;
     ties go to the first.
 
-    Source: arXiv:2604.04734, whose lists cover the teacher's scores uniformly; taking the nearest score to each value
-    instead of drawing is ours.
+    Source: arXiv:2604.04734, with lists that cover the teacher's scores uniformly; taking the nearest score to each
+    value instead of drawing is ours.
     """
     if size >= len(score) or size == 0:
         return np.arange(min(size, len(score)))

@@ -87,9 +87,6 @@ def top_spans(
         overlaps: By span, in order of passage ids.
         passages: Passage ids, by span.
         lengths: Passage lengths in characters, by span.
-
-    Returns:
-        A mask over the spans.
     """
     best: dict[str, int] = {}
     for row, (count, passage, length) in enumerate(zip(overlaps, passages, lengths, strict=True)):

@@ -21,9 +21,6 @@ def most_believed(confidences: pa.Table) -> pa.Table:
 
     Ties go to the higher confidence at the start, then to the smaller id.
 
-    Args:
-        confidences: A CONFIDENCES table (query_id, doc_id, update, value).
-
     Returns:
         query_id, doc_id, `confidence` at the last update and `confidence_at_start`, both as shares of the question's
         total (0 to 1), ordered by query_id.

@@ -88,11 +88,7 @@ class Labels:
 
 
 def label_page(labels: Labels, questions: Mapping[str, str]) -> str:
-    """Render the report's section as HTML.
-
-    Args:
-        questions: Question texts by id.
-    """
+    """Render the report's section as HTML."""
     return _pages().get_template("distant_labels.html").render(labels=labels, query_texts=questions)
 
 
@@ -168,12 +164,6 @@ def find_cases(confidences: pa.Table, spans: pa.Table, relevant: pa.Table, count
     """Find the questions with the largest confidence gains and losses in relevant passages, `count` of each at most.
 
     Only questions with instances in both relevant and other passages qualify.
-
-    Args:
-        relevant: (query_id, doc_id) of relevant passages.
-
-    Returns:
-        (gained, lost), without texts.
     """
     first = confidences.filter(pc.equal(confidences["update"], 0)).sort_by([(name, "ascending") for name in _SPAN])
     final = pc.max(confidences["update"])

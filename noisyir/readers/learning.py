@@ -253,10 +253,6 @@ class ReaderLearner(Learner[Rows]):
 def train_reader(
     reader: Reader, instances: Instances, params: TrainReaderParams, context: TrainingContext
 ) -> tuple[list[Point], Confidences]:
-    """Train the reader in place; return its learning curves and the confidences, which change only under CDS.
-
-    Raises:
-        DataError: If the loss is no longer finite.
-    """
+    """Train the reader in place; return its learning curves and the confidences, which change only under CDS."""
     learner = ReaderLearner(reader, instances, params, context.rng)
     return TrainingRun([learner], context).run(), learner.confidences

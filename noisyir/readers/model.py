@@ -156,12 +156,6 @@ def load_reader(folder: Path, device: str = "auto") -> Reader:
     """Load a saved reader in float32 and evaluation mode.
 
     Weights are read only from safetensors, and code shipped with them is never executed.
-
-    Args:
-        device: Target device; `auto` uses a GPU if available.
-
-    Raises:
-        DataError: If the folder holds no reader.
     """
     device = choose_device(device)
     with opening(folder, "is not a reader"):
@@ -280,10 +274,6 @@ def ranked(
     """Rank each question's best spans; only the first of spans with the same text is kept.
 
     Equal scores are ordered by passage, then position. Spans of only whitespace are dropped.
-
-    Args:
-        question: Question rows, by pair.
-        passage: Passage rows, by pair.
 
     Returns:
         Row of `found`, question, and rank from 1.

@@ -45,11 +45,7 @@ def registered_digests(home: Path) -> set[str]:
 
 
 def registered_copies(home: Path) -> "list[RegisteredCopy]":
-    """MLflow's copies of models registered in the database in `home`.
-
-    Raises:
-        ConfigError: If the database is damaged.
-    """
+    """MLflow's copies of models registered in the database in `home`."""
     if not (home / "mlflow.db").exists() or find_spec("mlflow") is None or "MLFLOW_TRACKING_URI" in os.environ:
         return []
     from noisyir.registry.registry import copies_of_versions

@@ -3,13 +3,13 @@
 import os
 import shlex
 import sqlite3
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from noisyir.base import environment
 from noisyir.base.errors import ConfigError
 from noisyir.engine.locks import held
 from noisyir.engine.outside_errors import one_line, without_password
@@ -64,17 +64,9 @@ class Backend:
         server = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         return f"{server}/#/experiments/{experiment_id}/runs/{run_id}"
 
-    @contextmanager
-    def current(self) -> Iterator[None]:
+    def current(self) -> AbstractContextManager[None]:
         """Make this the store of mlflow's own code, by the process's environment."""
-        before = os.environ.get("MLFLOW_TRACKING_URI")
-        os.environ["MLFLOW_TRACKING_URI"] = self.uri
-        try:
-            yield
-        finally:
-            os.environ.pop("MLFLOW_TRACKING_URI")
-            if before is not None:
-                os.environ["MLFLOW_TRACKING_URI"] = before
+        return environment("MLFLOW_TRACKING_URI", self.uri)
 
 
 def connect(home: Path) -> Backend:
@@ -101,13 +93,11 @@ def connect(home: Path) -> Backend:
 
 
 def check_embedded(home: Path) -> tuple[str, Path | None]:
-    """The tracking store's address, and its file if it is one; MLflow is not loaded.
-
-    Raises:
-        ConfigError: If the file is damaged.
-    """
+    """The tracking store's address, and its file if it is one; MLflow is not loaded."""
     uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home / 'mlflow.db'}"
-    if (database := database_of(uri)) is not None:
+    # the file of an address such as sqlite:////home/mlflow.db; none of other databases and servers
+    database = Path(uri.removeprefix(_SCHEME).partition("?")[0]) if uri.startswith(_SCHEME) else None
+    if database is not None:
         check_database(database)
     return uri, database
 
@@ -115,11 +105,6 @@ def check_embedded(home: Path) -> tuple[str, Path | None]:
 def exclusive(home: Path) -> AbstractContextManager[bool]:
     """Lock the embedded store and the registry against other processes of this machine."""
     return held(home / ".mlflow.lock")
-
-
-def database_of(uri: str) -> Path | None:
-    """The file of an address such as sqlite:////home/mlflow.db; None for other databases and servers."""
-    return Path(uri.removeprefix(_SCHEME).partition("?")[0]) if uri.startswith(_SCHEME) else None
 
 
 def check_database(path: Path) -> None:

@@ -111,10 +111,6 @@ def promote(
         rescored: The champion's measures on the challenger's data, if others measured it.
         flow_run: The Prefect flow run that asks.
         forced: Also promote a model that is no better than BM25 or than the untrained model.
-
-    Raises:
-        StoreError: If there is no such version.
-        ConfigError: If the measure was not taken.
     """
     kind = kind_of(name)
     with _registry(store) as backend:

@@ -12,11 +12,7 @@ from noisyir.registry.registry import CHALLENGER, CHAMPION, aliased
 
 
 def standing(home: Path) -> list[dict[str, Any]]:
-    """Facts of every version with an alias.
-
-    Raises:
-        ConfigError: If the registry is damaged or does not answer.
-    """
+    """Facts of every version with an alias."""
     backend, found = connect(home), []
     for kind in kinds():
         for alias, version in _aliases(backend, kind.name):

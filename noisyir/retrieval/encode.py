@@ -61,11 +61,7 @@ class ShardEncoder:
     cosine: bool = True
 
     def encode(self, shards: Iterable[VectorShard], side: Side, artifact: Artifact) -> Iterator[pa.Table]:
-        """Yield the rows of `artifact` for each shard, tokenising the next one meanwhile.
-
-        Raises:
-            DataError: If a vector is not finite.
-        """
+        """Yield the rows of `artifact` for each shard, tokenising the next one meanwhile."""
 
         def prepare(shard: VectorShard) -> tuple[VectorShard, Tokens]:
             return shard, self.model.tokenize(shard.texts, side)
@@ -112,9 +108,6 @@ def merged(
 
     `earlier` are the previous corpus's (doc_row, vector), in which rows keep their order, so that both are streams;
     `new` are rows without an earlier one.
-
-    Raises:
-        DataError: If a row has no vector.
     """
     before, added = _Ahead(earlier), _Ahead(new)
     for batch in origins:

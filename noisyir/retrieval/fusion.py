@@ -4,7 +4,6 @@ A query's candidates are the documents that at least one ranking found.  A docum
 there, as its last one does in a convex sum; a query without hits in one ranking keeps the order of the other.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -71,18 +70,13 @@ def convex_sum(lexical: Scores, dense: Scores, weight: float | Scores) -> Scores
     return weight * dense + (1 - weight) * lexical
 
 
-def reciprocal_ranks(ranks: Sequence[Scores], k: int) -> Scores:
-    """Sum of 1 / (k + rank) over the runs that found the document; NaN (not found) adds 0.
-
-    Source: Cormack, Clarke and Büttcher, SIGIR 2009.
-    """
-    return np.asarray(np.nansum([1 / (k + rank) for rank in ranks], axis=0))
-
-
 def fused_scores(found: CandidateRows, by: str, weight: float | Scores, k: int) -> Scores:
-    """Score candidates as a row of FUSION says."""
+    """Score candidates as a row of FUSION says; `ranks`: the sum of 1 / (k + rank) over the runs that found a document.
+
+    Source of `ranks`: Cormack, Clarke and Büttcher, SIGIR 2009.
+    """
     if by == "ranks":
-        return reciprocal_ranks([found.lexical_rank, found.dense_rank], k)
+        return np.asarray(np.nansum([1 / (k + rank) for rank in (found.lexical_rank, found.dense_rank)], axis=0))
     return convex_sum(min_max(found.lexical, found.query), min_max(found.dense, found.query), weight)
 
 

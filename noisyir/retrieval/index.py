@@ -36,9 +36,6 @@ def train_index(
 
     `stream` gives batches (doc_row, vector) from the first row on, each time it is called; training uses `train_rows`
     of the `rows` vectors.
-
-    Raises:
-        ConfigError: If FAISS cannot make or train it.
     """
     faiss.omp_set_num_threads(threads)
     dim = vectors_of(next(iter(stream()))).shape[1]

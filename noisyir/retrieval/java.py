@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from noisyir.base import environment
 from noisyir.base.errors import ConfigError, MissingPackageError, NoisyirError, StoreError, install_hint
 
 OLDEST = 21
@@ -94,8 +95,8 @@ def _start(heap: str) -> None:
     jnius_config.add_classpath(str(_anserini_jar()))
     jnius_config.add_options(*_options(java, heap))
     failed = ConfigError.wrapping("retrieval.java_did_not_start", Exception, home=java.home, heap=heap)
-    with _java_home(java.home), failed:  # jnius raises anything; the user needs one line
-        import jnius
+    with environment("JAVA_HOME", str(java.home)), failed:  # jnius raises anything; the user needs one line
+        import jnius  # which reads JAVA_HOME once
     _hush(jnius.autoclass)
 
 
@@ -127,20 +128,6 @@ def _hush(autoclass: Any) -> None:
     autoclass("org.apache.logging.log4j.core.config.Configurator").setRootLevel(error)
     severe = autoclass("java.util.logging.Level").SEVERE
     autoclass("java.util.logging.Logger").getLogger("").setLevel(severe)
-
-
-@contextmanager
-def _java_home(home: Path) -> Iterator[None]:
-    """Set JAVA_HOME to the chosen Java, which jnius reads once, at its import."""
-    before = os.environ.get("JAVA_HOME")
-    os.environ["JAVA_HOME"] = str(home)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["JAVA_HOME"]
-        else:
-            os.environ["JAVA_HOME"] = before
 
 
 def _anserini_jar() -> Path:

@@ -11,11 +11,11 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from noisyir.audits.model_judges.address import KEY
-from noisyir.audits.model_judges.answer_records import ModelJudgement
 from noisyir.audits.model_judges.kept_answers import KEPT
 from noisyir.front.cli import main
 from tests.judge_server import Reaction, chances, judge_server, says, verdict
@@ -84,7 +84,8 @@ def noisyir(home, tmp_path, monkeypatch, capsys):
 
 
 def judgements(folder):
-    return [ModelJudgement(**json.loads(line)) for line in (folder / "model_judgements.jsonl").read_text().splitlines()]
+    lines = (folder / "model_judgements.jsonl").read_text().splitlines()
+    return [SimpleNamespace(**json.loads(line)) for line in lines]
 
 
 def test_an_endpoint_is_asked_within_its_budget_and_its_word_is_kept_apart(noisyir, file, tmp_path, home):

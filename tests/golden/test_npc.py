@@ -8,7 +8,7 @@ import torch
 
 from noisyir.detection.combine import Scores
 from noisyir.detection.in_batch import InBatch, log_rank, score_in_batch
-from noisyir.detection.mixture import fit_gaussians
+from noisyir.detection.mixture import fit_mixture
 from noisyir.detection.settings import DetectParams
 from noisyir.detection.verdicts import detect
 from noisyir.training.batches import Ragged, TrainingPairs
@@ -97,7 +97,7 @@ def test_a_pair_is_clean_where_the_lower_components_posterior_is_one_half_or_mor
     losses = np.concatenate([rng.normal(1, 0.3, 600), rng.normal(4, 0.6, 400)])
     scores = Scores(losses, {"random": rng.normal(4, 0.6, (1000, 1))})
     found = detect(scores, DetectParams(method="gmm", assume="best"))
-    mixture = fit_gaussians(losses).in_score_unit()
+    mixture = fit_mixture(losses, "gaussian").in_score_unit()
     assert (mixture["clean_mean"], mixture["noisy_mean"]) == (pytest.approx(1, abs=0.1), pytest.approx(4, abs=0.1))
     between = (losses > mixture["clean_mean"]) & (losses < mixture["noisy_mean"])
     clean, noisy = (

@@ -1,5 +1,7 @@
 """Detection by NPC's mixture (Zhang et al., Findings of EMNLP 2023, Eq. 4 and 5), and what stands beside it."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -9,11 +11,12 @@ from sklearn.mixture import GaussianMixture
 
 from noisyir.base.errors import DataError
 from noisyir.detection.combine import Scores, combined, learnt_weights, robust_z, weights_of
-from noisyir.detection.mixture import Mixture, beta_parameters, fit_betas, fit_gaussians
+from noisyir.detection.mixture import Mixture, beta_parameters, fit_mixture
 from noisyir.detection.null import rank_shares, wrong_by_null
 from noisyir.detection.rate import rate_by_null
 from tests.refusals import refuses
 
+fit_gaussians, fit_betas = (partial(fit_mixture, family=family) for family in ("gaussian", "beta"))
 FITS = [fit_gaussians, fit_betas]
 
 

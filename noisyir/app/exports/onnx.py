@@ -1,10 +1,9 @@
 """Export of a retriever as ONNX, full-precision and 8-bit, alongside its sentence-transformers folder."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from noisyir.app.other_runtimes import Array, Embed, Written, difference_rows, need_packages, write_copies
+from noisyir.app.other_runtimes import Array, Embed, Written, write_copies
 from noisyir.engine.store import Store
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.portable import Padded, write_onnx
@@ -15,10 +14,8 @@ SUFFIX, OF_MODEL = "-onnx", True
 
 def export(store: Store, name: str, target: Path, licence: str | None) -> str:
     """Write `onnx/model.onnx` and `onnx/model_int8.onnx`; two towers are named query and document instead of model."""
-    need_packages("onnx", "onnxscript", "onnxruntime")
-    found = write_copies(store, name, target, licence, partial(write_side, target))
-    rows = "\n".join("  ".join(row) for row in difference_rows(found))
-    return f'{target}\n{rows}\nimport onnxruntime; onnxruntime.InferenceSession("{target / found[0].file}")'
+    needs, load = ("onnx", "onnxscript", "onnxruntime"), 'import onnxruntime; onnxruntime.InferenceSession("{}")'
+    return write_copies(store, name, target, licence, write_side, needs=needs, load=load)
 
 
 def write_side(folder: Path, encoder: BiEncoder, side: Side, stem: str) -> Written:
@@ -29,21 +26,17 @@ def write_side(folder: Path, encoder: BiEncoder, side: Side, stem: str) -> Writt
     whole, small = f"onnx/{stem}.onnx", f"onnx/{stem}_int8.onnx"
     write_onnx(encoder, side, folder / whole)
     quantize_dynamic(folder / whole, folder / small, weight_type=QuantType.QInt8, per_channel=True)
-    return {file: opened(folder / file) for file in (whole, small)}
+    return {file: partial(opened, folder / file) for file in (whole, small)}
 
 
-def opened(file: Path) -> Callable[[], Embed]:
-    """Return the code that opens a graph."""
+def opened(file: Path) -> Embed:
+    """Open a graph."""
+    import onnxruntime
 
-    def open_() -> Embed:
-        import onnxruntime
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
 
-        session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    def embed(texts: Padded) -> Array:
+        found: Array = session.run(None, dict(texts))[0]
+        return found
 
-        def embed(texts: Padded) -> Array:
-            found: Array = session.run(None, dict(texts))[0]
-            return found
-
-        return embed
-
-    return open_
+    return embed

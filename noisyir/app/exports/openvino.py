@@ -1,10 +1,9 @@
 """Export of a retriever for OpenVINO, full-precision and 8-bit, alongside its sentence-transformers folder."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from noisyir.app.other_runtimes import Array, Embed, Written, difference_rows, need_packages, write_copies
+from noisyir.app.other_runtimes import Array, Embed, Written, write_copies
 from noisyir.engine.store import Store
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.portable import Padded
@@ -19,10 +18,8 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
 
     Two towers are named query and document instead of model.
     """
-    need_packages("openvino", "nncf")
-    found = write_copies(store, name, target, licence, partial(write_side, target))
-    rows = "\n".join("  ".join(row) for row in difference_rows(found))
-    return f'{target}\n{rows}\nimport openvino; openvino.compile_model("{target / found[0].file}")'
+    needs, load = ("openvino", "nncf"), 'import openvino; openvino.compile_model("{}")'
+    return write_copies(store, name, target, licence, write_side, needs=needs, load=load)
 
 
 def write_side(folder: Path, encoder: BiEncoder, side: Side, stem: str) -> Written:
@@ -40,24 +37,20 @@ def write_side(folder: Path, encoder: BiEncoder, side: Side, stem: str) -> Writt
     nncf.set_log_level("ERROR")
     smaller = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_ASYM)
     openvino.save_model(smaller, folder / small, compress_to_fp16=False)
-    return {file: opened(folder / file) for file in (whole, small)}
+    return {file: partial(opened, folder / file) for file in (whole, small)}
 
 
-def opened(file: Path) -> Callable[[], Embed]:
-    """Return the code that opens a model."""
+def opened(file: Path) -> Embed:
+    """Open a model."""
+    from noisyir.models.openvino_encoder import without_telemetry
 
-    def open_() -> Embed:
-        from noisyir.models.openvino_encoder import without_telemetry
+    without_telemetry()
+    import openvino
 
-        without_telemetry()
-        import openvino
+    compiled = openvino.compile_model(file, "CPU", _EXACT)
 
-        compiled = openvino.compile_model(file, "CPU", _EXACT)
+    def embed(texts: Padded) -> Array:
+        found: Array = compiled(dict(texts))[0]
+        return found
 
-        def embed(texts: Padded) -> Array:
-            found: Array = compiled(dict(texts))[0]
-            return found
-
-        return embed
-
-    return open_
+    return embed

@@ -66,11 +66,7 @@ class Journal:
     """The answers in one file, in their order; one process writes, others may read."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file; an unfinished last line, which a killed process left unconfirmed, is cut off.
-
-        Raises:
-            DataError: If a line is no answer.
-        """
+        """Read the file; an unfinished last line, which a killed process left unconfirmed, is cut off."""
         self.path = path
         self.answers: list[JournalEntry] = []
         self._size = 0

@@ -40,11 +40,7 @@ class JudgingSession:
         seed: int = 0,
         order: "RandomOrder | None" = None,
     ) -> None:
-        """Go on where the journal ends; ask in this order, or in a random one.
-
-        Raises:
-            DataError: If the journal is about other pairs.
-        """
+        """Go on where the journal ends; ask in this order, or in a random one."""
         self.pairs, self.journal, self.judge, self.learner = pairs, journal, judge, learner
         self.known = Knowledge()
         self._lock, self._wanted, self._ended = RLock(), Event(), False

@@ -13,7 +13,7 @@ from noisyir.audits.by_hand import MOST_SUSPECT_FIRST, as_the_machine_says, judg
 from noisyir.audits.columns import AUDIT as ROWS
 from noisyir.audits.columns import FLAGGED, computed
 from noisyir.audits.files import cut, write_csv, write_pairs
-from noisyir.audits.keeping import Keeping, kept_by_judgements, kept_if_assumed
+from noisyir.audits.keeping import kept_by_judgements, kept_if_assumed
 from noisyir.audits.pair_evidence import better_documents, with_reasons
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.suspects_page import Suspects
@@ -44,7 +44,8 @@ def write_audit(job: Job[AuditParams]) -> None:
 
     estimate, provenance = last_estimate(job.table("estimate")), _provenance(job)
     pairs, pooled = _flagged(job, provenance.assumed), pa.array([], pa.string())
-    keeping = _kept_if_assumed(job, pairs.num_rows, provenance)
+    bounds = job.table("kept_by_null") if job.has("kept_by_null") else KEPT_BY_NULL.schema.empty_table()
+    keeping = kept_if_assumed(bounds, pairs.num_rows, provenance.assumed)
     if job.params.judgement_files:
         judgements, pooled = _judgements(job, pairs)
         keeping = kept_by_judgements(pairs, judgements) if drawn_at_random(judgements) else keeping
@@ -122,12 +123,6 @@ def _by_hand(
     rates = dict(zip(("rate", "rate_low", "rate_high"), found.interval or (), strict=False))
     hands = replace(provenance, judged=found.judged, sampled=found.sampled, border=found.recomputed)
     return pairs, estimate | rates, replace(hands, detect=detect)
-
-
-def _kept_if_assumed(job: Job[AuditParams], pairs: int, provenance: "VerdictProvenance") -> Keeping:
-    """The pairs that may be kept without judgements."""
-    bounds = job.table("kept_by_null") if job.has("kept_by_null") else KEPT_BY_NULL.schema.empty_table()
-    return kept_if_assumed(bounds, pairs, provenance.assumed)
 
 
 def _features(job: Job[AuditParams], pairs: pa.Table) -> np.ndarray | None:

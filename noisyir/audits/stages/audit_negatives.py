@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from noisyir.audits.artifacts import AUDIT_JUDGES
 from noisyir.audits.artifacts import AUDIT_NEGATIVES as ROWS
 from noisyir.audits.candidate_verdicts import JudgeVerdict, what_judges_say
-from noisyir.audits.reasons import NotKept, Suspicion, suspicion
+from noisyir.audits.reasons import suspicion
 from noisyir.audits.settings import SuspectsParams
 from noisyir.audits.texts import overlap, texts_of
 from noisyir.base.artifact import PAIR_KEY
@@ -111,8 +111,8 @@ def _reasons(columns: Columns) -> pa.Array:
     evidence = zip(*(columns[name].to_pylist() for name in _EVIDENCE), strict=True)
     verdicts = zip(*(columns[name].to_pylist() for name in _VERDICT), strict=True)
     said = [
-        suspicion(Suspicion(score, positive, cosine, share, list(map(NotKept, *lists)), kept))
-        for (score, positive, cosine, share, kept), lists in zip(evidence, verdicts, strict=True)
+        suspicion(score, positive, cosine, share, zip(*against, strict=True), kept_by)
+        for (score, positive, cosine, share, kept_by), against in zip(evidence, verdicts, strict=True)
     ]
     return pa.array(said, pa.string())
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,17 +25,10 @@ _TEXTS = ["doc_id", "title", "text"]
 _REVISED = pa.schema([*(CORPUS.schema.field(name) for name in _TEXTS), ROW_ORIGINS.schema.field("earlier_row")])
 
 
-class NewDocuments(NamedTuple):
-    """A file of documents, a list of removed ids, or both; nothing is read yet."""
-
-    documents: RowFile | None
-    removals: Path | None
-
-
 def join_corpus(job: Job[JoinCorpusParams]) -> None:
     """Stream the earlier corpus past the new documents, which are in memory; rows are renumbered without gaps."""
-    given = _opened(job.params)
-    fresh, gone = _checked(job, given.documents), utf8_lines(given.removals) if given.removals else ()
+    documents, removed_ids = _opened(job.params)
+    fresh, gone = _checked(job, documents), utf8_lines(removed_ids) if removed_ids else ()
     removals = pa.array(dict.fromkeys(line for _, line in gone if line.strip()), pa.string())
     if both := fresh.filter(pc.is_in(fresh["doc_id"], value_set=removals))["doc_id"].to_pylist():
         raise DataError("data.new_and_removed", n_both=len(both), example=both[0])
@@ -61,15 +53,15 @@ def join_corpus(job: Job[JoinCorpusParams]) -> None:
     job.note("documents", {**counts, "unknown_removals": unknown})
 
 
-def _opened(params: JoinCorpusParams) -> NewDocuments:
-    """Return the given files, or raise ConfigError if there are none."""
+def _opened(params: JoinCorpusParams) -> tuple[RowFile | None, Path | None]:
+    """The file of documents and the list of removed ids, not read yet; one at least, or a ConfigError."""
     if params.path is None and params.remove is None:
         raise ConfigError("data.empty_refresh")
     documents = None if params.path is None else open_corpus(_file(params.path), "data.path")
     removals = None if params.remove is None else Path(params.remove)
     if removals and not removals.is_file():
         raise DataError("data.not_a_removals_file", removals=removals)
-    return NewDocuments(documents, removals)
+    return documents, removals
 
 
 def _file(path: str) -> str:
@@ -108,12 +100,12 @@ def _revised(job: Job[JoinCorpusParams], known: pa.Array, fresh: pa.Table, remov
 
 
 def _documents_digest(params: JoinCorpusParams) -> str | None:
-    documents = _opened(params).documents
+    documents, _ = _opened(params)
     return sha256_file(documents.path.open("rb")) if documents else None
 
 
 def _removals_digest(params: JoinCorpusParams) -> str | None:
-    removals = _opened(params).removals
+    _, removals = _opened(params)
     return sha256_file(removals.open("rb")) if removals else None
 
 

@@ -54,9 +54,6 @@ def judge_all(
         query: Query number of each pair; any integers.
         confidence: Confidence level of the rate's interval.
         sureness: Confidence level of the guarantee.
-
-    Raises:
-        DataError: If a score is not finite.
     """
     lesson, rows = learn(scores, features, query, answers), answers.rows
     rate = None

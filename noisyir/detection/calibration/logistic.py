@@ -121,9 +121,6 @@ def learn(
         scores: The label-free order; higher means more likely wrong, and only ranks matter.
         query: Query of each pair; the pairs of a query share a fold.
 
-    Raises:
-        DataError: If a score is not finite.
-
     Source: Platt, 1999 (last step).
     """
     check_finite("score", scores)

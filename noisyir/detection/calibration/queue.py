@@ -44,10 +44,6 @@ def harm(query: Int[Array, " pair"], document: Int[Array, " pair"]) -> Float[Arr
 
     A query's only pair is all that is learnt about the query; one of ten is a tenth. A document in many pairs that is
     wrong for one query, such as a catch-all page, is wrong for many; the logarithm keeps it from taking all questions.
-
-    Args:
-        query: Query number of each pair, from 0.
-        document: Document number of each pair, from 0.
     """
     of_query, of_document = (np.bincount(which)[which] for which in (query, document))
     return np.asarray(np.log2(1 + of_document) / of_query)

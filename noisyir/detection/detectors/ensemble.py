@@ -77,11 +77,7 @@ class Ensemble(Detector, kind="ensemble"):
         return super().key_values() | in_key(self.backend)
 
     def check_ready(self) -> None:
-        """Check that the backend's package is installed.
-
-        Raises:
-            MissingPackageError: If it is missing on this machine.
-        """
+        """Check that the backend's package is installed."""
         check_backend(self.backend, "detectors.NAME.backend")
 
     def score(self, given: PairsToScore) -> DetectorOutput:

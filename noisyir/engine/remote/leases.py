@@ -300,11 +300,6 @@ def _id_of(home: Path) -> str:
     return f"{path.read_text()}-{boot.read_text().strip() if boot.exists() else ''}-{socket.gethostname()}"
 
 
-def conditional_files(fs: Any) -> ConditionalFiles | None:
-    """Return conditional writes of a file system; None if it has none."""
-    return ConditionalFiles(fs) if "s3" in fs.protocol else None
-
-
 def _refused(error: OSError) -> bool:
     about = getattr(error.__cause__, "response", None) or {}
     return isinstance(error, FileExistsError) or about.get("Error", {}).get("Code") in _REFUSED

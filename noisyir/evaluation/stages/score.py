@@ -65,11 +65,7 @@ def _answer_match(job: Job[ScoreParams], run: pa.Table, query_ids: list[str]) ->
 
 
 def measures_are_known(params: ScoreParams) -> None:
-    """Check the measures.
-
-    Raises:
-        ConfigError: If ir-measures lacks one.
-    """
+    """Check the measures."""
     for name in params.measures:
         parse(name)
 

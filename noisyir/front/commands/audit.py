@@ -189,11 +189,7 @@ class _Output:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check the error before any work.
-
-        Raises:
-            ConfigError: If no number of pairs achieves the error.
-        """
+        """Check the error before any work."""
         if self.error is not None:
             from noisyir.detection.rate import pairs_to_judge
 
@@ -222,11 +218,7 @@ class _Applying:
     force: bool
 
     def check(self, exp: "Experiment", folder: Path) -> None:
-        """Check, before any work, that the audit can be applied.
-
-        Raises:
-            NoisyirError: If correctness cannot be established, or the output already exists.
-        """
+        """Check, before any work, that the audit can be applied."""
         from noisyir.app.label_cleaning import refuse_unjudged
         from noisyir.audits.apply import log_of, refuse_existing
 

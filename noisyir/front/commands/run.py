@@ -119,7 +119,8 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_jso
     found, missing = estimates(states, store, exp.name), missing_inputs(exp, list(absences))
     rehearsed, sizes = rehearsals(states, store), sizes_of_states(states, store)
     if as_json:
-        more = {"absent": list(absences), "to_fetch": [asdict(one) for one in missing], "chosen": exp.chosen}
+        to_fetch = [{"setting": setting, "place": place} for place, setting in missing.items()]
+        more = {"absent": list(absences), "to_fetch": to_fetch, "chosen": exp.chosen}
         more["to_keep"] = sizes
         more["rehearsals"] = [asdict(one) for one in rehearsed]
         why_new = {} if new is None else {"why": new}
@@ -129,7 +130,7 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_jso
     print_found("to keep", (f"{name}: {said}" for name, said in sizes.items()))
     print_chosen(exp, sys.stdout)
     print_found("not there", absences)
-    print_found("to fetch", (f"{one.place} ({one.setting}): noisyir fetch {one.place}" for one in missing))
+    print_found("to fetch", (f"{place} ({setting}): noisyir fetch {place}" for place, setting in missing.items()))
     if new is not None:
         print_changes(new)
     return 0

@@ -54,11 +54,7 @@ def noise_bench(suite: Suite) -> Plan:
 
 
 def table_of(suite: Suite) -> NoiseTableParams:
-    """The settings of the suite's table.
-
-    Raises:
-        ConfigError: If the table would refuse them in the end.
-    """
+    """The settings of the suite's table."""
     table = suite.table
     if "reference" not in table.model_fields_set and table.reference not in suite.arms:
         table = table.model_copy(update={"reference": None})

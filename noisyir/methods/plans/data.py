@@ -28,11 +28,7 @@ def data_of(plan: Plan, exp: Experiment, label: str = "") -> Outputs:
 
 
 def context_of(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> Context:
-    """The experiment's pairs with noise put in, the collection after that, and the untrained model.
-
-    Raises:
-        ConfigError: If the model cannot be trained as `train` and `encode` say.
-    """
+    """The experiment's pairs with noise put in, the collection after that, and the untrained model."""
     refuse_unfit(exp.model, exp.train.lora, exp.train.matryoshka, exp.encode.dimensions)
     start = plan.add(INIT_MODEL, exp.model)["model"]
     vectors = None

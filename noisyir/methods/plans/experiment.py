@@ -128,11 +128,7 @@ class Experiment(Params):
         return self.bm25.model_copy(update={"lengths": "rounded"}) if rounds else self.bm25
 
     def judge(self, kind: str) -> Judge:
-        """The judge of this kind, with the experiment's settings.
-
-        Raises:
-            ConfigError: If there is no such kind.
-        """
+        """The judge of this kind, with the experiment's settings."""
         found = self.judges.get(kind) or Judge.parse(kind)
         unset = isinstance(found, SieveJudge) and "pool_size" not in found.model_fields_set
         if unset and "given" in self.mine.rankings:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from noisyir.base.errors import ConfigError
-from noisyir.engine.known_stages import stage_named, stage_of
+from noisyir.engine.known_stages import known_stages, stage_named
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
 from noisyir.methods.plans.searching import encoded, pick, searched
@@ -204,8 +204,8 @@ def _judged(
     Raises:
         ConfigError: If it reads an input that only a method makes.
     """
-    stage, offered = stage_of(judge), {"model": model, "pairs": pairs, "candidates": found, "qrels": data["qrels"]}
-    offered |= {name: data[name] for name in ("queries", "corpus")}
+    stage = next(stage for stage in known_stages().values() if stage.params is type(judge))
+    offered = {"model": model, "pairs": pairs, "candidates": found, "qrels": data["qrels"], **_texts(data)}
     if missing := [name for name, read in stage.reads.items() if not read.optional and name not in offered]:
         raise ConfigError("methods.judge_lacks_input", judge=judge.kind, missing=missing[0])
     return plan.add(stage, judge, label, **{name: offered[name] for name in stage.reads if name in offered})

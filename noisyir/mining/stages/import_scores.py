@@ -39,9 +39,6 @@ def import_scores(job: Job[FileTeacher]) -> None:
     """Read a file's lists, match their queries and documents to the data, and note the unmatched.
 
     A query or document is matched by id, or else by text.
-
-    Raises:
-        DataError: If less than half of the lists are left.
     """
     lists = read_scored_lists(_file(job.params))
     queries, pairs = job.table("queries"), without_trial(job, job.table("pairs"))
@@ -103,11 +100,7 @@ def _file(params: FileTeacher) -> Path:
 
 
 def _check(params: FileTeacher) -> None:
-    """Check the file.
-
-    Raises:
-        DataError: If it cannot be read, or contains invalid scores.
-    """
+    """Check the file."""
     read_scored_lists(_file(params))
 
 

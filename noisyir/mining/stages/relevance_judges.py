@@ -132,11 +132,7 @@ class _Pairs(NamedTuple):
 
     @classmethod
     def of(cls, job: Job[Any], found: pa.Table) -> "_Pairs":
-        """Build from candidates (query_id, doc_id).
-
-        Raises:
-            DataError: If the corpus or the queries lack one of the ids.
-        """
+        """Build from candidates (query_id, doc_id)."""
         from noisyir.retrieval.texts import passages_of
 
         texts = job.table("queries")

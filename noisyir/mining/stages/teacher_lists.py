@@ -137,11 +137,7 @@ def cross_encoder_shards(job: Job[CrossEncoderTeacher], blocks: Sequence[Block])
 
 
 def check_labels(params: CrossEncoderTeacher) -> None:
-    """Check the classifier's labels; warn if it has two.
-
-    Raises:
-        DataError: If the weights are not a cross-encoder's.
-    """
+    """Check the classifier's labels; warn if it has two."""
     if classifier_labels(params.weights, _WEIGHTS) == 2:
         log.warning("%s=%s tells two labels apart: its score is logit of label 1 minus logit of label 0", _WEIGHTS,
                     params.weights)  # fmt: skip

@@ -28,11 +28,7 @@ _SPAN = ["query_id", "doc_id", "start", "end"]
 
 
 def init_reader(job: Job[InitReaderParams]) -> None:
-    """Build the reader, save it, and record its newly initialised weights in the notes.
-
-    Raises:
-        DataError: If the weights do not fit the requested shape.
-    """
+    """Build the reader, save it, and record its newly initialised weights in the notes."""
     from noisyir.readers.model import initial_reader
 
     init_with_head(job, initial_reader, "reader")

@@ -74,7 +74,7 @@ def retriever_loss(
     if variant == "paper":
         game, distil = adversarial(retriever, ranker), distillation(retriever, ranker)
     else:
-        game, distil = _code_adversarial(retriever, ranker), _code_distillation(retriever, ranker)
+        game, distil = _as_in_code(retriever, ranker)
     if is_clean is not None:
         game = torch.where(is_clean, game, 0.0)
     parts = game.mean() if variant == "paper" else game.sum(), distil.mean()
@@ -82,19 +82,13 @@ def retriever_loss(
     return RetrieverLoss(total, *(part.detach() for part in parts))
 
 
-def _code_adversarial(
+def _as_in_code(
     retriever: Float[Tensor, "query passage"], ranker: Float[Tensor, "query passage"]
-) -> Float[Tensor, " query"]:
-    """Rewards times log p_theta, not p_theta, over the whole list: the positive's own reward is log 1/2."""
-    ranker = ranker.detach().float()
+) -> tuple[Float[Tensor, " query"], Float[Tensor, " query"]]:
+    """Both parts; rewards times log p_theta, not p_theta, over the whole list: the positive's own reward is log 1/2."""
+    ranker, chance = ranker.detach().float(), _log(retriever.float().softmax(dim=1))
     reward = _log(torch.sigmoid(ranker[:, :1] - ranker))
-    return (reward * _log(retriever.float().softmax(dim=1))).sum(dim=1)
-
-
-def _code_distillation(
-    retriever: Float[Tensor, "query passage"], ranker: Float[Tensor, "query passage"]
-) -> Float[Tensor, " query"]:
-    return -(ranker.detach().float().softmax(dim=1) * _log(retriever.float().softmax(dim=1))).sum(dim=1)
+    return (reward * chance).sum(dim=1), -(ranker.softmax(dim=1) * chance).sum(dim=1)
 
 
 def _log(probability: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:

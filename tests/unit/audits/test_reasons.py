@@ -2,7 +2,7 @@
 
 import pytest
 
-from noisyir.audits.reasons import Evidence, NotKept, Suspicion, chance, reason, suspicion
+from noisyir.audits.reasons import Evidence, chance, reason, suspicion
 
 PAIR = {
     "verdict": "wrong",
@@ -19,7 +19,7 @@ CANDIDATE = {
     "positive_score": None,
     "similarity": None,
     "overlap": None,
-    "against": [NotKept("sieve", 0.8, 0.5)],
+    "against": [("sieve", 0.8, 0.5)],
     "kept_by": [],
 }
 
@@ -97,4 +97,4 @@ def test_a_chance_is_never_shown_as_certain():
     ],
 )
 def test_the_reason_against_a_candidate_is_one_sentence_too(known, said):
-    assert suspicion(Suspicion(**CANDIDATE | known)) == said
+    assert suspicion(**CANDIDATE | known) == said

@@ -1,14 +1,17 @@
 """The dip: its value by hand and against a slow oracle, its level under skewed one-peaked data, and its power."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
 from noisyir.detection.combine import Scores
-from noisyir.detection.mixture import Mixture, dip, fit_betas, fit_gaussians, is_unimodal
+from noisyir.detection.mixture import Mixture, dip, fit_mixture, is_unimodal
 from noisyir.detection.settings import DetectParams
 from noisyir.detection.verdicts import detect
 
+fit_gaussians, fit_betas = (partial(fit_mixture, family=family) for family in ("gaussian", "beta"))
 ONE_PEAK = {
     "uniform": lambda rng, n: rng.random(n),
     "normal": lambda rng, n: rng.normal(size=n),

@@ -1,7 +1,5 @@
 """A model's copies for onnxruntime and OpenVINO: the same vectors, and close ones where weights have 8 bits."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
@@ -45,6 +43,6 @@ def test_every_runtime_gives_the_models_vectors(encoder, runtime):
 
     folder, model = encoder
     write = {"onnx": onnx.write_side, "openvino": openvino.write_side}[runtime]
-    copies = partial(write, folder)(model, "passage", "model")
+    copies = write(folder, model, "passage", "model")
     for side in ("query", "passage"):
         check(folder, model, side, copies)

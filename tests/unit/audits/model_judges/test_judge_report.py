@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from noisyir.audits.model_judges.answer_records import ModelJudgement, write_judgements
+from noisyir.audits.files import replace_jsonl
 from noisyir.audits.model_judges.judge_report import AskedPair, judge_report
 from noisyir.audits.model_judges.judges import Answer, JudgeUsage
 from noisyir.base.errors import DataError, StoreError
@@ -132,17 +132,17 @@ LINE = dict(judge="model:m@v1", draw="random", weight=2.0, replacement=None, at=
 def test_a_model_s_judgements_are_no_person_s(tmp_path):
     path = tmp_path / "made" / "model_judgements.jsonl"
     said = [
-        ModelJudgement(query_id="q\u2028", doc_id=str(number), verdict="wrong", reason="é\n\x1b[1m", **LINE)
+        dict(query_id="q\u2028", doc_id=str(number), verdict="wrong", reason="é\n\x1b[1m", **LINE)
         for number in range(3)
     ]
-    write_judgements(said, path)
-    write_judgements(said, path)
+    replace_jsonl(said, path)
+    replace_jsonl(said, path)
     lines = path.read_bytes().split(b"\n")
-    assert [ModelJudgement(**json.loads(line)) for line in lines[:-1]] == said and lines[-1] == b""
+    assert [json.loads(line) for line in lines[:-1]] == said and lines[-1] == b""
     assert [file.name for file in path.parent.iterdir()] == [path.name]
     with refuses(DataError, "detection.no_human_verdicts"):
         given_judgements([str(path)])
     path.chmod(0o600)
     (tmp_path / "file").write_text("")
     with refuses(StoreError, "audits.cannot_write"):
-        write_judgements(said, tmp_path / "file" / "model_judgements.jsonl")
+        replace_jsonl(said, tmp_path / "file" / "model_judgements.jsonl")
