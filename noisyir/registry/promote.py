@@ -341,11 +341,8 @@ def _on_other_data(one: VersionMetrics, rescored: Rescored, by: Yardstick) -> Ve
 
 def _without(one: VersionMetrics, queries: Container[str]) -> VersionMetrics:
     """The version without its values of these queries."""
-    values = {
-        seed: {query: value for query, value in of_seed.items() if query not in queries}
-        for seed, of_seed in one.values.items()
-    }
-    return replace(one, values=values)
+    left = {seed: {query: of[query] for query in of if query not in queries} for seed, of in one.values.items()}
+    return replace(one, values=left)
 
 
 def comparison_id(challenger: VersionMetrics, champion: VersionMetrics, by: Yardstick) -> str:
