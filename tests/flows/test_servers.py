@@ -353,13 +353,13 @@ def test_a_run_of_a_schedule_that_fails_is_told_to_the_webhook_and_others_are_no
 
     from infra import bootstrap
 
-    @flow(name="nightly", flow_run_name="of tonight")
-    def fails() -> None:
+    @flow(name="nightly", flow_run_name="of {whom}")
+    def fails(whom: str) -> None:
         raise ValueError("no disk left")
 
-    def fails_with(*given: str) -> None:
+    def fails_with(whom: str, *given: str) -> None:
         with tags(*given), pytest.raises(ValueError, match="no disk left"):
-            fails()
+            fails(whom)
 
     told = webhook.messages
     monkeypatch.setenv("NOISYIR_WEBHOOK", webhook.url)
@@ -367,18 +367,16 @@ def test_a_run_of_a_schedule_that_fails_is_told_to_the_webhook_and_others_are_no
         with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: 30}):
             bootstrap.prepare(client)
         try:
-            text, tried = "", 0
-            while tried < 40:  # the server learns of a new automation a little later
-                tried += 1
-                fails_with("noisyir", "auto-scheduled")
+            text = ""
+            for _ in range(40):  # the server learns of a new automation a little later
+                fails_with("tonight", "noisyir", "auto-scheduled")
                 with suppress(queue.Empty):
                     text = told.get(timeout=3)["text"]
                     break
             for others in (("noisyir",), ("auto-scheduled", "other-team")):  # by hand, and not ours
-                fails_with(*others)
+                fails_with("others", *others)
             time.sleep(3)
-            alarms = [text, *(told.get()["text"] for _ in range(told.qsize()))]
-            assert len(alarms) <= tried
+            alarms = [text, *(told.get()["text"] for _ in range(told.qsize()))]  # Prefect may tell one twice
         finally:
             client.delete_automation(client.read_automations_by_name(name_of("failures"))[0].id)
     assert all(one.startswith("nightly/of tonight is Failed: ") for one in alarms)
