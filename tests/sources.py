@@ -20,7 +20,7 @@ def trees() -> dict[Path, ast.Module]:
 
 @cache
 def nodes() -> dict[Path, list[ast.AST]]:
-    """Every file's nodes: a walk takes as long as ten looks at what it finds."""
+    """Every file's nodes: a walk takes as long as ten looks at its result."""
     return {path: list(ast.walk(tree)) for path, tree in trees().items()}
 
 

@@ -214,17 +214,17 @@ def _places(exp: Experiment, target: Path) -> dict[str, str]:
     return {name: os.path.relpath(value, target.parent) for name, value in given.items() if value is not None}
 
 
-def rules_of(data: Format) -> list[str]:
+def rules_of(data: Format) -> dict[str, Any]:
     """Return the settings, other than columns, that say which rows and pairs count, without defaults."""
-    given = ((name, getattr(data, name)) for name in _RULES)
-    return [f"{name}={value}" for name, value in given if value != Format.model_fields[name].default]
+    given = {name: getattr(data, name) for name in _RULES}
+    return {name: value for name, value in given.items() if value != Format.model_fields[name].default}
 
 
 def _as_given(exp: Experiment) -> list[str]:
     """Return the lines of `columns` and of the rules, if they were set."""
     named = getattr(exp.data, "columns", {})
     columns = [f"columns: {json.dumps(dict(named), ensure_ascii=False)}"] if named else []
-    return [*columns, *(rule.replace("=", ": ") for rule in rules_of(exp.data))]
+    return [*columns, *(f"{name}: {value}" for name, value in rules_of(exp.data).items())]
 
 
 def _hold_out(exp: Experiment) -> str:

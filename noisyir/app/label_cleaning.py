@@ -107,7 +107,7 @@ def how_to_measure(found: Audited, applied: Applied) -> str:
         columns = dict(getattr(found.exp.data, "columns", {})) if applied.whole else {}
         flags = [(f"--{name}", columns.pop(name)) for name in ("query", "document") if columns.get(name)]
         rest = [f"data.columns.{name}={json.dumps(column, ensure_ascii=False)}" for name, column in columns.items()]
-        rest += [f"data.{rule}" for rule in rules_of(found.exp.data)] if applied.whole else []
+        rest += [f"data.{name}={value}" for name, value in rules_of(found.exp.data).items() if applied.whole]
         command = shlex.join(["noisyir", "init", str(applied.pairs), *chain(*flags), *rest])
         return f"\n{'next':<7}{command}\n{'':<7}writes an experiment that trains on the cleaned pairs"
     experiments = _experiments(found.exp, applied)
