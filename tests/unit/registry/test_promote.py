@@ -329,7 +329,7 @@ def test_promotion_needs_no_artifact_of_the_store_and_search_says_what_to_do(ran
     with pytest.raises(StoreError) as told:
         find_model(Store(ran / "store", home=ran), f"models:/{NAME}@champion")
     key = gated[1].kept["model"].key[:12]
-    for words in (f"is {NAME} {number}; its artifact {key} is no longer in", "noisyir run demo, or", "load_model('"):
+    for words in (f"is {NAME} {number}; its artifact {key} is no longer in", "noisyir run demo seed=13, or", "load_model('"):
         assert words in str(told.value)
 
 
