@@ -197,9 +197,8 @@ class Audited:
             lines.append(in_terminal(self.estimate, self.exp.detect.assume))
         lines += [f"{'reading':<14}{said}" for said in self.readings]
         if self.shifted:
-            lines.append(
-                fill(f"{'shifted':<14}{self.shifted}; compare them with their source", 78, subsequent_indent=" " * 14)
-            )
+            said = f"{'shifted':<14}{self.shifted}; compare them with their source"
+            lines.append(fill(said, 78, subsequent_indent=" " * 14))
         if error is not None:
             lines.append(how_many(self._hardest_rate, error, confidence, self.table.num_rows))
         if "audit_negatives" in self.outcome.results:

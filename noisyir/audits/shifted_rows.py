@@ -62,8 +62,8 @@ def _clearest(at: dict[int, int], offset: int, documents: Sequence[str], others:
         return other is not None and documents[other] == others[at[row]] != documents[at[row]]
 
     rows = list(at)
-    fit, opposite = (np.array([fits(row, away) for row in rows]) for away in (offset, -offset))
-    own = np.array([others[at[row]] is None for row in rows])
+    fit, opposite = (np.array([fits(row, away) for row in rows], bool) for away in (offset, -offset))
+    own = np.array([others[at[row]] is None for row in rows], bool)
     total = np.concatenate([[0], np.cumsum(fit.astype(int) - (opposite | own))])
     end = int(np.argmax(total - np.minimum.accumulate(total)))
     start = int(np.argmin(total[: end + 1]))

@@ -53,9 +53,9 @@ def test_a_handful_of_rows_is_not_called_a_slip():
 
 
 def test_rows_between_that_are_not_audited_count_as_rows():
+    kept = [at for at in range(1000) if at % 10]
     rows, documents, others = world(1)
-    kept = rows % 10 != 0
-    found = shifted_rows(rows[kept], np.array(documents)[kept].tolist(), [o for o, k in zip(others, kept) if k])
+    found = shifted_rows(rows[kept], [documents[at] for at in kept], [others[at] for at in kept])
     assert found.offset == 1
 
 
