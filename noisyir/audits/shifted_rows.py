@@ -55,7 +55,7 @@ def shifted_rows(rows: np.ndarray, documents: Sequence[str], others: Sequence[st
 
 
 def _clearest(at: dict[int, int], offset: int, documents: Sequence[str], others: Sequence[str | None]) -> Shift | None:
-    """The block with most queries that fit the document `offset` rows on, less those that speak against it."""
+    """The block with most queries that fit the document `offset` rows on, less the queries against it."""
 
     def fits(row: int, away: int) -> bool:
         other = at.get(row + away)
