@@ -1,4 +1,4 @@
-"""Rows of a file in which the documents have slipped against their queries, as after a sort or a lost cell."""
+"""Rows of a file in which documents have slipped against their queries, as after a sort or a lost cell."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -36,8 +36,9 @@ def shifted_rows(rows: np.ndarray, documents: Sequence[str], others: Sequence[st
     """Find the block of rows in which documents have most clearly slipped, or None.
 
     In a block, a query that its own document or the opposite row's fits best counts against a query that the
-    offset's row fits best; the block with most in favour is tested.  Without a slip either side is as likely, however
-    the file is sorted: p = P(Binomial(fit + opposite, 1/2) >= fit), times the number of blocks and offsets.
+    offset's row fits best; the block with most in favour is tested.  Without a slip either side is as likely, unless
+    the rows follow from each other, as in a conversation: p = P(Binomial(fit + opposite, 1/2) >= fit), times the
+    number of blocks and offsets.
 
     Args:
         rows: Row of each pair in the file, shape (pairs,).
