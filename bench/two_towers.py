@@ -59,7 +59,9 @@ def _tower(files: Sequence[str | Path], side: Side, source: Path) -> Any:
 
     found = dict(_weights(files, _PREFIXES[side]))
     if not found:
-        raise ValueError(f"no weight in {', '.join(map(str, files))} begins with {' or '.join(_PREFIXES[side])}")
+        raise ValueError(
+            f"no weight in {', '.join(map(str, files))} begins with {' or '.join(_PREFIXES[side])}: give both towers"
+        )
     with TemporaryDirectory() as work, opening(source):
         save_file(found, Path(work, "model.safetensors"), {"format": "pt"})
         Path(work, "config.json").write_bytes((source / "config.json").read_bytes())

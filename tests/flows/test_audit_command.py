@@ -139,15 +139,15 @@ def test_documents_that_slipped_are_told_by_their_rows_and_no_more_when_they_are
     documents = [row["document"] for row in rows]
     documents[30:100] = [*documents[31:100], documents[30]]
     slipped = [{"query": row["query"], "document": text} for row, text in zip(rows, documents, strict=True)]
-    code, out, err = noisyir("audit", write_jsonl(tmp_path / "slipped.jsonl", slipped))
+    code, out, err = noisyir("audit", write_jsonl(tmp_path / "owned.jsonl", slipped))
     assert code == 0, err
     told = " ".join(out.split())
     assert re.search(
-        r"shifted from row 3\d to (9\d|100) .* document one row above better, and \d the one below", told
+        r"slipped from row 3\d to (9\d|100) .* document one row above better, and \d the one below", told
     ), out
     right = [{"query": row["query"], "document": row["document"]} for row in rows]
-    code, out, err = noisyir("audit", write_jsonl(tmp_path / "slipped.jsonl", right))
-    assert code == 0 and "shifted" not in out
+    code, out, err = noisyir("audit", write_jsonl(tmp_path / "owned.jsonl", right))
+    assert code == 0 and "may have slipped" not in out
 
 
 def test_the_screen_of_an_audit_fits_a_terminal_and_its_next_command_is_whole(monkeypatch, noisyir, owner, tmp_path):
