@@ -84,7 +84,6 @@ SETTINGS: dict[str, Any] = {
         **LISTS, "rounds": 2, "ranker_steps": 250, "retriever_steps": 500, "ranker_learning_rate": 1e-5,
         "chunk_size": "auto", "dev_queries": 0,
     },
-    "index": {"engine": "torch"},
     "search": {"top_k": 100},
 }  # fmt: skip
 DATA: dict[str, dict[str, Any]] = {

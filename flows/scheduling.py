@@ -1,5 +1,7 @@
 """The nightly of an experiment of one's own: a deployment of the flow `nightly` with a schedule."""
 
+import asyncio
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +21,7 @@ from prefect.client.schemas.schedules import CronSchedule
 from prefect.deployments.runner import RunnerDeployment
 from prefect.exceptions import ObjectNotFound
 from prefect.schedules import Cron
+from prefect.server.schemas.schedules import CronSchedule as Dates
 from prefect.settings import PREFECT_API_URL
 from prefect.types.entrypoint import EntrypointType
 from pydantic import ValidationError
@@ -67,7 +70,7 @@ def schedule(
             raise ConfigError(
                 f"{PREFECT_API_URL.value()} has no pool {POOL}: python -m infra.bootstrap makes it, in a checkout"
             )
-        _refuse_other(client, f"{nightly.name}/{name}", place, overrides)
+        _refuse_other(client, f"{nightly.name}/{name}", place, overrides, removal(experiment, environment, overrides))
         if variable := night.get("variable"):
             experiments.load(experiment, (*overrides, *settings_of(variable)))  # refused now, and not at night
         deployment = nightly.to_deployment(
@@ -128,19 +131,25 @@ def deployment_of(experiment: str, environment: str | None, overrides: tuple[str
     return f"{exp.name}-{environment}" if environment else exp.name
 
 
-def names_in(overrides: Iterable[str]) -> list[str]:
+def removal(experiment: str, environment: str | None, overrides: Iterable[str]) -> str:
+    """The command that removes the deployment of this name, whichever experiment it trains."""
+    where = ["--environment", environment] if environment else []
+    return shlex.join(["noisyir", "schedule", experiment, *_names_in(overrides), *where, "--remove"])
+
+
+def _names_in(overrides: Iterable[str]) -> list[str]:
     """The settings that give the experiment another name."""
     return [setting for setting in overrides if setting.startswith("name=")]
 
 
-def _refuse_other(client: SyncPrefectClient, name: str, place: str, overrides: tuple[str, ...]) -> None:
-    """Refuse to put an experiment into another one's place, because both have one name."""
+def _refuse_other(client: SyncPrefectClient, name: str, place: str, overrides: tuple[str, ...], command: str) -> None:
+    """Refuse to put an experiment into another one's place, because both have one name; `command` removes that."""
     with suppress(ObjectNotFound):
         known = client.read_deployment_by_name(name).parameters
-        other, names = known.get("experiment"), names_in(known.get("overrides") or ())
-        if (other, names) != (place, names_in(overrides)):
+        other, names = known.get("experiment"), _names_in(known.get("overrides") or ())
+        if (other, names) != (place, _names_in(overrides)):
             trains = " ".join([str(other), *names])
-            raise ConfigError(f"{name} trains {trains}: give this one another name, or remove that with --remove first")
+            raise ConfigError(f"{name} trains {trains}: give this one another name, or remove that first: {command}")
 
 
 @contextmanager
@@ -171,3 +180,7 @@ def _refuse_bad(cron: str, timezone: str | None) -> None:
         if error.errors()[0]["loc"] == ("timezone",):
             raise ConfigError(f"--timezone {timezone!r} is no zone: give one such as Europe/Vienna") from error
         raise ConfigError(f"--cron {cron!r} is no schedule: {HOW}") from error
+    try:
+        asyncio.run(Dates(cron=cron, timezone=timezone).get_dates(1))
+    except ValueError as error:  # as for the 30th of February
+        raise ConfigError(f"--cron {cron!r} names a date that never comes: {HOW}") from error

@@ -75,7 +75,7 @@ def _registered_model(store: Store, uri: str) -> Ref:
                 if artifact != "model":
                     raise StoreError("app.not_a_retriever", what=what, artifact=artifact)
                 return meta.ref("model")
-    key, command = tags["artifact_key"][:12], whole_command(store, tags.get("experiment", "EXPERIMENT"))
+    key, command = tags["artifact_key"][:12], command_of_version(store, tags)
     raise StoreError("app.artifact_gone", what=what, artifact_key=key, url=store.url, command=command, uri=uri)
 
 
@@ -179,9 +179,25 @@ def command_for(store: Store, folder: str) -> str | None:
 
 def whole_command(store: Store, name: str) -> str:
     """The command that runs an experiment to its end, as last typed or by its name."""
-    mine = (run.get("command") or "" for run in store.runs.all() if run["experiment"] == experiments.name_of(name))
-    named = f"noisyir run {shlex.quote(experiments.file_here(name) or name)}"
-    return re.sub(r" --(to|only)[= ]\S+", "", next((line for line in mine if line.startswith("noisyir run ")), named))
+    return _typed(store, experiments.name_of(name)) or f"noisyir run {shlex.quote(experiments.file_here(name) or name)}"
+
+
+def command_of_version(store: Store, tags: Mapping[str, str]) -> str:
+    """The command that makes a registered version again, as typed when it was made, or else with its seed."""
+    name = tags.get("experiment", "EXPERIMENT")
+    if made := _typed(store, name, tags.get("artifact_key")):
+        return made
+    command = re.sub(r" seed=\S+", "", whole_command(store, tags.get("run_as", name)))
+    return f"{command} seed={tags['seed']}" if "seed" in tags else command
+
+
+def _typed(store: Store, experiment: str, key: str | None = None) -> str | None:
+    """The newest command that ran an experiment, or its step of this key, without --to and --only."""
+    for run in store.runs.all():
+        line, keys = run.get("command") or "", {step["key"] for step in run["steps"].values()}
+        if run["experiment"] == experiment and line.startswith("noisyir run ") and (key is None or key in keys):
+            return re.sub(r" --(to|only)[= ]\S+", "", line)
+    return None
 
 
 def folders_of(run: Mapping[str, Any]) -> set[str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pyarrow.compute as pc
 
-from noisyir.app.lookup import whole_command
+from noisyir.app.lookup import command_of_version
 from noisyir.app.runs import Execution, run
 from noisyir.base.errors import StoreError
 from noisyir.engine.known_stages import stage_named
@@ -125,5 +125,5 @@ def _model(store: Store, version: Version) -> Ref:
 
 
 def _gone(store: Store, version: Version) -> StoreError:
-    command = whole_command(store, version.tags.get("experiment", "EXPERIMENT"))
+    command = command_of_version(store, version.tags)
     return StoreError("app.version_not_measurable", version=version.version, url=store.url, command=command)

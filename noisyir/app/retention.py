@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from noisyir.app.lookup import indexes, terms_of, whole_command
+from noisyir.app.lookup import command_of_version, indexes, terms_of
 from noisyir.base.errors import ConfigError, StoreError
 from noisyir.engine.meta import Meta
 from noisyir.engine.provenance import lineage
@@ -119,7 +119,7 @@ def mend_models(store: Store, copies: "Sequence[RegisteredCopy]") -> list[str]:
     cures = []
     for copy in copies:
         if (ref := there.get(copy.digest)) is None or not store.builds.is_whole(ref):
-            command = whole_command(store, copy.experiment)
+            command = command_of_version(store, copy.tags)
             cures.append(f"mend {copy.version}: {command}, then noisyir store verify --repair")
             continue
         arriving = copy.folder.with_name(f"{copy.folder.name}.arriving")

@@ -116,12 +116,12 @@ def digests_of_versions(home: Path) -> set[str]:
 
 @dataclass(frozen=True)
 class RegisteredCopy:
-    """MLflow's copy of a registered model's files, and the digest that it was registered with."""
+    """MLflow's copy of a registered model's files, the digest that it was registered with, and the version's tags."""
 
     version: str
     folder: Path
     digest: str
-    experiment: str
+    tags: Mapping[str, str]
 
     @property
     def is_whole(self) -> bool:
@@ -138,8 +138,7 @@ def copies_of_versions(home: Path) -> list[RegisteredCopy]:
             place, digest = urlsplit(logged.artifact_location), version.tags.get("artifact_digest")
             if digest and place.scheme in ("", "file"):
                 folder = _files_in(Path(unquote(place.path)), kind)
-                name, experiment = f"{kind.name} v{version.version}", version.tags.get("experiment", "EXPERIMENT")
-                found.append(RegisteredCopy(name, folder, digest, experiment))
+                found.append(RegisteredCopy(f"{kind.name} v{version.version}", folder, digest, version.tags))
     return found
 
 

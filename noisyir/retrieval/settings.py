@@ -1,8 +1,8 @@
 """Settings of retrieval: BM25, encoding, indexes and search."""
 
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from noisyir.base.settings import Fraction, Params, Split
 from noisyir.models.backends import Backend, in_key
@@ -48,17 +48,8 @@ class EncodeParams(Params):
 class IndexParams(Params):
     """The index of the documents' vectors."""
 
-    engine: Literal["faiss", "torch"] = Field(
-        "faiss", description="torch needs no FAISS and searches on a GPU where there is one: exact, as Flat"
-    )
     factory: str = Field("Flat", description="FAISS factory string: Flat, HNSW32, IVF4096,PQ64, ...")
     train_rows: PositiveInt = Field(262144, description="vectors sampled to train an index that needs training")
-
-    @model_validator(mode="after")
-    def _torch_is_flat(self) -> Self:
-        if self.engine == "torch" and self.factory != "Flat":
-            raise ValueError(f"index.engine=torch searches all vectors: index.factory={self.factory!r} is FAISS's")
-        return self
 
 
 class ExtendIndexParams(IndexParams):

@@ -1,4 +1,4 @@
-"""Search in an index of vectors, FAISS's or our own, whole or in parts."""
+"""Search in an index of vectors, whole or in parts."""
 
 import json
 from collections.abc import Sequence
@@ -88,10 +88,10 @@ def merged(some: tuple[Vectors, Rows], others: tuple[Vectors, Rows], top_k: int)
 def open_vectors(
     folder: Path, *, probes: int, breadth: int, device: str, threads: int, few_queries: bool = False
 ) -> Index:
-    """Open a saved index with the engine that built it; `probes`, `breadth` as in `open_index`.
+    """Open a saved index; `probes`, `breadth` as in `open_index`.
 
-    `device` is for torch's engine.  With `few_queries` torch also searches FAISS's flat index: twice as fast for 1 to
-    32 queries, equal but for rounding.
+    On a GPU, or for `few_queries`, torch searches a flat index, as FAISS does up to rounding.  For 1 to 32 queries
+    on a CPU it takes half the time.
     """
     about = json.loads((folder / "about.json").read_text())
     if parts := about.get("parts"):
@@ -99,26 +99,24 @@ def open_vectors(
             "probes": probes, "breadth": breadth, "device": device, "threads": threads, "few_queries": few_queries,
         }  # fmt: skip
         return InParts([(part["first"], open_vectors(folder / part["folder"], **options)) for part in parts])
-    if about.get("engine") == "torch":
-        from noisyir.models.bi_encoder import choose_device
-        from noisyir.retrieval.exact import open_exact
-
-        return Exact(open_exact(folder, choose_device(device)))
     from noisyir.retrieval.index import open_index
 
     faiss.omp_set_num_threads(threads)
     index = open_index(folder, probes=probes, breadth=breadth)
     if about["factory"] != "Flat":
         return cast(Index, index)
-    return Exact(_by_products(index) if few_queries else index)
+    from noisyir.models.bi_encoder import choose_device
+
+    place = choose_device(device)
+    return Exact(_by_products(index, place) if few_queries or place != "cpu" else index)
 
 
-def _by_products(index: faiss.Index) -> Index:
+def _by_products(index: faiss.Index, device: str) -> Index:
     from noisyir.retrieval.exact import ExactIndex
 
     flat = cast(faiss.IndexFlat, faiss.downcast_index(index))
     vectors = faiss.rev_swig_ptr(flat.get_xb(), flat.ntotal * flat.d).reshape(flat.ntotal, flat.d)
-    return ExactIndex(vectors, "cpu", index)
+    return ExactIndex(vectors, device, index)
 
 
 def dimension_of(folder: Path) -> int:

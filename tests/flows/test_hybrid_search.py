@@ -160,8 +160,9 @@ def test_an_experiment_in_a_file_is_advised_and_found_by_its_path(
     code, _, err = noisyir("export", "of ours/first try.yaml", "--as", "pairs", "--to", "it")
     assert code == 1 and shlex.split(err.strip().rpartition(": ")[2]) == ["noisyir", "audit", "of ours/first try.yaml"]
     given = [word for word in settings(collection) if word not in ("--no-track", "register_if=always")]
-    code, _, err = noisyir("run", "of ours/first try.yaml", *given, "--force")
-    assert code == 0, err
+    for seeds in ([], ["seed=9"]):
+        code, _, err = noisyir("run", "of ours/first try.yaml", *given, *seeds, "--force")
+        assert code == 0, err
     by_path, by_name = (noisyir("show", one, "--query", "train0") for one in ("of ours/first try.yaml", "tried"))
     assert by_path == by_name and by_path[0] == 0
 
@@ -169,11 +170,12 @@ def test_an_experiment_in_a_file_is_advised_and_found_by_its_path(
     assert noisyir(*ask)[0] == 0
     for folder in (tmp_path / "store").glob("train_dpr/*/*"):
         shutil.rmtree(folder)
-    (copy,) = registered_copies(tmp_path)
+    (copy,) = (copy for copy in registered_copies(tmp_path) if copy.version.endswith(" v1"))
     (copy.folder / "model.safetensors").write_bytes(b"damaged")
     code, _, err = noisyir(*ask)
     assert code == 1 and "is no longer in" in err
     lost = re.search(r"run its experiment again, (noisyir .*), or take", err)[1]
+    assert "seed=" not in lost, "the newest run's seed is another"
     assert f": {lost}, then noisyir store verify --repair\n" in noisyir("store", "verify", "--repair")[1]
     assert noisyir(*shlex.split(lost)[1:])[0] == 0
     assert noisyir(*ask)[0] == noisyir("store", "verify", "--repair")[0] == noisyir("store", "verify")[0] == 0

@@ -24,6 +24,7 @@ def given(tracked_home, tmp_path, monkeypatch):
 
 
 def test_a_night_trains_what_its_gate_wants_and_the_first_model_becomes_champion(given, tmp_path):
+    from prefect.client.orchestration import get_client
     from prefect.variables import Variable
 
     from noisyir.flows.nightly import nightly
@@ -33,6 +34,9 @@ def test_a_night_trains_what_its_gate_wants_and_the_first_model_becomes_champion
     assert state.is_completed() and "the gate is by queries alone" in state.message, state.message
     (version,) = connect(tmp_path).client.search_model_versions("name = 'noisyir-retriever'")
     assert version.tags["seed"] == "5" and "noisyir-retriever v1 refused" in state.message  # BM25 is perfect there
+    with get_client(sync_client=True) as client:
+        trained = client.read_flow_run(version.tags["flow_run"])
+    assert trained.parent_task_run_id and "noisyir" in trained.tags, "else it stays Running when the night is killed"
 
 
 def test_a_night_reads_further_settings_of_a_prefect_variable_and_the_advised_command_sets_one(tmp_path, capsys):

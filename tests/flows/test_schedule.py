@@ -74,10 +74,12 @@ def test_an_experiment_is_scheduled_changed_and_removed(prefect_api, tmp_path, c
         assert cli.main(["schedule", str(other), "--remove"]) == 0 and cli.main(["schedule", str(other)]) == 0
         capsys.readouterr()
         assert cli.main(["schedule", str(other), "name=my pairs-b"]) == 0
-        typed = shlex.split(capsys.readouterr().out.splitlines()[-1].partition("noisyir ")[2])
+        assert f"stop        noisyir schedule {other} 'name=my pairs-b' --remove" in capsys.readouterr().out
         assert cli.main(["schedule", str(other), "--environment", "b"]) == 1, "a name that another experiment has"
-        assert f"nightly/my pairs-b trains {other} name=my pairs-b: give" in capsys.readouterr().err
-        assert cli.main(typed) == 0 and client.read_deployment_by_name("nightly/my pairs")
+        said = capsys.readouterr().err
+        assert f"nightly/my pairs-b trains {other} name=my pairs-b: give" in said
+        (cure,) = re.findall(r"remove that first: noisyir (schedule .* --remove)$", said.strip())
+        assert cli.main(shlex.split(cure)) == 0 and client.read_deployment_by_name("nightly/my pairs")
         with pytest.raises(ObjectNotFound):
             client.read_deployment_by_name("nightly/my pairs-b")
         assert cli.main(["schedule", str(other), "--environment", "b"]) == 0
@@ -90,6 +92,9 @@ def test_a_bad_schedule_is_refused_before_anything_is_deployed(prefect_api):
     for cron in ("soon", "0 2 * * * *", "@daily 2"):
         with pytest.raises(ConfigError, match=f"--cron {re.escape(repr(cron))} is no schedule: give five fields"):
             schedule("demo", cron, **how)
+    for never in ("0 2 30 2 *", "0 2 31 4,6 *"):
+        with pytest.raises(ConfigError, match=f"--cron {re.escape(repr(never))} names a date that never comes"):
+            schedule("demo", never, **how)
     with pytest.raises(SystemExit, match="2"):
         cli.main(["schedule", "demo", "--min-seeds", "0"])
     with pytest.raises(ConfigError, match="--timezone 'Mars' is no zone: give one such as"):

@@ -44,10 +44,9 @@ def run(
     night = {"gate": {"min_seeds": min_seeds}, "fail_on": faults, "ask": {"above": ask_above}, "variable": variable}
     when, how = cron or "0 2 * * *", {"timezone": timezone, "environment": environment, "night": night}
     name = flows.schedule(experiment, when, overrides=settings, **how)
-    named = flows.names_in(settings) + (["--environment", environment] if environment else [])
     print(f"scheduled   {name}  {when} {timezone or 'UTC'}")
     if not experiments.load(experiment, settings).data.promotion_share:
         print("gate        promotes nothing without queries for it: data.promotion_share=0.5 draws them")
     print(f"now         prefect deployment run {shlex.quote(name)}")
-    print(f"stop        {shlex.join(['noisyir', 'schedule', experiment, *named, '--remove'])}")
+    print(f"stop        {flows.removal(experiment, environment, settings)}")
     return 0

@@ -1,4 +1,4 @@
-"""index, extend_index: FAISS's or our own index of the documents' vectors, and a refreshed corpus's."""
+"""index, extend_index: FAISS's index of the documents' vectors, and a refreshed corpus's."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -50,10 +50,6 @@ def build(job: Job[P]) -> None:
 
 def _build(job: Job[P], read: Callable[[], Iterable[pa.RecordBatch]], rows: int, folder: Path) -> None:
     """Index the vectors, which are read twice if it is trained."""
-    if job.params.engine == "torch":
-        from noisyir.retrieval.exact import build_exact
-
-        return build_exact(read(), rows, folder)
     from noisyir.retrieval.index import fill_index, save_index
 
     index = fill_index(_trained(job, read, rows), read(), rows, job.params.factory)
@@ -133,10 +129,6 @@ def extend(job: Job[ExtendIndexParams]) -> None:
     if reason:
         return build(job)
     batches, folder, earlier = _behind(job, kept), job.new_folder("index"), job.folder("earlier")
-    if job.params.engine == "torch":
-        from noisyir.retrieval.exact import build_exact
-
-        return build_exact(batches, rows, folder, earlier)
     from noisyir.retrieval.index import extend_index, save_index
 
     index = extend_index(earlier, batches, rows, job.params.factory, threads=job.runtime.cpu_threads)

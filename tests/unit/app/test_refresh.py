@@ -145,7 +145,7 @@ def check_equal(world: World, rows: list[dict[str, str]], *settings: str, bits: 
         np.testing.assert_allclose(scores, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("settings", [(), ("encode.dtype=float16",), ("index.engine=torch",)], ids=str)
+@pytest.mark.parametrize("settings", [(), ("encode.dtype=float16",)], ids=str)
 def test_documents_are_added_as_if_they_had_been_there(world: World, settings):
     world.index(documents(*range(30)), *settings)
     before = world.index_files()

@@ -54,13 +54,15 @@ def test_flat_search_is_exact_and_scores_are_inner_products():
     np.testing.assert_allclose(hits.scores, np.sort(QUERIES @ VECTORS.T)[:, ::-1][:, :10].ravel(), rtol=1e-5)
 
 
-@pytest.mark.parametrize("queries", [QUERIES, QUERIES[:1]])
-def test_torch_finds_in_a_flat_index_what_faiss_finds(queries, tmp_path):
+@pytest.mark.parametrize(("queries", "at_once"), [(QUERIES, 7), (QUERIES, 1999), (QUERIES[:1], 10**6)])
+def test_torch_finds_in_a_flat_index_what_faiss_finds(queries, at_once, tmp_path, monkeypatch):
+    monkeypatch.setattr("noisyir.retrieval.exact._ROWS_AT_ONCE", at_once)
     save_index(build("Flat"), "Flat", tmp_path)
     how = {"probes": 1, "breadth": 1, "device": "cpu", "threads": 2}
     theirs, ours = (search(open_vectors(tmp_path, **how, few_queries=few), queries, DOC_IDS, 10) for few in (0, 1))
     assert ours.doc_ids == theirs.doc_ids
-    np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-6)
+    np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-5)
+    assert ours.scores.dtype == np.float32
 
 
 @pytest.mark.parametrize(("factory", "least"), [("HNSW32", 0.9), ("IVF16,Flat", 0.9), ("IVF16,PQ8x4", 0.2)])

@@ -75,7 +75,7 @@ def encode(run_stage_on, model, runtime=None, **params):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("how", [{}, {"factory": "HNSW8"}, {"engine": "torch"}], ids=str)
+@pytest.mark.parametrize("how", [{}, {"factory": "HNSW8"}], ids=str)
 def test_the_dense_run_ranks_by_the_models_inner_products(run_stage_on, model, dtype, how):
     vectors = encode(run_stage_on, model, dtype=dtype, shard_rows=40)
     assert vectors["doc_vectors"]["doc_row"].to_pylist() == list(range(90))
