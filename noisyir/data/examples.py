@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from noisyir.base.errors import DataError
 from noisyir.base.settings import PROMOTION, Split
-from noisyir.data.columns import Cells, corpus_documents
+from noisyir.data.columns import Cells, PairColumn, corpus_documents, unread
 from noisyir.data.containers.split_folder import SPLIT_WORDS
 from noisyir.data.labels import MEANINGFUL, LabelColumn
 from noisyir.data.leniency import row
@@ -239,7 +239,7 @@ def content_id(number: int, *texts: str) -> str:
 class _SeenIds:
     """Ids so far, with a hash of their texts: the texts themselves may not fit into memory."""
 
-    def __init__(self, column: str) -> None:
+    def __init__(self, column: PairColumn) -> None:
         self.column = column
         self._first: dict[str, tuple[int, int]] = {}
 
@@ -250,5 +250,6 @@ class _SeenIds:
             return True
         first, at = self._first[name]
         if first != hash(content):
-            raise DataError("data.changed_text", where=found.where, column=self.column, name=name, first=at)
+            column, null = self.column, unread(self.column, found.place)
+            raise DataError("data.changed_text", where=found.where, column=column, name=name, first=at, unread=null)
         return False

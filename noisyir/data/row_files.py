@@ -4,7 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from noisyir.base.errors import DataError
 from noisyir.data.containers import FIRST_ROWS, FOLDER, PLAIN, SUFFIXES, Row, container, suffix_of
@@ -97,6 +99,11 @@ class RowFile:
                 self._refuse_late(number, names - known, meaningful)
 
         return container(self.suffix).rows(self.path, columns, check)
+
+    def first(self, columns: Sequence[str], most: int = FIRST_ROWS) -> list[dict[str, Any]]:
+        """The values of the first rows; their faults are met again, and counted, when the rows are read."""
+        with glance():
+            return [row for _, row in islice(self.rows(columns), most if columns else 0)]
 
     def _refuse_late(self, number: int, late: Collection[str], meaningful: Collection[str]) -> None:
         if found := sorted(name for name in late if _means(plain_name(name), meaningful)):

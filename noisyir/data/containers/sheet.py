@@ -90,14 +90,9 @@ def _refuse_bombs(path: Path) -> None:
             for part in packed.infolist():
                 if part.file_size <= most or part.filename.startswith("xl/media/"):  # pictures
                     continue
-                if part.file_size > _DENSEST * part.compress_size:
-                    raise DataError(
-                        "data.unpacks_too_large",
-                        path=path,
-                        filename=part.filename,
-                        file_size=part.file_size,
-                        densest=_DENSEST,
-                    )
+                if (size := part.file_size) > _DENSEST * part.compress_size:
+                    of = {"filename": part.filename, "file_size": size, "densest": _DENSEST}
+                    raise DataError("data.unpacks_too_large", path=path, **of)
                 with packed.open(part) as file:
                     since = 0
                     while piece := file.read(_PIECE):

@@ -157,7 +157,8 @@ class Format(Variant, RecordParams):
         quoted = ".tsv" in path.name.lower() and path.is_file() and dialect_of(path, ".tsv")[1]
         returns = ".csv" in path.name.lower() and any("\r\n" in text for text in (*asked, *read))
         many = 10 * sum(map(bool, map(signs, asked))) > len(asked)
-        found = {"itself": own, "returns": returns or quoted, "apart": apart, "signs": many}
+        missing = not all(map(str.strip, (*queries.values(), *documents.values())))
+        found = {"missing": missing, "itself": own, "returns": returns or quoted, "apart": apart, "signs": many}
         return ", ".join(name for name, there in found.items() if there)
 
     def _files(self) -> list[Path]:

@@ -86,13 +86,8 @@ class LinePairsFiles(ExampleSource):
             two = next(documents, None) if other <= number else two
         if one or two:
             longer, number = (self.path, one[0]) if one else (self.documents_path, two[0] if two else 0)
-            raise DataError(
-                "data.line_without_partner",
-                longer=longer,
-                number=number,
-                path=self.path,
-                documents_path=self.documents_path,
-            )
+            both = {"path": self.path, "documents_path": self.documents_path}
+            raise DataError("data.line_without_partner", longer=longer, number=number, **both)
 
     def example(self, found: Placed) -> Example:
         """The two lines."""
