@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from textwrap import wrap
+from textwrap import fill, wrap
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from noisyir.audits.files import cut, write_csv
 from noisyir.audits.keeping import Keeping, kept_if_assumed
 from noisyir.audits.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
 from noisyir.audits.settings import AuditParams
+from noisyir.audits.slipped_rows import Slip, slipped_rows
 from noisyir.audits.stages.audit_negatives import JUDGE_NEGATIVES
 from noisyir.audits.texts import opening
 from noisyir.base.durations import duration
@@ -70,6 +71,13 @@ class Audited:
                 first.setdefault(pair, row)
         found = pa.array([first.get(pair) for pair in pair_ids(self._of_documents())], pa.int64())
         return self.table.add_column(self.table.column_names.index("source"), ROW, found)
+
+    @cached_property
+    def slipped(self) -> Slip | None:
+        """Rows of the file in which documents have slipped against their queries."""
+        known = self.with_rows.filter(pc.is_valid(self.with_rows[ROW]))
+        others = [next(iter(better), None) for better in known["better"].to_pylist()]
+        return slipped_rows(known[ROW].to_numpy(), known["doc_id"].to_pylist(), others)
 
     @property
     def flagged(self) -> int:
@@ -188,6 +196,9 @@ class Audited:
         if not self.sampled:
             lines.append(in_terminal(self.estimate, self.exp.detect.assume))
         lines += [f"{'reading':<14}{said}" for said in self.readings]
+        if self.slipped:
+            said = f"{'slipped':<14}{self.slipped}; compare them with their source"
+            lines.append(fill(said, 78, subsequent_indent=" " * 14))
         if error is not None:
             lines.append(how_many(self._hardest_rate, error, confidence, self.table.num_rows))
         if "audit_negatives" in self.outcome.results:
@@ -208,6 +219,7 @@ class Audited:
             "assumed": self.exp.detect.assume,
             "rate": rate if self.sampled else None,
             "judgements": self.judgements,
+            "slipped": self.slipped._asdict() if self.slipped else None,
             "by_made_up_pairs": {said.assumed: said.rate for said in by_each_null(self.estimate)},
         }
 

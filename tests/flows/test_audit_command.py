@@ -134,6 +134,22 @@ def test_pairs_with_their_texts_are_audited(noisyir, owner, file, tmp_path):
     assert not wrong_by(rows)
 
 
+def test_documents_that_slipped_are_told_by_their_rows_and_no_more_when_they_are_put_back(noisyir, owner, tmp_path):
+    rows = [{**row, "document": owner.texts[owner.right[row["query_id"]]]} for row in owner.inline]
+    documents = [row["document"] for row in rows]
+    documents[30:100] = [*documents[31:100], documents[30]]
+    slipped = [{"query": row["query"], "document": text} for row, text in zip(rows, documents, strict=True)]
+    code, out, err = noisyir("audit", write_jsonl(tmp_path / "owned.jsonl", slipped))
+    assert code == 0, err
+    told = " ".join(out.split())
+    assert re.search(
+        r"slipped from row 3\d to (9\d|100) .* document one row above better, and \d the one below", told
+    ), out
+    right = [{"query": row["query"], "document": row["document"]} for row in rows]
+    code, out, err = noisyir("audit", write_jsonl(tmp_path / "owned.jsonl", right))
+    assert code == 0 and "may have slipped" not in out
+
+
 def test_the_screen_of_an_audit_fits_a_terminal_and_its_next_command_is_whole(monkeypatch, noisyir, owner, tmp_path):
     file, screens = write_jsonl(tmp_path / "mine.jsonl", owner.inline[:30]), {}  # few, for the packaged model is slow
     for width in (80, 120, 400):

@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import random
+from base64 import b64encode
 from pathlib import Path
 
 import pyarrow as pa
@@ -380,8 +381,9 @@ class Progress(Observer):
 @pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.csv", "pairs.jsonl.gz"])
 def test_reading_tells_how_much_of_the_file_is_read(name, store, tmp_path, monkeypatch):
     monkeypatch.setattr("noisyir.data.ingesting.PART_DOCUMENTS", 10)
-    texts = random.Random(0)
-    rows = [{"query": f"who {n}?", "document": texts.randbytes(100_000).hex()} for n in range(40)]
+    draw = random.Random(0)  # its texts shrink little, so that each part is more than a megabyte in every file
+    texts = [b64encode(draw.randbytes(105_000)).decode() for _ in range(30)]
+    rows = [{"query": f"who {n}?", "document": text} for n, text in enumerate(texts)]
     path = write(tmp_path / name, rows)
     plan, seen = Plan(0), Progress()
     plan.add(INGEST, Pairs(path=str(path)))

@@ -4,10 +4,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from noisyir.base.errors import ConfigError, DataError
+from bench.two_towers import join_towers
+from noisyir.base.errors import DataError
 from noisyir.models.bi_encoder import load_bi_encoder
 from noisyir.models.settings import InitModelParams
-from noisyir.models.two_towers import join_towers
 from noisyir.models.weights import weights_digest
 from tests.refusals import refuses
 from tests.tiny_models import tiny_encoder
@@ -63,12 +63,12 @@ def test_towers_in_two_files_are_read_and_a_missing_one_is_named(bert, towers, t
     files = [tmp_path / "question.safetensors", tmp_path / "passage.safetensors"]
     for file, prefix, tower in zip(files, HUGGING_FACE, towers, strict=True):
         save_file({prefix + name: weight.clone() for name, weight in tower.items()}, file)
-    with refuses(DataError, "models.no_such_tower", prefixes="ctx_model. or ctx_encoder.bert_model."):
+    with pytest.raises(ValueError, match=r"begins with ctx_model\. or ctx_encoder\.bert_model\."):
         join_towers(files[:1], str(bert), tmp_path / "joined")
     with refuses(DataError, "models.reads_too_little", limit=64, wanted=128):
         join_towers(files, str(bert), tmp_path / "joined")
     join_towers(files, str(bert), tmp_path / "joined", passage_max_len=64)
-    with refuses(ConfigError, "models.folder_exists", folder=str(tmp_path / "joined")):
+    with pytest.raises(FileExistsError, match="joined exists"):
         join_towers(files, str(bert), tmp_path / "joined")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from noisyir.base.errors import ConfigError, DataError
+from noisyir.base.errors import DataError
 from noisyir.engine.outside_errors import one_line
 from noisyir.models.bi_encoder import BiEncoder, refuse_too_long
 from noisyir.models.layout import Shape
@@ -39,12 +39,13 @@ def join_towers(
         passage_max_len: Tokens of a passage, likewise.
 
     Raises:
-        ConfigError: If the folder exists.
-        DataError: If a tower is missing or broken.
+        FileExistsError: If the folder exists.
+        ValueError: If a tower is missing.
+        DataError: If a file is broken.
     """
     folder, source = Path(folder), locate_weights(encoder, "encoder")
     if folder.exists():
-        raise ConfigError("models.folder_exists", folder=folder)
+        raise FileExistsError(f"{folder} exists: name a new folder")
     shape = Shape("transformer", False, "cls", "dot", "", "", query_max_len, passage_max_len)
     query, passage = (_tower(files, side, source) for side in _PREFIXES)
     refuse_too_long(source, passage.encoder, "*_max_len", query_max_len, passage_max_len)
@@ -58,7 +59,9 @@ def _tower(files: Sequence[str | Path], side: Side, source: Path) -> Any:
 
     found = dict(_weights(files, _PREFIXES[side]))
     if not found:
-        raise DataError("models.no_such_tower", files=", ".join(map(str, files)), prefixes=" or ".join(_PREFIXES[side]))
+        raise ValueError(
+            f"no weight in {', '.join(map(str, files))} begins with {' or '.join(_PREFIXES[side])}: give both towers"
+        )
     with TemporaryDirectory() as work, opening(source):
         save_file(found, Path(work, "model.safetensors"), {"format": "pt"})
         Path(work, "config.json").write_bytes((source / "config.json").read_bytes())
