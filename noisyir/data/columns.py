@@ -92,7 +92,7 @@ def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[Pair
 
 
 def unread(column: PairColumn, place: str) -> str:
-    """What to type so that a column has no meaning, for a file that its rows' place begins with."""
+    """What to type so that a column of a file has no meaning; the place of its rows begins with the file."""
     return with_columns({column: None}, Path(place.rpartition(" ")[0]))
 
 
@@ -104,15 +104,16 @@ def found_in(file: RowFile) -> str:
 
 
 def open_corpus(
-    path: str, setting: str, needed: Sequence[PairColumn] = ("doc_id", "document"), named: str = ""
+    path: str, setting: str, needed: Sequence[PairColumn] = ("doc_id", "document"), named: str | None = None
 ) -> RowFile:
-    """Open a file of documents, which pairs name by their column `named`; DataError if it lacks ids or texts.
+    """Open a file of documents, which pairs name by their column `named`, if it is not None.
 
-    Ids in two columns that differ are an error, too, if the one that is read is not `named`.
+    Raises:
+        DataError: If it lacks ids or texts, or has two columns of ids that differ, and `named` is not read.
     """
     file = RowFile.open(path, setting)
     need(file, columns := choose_columns(file, {}, _CORPUS_NAMES), needed, _CORPUS_NAMES)
-    ids = [name for name in file.columns if plain_name(name) in _CORPUS_NAMES["doc_id"]]
+    ids = [name for name in file.columns if plain_name(name) in _CORPUS_NAMES["doc_id"] and named is not None]
     rows = file.first(ids) if len(ids) > 1 else []
     for other in ids:
         if columns["doc_id"] not in (other, named) and any(row[other] != row[columns["doc_id"]] for row in rows):
@@ -148,10 +149,10 @@ class Cells(NamedTuple):
         """A text, empty if missing."""
         return text_in(self.values.get(column), self.columns.get(column, column), self.where)
 
-    def wrong(self, code: str, column: PairColumn) -> DataError:
-        """An error for a value, with what to type so that its column is not read."""
-        name, value = self.columns[column], self.values[column]
-        return DataError(code, where=self.where, column=name, value=value, unread=unread(column, self.place))
+    def wrong(self, column: PairColumn, must: str) -> DataError:
+        """An error about a value, with what to type so that its column is not read."""
+        name, value, null = self.columns[column], self.values[column], unread(column, self.place)
+        return DataError("data.wrong_mapped_value", where=self.where, column=name, must=must, value=value, unread=null)
 
     def weight(self) -> float | None:
         """The weight of a pair in training, from 0 to 1; None if empty."""
@@ -160,7 +161,7 @@ class Cells(NamedTuple):
             return None
         weight = number_in(value)
         if weight is None or not 0 <= weight <= 1:
-            raise self.wrong("data.wrong_mapped_weight", "weight")
+            raise self.wrong("weight", "be a weight from 0 to 1")
         return weight
 
     def name(self, column: PairColumn) -> str:
@@ -189,6 +190,6 @@ class Cells(NamedTuple):
         numbers = []
         for one in self.items(column):
             if (number := number_in(one)) is None:
-                raise self.wrong("data.wrong_mapped_numbers", column)
+                raise self.wrong(column, "hold numbers")
             numbers.append(number)
         return numbers

@@ -209,7 +209,7 @@ def _refuse_hints(file: RowFile, free: Mapping[str, str]) -> None:
         named = [LabelColumn(column, names).named(word) for word in words]
         grades = {_GRADE_OF.get(word, number_in(word)) for word in named}
         by_words = {0, 1} <= grades and not _COMMON & {*named}
-        if (None in grades and not by_words) or len(words) > _MOST_SHOWN or parts & {"id"}:
+        if (None in grades and not by_words) or len(words) > _MOST_SHOWN or ("id" in parts and not parts & _MEASURES):
             continue
         is_flag = all(word in _COMMON or number_in(word) is not None for word in named)
         shown = f"for it holds {_shown(words)}"

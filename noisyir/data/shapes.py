@@ -47,7 +47,7 @@ def corpus_of(kind: str, path: str | None) -> RowFile:
     """The documents' file, for rows that name documents by id."""
     if path is None:
         raise DataError("data.corpus_file_missing", kind=kind)
-    return open_corpus(path, "data.corpus")
+    return open_corpus(path, "data.corpus", named="")
 
 
 def text(row: Mapping[str, Any], name: str, where: str) -> str:
@@ -228,7 +228,7 @@ def float_ids(pairs: RowFile, columns: Mapping[PairColumn, str], corpus: RowFile
     if any(map(_FLOAT.fullmatch, there)):
         return ()
     named = {column: columns[column] for column in _IDS if column in columns}
-    ids = {column: {str(row[name]) for row in pairs.first([name])} - {"", "None"} for column, name in named.items()}
+    ids = {column: {str(row[name]) for row in pairs.first([name]) if row[name]} for column, name in named.items()}
     return tuple(column for column, some in ids.items() if some and all(map(_FLOAT.fullmatch, some)))
 
 

@@ -16,14 +16,16 @@ _MISSING = ("", "nan", "<NA>")  # pandas writes them where it made texts of miss
 
 def is_missing(value: Any) -> bool:
     """Whether a cell is empty, or says so."""
-    return value is None or (isinstance(value, str) and value in _MISSING)
+    return value in _MISSING if isinstance(value, str) else value is None or value != value
 
 
 def text_in(value: Any, name: str, where: str) -> str:
-    """The text in a cell, empty if missing; DataError for any other value."""
-    if not isinstance(value, str) and value is not None:
+    """The text in a cell, empty if missing; any other value is a DataError."""
+    if isinstance(value, str):
+        return "" if value in _MISSING else value
+    if not is_missing(value):
         raise DataError("data.wrong_value", expected="text", where=where, name=name, value=value)
-    return "" if value is None or value in _MISSING else value
+    return ""
 
 
 def number_in(value: Any) -> float | None:

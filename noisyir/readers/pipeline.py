@@ -33,7 +33,7 @@ class ReadingContext:
 
     Attributes:
         retriever: Model for dense passages; None if none are read.
-        asked: settings.Passages of the held-out questions, by kind.
+        asked: Passages of the held-out questions, by kind.
         label: Prefix of step names in plans with several seeds.
     """
 

@@ -91,8 +91,8 @@ def _refuse_bombs(path: Path) -> None:
                 if part.file_size <= most or part.filename.startswith("xl/media/"):  # pictures
                     continue
                 if (size := part.file_size) > _DENSEST * part.compress_size:
-                    of = {"filename": part.filename, "file_size": size, "densest": _DENSEST}
-                    raise DataError("data.unpacks_too_large", path=path, **of)
+                    name = part.filename
+                    raise DataError("data.unpacks_too_large", path=path, part=name, size=size, densest=_DENSEST)
                 with packed.open(part) as file:
                     since = 0
                     while piece := file.read(_PIECE):

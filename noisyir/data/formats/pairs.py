@@ -117,21 +117,10 @@ def open_pairs(
     else:
         _need_texts(pairs, columns)
     shapes.refuse_spelt_objects(pairs, shapes.text_columns(columns, numbered))
-    plain = {what: plain_name(name) for what, name in columns.items() if what not in given}
-    before = plain.get("document") in ("context", "contexts") and _AFTER_CONTEXT & {*map(plain_name, pairs.columns)}
-    newer = "-context" if before else ""
-    newer += "-header" if any(re.search(r"[^\w.-]", columns[what].strip()) for what in plain) else ""
-    newer += "-ids" if numbers_rows or plain.get("query_id") == "question_id" else ""
-    newer += "-split" if plain.get("split", "split") != "split" else ""
-    newer += (
-        "-negatives" if plain.get("negative") in _NEW_NEGATIVES or not all(map(_NUMBERED.fullmatch, numbered)) else ""
-    )
     listed = shapes.listed_in(pairs, columns, texts_in=not corpus)
-    newer += "-queries" if "query" in listed else ""
     labels = labels_of(pairs, {name for what, name in columns.items() if what != "label"}.union(numbered), given)
     if not labels and "label" not in given:  # SQuAD's, which may say that a text does not answer
         shapes.refuse_spelt_objects(pairs, [name for name in pairs.columns if plain_name(name) == "answers"])
-    newer += "-values" if labels and (labels.right or labels.names) else ""
     documents = open_corpus(corpus, "data.corpus", named=columns["doc_id"]) if corpus else None
     return PairsFile(
         stem(pairs.path.name),
@@ -141,12 +130,31 @@ def open_pairs(
         names_that_mean(mapping, names) | (frozenset() if "label" in given else MEANINGFUL),
         numbered,
         labels,
-        f"{newer}-label" if labels and "label" not in given else newer,
+        _newer(
+            pairs, {what: name for what, name in columns.items() if what not in given}, numbered, rows_own=numbers_rows
+        )
+        + ("-queries" if "query" in listed else "")
+        + ("-values" if labels and (labels.right or labels.names) else "")
+        + ("-label" if labels and "label" not in given else ""),
         listed,
         unread_keys=shapes.unread_keys(pairs, columns, numbered),
         float_ids=shapes.float_ids(pairs, columns, documents) if documents else (),
         long=shapes.long_texts(pairs, shapes.text_columns(columns, numbered)),
     )
+
+
+def _newer(pairs: RowFile, found: Mapping[PairColumn, str], numbered: Sequence[str], *, rows_own: bool) -> str:
+    """What earlier versions read otherwise, by the columns that were found by their names."""
+    plain = {what: plain_name(name) for what, name in found.items()}
+    before = plain.get("document") in ("context", "contexts") and _AFTER_CONTEXT & {*map(plain_name, pairs.columns)}
+    newer = {
+        "-context": before,
+        "-header": any(re.search(r"[^\w.-]", name.strip()) for name in found.values()),
+        "-ids": rows_own or plain.get("query_id") == "question_id",
+        "-split": plain.get("split", "split") != "split",
+        "-negatives": plain.get("negative") in _NEW_NEGATIVES or not all(map(_NUMBERED.fullmatch, numbered)),
+    }
+    return "".join(name for name, there in newer.items() if there)
 
 
 @dataclass(frozen=True)
@@ -250,10 +258,11 @@ class PairsFile(ExampleSource):
         if self.listed:
             spelt = {column: list_in(str(values[column])) for column in self.listed if column != "query"}
             values |= {column: found for column, found in spelt.items() if found is not None}
-        values |= {column: str(values[column] or "").removesuffix(".0") for column in self.float_ids}
+        for column in self.float_ids:
+            values[column] = one.removesuffix(".0") if isinstance(one := values[column], str) else one
         cell = Cells(values, self.columns, place, number)
         if (split := SPLITS.get(cell.text("split").lower())) is None:
-            raise cell.wrong("data.wrong_mapped_split", "split")
+            raise cell.wrong("split", "be train, dev or test")
         rows_of = (Cells(one, self.columns, place, number) for one in _documents_of(values, place, number))
         query = shapes.passage(cell.values["query"], cell.where, self.columns["query"])
         return Example(

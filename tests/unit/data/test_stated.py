@@ -1,4 +1,4 @@
-"""What a file states is read or told, as people have such files: each cure that is advised is typed here."""
+"""A file is read for what it says, or refused: each cure that a refusal advises is typed here."""
 
 import json
 import re
