@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 from noisyir.base.command_line import with_columns
 from noisyir.base.errors import DataError
 from noisyir.data import leniency
+from noisyir.data.labels import holds_judgements
 from noisyir.data.records import Document, as_id
 from noisyir.data.row_files import RowFile, is_numbered_negative, plain_name
 from noisyir.data.spelt import is_missing, list_in, number_in, text_in
@@ -79,7 +80,10 @@ def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], name
 def numbered_negatives(file: RowFile, taken: Sequence[str]) -> tuple[str, ...]:
     """Columns such as negative_1 and negative_2, which hold a negative each, and others of negatives."""
     names = [name for name in file.columns if name not in taken]
-    return tuple(name for name in names if is_numbered_negative(name) or plain_name(name) in NAMES["negative"])
+    return tuple(
+        name for name in names
+        if is_numbered_negative(name) or (plain_name(name) in NAMES["negative"] and not holds_judgements(file, name))
+    )  # fmt: skip
 
 
 def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[PairColumn], names: Names) -> None:

@@ -42,19 +42,21 @@ _WORDS = {
 }
 _GRADE_OF = {word: grade for grade, words in _WORDS.items() for word in words.split(",")}
 # Parts of other names; they count if a value calls a pair wrong: 0, for measures any, for opposites any but 0
-_MEASURES = frozenset("label labels relevance score grade rating stars feedback bewertung".split())
+_MEASURES = frozenset("label relevance score grade rating stars feedback bewertung".split())
 _HINTS = _MEASURES | frozenset(
     "relevant relevancy judgement judgment verdict correct positive target gold y annotator annotation rater vote "
-    "votes clicks valid match answerable supported useful helpful ok okay hit quality judge has_answer relevanz "
-    "korrekt richtig passend pertinent pertinence relevante relevancia correcto "
-    "метка релевантность релевантно 标签 相关 是否相关 相关性 ラベル 関連 라벨".split()
+    "click valid match answerable supported useful helpful ok okay hit quality judge has_answer contains_answer keep "
+    "kept accepted approved usable thumb liked relevanz korrekt richtig passend pertinent pertinence "
+    "relevante relevancia correcto метка релевантность релевантно 标签 相关 是否相关 相关性 ラベル 関連 라벨".split()
 )
 _OPPOSITES = frozenset(
-    "wrong noise noisy incorrect irrelevant impossible mislabeled mislabelled negative hallucination issue error "
-    "outlier not non unanswerable unrelated invalid mismatch contradiction falsch fehler faux falso 错误".split()
+    "wrong noise noisy incorrect irrelevant impossible mislabeled mislabelled negative hallucination hallucinated "
+    "issue error rejected reject drop exclude discard remove bad disliked outlier not non unanswerable unrelated "
+    "invalid mismatch contradiction falsch fehler faux falso 错误".split()
 )
 _RANKS = frozenset({"rank", "ranking"})  # parts of names, too: the least is the best document of a query
-_CHOICES = re.compile(r"choices|options|endings|(choice|option|ending|answer|sol|solution)_?[0-9a-e]")
+_CHOICES = re.compile(r"choices|options|endings|((choice|option|ending|answer|sol|solution)_?)?[0-9a-e]")
+_PLACE = re.compile(r"-1|[a-j]|\d\d?")
 # Words of any column
 _COMMON = frozenset("yes y no n true t false f 1 0 e i up down ja nein oui non si sí 是 否 对 错".split())
 _PEEKED = 1000  # rows by which the meaning of the values is found
@@ -171,9 +173,16 @@ def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | No
 
 
 def holds_judgements(file: RowFile, column: str) -> bool:
-    """Whether the first values are few words such as accept and reject, and so no documents."""
-    words = _first_words(file, [column])[column]
-    return 0 < len(words) <= _MOST_SHOWN and all(word in _GRADE_OF or word in ("-1", "0", "1") for word in words)
+    """Whether the first values are few words such as accept, or places of choices such as B, and so no documents."""
+    words, other = _first_words(file, [column])[column], map(plain_name, {*file.columns} - {column})
+    known = {
+        *_GRADE_OF,
+        "-1",
+        "0",
+        "1",
+        *(filter(_PLACE.fullmatch, words) if any(map(_CHOICES.fullmatch, other)) else ()),
+    }
+    return 0 < len(words) <= _MOST_SHOWN and known.issuperset(words)
 
 
 def is_judgement(text: str) -> bool:
@@ -200,8 +209,11 @@ def _refuse_hints(file: RowFile, free: Mapping[str, str]) -> None:
     Raises:
         DataError: If there is one.
     """
+    if free.get("", file.columns[0]) != file.columns[0] and holds_judgements(file, free[""]):
+        raise DataError("data.nameless_columns", file=file.path)
     for column, words in _first_words(file, [name for plain, name in free.items() if plain]).items():
         parts, names = {plain_name(column), *re.split(r"[._]", plain_name(column))}, file.class_names().get(column, ())
+        parts |= {part.removesuffix("s") for part in parts}
         ranks = {rank for word in words if (rank := number_in(word)) is not None} if parts & _RANKS else set[float]()
         if len(ranks) > 1:
             best = f"{min(ranks):g}"

@@ -18,7 +18,8 @@ from noisyir.data.text_files import packing_of
 
 __all__ = ["SUFFIXES", "Row", "RowFile"]
 
-_NUMBERED = re.compile(r"(hard_)?neg(ative)?_?\d+", re.IGNORECASE)
+_NUMBERED = re.compile(r"(hard_)?neg(ative)?_?\d+")
+_CAMEL = re.compile(r"(?<=[a-z]{2})(?=[A-Z])")
 _REWRITTEN = (".jsonl", ".json", ".csv", ".tsv", ".parquet")  # their rows can be edited in place
 
 
@@ -116,9 +117,9 @@ def _means(name: str, meaningful: Collection[str]) -> bool:
 
 def is_numbered_negative(column: str) -> bool:
     """Whether a name is such as negative_1 and hard neg 2."""
-    return bool(_NUMBERED.fullmatch(re.sub(r"[ -]", "_", column)))
+    return bool(_NUMBERED.fullmatch(plain_name(column)))
 
 
 def plain_name(column: str) -> str:
-    """A column's name in the form in which names are compared."""
-    return re.sub(r"[^\w.]+", " ", column.lower()).strip().replace(" ", "_")
+    """A column's name in the form in which names are compared: isRight, is-right and Is right are is_right."""
+    return re.sub(r"[^\w.]+", " ", _CAMEL.sub(" ", column).lower()).strip().replace(" ", "_")

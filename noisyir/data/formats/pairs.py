@@ -38,7 +38,7 @@ _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title", "negative")
 _OF_NEGATIVE: tuple[PairColumn, ...] = ("negative", "negative_id", "negative_score")
 # Earlier versions read these otherwise: the digest says so, and their builds are not taken for new ones
 _AFTER_CONTEXT, _NEW_NEGATIVES = {"answer", "code", "snippet"}, {"rejected_response", "rejected", "hard_neg"}
-_NUMBERED = re.compile(r"\w*\d")
+_NUMBERED = re.compile(r"[^A-Z ]*\d")
 _INDEX = re.compile(r"\s*|Unnamed: \d+|__index_level_\d+__")
 _WRITTEN = (
     "query_id", "query", "doc_id", "title", "document", "split", "source", "weight", "pos_scores", "label", "answers",
@@ -104,8 +104,9 @@ def open_pairs(
     names = {column: known for column, known in NAMES.items() if not corpus or column not in _OF_CORPUS}
     asked = given.get("label")
     columns = choose_columns(pairs, {**mapping, **({"label": parsed(asked, pairs.columns)[0]} if asked else {})}, names)
-    if "document" in columns and "document" not in mapping and holds_judgements(pairs, columns["document"]):
-        del columns["document"]
+    for what in [what for what in columns if what in ("document", "negative") and what not in mapping]:
+        if holds_judgements(pairs, columns[what]):
+            del columns[what]
     wanted = not corpus and ("negative" not in mapping or mapping["negative"] is not None)
     if "split" not in {*columns, *mapping} and (split := shapes.split_column(pairs, columns)):
         columns["split"] = split
@@ -149,7 +150,7 @@ def _newer(pairs: RowFile, found: Mapping[PairColumn, str], numbered: Sequence[s
     before = plain.get("document") in ("context", "contexts") and _AFTER_CONTEXT & {*map(plain_name, pairs.columns)}
     newer = {
         "-context": before,
-        "-header": any(re.search(r"[^\w.-]", name.strip()) for name in found.values()),
+        "-header": any(re.search(r"[^\w.-]|[a-z]{2}[A-Z]", name.strip()) for name in found.values()),
         "-ids": rows_own or plain.get("query_id") == "question_id",
         "-split": plain.get("split", "split") != "split",
         "-negatives": plain.get("negative") in _NEW_NEGATIVES or not all(map(_NUMBERED.fullmatch, numbered)),
@@ -243,8 +244,11 @@ class PairsFile(ExampleSource):
             if self.has_a_query_a_row:
                 yield Placed(place, number, values)
                 continue
-            cell = values[query]
+            cell, documents = values[query], values.get(self.columns.get("document", ""))
             queries = cell if isinstance(cell, list) else list_in(str(cell))
+            listed = list_in(documents) if "document" in self.listed and isinstance(documents, str) else documents
+            if queries and isinstance(listed, list) and min(len(queries), len(listed)) > 1:
+                raise DataError("data.several_of_both", place=place, number=number, query=query)
             yield from (Placed(place, number, {**values, query: one}) for one in queries or [cell])
         if not number:
             with strict():
@@ -353,8 +357,8 @@ def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Ite
     longest = max(map(len, lists.values()), default=0)
     if longest > 1 and "label" not in lists and isinstance(values.get("label"), str | int | float):
         raise DataError("data.one_label", place=place, number=number, label=values["label"], n_documents=longest)
-    if lists.keys() == {"weight"} and len(lists["weight"]) > 1:
-        raise DataError("data.several_weights", place=place, number=number, n_weight=len(lists["weight"]))
+    if longest > 1 and not lists.keys() & {"document", "doc_id"}:
+        raise DataError("data.several_values", place=place, number=number, lists=" and ".join(lists), n_values=longest)
     if len({len(items) for items in lists.values()}) > 1:
         raise DataError("data.unequal_lists", place=place, number=number, lists=" and ".join(lists))
     if not lists:

@@ -291,7 +291,7 @@ JSON = '{"query": "q", "document": "d"}\n'
          r"to 1, found 7; data.columns={weight: null} leaves the column unread"),
         ([{"query": "q", "document": "d", "weight": "nan"}], "pairs.csv", {}, r"line 2: 'weight' must be a weight"),
         ([{"query": "q", "document": "d", "weight": True}], "pairs.jsonl", {}, r"line 1: 'weight' must be a weight"),
-        ([{"query": "q", "document": "d", "weight": [0.5, 1]}], "pairs.jsonl", {}, r"line 1: weight lists 2 numbers"),
+        ([{"query": "q", "document": "d", "weight": [0.5, 1]}], "pairs.jsonl", {}, r"line 1: weight lists 2 values"),
         ([{"query": "q", "pos": ["a", "b"], "weight": [1]}], "pairs.jsonl", {}, r"document and weight list different"),
         ([{"query": "q", "document": "d", "split": "all"}], "pairs.csv", {}, r"'split' must be train, dev or test"),
         ([{"query": "q", "document": "d", "split": s} for s in ("train", "dev")], "p.csv", {}, r"line 3: .* split dev"),
