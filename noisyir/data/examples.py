@@ -4,7 +4,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,7 +17,6 @@ from noisyir.data.records import Document, Judgement, Negative, Query, Record
 from noisyir.data.row_files import RowFile
 from noisyir.engine.provenance import files_digest
 
-_FIRST = 100  # rows searched for negatives
 SPLITS: Mapping[str, Split] = {"": "train", PROMOTION: PROMOTION, **SPLIT_WORDS}
 
 
@@ -92,11 +90,6 @@ class ExampleSource(ABC):
     def negatives_at(self) -> tuple[RowFile, tuple[str, ...]] | None:
         """The file and the columns that hold the negatives, in the order of an example's; None if it has none."""
         return None
-
-    @property
-    def gives_negatives(self) -> bool:
-        """Whether any of the first rows has a wrong document."""
-        return any(self.example(found).negatives for found in islice(self.rows(), _FIRST))
 
     def given_documents(self) -> Iterator[Document] | None:
         """The documents of a separate file, None if the rows hold their texts."""

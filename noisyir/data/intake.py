@@ -224,10 +224,8 @@ def _unknown_query(record: Judgement | Negative) -> DataError:
 
 
 def _two_splits(record: Judgement, query: TakenQuery) -> DataError:
-    place, first, query_id = place_of(record), place_of(query.split_from), record.query_id
-    return DataError(
-        "data.two_splits", place=place, query_id=query_id, split=record.split, first_split=query.split, first=first
-    )
+    place, first, name, split = place_of(record), place_of(query.split_from), record.query_id, record.split
+    return DataError("data.two_splits", place=place, query_id=name, split=split, first_split=query.split, first=first)
 
 
 def _is_blank(column: pa.ChunkedArray) -> np.ndarray:

@@ -118,7 +118,8 @@ class LabelColumn:
 
     def describing(self, file: RowFile) -> "LabelColumn":
         """The same, with the meaning of the file's first values in words."""
-        words, is_part_empty = _first_words(file, [self.column])[self.column], _is_part_empty(file, self.column)
+        words = _first_words(file, [self.column])[self.column]
+        is_part_empty = any(not _word(row[self.column]) for row in file.first([self.column], _PEEKED))
         meant: dict[str, list[str]] = {"not right": [], "right": [], "no label": []}
         for word in words:
             with suppress(DataError):  # its row is refused when it is read
@@ -276,10 +277,6 @@ def _first_words(file: RowFile, columns: Sequence[str]) -> dict[str, list[str]]:
         words = {word for value in listed if (word := _word(value))}
         found[column] = sorted(words, key=lambda word: (number_in(word) or 0, word))
     return found
-
-
-def _is_part_empty(file: RowFile, column: str) -> bool:
-    return any(not _word(row[column]) for row in file.first([column], _PEEKED))
 
 
 def _word(value: object) -> str:

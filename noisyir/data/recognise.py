@@ -176,7 +176,9 @@ def _mapping(rows: RowFile) -> str:
     first = next((row for _, row in rows.rows(rows.columns)), {})
     known = choose_columns(rows, {}, NAMES)
     texts = {name: max(listed, key=len) for name, value in first.items() if (listed := _texts(value))}
-    free = [name for name in texts if (name not in known.values() and not _judges(name)) or name == known.get("title")]
+    plain = {name: plain_name(name) for name in texts if name not in known.values()}
+    judging = {name for name, of in plain.items() if of in MEANINGFUL or _NO_TEXT.fullmatch(of)}
+    free = [name for name in texts if (name in plain and name not in judging) or name == known.get("title")]
     longest = sorted(free, key=lambda name: (len(texts[name]), free.index(name)))
     query, wrong = known.get("query") or next(filter(_ASKS.search, longest), None), [*filter(_WRONG.search, longest)]
     longest = [name for name in longest if name not in (query, *wrong)]
@@ -187,10 +189,6 @@ def _mapping(rows: RowFile) -> str:
         nested = f", or make columns of the fields in {'; '.join(inside)}" if inside else ""
         return f"a pair needs a column of queries and one of documents, so add the missing one{nested}"
     return f"if {query!r} is the query, {_typed(rows, query, document, *wrong[:1])}"
-
-
-def _judges(column: str) -> bool:
-    return plain_name(column) in MEANINGFUL or bool(_NO_TEXT.fullmatch(plain_name(column)))
 
 
 def _texts(value: Any) -> list[str]:

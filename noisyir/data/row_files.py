@@ -96,8 +96,10 @@ class RowFile:
         known = frozenset(self.columns)
 
         def check(number: int, names: Set[str]) -> None:
-            if not names <= known:
-                self._refuse_late(number, names - known, meaningful)
+            late = [] if names <= known else [name for name in names - known if _means(plain_name(name), meaningful)]
+            if late:
+                found = min(late)
+                raise DataError("data.late_column", place=self.place, number=number, first_rows=FIRST_ROWS, found=found)
 
         return container(self.suffix).rows(self.path, columns, check)
 
@@ -105,10 +107,6 @@ class RowFile:
         """The values of the first rows; their faults are met again, and counted, when the rows are read."""
         with glance():
             return [row for _, row in islice(self.rows(columns), most if columns else 0)]
-
-    def _refuse_late(self, number: int, late: Collection[str], meaningful: Collection[str]) -> None:
-        if found := sorted(name for name in late if _means(plain_name(name), meaningful)):
-            raise DataError("data.late_column", place=self.place, number=number, first_rows=FIRST_ROWS, found=found[0])
 
 
 def _means(name: str, meaningful: Collection[str]) -> bool:

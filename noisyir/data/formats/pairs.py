@@ -306,11 +306,7 @@ class PairsFile(ExampleSource):
 
 
 def more_documents(path: Location) -> RowFile | None:
-    """A file of texts, perhaps without ids, that join the pairs' own.
-
-    Raises:
-        DataError: If it has no texts.
-    """
+    """A file of texts, perhaps without ids, that join the pairs' own."""
     return None if path is None else open_corpus(path, "data.corpus", ("document",))
 
 

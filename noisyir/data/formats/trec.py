@@ -64,13 +64,8 @@ class Trec(Format, kind="trec"):
         """
         collection.refuse_ids("trec", r"[\s\0]")
         target.mkdir(parents=True, exist_ok=True)
-        _write(
-            target / "corpus.tsv",
-            (
-                (name, question, title) if title else (name, question)
-                for name, title, question in collection.rows("documents")
-            ),
-        )
+        documents = collection.rows("documents")
+        _write(target / "corpus.tsv", ((name, text, *([title] if title else [])) for name, title, text in documents))
         _write(target / "topics.tsv", ((name, question) for name, question, *_ in collection.rows("queries")))
         with open_to_write(target / "qrels.txt") as out:
             for query_id, doc_id, _, relevance, *_ in collection.rows("judgements"):
