@@ -95,9 +95,9 @@ def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[Pair
             raise DataError("data.unmapped_column", file=file.path, column=column, names=known, found_in=there, how=how)
 
 
-def unread(column: PairColumn, place: str) -> str:
-    """What to type so that a column of a file has no meaning; the place of its rows begins with the file."""
-    return with_columns({column: None}, Path(place.rpartition(" ")[0]))
+def unread(column: PairColumn, place: str, *, is_mapped: bool) -> str:
+    """What gives a column of a file no meaning, by the place of its rows: to type, if its columns can be mapped."""
+    return with_columns({column: None}, Path(place.rpartition(" ")[0])) if is_mapped else "another name for it"
 
 
 def found_in(file: RowFile) -> str:
@@ -143,6 +143,7 @@ class Cells(NamedTuple):
     columns: Mapping[PairColumn, str]
     place: str
     number: int
+    is_mapped: bool = True
 
     @property
     def where(self) -> str:
@@ -155,7 +156,8 @@ class Cells(NamedTuple):
 
     def wrong(self, column: PairColumn, must: str) -> DataError:
         """An error about a value, with what to type so that its column is not read."""
-        name, value, null = self.columns[column], self.values[column], unread(column, self.place)
+        name, value = self.columns[column], self.values[column]
+        null = unread(column, self.place, is_mapped=self.is_mapped)
         return DataError("data.wrong_mapped_value", where=self.where, column=name, must=must, value=value, unread=null)
 
     def weight(self) -> float | None:

@@ -67,9 +67,11 @@ class ExampleSource(ABC):
 
     Args:
         repeats_pairs: Whether several rows may hold one pair.
+        is_mapped: Whether users may say which of its columns is what.
     """
 
     repeats_pairs: ClassVar[bool] = True
+    is_mapped: ClassVar[bool] = False
     name: str
     corpus: RowFile | None = None
     labels: LabelColumn | None = None
@@ -103,7 +105,7 @@ class ExampleSource(ABC):
         """The corpus file's documents, then each row's new query, new documents and pairs."""
         given = self.given_documents()
         yield from given or ()
-        queries, documents = _SeenIds("query_id"), None if given else _SeenIds("doc_id")
+        queries, documents = _SeenIds("query_id", self), None if given else _SeenIds("doc_id", self)
         for found in self.rows():
             with row(found.place, found.number):
                 yield from self._records(found, self.example(found), queries, documents)
@@ -131,7 +133,7 @@ class ExampleSource(ABC):
 
     def judgements(self) -> Iterator[Judgement]:
         """Every pair, repeated or not: relevant in dev and test, unjudged in train."""
-        queries, documents = _SeenIds("query_id"), None if self.corpus else _SeenIds("doc_id")
+        queries, documents = _SeenIds("query_id", self), None if self.corpus else _SeenIds("doc_id", self)
         for found in self.rows():
             records = self._records(found, self.example(found), queries, documents)
             yield from (record for record in records if isinstance(record, Judgement))
@@ -206,7 +208,7 @@ def _weighed(passages: Sequence[Passage], found: Placed) -> list[Passage]:
     weights = row["weight"] if isinstance(row["weight"], list) else [row["weight"]] * len(passages)
     if len(weights) != len(passages):
         raise DataError("data.unequal_lists", place=place, number=number, lists="weight and the row")
-    cells = (Cells({"weight": weight}, {"weight": "weight"}, place, number) for weight in weights)
+    cells = (Cells({"weight": weight}, {"weight": "weight"}, place, number, is_mapped=False) for weight in weights)
     return [one._replace(weight=cell.weight()) for one, cell in zip(passages, cells, strict=True)]
 
 
@@ -232,8 +234,8 @@ def content_id(number: int, *texts: str) -> str:
 class _SeenIds:
     """Ids so far, with a hash of their texts: the texts themselves may not fit into memory."""
 
-    def __init__(self, column: PairColumn) -> None:
-        self.column = column
+    def __init__(self, column: PairColumn, source: ExampleSource) -> None:
+        self.column, self.source = column, source
         self._first: dict[str, tuple[int, int]] = {}
 
     def is_new(self, name: str, content: object, found: Placed) -> bool:
@@ -243,6 +245,6 @@ class _SeenIds:
             return True
         first, at = self._first[name]
         if first != hash(content):
-            column, null = self.column, unread(self.column, found.place)
+            column, null = self.column, unread(self.column, found.place, is_mapped=self.source.is_mapped)
             raise DataError("data.changed_text", where=found.where, column=column, name=name, first=at, unread=null)
         return False

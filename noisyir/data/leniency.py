@@ -80,10 +80,6 @@ class Exclusions:
         if self._row:
             self._row.reasons.setdefault(reason, "")
 
-    def row(self, place: str, number: int) -> "_Row":
-        """The context of one row."""
-        return _Row(self, place, number)
-
 
 class _Row:
     """The context of one row: a DataError within leaves it out."""
@@ -144,7 +140,7 @@ def strict() -> AbstractContextManager[None]:
 def row(place: str, number: int) -> AbstractContextManager[None]:
     """The context of one row: a DataError in it ends the reading, or within `lenient` only the row."""
     account = _account.get()
-    return _STRICT if account is None else account.row(place, number)
+    return _STRICT if account is None else _Row(account, place, number)
 
 
 def not_kept(reason: str) -> None:

@@ -96,10 +96,9 @@ class RowFile:
         known = frozenset(self.columns)
 
         def check(number: int, names: Set[str]) -> None:
-            late = [] if names <= known else [name for name in names - known if _means(plain_name(name), meaningful)]
-            if late:
-                found = min(late)
-                raise DataError("data.late_column", place=self.place, number=number, first_rows=FIRST_ROWS, found=found)
+            new = [] if names <= known else [name for name in names - known if _means(plain_name(name), meaningful)]
+            if new:
+                raise DataError("data.late_column", place=self.place, number=number, first=FIRST_ROWS, found=min(new))
 
         return container(self.suffix).rows(self.path, columns, check)
 

@@ -63,10 +63,6 @@ class Pairs(FormatOfRows, kind="pairs"):
     def _splits(self, source: "PairsFile") -> Iterator[Split]:
         return (example.split for example, _ in source.right_pairs())
 
-    @property
-    def _is_there(self) -> bool:
-        return self.path is not None and Path(self.path).is_file()
-
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
         """A row a pair; a query's negatives are in its first row, titles precede their texts.
@@ -174,6 +170,7 @@ class PairsFile(ExampleSource):
         listed: Parts of documents that are lists, spelt in the cells of a csv, tsv or workbook; queries in any file.
     """
 
+    is_mapped: ClassVar[bool] = True
     name: str
     pairs: RowFile
     columns: dict[PairColumn, str]
@@ -332,10 +329,8 @@ def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str]) -> None:
     need(pairs, columns, ("query",), NAMES)
     if "document" not in columns:
         named = f"names documents ({columns['doc_id']!r}) but has" if "doc_id" in columns else "has"
-        mapped = with_columns({"document": "NAME"}, pairs.path)
-        raise DataError(
-            "data.pairs_without_texts", pairs=pairs.path, named=named, found_in=found_in(pairs), mapped=mapped
-        )
+        mapped, there = with_columns({"document": "NAME"}, pairs.path), found_in(pairs)
+        raise DataError("data.pairs_without_texts", pairs=pairs.path, named=named, found_in=there, mapped=mapped)
 
 
 def _answers(cell: Cells) -> tuple[str, ...]:

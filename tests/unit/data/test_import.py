@@ -334,7 +334,7 @@ def test_a_split_that_comes_up_late_is_never_unread(tmp_path: Path, row, late):
     ]
     kind = "sentence_transformers" if "anchor" in row else "flagembedding"
     path = write(tmp_path / "x.jsonl", *rows, rows[0] | {"query": "last?", "anchor": "last?"} | late)
-    with refuses(DataError, "data.late_column", number=111, first_rows=100):
+    with refuses(DataError, "data.late_column", number=111, first=100):
         list(Format.parse({"kind": kind, "path": path}).open().judgements())
     write(Path(path), rows[0] | {"split": None}, *rows[1:], rows[0] | {"query": "last?", "anchor": "last?"} | late)
     found = [one.split for one in Format.parse({"kind": kind, "path": path}).open().judgements()]

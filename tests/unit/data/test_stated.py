@@ -13,6 +13,8 @@ from noisyir.app.data_import import Imported, import_data
 from noisyir.base.command_line import typed_words
 from noisyir.base.errors import DataError
 from noisyir.data.collection import Collection
+from noisyir.data.formats import Format
+from noisyir.data.recognise import recognise
 
 CAT, DOG, MOON = (
     "The cat sat on the mat all day.",
@@ -265,3 +267,25 @@ def test_a_column_of_wrong_texts_is_no_document_in_advice(tmp_path):
     (words,) = refused(path, tmp_path / "out", "data.unclear_columns")
     found = typed(path, tmp_path / "out", *words)
     assert (read(found), negatives(found)) == ([(ASKED[0], CAT, None)], [row["wrong_text"]])
+
+
+def test_a_cure_is_no_command_where_columns_cannot_be_mapped(tmp_path):
+    one = {"docid": "1", "title": "", "text": CAT}
+    row = {"query_id": "1", "query": ASKED[0], "positive_passages": [one], "negative_passages": []}
+    path = jsonl(tmp_path / "x.jsonl", {**row, "weight": 7})
+    with pytest.raises(DataError, match="found 7; another name for it leaves the column unread"):
+        typed(path, tmp_path / "out")
+    assert grades(typed(jsonl(path, {**row, "grams": 7}), tmp_path / "out")) == [None]  # as advised
+    found = typed(jsonl(path, {**row, "positive_passages": [one, {**one, "text": DOG}]}), tmp_path / "out")
+    assert "let ids follow from the texts with another name for it" in found.summary
+    renamed = [{**one, "number": 1, "docid": None}, {"number": 1, "text": DOG}]
+    assert grades(typed(jsonl(path, {**row, "positive_passages": renamed}), tmp_path / "out")) == [None, None]
+
+
+def test_weights_in_a_folder_of_splits_are_read(tmp_path):
+    (tmp_path / "x").mkdir()
+    for split, text in (("train", CAT), ("test", DOG)):
+        csv(tmp_path / f"x/{split}.csv", "query,document,weight", f"what of {split}?,{text},0.25")
+    found = Format.parse(recognise(str(tmp_path / "x")))
+    assert found.has_weights and [*found.weights().values()] == [0.25]
+    assert found.summary().splits == {"test"}
