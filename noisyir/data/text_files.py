@@ -201,11 +201,11 @@ def utf8_lines(path: Path, part: FilePart = WHOLE, *, ends: bool = False) -> Ite
 
 
 def _decoded(raw: bytes, place: str, number: int, offset: int) -> str:
-    """A line's text, without a byte order mark in the first one."""
+    """A line's text, without a byte order mark, which joined files have in later lines, too."""
     if b"\0" in raw:
         raise DataError("data.zero_bytes", place=place, number=number, convert=_FROM_UTF16)
     try:
-        return raw.decode("utf-8-sig" if number == 1 else "utf-8")
+        return raw.removeprefix(b"\xef\xbb\xbf").decode()
     except UnicodeDecodeError as error:
         byte = offset + error.start
         raise DataError("data.not_utf8_line", place=place, number=number, byte=byte, convert=_CONVERT) from error

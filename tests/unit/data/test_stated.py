@@ -289,3 +289,20 @@ def test_weights_in_a_folder_of_splits_are_read(tmp_path):
     found = Format.parse(recognise(str(tmp_path / "x")))
     assert found.has_weights and [*found.weights().values()] == [0.25]
     assert found.summary().splits == {"test"}
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_joined_files_with_byte_order_marks_hold_no_pair_of_names(tmp_path, quote):
+    head, one, two = (f"{quote}{first}{quote},{quote}{second}{quote}\n" for first, second in
+                      (("query", "document"), (ASKED[0], CAT), (ASKED[1], DOG)))  # fmt: skip
+    path = tmp_path / "x.csv"
+    path.write_bytes(f"{head}{one}".encode("utf-8-sig") + f"{head}{two}".encode("utf-8-sig"))
+    found = typed(path, tmp_path / "out")
+    assert [text for _, text, _ in read(found)] == [CAT, DOG]
+    assert "left out    1: the header again" in found.summary
+    path = tmp_path / "x.jsonl"
+    row = [
+        json.dumps({"query": asked, "document": text}) + "\n" for asked, text in zip(ASKED, (CAT, DOG), strict=False)
+    ]
+    path.write_bytes(row[0].encode("utf-8-sig") + row[1].encode("utf-8-sig"))
+    assert [text for _, text, _ in read(typed(path, tmp_path / "out"))] == [CAT, DOG]
