@@ -306,3 +306,21 @@ def test_joined_files_with_byte_order_marks_hold_no_pair_of_names(tmp_path, quot
     ]
     path.write_bytes(row[0].encode("utf-8-sig") + row[1].encode("utf-8-sig"))
     assert [text for _, text, _ in read(typed(path, tmp_path / "out"))] == [CAT, DOG]
+
+
+@pytest.mark.parametrize(("header", "mark"), [
+    ("query,document,hardNegative", "-header"), ("query,document,note,hard_neg,negative", "-negatives"),
+    ("query,document,data_split", "-split"), ("query,document,isRelevant", "-label"), ("query,document,negative", ""),
+])  # fmt: skip
+def test_a_build_from_before_is_not_taken_for_columns_that_are_read_otherwise_now(tmp_path, header, mark):
+    values = {"data_split": "test", "isRelevant": "1", "note": ""}
+    cells = [values.get(name, f"{name}: {CAT}") for name in header.split(",")]
+    source = Format.parse(recognise(str(csv(tmp_path / "x.csv", header, ",".join(cells))))).open()
+    assert re.sub("^[0-9a-f]+", "", source.digest()) == mark
+
+
+def test_a_build_from_before_is_not_taken_for_missing_texts_that_were_read(tmp_path):
+    path = csv(tmp_path / "x.csv", "query,document", f"{ASKED[0]},{CAT}", f"{ASKED[1]},nan")
+    assert "missing" in (Format.parse(recognise(str(path))).marks() or "")
+    csv(path, "query,document", f"{ASKED[0]},{CAT}", f"{ASKED[1]},{DOG}")
+    assert "missing" not in (Format.parse(recognise(str(path))).marks() or "")
