@@ -55,7 +55,7 @@ _OPPOSITES = frozenset(
     "invalid mismatch contradiction falsch fehler faux falso 错误".split()
 )
 _RANKS = frozenset({"rank", "ranking"})  # parts of names, too: the least is the best document of a query
-_CHOICES = re.compile(r"choices|options|endings|((choice|option|ending|answer|sol|solution)_?)?[0-9a-e]")
+_CHOICES = re.compile(r"choices|options|endings|(choice|option|ending|answer|sol|solution)_?[0-9a-e]|b")
 _PLACE = re.compile(r"-1|[a-j]|\d\d?")
 # Words of any column
 _COMMON = frozenset("yes y no n true t false f 1 0 e i up down ja nein oui non si sí 是 否 对 错".split())

@@ -53,7 +53,7 @@ class RowFile:
         if len(columns) > COLUMNS.most:
             n_columns, most = len(columns), COLUMNS.most
             raise DataError("data.too_many_columns", file=file, n_columns=n_columns, most=most, remedy=COLUMNS.remedy)
-        if repeated := [name for name, count in Counter(columns).items() if count > 1]:
+        if repeated := [name for name, count in Counter(name.strip().lower() for name in columns).items() if count > 1]:
             if not repeated[0].strip():
                 raise DataError("data.nameless_columns", file=file)
             raise DataError("data.column_name_twice", file=file, repeated=repeated[0])

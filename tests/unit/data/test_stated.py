@@ -324,3 +324,16 @@ def test_a_build_from_before_is_not_taken_for_missing_texts_that_were_read(tmp_p
     assert "missing" in (Format.parse(recognise(str(path))).marks() or "")
     csv(path, "query,document", f"{ASKED[0]},{CAT}", f"{ASKED[1]},{DOG}")
     assert "missing" not in (Format.parse(recognise(str(path))).marks() or "")
+
+
+def test_names_that_differ_in_case_alone_are_one_name_twice(tmp_path):
+    lines = [f"{ASKED[0]},{CAT},1,0", f"{ASKED[1]},{DOG},0,1"]
+    path = csv(tmp_path / "x.csv", "query,document,label,Label", *lines)
+    assert refused(path, tmp_path / "out", "data.column_name_twice") == []
+    csv(path, "query,document,label,first guess", *lines)  # as advised
+    assert grades(typed(path, tmp_path / "out")) == [1, 0]
+
+
+def test_one_more_column_is_no_list_of_choices(tmp_path):
+    path = csv(tmp_path / "x.csv", "query,document,label,e,2", f"{ASKED[0]},{CAT},1,x,y", f"{ASKED[1]},{DOG},0,x,y")
+    assert grades(typed(path, tmp_path / "out")) == [1, 0]
