@@ -88,9 +88,14 @@ def _of_file(place: str, of: Mapping[str, Any]) -> Iterator[str]:
     if repeated["count"]:
         yield f"  repeated    {repeated['count']:,}{_at(repeated, unit)}"
     for reason, tally in left_out.items():
-        yield f"  left out    {tally['count']:,}: {reason}{_at(tally, unit)}"
+        yield f"  left out    {tally['count']:,}: {reason}{_at(tally, unit)}{_whole(tally)}"
     for reason, tally in of["parts_left_out"].items():
-        yield f"  in part     {tally['count']:,} rows were kept without a part: {reason}{_at(tally, unit)}"
+        kept = f"{tally['count']:,} rows were kept without a part"
+        yield f"  in part     {kept}: {reason}{_at(tally, unit)}{_whole(tally)}"
+
+
+def _whole(tally: Mapping[str, Any]) -> str:
+    return f"\n    in whole  {tally['said']}" if tally["said"] else ""
 
 
 def _at(tally: Mapping[str, Any], unit: str = "number") -> str:
@@ -171,7 +176,7 @@ def _read_into(
 def _why(files: Mapping[str, Mapping[str, Any]]) -> str:
     """Why rows were left out, the commonest reason first."""
     reasons = [
-        (tally["count"], f"{place} {tally['first'][0]}: {reason}")
+        (tally["count"], tally["said"] or f"{place} {tally['first'][0]}: {reason}")
         for place, of in files.items()
         for reason, tally in [*of["left_out"].items(), *of["parts_left_out"].items()]
     ]

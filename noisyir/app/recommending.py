@@ -126,7 +126,7 @@ def known_sets() -> tuple[KnownSet, ...]:
 
 
 def near_sets(profile: Profile, known: Sequence[KnownSet]) -> list[KnownSet]:
-    """The nearest sets, nearest first, none farther than the loneliest of them lies from its third neighbour.
+    """The nearest sets, nearest first, none farther than the loneliest of them from its third neighbour.
 
     Distances are Euclidean, each feature by its standard deviation over the known sets.
     """

@@ -98,7 +98,7 @@ class Collection:
 
     def examples(self, *, labels: bool = False) -> Iterator[Example]:
         """Each query with a judgement or negative; documents judged irrelevant are negatives unless `labels`."""
-        positives, negatives = self._positives, self._negatives
+        positives, negatives = self._by_query("judgements"), self._by_query("negatives")
         for query_id, text, split, answers in self.rows("queries"):
             if query_id not in positives and query_id not in negatives:
                 continue
@@ -110,6 +110,13 @@ class Collection:
                 (wrong if relevance is not None and relevance <= 0 and not labels else right).append(passage)
             yield Example(text, right, wrong, query_id, tuple(answers or ()), split or "train", source)
 
+    def grades(self, split: Split) -> Iterator[tuple[Example, dict[str | None, int]]]:
+        """Each query of a split with the grades of its documents: 1 if unjudged, 0 of negatives."""
+        for example in self.examples(labels=True):
+            if example.split == split:
+                judged = {one.doc_id: 1 if one.relevance is None else one.relevance for one in example.positives}
+                yield example, judged | {one.doc_id: 0 for one in example.negatives if one.doc_id not in judged}
+
     def pairs(self, *, wrong: bool = True) -> Iterator[tuple[Example, Passage]]:
         """The query and document of every judgement, of irrelevant ones if `wrong`, in the order of the queries."""
         for example in self.examples(labels=wrong):
@@ -120,7 +127,7 @@ class Collection:
         row = self._row_of.get(doc_id)
         if row is None:
             return Passage("", "", doc_id, score)
-        return Passage(self._titles[row].as_py(), self._texts[row].as_py(), doc_id, score)
+        return Passage(self._titles[row].as_py(), self.documents["text"][row].as_py(), doc_id, score)
 
     @cached_property
     def _row_of(self) -> dict[str, int]:
@@ -129,20 +136,6 @@ class Collection:
     @cached_property
     def _titles(self) -> pa.Array:
         return self.documents["title"].combine_chunks()
-
-    @cached_property
-    def _texts(self) -> pa.ChunkedArray:
-        return self.documents["text"]
-
-    @cached_property
-    def _positives(
-        self,
-    ) -> defaultdict[str, list[tuple[str, Split, int | None, str | None, float | None, float | None]]]:
-        return self._by_query("judgements")
-
-    @cached_property
-    def _negatives(self) -> defaultdict[str, list[tuple[str, float | None]]]:
-        return self._by_query("negatives")
 
     def _by_query(self, name: str) -> defaultdict[str, list[Any]]:
         found = defaultdict(list)

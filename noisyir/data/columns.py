@@ -1,13 +1,16 @@
 """Columns of a file of rows, as mapped or by their usual names, and files of documents."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from noisyir.base.command_line import with_columns
 from noisyir.base.errors import DataError
 from noisyir.data import leniency
+from noisyir.data.labels import holds_judgements
 from noisyir.data.records import Document, as_id
 from noisyir.data.row_files import RowFile, is_numbered_negative, plain_name
-from noisyir.data.spelt import list_in, number_in
+from noisyir.data.spelt import is_missing, list_in, number_in, text_in
 
 PairColumn = Literal[
     "query", "document", "query_id", "doc_id", "title", "source", "split", "weight", "score",
@@ -75,8 +78,12 @@ def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], name
 
 
 def numbered_negatives(file: RowFile, taken: Sequence[str]) -> tuple[str, ...]:
-    """Columns such as negative_1 and negative_2, which hold a negative each."""
-    return tuple(name for name in file.columns if name not in taken and is_numbered_negative(name))
+    """Columns such as negative_1 and negative_2, which hold a negative each, and others of negatives."""
+    names = [name for name in file.columns if name not in taken]
+    return tuple(
+        name for name in names
+        if is_numbered_negative(name) or (plain_name(name) in NAMES["negative"] and not holds_judgements(file, name))
+    )  # fmt: skip
 
 
 def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[PairColumn], names: Names) -> None:
@@ -84,14 +91,13 @@ def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[Pair
     for column in needed:
         if column not in columns:
             how = f"; map one with data.columns='{{{column}: NAME}}'" if names is NAMES else ""
-            raise DataError(
-                "data.unmapped_column",
-                file=file.path,
-                column=column,
-                names=", ".join(names[column]),
-                found_in=found_in(file),
-                how=how,
-            )
+            known, there = ", ".join(names[column]), found_in(file)
+            raise DataError("data.unmapped_column", file=file.path, column=column, names=known, found_in=there, how=how)
+
+
+def unread(column: PairColumn, place: str, *, is_mapped: bool) -> str:
+    """What gives a column of a file no meaning, by the place of its rows: to type, if its columns can be mapped."""
+    return with_columns({column: None}, Path(place.rpartition(" ")[0])) if is_mapped else "another name for it"
 
 
 def found_in(file: RowFile) -> str:
@@ -101,10 +107,21 @@ def found_in(file: RowFile) -> str:
     return f"it has {', '.join(shown)}{more}"
 
 
-def open_corpus(path: str, setting: str, needed: Sequence[PairColumn] = ("doc_id", "document")) -> RowFile:
-    """Open a file of documents; DataError names `setting` if ids or texts are missing."""
+def open_corpus(
+    path: str, setting: str, needed: Sequence[PairColumn] = ("doc_id", "document"), named: str | None = None
+) -> RowFile:
+    """Open a file of documents, which pairs name by their column `named`, if it is not None.
+
+    Raises:
+        DataError: If it lacks ids or texts, or has two columns of ids that differ, and `named` is not read.
+    """
     file = RowFile.open(path, setting)
-    need(file, choose_columns(file, {}, _CORPUS_NAMES), needed, _CORPUS_NAMES)
+    need(file, columns := choose_columns(file, {}, _CORPUS_NAMES), needed, _CORPUS_NAMES)
+    ids = [name for name in file.columns if plain_name(name) in _CORPUS_NAMES["doc_id"] and named is not None]
+    rows = file.first(ids) if len(ids) > 1 else []
+    for other in ids:
+        if columns["doc_id"] not in (other, named) and any(row[other] != row[columns["doc_id"]] for row in rows):
+            raise DataError("data.two_id_columns", file=file.path, read=columns["doc_id"], other=other)
     return file
 
 
@@ -126,6 +143,7 @@ class Cells(NamedTuple):
     columns: Mapping[PairColumn, str]
     place: str
     number: int
+    is_mapped: bool = True
 
     @property
     def where(self) -> str:
@@ -134,14 +152,13 @@ class Cells(NamedTuple):
 
     def text(self, column: PairColumn) -> str:
         """A text, empty if missing."""
-        value = self.values.get(column)
-        if value is None:
-            return ""
-        if not isinstance(value, str):
-            raise DataError(
-                "data.wrong_value", expected="text", where=self.where, name=self.columns[column], value=value
-            )
-        return value
+        return text_in(self.values.get(column), self.columns.get(column, column), self.where)
+
+    def wrong(self, column: PairColumn, must: str) -> DataError:
+        """An error about a value, with what to type so that its column is not read."""
+        name, value = self.columns[column], self.values[column]
+        null = unread(column, self.place, is_mapped=self.is_mapped)
+        return DataError("data.wrong_mapped_value", where=self.where, column=name, must=must, value=value, unread=null)
 
     def weight(self) -> float | None:
         """The weight of a pair in training, from 0 to 1; None if empty."""
@@ -150,20 +167,19 @@ class Cells(NamedTuple):
             return None
         weight = number_in(value)
         if weight is None or not 0 <= weight <= 1:
-            raise DataError("data.wrong_mapped_weight", where=self.where, column=self.columns["weight"], value=value)
+            raise self.wrong("weight", "be a weight from 0 to 1")
         return weight
 
     def name(self, column: PairColumn) -> str:
         """An id or a source: a text or a whole number."""
-        value = self.values[column]
-        return value if isinstance(value, str) else self._replace(values={column: as_id(value)}).text(column)
+        return self._replace(values={column: as_id(self.values[column])}).text(column)
 
     def items(self, column: PairColumn) -> list[Any]:
         """The values of a list, perhaps as JSON or Python's spelling in a cell; one value is a list of one."""
         value = self.values.get(column)
         if isinstance(value, str) and value.startswith("["):
             value = value if (found := list_in(value)) is None else found
-        if value is None or value == "":
+        if is_missing(value):
             return []
         return list(value) if isinstance(value, list | tuple) else [value]
 
@@ -180,7 +196,6 @@ class Cells(NamedTuple):
         numbers = []
         for one in self.items(column):
             if (number := number_in(one)) is None:
-                name, value = self.columns[column], self.values[column]
-                raise DataError("data.wrong_mapped_numbers", where=self.where, name=name, value=value, column=column)
+                raise self.wrong(column, "hold numbers")
             numbers.append(number)
         return numbers

@@ -4,13 +4,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from noisyir.base.errors import DataError
 from noisyir.base.settings import PROMOTION, Split
-from noisyir.data.columns import Cells, corpus_documents
+from noisyir.data.columns import Cells, PairColumn, corpus_documents, unread
 from noisyir.data.containers.split_folder import SPLIT_WORDS
 from noisyir.data.labels import MEANINGFUL, LabelColumn
 from noisyir.data.leniency import row
@@ -18,7 +17,6 @@ from noisyir.data.records import Document, Judgement, Negative, Query, Record
 from noisyir.data.row_files import RowFile
 from noisyir.engine.provenance import files_digest
 
-_FIRST = 100  # rows searched for negatives
 SPLITS: Mapping[str, Split] = {"": "train", PROMOTION: PROMOTION, **SPLIT_WORDS}
 
 
@@ -69,9 +67,11 @@ class ExampleSource(ABC):
 
     Args:
         repeats_pairs: Whether several rows may hold one pair.
+        is_mapped: Whether users may say which of its columns is what.
     """
 
     repeats_pairs: ClassVar[bool] = True
+    is_mapped: ClassVar[bool] = False
     name: str
     corpus: RowFile | None = None
     labels: LabelColumn | None = None
@@ -93,11 +93,6 @@ class ExampleSource(ABC):
         """The file and the columns that hold the negatives, in the order of an example's; None if it has none."""
         return None
 
-    @property
-    def gives_negatives(self) -> bool:
-        """Whether any of the first rows has a wrong document."""
-        return any(self.example(found).negatives for found in islice(self.rows(), _FIRST))
-
     def given_documents(self) -> Iterator[Document] | None:
         """The documents of a separate file, None if the rows hold their texts."""
         return corpus_documents(self.corpus) if self.corpus else None
@@ -110,7 +105,7 @@ class ExampleSource(ABC):
         """The corpus file's documents, then each row's new query, new documents and pairs."""
         given = self.given_documents()
         yield from given or ()
-        queries, documents = _SeenIds("query_id"), None if given else _SeenIds("doc_id")
+        queries, documents = _SeenIds("query_id", self), None if given else _SeenIds("doc_id", self)
         for found in self.rows():
             with row(found.place, found.number):
                 yield from self._records(found, self.example(found), queries, documents)
@@ -138,7 +133,7 @@ class ExampleSource(ABC):
 
     def judgements(self) -> Iterator[Judgement]:
         """Every pair, repeated or not: relevant in dev and test, unjudged in train."""
-        queries, documents = _SeenIds("query_id"), None if self.corpus else _SeenIds("doc_id")
+        queries, documents = _SeenIds("query_id", self), None if self.corpus else _SeenIds("doc_id", self)
         for found in self.rows():
             records = self._records(found, self.example(found), queries, documents)
             yield from (record for record in records if isinstance(record, Judgement))
@@ -213,7 +208,7 @@ def _weighed(passages: Sequence[Passage], found: Placed) -> list[Passage]:
     weights = row["weight"] if isinstance(row["weight"], list) else [row["weight"]] * len(passages)
     if len(weights) != len(passages):
         raise DataError("data.unequal_lists", place=place, number=number, lists="weight and the row")
-    cells = (Cells({"weight": weight}, {"weight": "weight"}, place, number) for weight in weights)
+    cells = (Cells({"weight": weight}, {"weight": "weight"}, place, number, is_mapped=False) for weight in weights)
     return [one._replace(weight=cell.weight()) for one, cell in zip(passages, cells, strict=True)]
 
 
@@ -239,8 +234,8 @@ def content_id(number: int, *texts: str) -> str:
 class _SeenIds:
     """Ids so far, with a hash of their texts: the texts themselves may not fit into memory."""
 
-    def __init__(self, column: str) -> None:
-        self.column = column
+    def __init__(self, column: PairColumn, source: ExampleSource) -> None:
+        self.column, self.source = column, source
         self._first: dict[str, tuple[int, int]] = {}
 
     def is_new(self, name: str, content: object, found: Placed) -> bool:
@@ -250,5 +245,6 @@ class _SeenIds:
             return True
         first, at = self._first[name]
         if first != hash(content):
-            raise DataError("data.changed_text", where=found.where, column=self.column, name=name, first=at)
+            column, null = self.column, unread(self.column, found.place, is_mapped=self.source.is_mapped)
+            raise DataError("data.changed_text", where=found.where, column=column, name=name, first=at, unread=null)
         return False

@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 from noisyir.base.errors import DataError
 from noisyir.data.examples import ExampleSource, Placed, content_id
+from noisyir.data.spelt import is_missing
 
 Keeps: TypeAlias = Mapping[str, Sequence[bool]]  # by column: whether each of its cell's negatives stays
 
@@ -30,7 +31,7 @@ def _by_column(placed: Placed, columns: Sequence[str], keeps: Sequence[bool]) ->
     shared, at = {}, 0
     for name in columns:
         cell = placed.value.get(name)
-        count = len(cell) if isinstance(cell, list) else int(cell not in (None, ""))
+        count = len(cell) if isinstance(cell, list) else int(not is_missing(cell))
         if count == len(keeps):
             shared[name] = keeps
         elif count:

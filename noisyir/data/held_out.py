@@ -53,13 +53,8 @@ def hold_out(
         if promotion == 1.0:
             del wanted["dev"]
     if len(names) <= sum(wanted.values()) or not all(wanted.values()):
-        raise DataError(
-            "data.too_few_to_hold_out",
-            n_queries=len(names),
-            dev=params.dev,
-            test=params.test,
-            promotion=f", with {promotion:g} of dev for the gate" if promotion else "",
-        )
+        gate, count = f", with {promotion:g} of dev for the gate" if promotion else "", len(names)
+        raise DataError("data.too_few_to_hold_out", n_queries=count, dev=params.dev, test=params.test, promotion=gate)
     alike = list(near_duplicates(training["text"].to_pylist(), params.near))
     sharing = list(_sharing(names, pairs, documents))
     by_documents = params.together != "queries"

@@ -140,7 +140,7 @@ def _has_whole_pairs(block: np.ndarray) -> bool:
 
 def _parsed(block: bytes, lines: int) -> pa.Table | None:
     """(_id, title, text) of whole lines with an object each; None if they may be anything else."""
-    if not _is_usual(np.frombuffer(block, np.uint8)) or b'"source"' in block:  # where a document came from
+    if not _is_usual(np.frombuffer(block, np.uint8)) or any(key in block for key in (b'"source"', b'"nan"', b'"<NA>"')):
         return None
     try:
         block.decode()

@@ -114,7 +114,7 @@ class Intake:
 
     def _document(self, record: Document) -> str | None:
         if not record.doc_id.strip():
-            raise _empty_id(record, "document")
+            raise DataError("data.empty_id", place=place_of(record), kind="document")
         row = self._documents.setdefault(record.doc_id, len(self._numbers))
         if row < len(self._numbers):
             place, first = place_of(record), self._numbers[row]
@@ -128,7 +128,7 @@ class Intake:
 
     def _query(self, record: Query) -> str | None:
         if not record.query_id.strip():
-            raise _empty_id(record, "query")
+            raise DataError("data.empty_id", place=place_of(record), kind="query")
         if known := self.queries.get(record.query_id):
             place, first = place_of(record), place_of(known.record)
             raise DataError("data.repeated_query_id", place=place, query_id=record.query_id, first=first)
@@ -141,7 +141,7 @@ class Intake:
     def _judgement(self, record: Judgement) -> str | None:
         query, document = self.queries.get(record.query_id), self._documents.get(record.doc_id)
         if query is None:
-            raise _unknown_query(record)
+            raise DataError("data.unknown_query", place=place_of(record), query_id=record.query_id)
         if document is None:
             return self._without_document(record)
         if (split := query.split) != record.split and split is not None:
@@ -161,7 +161,7 @@ class Intake:
     def _negative(self, record: Negative) -> str | None:
         query, document = self.queries.get(record.query_id), self._documents.get(record.doc_id)
         if query is None:
-            raise _unknown_query(record)
+            raise DataError("data.unknown_query", place=place_of(record), query_id=record.query_id)
         if document is None:
             raise DataError("data.unknown_document_of_negative", place=place_of(record), doc_id=record.doc_id)
         key = query.row << 32 | document
@@ -215,19 +215,9 @@ def hashed(name: str) -> float:
     return int.from_bytes(sha256(name.encode()).digest()[:6]) / 2**48
 
 
-def _empty_id(record: Document | Query, kind: str) -> DataError:
-    return DataError("data.empty_id", place=place_of(record), kind=kind)
-
-
-def _unknown_query(record: Judgement | Negative) -> DataError:
-    return DataError("data.unknown_query", place=place_of(record), query_id=record.query_id)
-
-
 def _two_splits(record: Judgement, query: TakenQuery) -> DataError:
-    place, first, query_id = place_of(record), place_of(query.split_from), record.query_id
-    return DataError(
-        "data.two_splits", place=place, query_id=query_id, split=record.split, first_split=query.split, first=first
-    )
+    place, first, name, split = place_of(record), place_of(query.split_from), record.query_id, record.split
+    return DataError("data.two_splits", place=place, query_id=name, split=split, first_split=query.split, first=first)
 
 
 def _is_blank(column: pa.ChunkedArray) -> np.ndarray:

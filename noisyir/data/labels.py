@@ -4,12 +4,12 @@ import re
 from collections.abc import Collection, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from noisyir.base.command_line import with_columns
 from noisyir.base.errors import DataError
-from noisyir.data.leniency import glance
 from noisyir.data.row_files import RowFile, plain_name
 from noisyir.data.spelt import list_in, number_in
 
@@ -42,16 +42,21 @@ _WORDS = {
 }
 _GRADE_OF = {word: grade for grade, words in _WORDS.items() for word in words.split(",")}
 # Parts of other names; they count if a value calls a pair wrong: 0, for measures any, for opposites any but 0
-_MEASURES = frozenset("label labels relevance score grade rating stars feedback".split())
+_MEASURES = frozenset("label relevance score grade rating stars feedback bewertung".split())
 _HINTS = _MEASURES | frozenset(
     "relevant relevancy judgement judgment verdict correct positive target gold y annotator annotation rater vote "
-    "votes clicks valid match answerable supported useful helpful ok okay hit quality judge has_answer".split()
+    "click valid match answerable supported useful helpful ok okay hit quality judge has_answer contains_answer keep "
+    "kept accepted approved usable thumb liked relevanz korrekt richtig passend pertinent pertinence "
+    "relevante relevancia correcto метка релевантность релевантно 标签 相关 是否相关 相关性 ラベル 関連 라벨".split()
 )
 _OPPOSITES = frozenset(
-    "wrong noise noisy incorrect irrelevant impossible mislabeled mislabelled negative hallucination issue error "
-    "outlier not non unanswerable unrelated invalid mismatch contradiction".split()
+    "wrong noise noisy incorrect irrelevant impossible mislabeled mislabelled negative hallucination hallucinated "
+    "issue error rejected reject drop exclude discard remove bad disliked outlier not non unanswerable unrelated "
+    "invalid mismatch contradiction falsch fehler faux falso 错误".split()
 )
 _RANKS = frozenset({"rank", "ranking"})  # parts of names, too: the least is the best document of a query
+_CHOICES = re.compile(r"choices|options|endings|(choice|option|ending|answer|sol|solution)_?[0-9a-e]|b")
+_PLACE = re.compile(r"-1|[a-j]|\d\d?")
 # Words of any column
 _COMMON = frozenset("yes y no n true t false f 1 0 e i up down ja nein oui non si sí 是 否 对 错".split())
 _PEEKED = 1000  # rows by which the meaning of the values is found
@@ -101,7 +106,9 @@ class LabelColumn:
         elif grade is None and number is not None and number.is_integer() and (abs(number) <= 1 or not self.binary):
             grade = int(number)
         if grade is None:
-            raise DataError("data.wrong_mapped_label", where=where, column=self.column, value=value, word=word)
+            column, path = self.column, Path(where.rsplit(" ", 2)[0])
+            right, null = (with_columns({"label": one}, path) for one in (f"{column}:{word}", None))
+            raise DataError("data.wrong_mapped_label", where=where, column=column, value=value, right=right, null=null)
         return grade
 
     def named(self, word: str) -> str:
@@ -111,7 +118,8 @@ class LabelColumn:
 
     def describing(self, file: RowFile) -> "LabelColumn":
         """The same, with the meaning of the file's first values in words."""
-        words, is_part_empty = _first_words(file, [self.column])[self.column], _is_part_empty(file, self.column)
+        words = _first_words(file, [self.column])[self.column]
+        is_part_empty = any(not _word(row[self.column]) for row in file.first([self.column], _PEEKED))
         meant: dict[str, list[str]] = {"not right": [], "right": [], "no label": []}
         for word in words:
             with suppress(DataError):  # its row is refused when it is read
@@ -157,15 +165,25 @@ def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | No
     doubt, readings = _doubt(found, words, {plain_name(name) for name in file.columns})
     if len(judging) > 1:
         doubt, readings = f"and so may {judging[1]!r}", [(name, f"reads {name}") for name in judging]
+    elif judging and (choices := [*filter(_CHOICES.fullmatch, free)]) and all(map(str.isdecimal, words)):
+        doubt = f"or be the place of the right one in {free[choices[0]]!r}"
+        readings = [(columns[0], "takes 0 for not right, and above for right")]
     if doubt:
         raise _unclear(file, columns[0], doubt, readings)
     return replace(found, binary=plain_name(found.column) not in _GRADES).describing(file)
 
 
 def holds_judgements(file: RowFile, column: str) -> bool:
-    """Whether the first values are few words such as accept and reject, and so no documents."""
-    words = _first_words(file, [column])[column]
-    return 0 < len(words) <= _MOST_SHOWN and all(word in _GRADE_OF or word in ("-1", "0", "1") for word in words)
+    """Whether the first values are few words such as accept, or places of choices such as B, and so no documents."""
+    words, other = _first_words(file, [column])[column], map(plain_name, {*file.columns} - {column})
+    known = {
+        *_GRADE_OF,
+        "-1",
+        "0",
+        "1",
+        *(filter(_PLACE.fullmatch, words) if any(map(_CHOICES.fullmatch, other)) else ()),
+    }
+    return 0 < len(words) <= _MOST_SHOWN and known.issuperset(words)
 
 
 def is_judgement(text: str) -> bool:
@@ -177,8 +195,7 @@ def _has_spans(file: RowFile, column: str | None) -> bool:
     """Whether the column holds objects with texts of answers and their places."""
     if column is None:
         return False
-    with glance():
-        cells = [row[column] for _, row in islice(file.rows([column]), _PEEKED)]
+    cells = [row[column] for row in file.first([column], _PEEKED)]
     return bool(cells) and all(isinstance(cell, Mapping) and {"text", "answer_start"} <= set(cell) for cell in cells)
 
 
@@ -193,8 +210,11 @@ def _refuse_hints(file: RowFile, free: Mapping[str, str]) -> None:
     Raises:
         DataError: If there is one.
     """
+    if free.get("", file.columns[0]) != file.columns[0] and holds_judgements(file, free[""]):
+        raise DataError("data.nameless_columns", file=file.path)
     for column, words in _first_words(file, [name for plain, name in free.items() if plain]).items():
         parts, names = {plain_name(column), *re.split(r"[._]", plain_name(column))}, file.class_names().get(column, ())
+        parts |= {part.removesuffix("s") for part in parts}
         ranks = {rank for word in words if (rank := number_in(word)) is not None} if parts & _RANKS else set[float]()
         if len(ranks) > 1:
             best = f"{min(ranks):g}"
@@ -202,13 +222,14 @@ def _refuse_hints(file: RowFile, free: Mapping[str, str]) -> None:
         named = [LabelColumn(column, names).named(word) for word in words]
         grades = {_GRADE_OF.get(word, number_in(word)) for word in named}
         by_words = {0, 1} <= grades and not _COMMON & {*named}
-        if (None in grades and not by_words) or len(words) > _MOST_SHOWN:
+        if (None in grades and not by_words) or len(words) > _MOST_SHOWN or ("id" in parts and not parts & _MEASURES):
             continue
         is_flag = all(word in _COMMON or number_in(word) is not None for word in named)
         shown = f"for it holds {_shown(words)}"
         if parts & _OPPOSITES and is_flag and grades - {0}:
             zero = "|".join(word for word, name in zip(words, named, strict=True) if _GRADE_OF.get(name) == 0) or "0"
-            raise _unclear(file, column, shown, [(f"{column}:{zero}", f"takes {zero} alone for right")])
+            right = [(f"{column}:{zero}", f"takes {zero} alone for right")]
+            raise _unclear(file, column, shown, right if 0 in grades else ())
         if by_words or (parts & _HINTS and (0 in grades or (parts & _MEASURES and len(grades) > 1))):
             doubt, readings = _doubt(LabelColumn(column, names), words, set())
             raise _unclear(file, column, doubt or shown, readings or [(column, f"reads {column}")])
@@ -249,20 +270,13 @@ def _doubt(found: LabelColumn, words: Sequence[str], columns: Set[str]) -> tuple
 
 def _first_words(file: RowFile, columns: Sequence[str]) -> dict[str, list[str]]:
     """The distinct values of each column's first rows, sorted."""
-    with glance():
-        rows = [row for _, row in islice(file.rows(columns), _PEEKED if columns else 0)]
-    found = {}
+    rows, found = file.first(columns, _PEEKED), {}
     for column in columns:
         cells = (list_in(one) or [one] if isinstance(one, str) else one for one in (row[column] for row in rows))
         listed = chain.from_iterable(one if isinstance(one, list) else [one] for one in cells)
         words = {word for value in listed if (word := _word(value))}
         found[column] = sorted(words, key=lambda word: (number_in(word) or 0, word))
     return found
-
-
-def _is_part_empty(file: RowFile, column: str) -> bool:
-    with glance():
-        return any(not _word(row[column]) for _, row in islice(file.rows([column]), _PEEKED))
 
 
 def _word(value: object) -> str:

@@ -20,10 +20,11 @@ _STRICT = nullcontext()
 
 @dataclass
 class Tally:
-    """A count, with the places of the first ones."""
+    """A count, with the places of the first ones, and the first message where its reason is shorter."""
 
     count: int = 0
     first: list[int] = field(default_factory=list)
+    said: str = ""
 
     def add(self, number: int) -> None:
         """Count one at this place."""
@@ -77,11 +78,7 @@ class Exclusions:
     def refused(self, reason: str) -> None:
         """Mark something of the present row as left out."""
         if self._row:
-            self._row.reasons.append(reason)
-
-    def row(self, place: str, number: int) -> "_Row":
-        """The context of one row."""
-        return _Row(self, place, number)
+            self._row.reasons.setdefault(reason, "")
 
 
 class _Row:
@@ -92,7 +89,7 @@ class _Row:
     def __init__(self, account: Exclusions, place: str, number: int) -> None:
         self._account, self._place, self._number = account, place, number
         self.has_pair = self.has_text = self.is_repeated = False
-        self.reasons: list[str] = []
+        self.reasons: dict[str, str] = {}  # with their whole messages, if they are shorter
 
     def __enter__(self) -> None:
         self._before, self._account._row = self._account._row, self
@@ -102,7 +99,8 @@ class _Row:
         if kind is not None and not isinstance(error, DataError):
             return False
         if error is not None:
-            self.reasons.append(reason_of(error, self._place, self._number))
+            reason = reason_of(error, self._place, self._number)
+            self.reasons[reason] = "" if str(error).endswith(reason) else str(error)
         self._close(self._account.of(self._place))
         return True
 
@@ -114,11 +112,11 @@ class _Row:
         elif self.is_repeated and not self.reasons:
             account.repeated.add(self._number)
         else:
-            self.reasons = self.reasons[:1] or ["nothing in it to keep"]
+            self.reasons = dict([*self.reasons.items(), ("nothing in it to keep", "")][:1])
         tallies = account.parts_left_out if is_kept else account.left_out
-        for reason in dict.fromkeys(self.reasons):
+        for reason, said in self.reasons.items():
             known = reason if reason in tallies or len(tallies) < _REASONS else "other reasons"
-            tallies.setdefault(known, Tally()).add(self._number)
+            tallies.setdefault(known, Tally(said=said)).add(self._number)
 
 
 _account: ContextVar[Exclusions | None] = ContextVar("account", default=None)
@@ -142,7 +140,7 @@ def strict() -> AbstractContextManager[None]:
 def row(place: str, number: int) -> AbstractContextManager[None]:
     """The context of one row: a DataError in it ends the reading, or within `lenient` only the row."""
     account = _account.get()
-    return _STRICT if account is None else account.row(place, number)
+    return _STRICT if account is None else _Row(account, place, number)
 
 
 def not_kept(reason: str) -> None:

@@ -36,10 +36,12 @@ _FOLDERS = {
 _TREC = ("qrels.txt", "topics.tsv", "corpus.tsv")
 _SQUAD = re.compile(rb'"(paragraphs|data)"\s*:\s*\[')
 _OF_HEADER = ("data.nameless_columns", "data.column_name_twice", "data.not_utf8_line", "data.zero_bytes",
-              "data.invalid_json", "data.json_comma_before_end", "data.equal_sheets", "data.unread_list")  # fmt: skip
+              "data.invalid_json", "data.json_comma_before_end", "data.equal_sheets", "data.unread_list",
+              "data.merged_cells")  # fmt: skip
 _NO_NAME = re.compile(r"\s*|.*[?!.]\s*|.{41,}|(\S+\s+){4,}.*|[\d.,]+", re.DOTALL)  # rather a text or a title
 _NAME = re.compile(r"[\w.-]{1,40}")
 _ASKS = re.compile("quer|question|input|user|claim|instruction|prompt|search", re.IGNORECASE)
+_WRONG = re.compile("(^|[^a-z])(neg|reject|wrong)", re.IGNORECASE)
 _NO_TEXT = re.compile(r"(.*_)?(id|ids|key|type|label|labels|lang|language|split|winner)")
 _LITERAL = re.compile(r"^\[.*\]$")
 
@@ -107,13 +109,8 @@ def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
         raise DataError("data.unclear_columns", path=path, unclear=_unclear(rows))
     if b"\t" in first_bytes(path).partition(b"\n")[0]:
         raise DataError("data.table_without_suffix", path=path, quote=shlex.quote(str(path)))
-    raise DataError(
-        "data.unknown_format",
-        path=path,
-        reason=why,
-        quote=shlex.quote(str(path)),
-        variants=", ".join(Format.variants()),
-    )
+    quote, variants = shlex.quote(str(path)), ", ".join(Format.variants())
+    raise DataError("data.unknown_format", path=path, reason=why, quote=quote, variants=variants)
 
 
 def _opened(path: Path) -> tuple[RowFile | None, str]:
@@ -179,19 +176,19 @@ def _mapping(rows: RowFile) -> str:
     first = next((row for _, row in rows.rows(rows.columns)), {})
     known = choose_columns(rows, {}, NAMES)
     texts = {name: max(listed, key=len) for name, value in first.items() if (listed := _texts(value))}
-    free = [name for name in texts if (name not in known.values() and not _judges(name)) or name == known.get("title")]
+    plain = {name: plain_name(name) for name in texts if name not in known.values()}
+    judging = {name for name, of in plain.items() if of in MEANINGFUL or _NO_TEXT.fullmatch(of)}
+    free = [name for name in texts if (name in plain and name not in judging) or name == known.get("title")]
     longest = sorted(free, key=lambda name: (len(texts[name]), free.index(name)))
+    query, wrong = known.get("query") or next(filter(_ASKS.search, longest), None), [*filter(_WRONG.search, longest)]
+    longest = [name for name in longest if name not in (query, *wrong)]
     document = known.get("document") or (longest.pop() if longest else None)
-    query = known.get("query") or next(filter(_ASKS.search, longest), None) or (longest.pop() if longest else None)
+    query = query or (longest.pop() if longest else None)
     if query is None or document is None:
         inside = [f"{name} ({', '.join(value)})" for name, value in first.items() if isinstance(value, dict)]
         nested = f", or make columns of the fields in {'; '.join(inside)}" if inside else ""
         return f"a pair needs a column of queries and one of documents, so add the missing one{nested}"
-    return f"if {query!r} is the query, {_typed(rows, query, document)}"
-
-
-def _judges(column: str) -> bool:
-    return plain_name(column) in MEANINGFUL or bool(_NO_TEXT.fullmatch(plain_name(column)))
+    return f"if {query!r} is the query, {_typed(rows, query, document, *wrong[:1])}"
 
 
 def _texts(value: Any) -> list[str]:
@@ -203,9 +200,10 @@ def _texts(value: Any) -> list[str]:
     return [one for one in listed if one.strip()] if all(isinstance(one, str) for one in listed) else []
 
 
-def _typed(rows: RowFile, query: str, document: str) -> str:
+def _typed(rows: RowFile, query: str, document: str, negative: str | None = None) -> str:
     """The command that was typed, with the columns of a pair, or the setting."""
-    words, named = typed_words.get(), with_columns({"query": query, "document": document}, rows.path)
+    columns = {"query": query, "document": document, **({"negative": negative} if negative else {})}
+    words, named = typed_words.get(), with_columns(columns, rows.path)
     if not words:
         return f"set {named}"
     if words[0] not in ("audit", "init", "mine") and any(name != name.strip() for name in (query, document)):

@@ -4,7 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from noisyir.base.errors import DataError
 from noisyir.data.containers import FIRST_ROWS, FOLDER, PLAIN, SUFFIXES, Row, container, suffix_of
@@ -16,7 +18,8 @@ from noisyir.data.text_files import packing_of
 
 __all__ = ["SUFFIXES", "Row", "RowFile"]
 
-_NUMBERED = re.compile(r"(hard_)?neg(ative)?_?\d+", re.IGNORECASE)
+_NUMBERED = re.compile(r"(hard_)?neg(ative)?_?\d+")
+_CAMEL = re.compile(r"(?<=[a-z]{2})(?=[A-Z])")
 _REWRITTEN = (".jsonl", ".json", ".csv", ".tsv", ".parquet")  # their rows can be edited in place
 
 
@@ -50,7 +53,7 @@ class RowFile:
         if len(columns) > COLUMNS.most:
             n_columns, most = len(columns), COLUMNS.most
             raise DataError("data.too_many_columns", file=file, n_columns=n_columns, most=most, remedy=COLUMNS.remedy)
-        if repeated := [name for name, count in Counter(columns).items() if count > 1]:
+        if repeated := [name for name, count in Counter(name.strip().lower() for name in columns).items() if count > 1]:
             if not repeated[0].strip():
                 raise DataError("data.nameless_columns", file=file)
             raise DataError("data.column_name_twice", file=file, repeated=repeated[0])
@@ -93,14 +96,16 @@ class RowFile:
         known = frozenset(self.columns)
 
         def check(number: int, names: Set[str]) -> None:
-            if not names <= known:
-                self._refuse_late(number, names - known, meaningful)
+            new = [] if names <= known else [name for name in names - known if _means(plain_name(name), meaningful)]
+            if new:
+                raise DataError("data.late_column", place=self.place, number=number, first=FIRST_ROWS, found=min(new))
 
         return container(self.suffix).rows(self.path, columns, check)
 
-    def _refuse_late(self, number: int, late: Collection[str], meaningful: Collection[str]) -> None:
-        if found := sorted(name for name in late if _means(plain_name(name), meaningful)):
-            raise DataError("data.late_column", place=self.place, number=number, first_rows=FIRST_ROWS, found=found[0])
+    def first(self, columns: Sequence[str], most: int = FIRST_ROWS) -> list[dict[str, Any]]:
+        """The values of the first rows; their faults are met again, and counted, when the rows are read."""
+        with glance():
+            return [row for _, row in islice(self.rows(columns), most if columns else 0)]
 
 
 def _means(name: str, meaningful: Collection[str]) -> bool:
@@ -109,9 +114,9 @@ def _means(name: str, meaningful: Collection[str]) -> bool:
 
 def is_numbered_negative(column: str) -> bool:
     """Whether a name is such as negative_1 and hard neg 2."""
-    return bool(_NUMBERED.fullmatch(re.sub(r"[ -]", "_", column)))
+    return bool(_NUMBERED.fullmatch(plain_name(column)))
 
 
 def plain_name(column: str) -> str:
-    """A column's name in the form in which names are compared."""
-    return re.sub(r"[^\w.]+", " ", column.lower()).strip().replace(" ", "_")
+    """A column's name in the form in which names are compared: isRight, is-right and Is right are is_right."""
+    return re.sub(r"[^\w.]+", " ", _CAMEL.sub(" ", column).lower()).strip().replace(" ", "_")

@@ -3,17 +3,19 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
+from statistics import median
 from typing import Any
 
 from noisyir.base.errors import DataError
-from noisyir.data.columns import NAMES, PairColumn, found_in, open_corpus
+from noisyir.data.columns import NAMES, PairColumn, corpus_documents, found_in, open_corpus
 from noisyir.data.containers import FIRST_ROWS, FLAT
+from noisyir.data.containers.split_folder import SPLIT_WORDS
 from noisyir.data.examples import Example, Passage
 from noisyir.data.labels import MEANINGFUL
 from noisyir.data.leniency import glance
 from noisyir.data.records import as_id
 from noisyir.data.row_files import RowFile, plain_name
-from noisyir.data.spelt import list_in, number_in
+from noisyir.data.spelt import is_missing, list_in, number_in, text_in
 
 # Keys of a document that is an object
 TEXTS = ("text", "content", "contents", "page_content", "passage", "document", "body")
@@ -21,6 +23,12 @@ IDS = ("docid", "passage_id", "psg_id", "doc_id", "pid", "_id", "id")
 _READ = {"title", *TEXTS, *IDS}
 _SPELT_OBJECT = re.compile(r"""\s*\[?\s*\{\s*['"]\w+['"]\s*:""")
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
+OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight", "score", "label")
+_SPLIT = re.compile("(.*_)?(split|split_name|partition|subset|fold|set)")  # if all values are names of splits
+_FLOAT = re.compile(r"\d+\.0")
+NOTHING, _LONG = ("None", "NULL", "null", "N/A", "NA", "#N/A", "NaN"), 20  # no texts where most have so many signs
+_PEEKED, _REPEATED = 1000, 0.01  # rows, and the share with an earlier query above which ids that all differ are rows'
+_IDS: tuple[PairColumn, ...] = ("doc_id", "negative_id")
 
 
 def open_rows(kind: str, path: str | None, needed: Sequence[str]) -> RowFile:
@@ -39,17 +47,12 @@ def corpus_of(kind: str, path: str | None) -> RowFile:
     """The documents' file, for rows that name documents by id."""
     if path is None:
         raise DataError("data.corpus_file_missing", kind=kind)
-    return open_corpus(path, "data.corpus")
+    return open_corpus(path, "data.corpus", named="")
 
 
 def text(row: Mapping[str, Any], name: str, where: str) -> str:
     """A text, empty if missing."""
-    value = row.get(name)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise DataError("data.wrong_value", expected="text", where=where, name=name, value=value)
-    return value
+    return text_in(row.get(name), name, where)
 
 
 def text_of(row: Mapping[str, Any], name: str, where: str) -> str:
@@ -60,7 +63,7 @@ def text_of(row: Mapping[str, Any], name: str, where: str) -> str:
 def identity(row: Mapping[str, Any], name: str, where: str) -> str | None:
     """An id, a text or a whole number; None if missing."""
     value = as_id(row.get(name))
-    if value is None or value == "":
+    if is_missing(value):
         return None
     if not isinstance(value, str):
         raise DataError("data.wrong_value", expected="an id", where=where, name=name, value=value)
@@ -70,7 +73,7 @@ def identity(row: Mapping[str, Any], name: str, where: str) -> str | None:
 def number(row: Mapping[str, Any], name: str, where: str) -> float | None:
     """A score, perhaps written as text; None if missing."""
     value = row.get(name)
-    if value is None or value == "":
+    if is_missing(value):
         return None
     if (found := number_in(value)) is None:
         raise DataError("data.wrong_value", expected="a number", where=where, name=name, value=value)
@@ -138,8 +141,7 @@ def refuse_judging_keys(cell: Any, where: str, column: str, read: Collection[str
 
 def refuse_spelt_objects(rows: RowFile, columns: Sequence[str]) -> None:
     """Refuse columns of csv, tsv or a workbook with objects as texts, where their keys would be read as text."""
-    with glance():
-        first = [row for _, row in islice(rows.rows(columns), FIRST_ROWS)] if rows.suffix in FLAT else []
+    first = rows.first(columns) if rows.suffix in FLAT else []
     for name in columns:
         cells = [str(row[name]) for row in first if row[name]]
         if cells and all(map(_SPELT_OBJECT.match, cells)):
@@ -154,8 +156,7 @@ def are_lists(rows: RowFile, column: str | None) -> bool:
     """
     if column is None:
         return False
-    with glance():
-        cells = [list_in(str(row[column])) for _, row in islice(rows.rows([column]), FIRST_ROWS) if row[column]]
+    cells = [list_in(str(row[column])) for row in rows.first([column]) if row[column]]
     found = [bool(texts and all(isinstance(text, str) for text in texts)) for texts in cells]
     if rows.suffix in FLAT and len(found) / 2 < sum(found) < len(found):
         raise DataError("data.lists_and_texts", path=rows.path, column=column)
@@ -182,3 +183,62 @@ def joined(passage: Passage) -> str:
 def columns_there(rows: RowFile, names: Mapping[PairColumn, str]) -> dict[PairColumn, str | None]:
     """A mapping to the existing ones of these columns."""
     return {**dict.fromkeys(NAMES), **{column: name for column, name in names.items() if name in rows.columns}}
+
+
+def split_column(pairs: RowFile, columns: Mapping[PairColumn, str]) -> str | None:
+    """A free column that may be the split by its name, and is by its first values."""
+    for name in pairs.columns:
+        if _SPLIT.fullmatch(plain_name(name)) and name not in columns.values():
+            named = [cell for row in pairs.first([name]) if (cell := row[name])]
+            if named and all(isinstance(cell, str) and cell.lower() in SPLIT_WORDS for cell in named):
+                return name
+    return None
+
+
+def numbers_rows(pairs: RowFile, columns: Mapping[PairColumn, str]) -> bool:
+    """Whether `id` is the row's and not the query's: the first rows have an id each, and queries that are repeated."""
+    if plain_name(columns.get("query_id", "")) not in ("id", "_id") or "query" not in columns:
+        return False
+    names = [columns["query_id"], columns["query"]]
+    rows = [[str(row[name] or "") for name in names] for row in pairs.first(names, _PEEKED)]
+    rows = [row for row in rows if row[1]]
+    ids, queries = ({row[place] for row in rows} for place in (0, 1))
+    return len(ids) == len(rows) and len(rows) - len(queries) > _REPEATED * len(rows)
+
+
+def listed_in(pairs: RowFile, columns: Mapping[PairColumn, str], *, texts_in: bool) -> tuple[PairColumn, ...]:
+    """The queries, if they are lists, and the parts of documents that are lists spelt in cells."""
+    found: list[PairColumn] = ["query"] if are_lists(pairs, columns.get("query")) else []
+    if pairs.suffix in FLAT and texts_in and are_lists(pairs, columns.get("document")):
+        found += [column for column in OF_DOCUMENT if column in columns]
+    return tuple(found)
+
+
+def unread_keys(pairs: RowFile, columns: Mapping[PairColumn, str], numbered: Sequence[str]) -> tuple[str, ...]:
+    """COLUMN.KEY of what objects among the first texts hold besides a text, a title and an id."""
+    named = text_columns(columns, numbered)
+    rows = pairs.first(named)
+    return tuple(f"{name}.{key}" for name in named for key in sorted({k for row in rows for k in unread_in(row[name])}))
+
+
+def float_ids(pairs: RowFile, columns: Mapping[PairColumn, str], corpus: RowFile) -> tuple[PairColumn, ...]:
+    """The columns of ids that all end with .0 in the first rows, if none does so in the corpus."""
+    with glance():
+        there = [document.doc_id for document in islice(corpus_documents(corpus), FIRST_ROWS)]
+    if any(map(_FLOAT.fullmatch, there)):
+        return ()
+    named = {column: columns[column] for column in _IDS if column in columns}
+    ids = {column: {str(row[name]) for row in pairs.first([name]) if row[name]} for column, name in named.items()}
+    return tuple(column for column, some in ids.items() if some and all(map(_FLOAT.fullmatch, some)))
+
+
+def long_texts(pairs: RowFile, named: Sequence[str]) -> tuple[str, ...]:
+    """The columns of which most first texts are long, so that "None" is hardly an answer among them."""
+    rows = pairs.first(named)
+    texts = {name: [one for row in rows if isinstance(one := row[name], str) and one not in NOTHING] for name in named}
+    return tuple(name for name, some in texts.items() if some and median(map(len, some)) >= _LONG)
+
+
+def text_columns(columns: Mapping[PairColumn, str], numbered: Sequence[str]) -> list[str]:
+    """The columns of queries, documents and negatives."""
+    return [columns[what] for what in ("query", "document", "negative") if what in columns] + [*numbered]

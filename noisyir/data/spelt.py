@@ -6,14 +6,34 @@ import math
 import re
 from typing import Any
 
+from noisyir.base.errors import DataError
+
 _PYTHON_TEXT = re.compile(r"""\s*(?:None|nan|('(?:[^'\\\n]|\\[^\n])*'|"(?:[^"\\\n]|\\[^\n])*"))\s*,?\s*""")
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?(0,\d+|\d+,\d\d?)\s*")  # 1,000 is a thousand in English
+_PERCENT = re.compile(r"\s*([+-]?\d[\d.,]*)\s*%\s*")
+_MISSING = ("", "nan", "<NA>")  # pandas writes them where it made texts of missing values
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell is empty, or says so."""
+    return value in _MISSING if isinstance(value, str) else value is None or value != value
+
+
+def text_in(value: Any, name: str, where: str) -> str:
+    """The text in a cell, empty if missing; any other value is a DataError."""
+    if isinstance(value, str):
+        return "" if value in _MISSING else value
+    if not is_missing(value):
+        raise DataError("data.wrong_value", expected="text", where=where, name=name, value=value)
+    return ""
 
 
 def number_in(value: Any) -> float | None:
     """The finite number that a value is or spells; None for any other value, and for true and false."""
     if isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value):
         value = value.replace(",", ".")
+    if isinstance(value, str) and (percent := _PERCENT.fullmatch(value)):
+        return (found := number_in(percent[1])) and found / 100
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):

@@ -201,11 +201,11 @@ def utf8_lines(path: Path, part: FilePart = WHOLE, *, ends: bool = False) -> Ite
 
 
 def _decoded(raw: bytes, place: str, number: int, offset: int) -> str:
-    """A line's text, without a byte order mark in the first one."""
+    """A line's text, without a byte order mark, which joined files have in later lines, too."""
     if b"\0" in raw:
         raise DataError("data.zero_bytes", place=place, number=number, convert=_FROM_UTF16)
     try:
-        return raw.decode("utf-8-sig" if number == 1 else "utf-8")
+        return raw.removeprefix(b"\xef\xbb\xbf").decode()
     except UnicodeDecodeError as error:
         byte = offset + error.start
         raise DataError("data.not_utf8_line", place=place, number=number, byte=byte, convert=_CONVERT) from error
@@ -273,7 +273,8 @@ def parse_object(text: str, where: str) -> dict[str, Any]:
         if "\\ud" in text or "\\uD" in text:
             refuse_half_surrogates(value, where)
     except json.JSONDecodeError as error:
-        fault = f"{error.msg.removesuffix(' at')} at {_position(error)}"
+        line = "" if error.lineno == 1 else f"line {error.lineno} "
+        fault = f"{error.msg.removesuffix(' at')} at {line}column {error.colno}"
         raise DataError("data.invalid_json", where=where, fault=fault) from error
     except RecursionError as error:
         raise DataError("data.invalid_json", fault="nested too deeply", where=where) from error
@@ -312,7 +313,3 @@ def read_object(path: Path) -> dict[str, Any]:
         return parse_object(raw.decode("utf-8-sig"), str(path))
     except UnicodeDecodeError as error:
         raise DataError("data.not_utf8", path=path, byte=error.start, convert=_CONVERT) from error
-
-
-def _position(error: json.JSONDecodeError) -> str:
-    return f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno} column {error.colno}"

@@ -16,19 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from noisyir.models.at_once import keep_fewer_activations
-from noisyir.readers.cds import (
-    contrast,
-    counterfactual,
-    cross_entropy,
-    debias,
-    denoise,
-    evidence,
-    initial,
-    n_best_chance,
-    shares,
-    span_set_loss,
-    updated,
-)
+from noisyir.readers import cds
 from noisyir.readers.instances import DrawnInstances, Instances, windows_and_spans
 from noisyir.readers.model import Reader, Reads, Spans
 from noisyir.readers.settings import Confidence, TrainReaderParams
@@ -53,7 +41,7 @@ class Confidences:
 
     def __init__(self, kind: Confidence, decay: float, scores: Values, question: Rows) -> None:
         self.kind, self.decay, self.question = kind, decay, question
-        self.values = shares(np.ones(len(scores)), question) if kind == "none" else initial(scores, question)
+        self.values = cds.shares(np.ones(len(scores)), question) if kind == "none" else cds.initial(scores, question)
         self.chance = np.full(len(scores), np.nan)
         self.matched = np.zeros(len(scores), bool)
         self.compared = np.full(len(scores), np.nan)
@@ -70,8 +58,8 @@ class Confidences:
 
     def update(self) -> None:
         """Apply Eq. 9 once to every instance."""
-        z = evidence(self.kind, self.chance, self.matched, self.values, self.question)
-        self.values = updated(self.values, z, self.decay)
+        z = cds.evidence(self.kind, self.chance, self.matched, self.values, self.question)
+        self.values = cds.updated(self.values, z, self.decay)
         self.history.append(self.values.astype(np.float32))
         self.chances.append(self.compared.astype(np.float32))
 
@@ -137,7 +125,7 @@ class ReaderLearner(Learner[Rows]):
             case "ds_all" | "ds_top":
                 self.weights = each
             case "ds_average" | "supervised" | "hard_em" | "cds":  # equal weight per question
-                self.weights = shares(each, instances.question)
+                self.weights = cds.shares(each, instances.question)
             case unknown:
                 assert_never(unknown)
         if params.gradient_checkpointing:
@@ -187,11 +175,11 @@ class ReaderLearner(Learner[Rows]):
         """Return the summed objective over questions, first, and its parts."""
         if self.params.objective == "hard_em":
             groups = torch.from_numpy(part.spans.window).to(part.log_start.device)
-            loss = span_set_loss(-part.log_start - part.log_end, groups, int(groups.max()) + 1, hard=hard)
+            loss = cds.span_set_loss(-part.log_start - part.log_end, groups, int(groups.max()) + 1, hard=hard)
             return {"reader_loss": loss.sum()}
         weights = self.confidences.values if self.is_cds else self.weights
         weight = torch.from_numpy(weights[part.instances]).to(part.log_start.device, torch.float32)
-        loss = cross_entropy(part.log_start, part.log_end, weight).sum()
+        loss = cds.cross_entropy(part.log_start, part.log_end, weight).sum()
         if not self.contrasts:
             return {"reader_loss": loss}
         if self.by_passages:
@@ -207,14 +195,14 @@ class ReaderLearner(Learner[Rows]):
             torch.from_numpy(places).to(weight.device) for places in (spans.window, spans.first, spans.last)
         )
         with torch.no_grad():
-            chance = n_best_chance(
+            chance = cds.n_best_chance(
                 reads.start, reads.end, window, first, last,
                 n_best=self.params.n_best, max_answer_len=self.params.max_answer_len,
             ).double().cpu().numpy()  # fmt: skip
         self.confidences.compare(part.instances, chance)
         ends = np.cumsum([len(one.instances) for one in part.drawn])[:-1]
-        competitors = part.blocks([counterfactual(chances) for chances in np.split(chance, ends)])
-        return debias(reads.question[window], reads.answer, competitors, weight, self.params.temperature)
+        competitors = part.blocks([cds.counterfactual(chances) for chances in np.split(chance, ends)])
+        return cds.debias(reads.question[window], reads.answer, competitors, weight, self.params.temperature)
 
     def _passages(self, part: WindowPart, weight: Float[Tensor, " instance"]) -> Float[Tensor, " instance"]:
         """Each passage with the answer against all confusing ones of its question, which hold none."""
@@ -222,14 +210,16 @@ class ReaderLearner(Learner[Rows]):
         confusing = part.reads.passage[sum(len(one.windows) for one in part.drawn) :]
         competes = part.blocks([np.ones_like(one.attracts) for one in part.drawn])
         questions, own = part.reads.question[window], part.reads.passage[window]
-        return contrast(questions, own, confusing, competes, weight, self.params.temperature)
+        return cds.contrast(questions, own, confusing, competes, weight, self.params.temperature)
 
     def _denoise(self, part: WindowPart, weight: Float[Tensor, " instance"]) -> Float[Tensor, " instance"]:
         has_context = (part.reads.context != 0).any(dim=1)  # no context if the answer fills the passage
         attracts = part.blocks([one.attracts for one in part.drawn]) & has_context[:, None]
         others = part.blocks([~np.eye(len(one.instances), dtype=bool) for one in part.drawn])
         confusing = part.reads.passage[sum(len(one.windows) for one in part.drawn) :]
-        return denoise(part.reads.context, confusing, attracts, others & has_context, weight, self.params.temperature)
+        return cds.denoise(
+            part.reads.context, confusing, attracts, others & has_context, weight, self.params.temperature
+        )
 
     def _see(self, part: WindowPart) -> int:
         """Record the predictions for the instances; return how many agree with their labels."""

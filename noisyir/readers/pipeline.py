@@ -16,15 +16,7 @@ from noisyir.methods.plans.experiment import Experiment
 from noisyir.methods.plans.scoring import report_of
 from noisyir.methods.plans.searching import encoded, searched
 from noisyir.methods.plans.suite import Suite
-from noisyir.readers.settings import (
-    BenchSectionParams,
-    EnsembleParams,
-    GoldRunParams,
-    LabelSectionParams,
-    Passages,
-    ScoreConfidenceParams,
-    SpansParams,
-)
+from noisyir.readers import settings
 from noisyir.readers.stages.read import ENSEMBLE, READ, SCORE_CONFIDENCE, SCORE_READING
 from noisyir.readers.stages.sections import BENCH_SECTION, LABEL_SECTION
 from noisyir.readers.stages.spans import CONFUSING, GOLD, SPANS
@@ -69,7 +61,7 @@ class ReadingContext:
             found = self._matched(kind, reader.spans.model_copy(update=changes), self.name(f"held_out:{kind}"))
             self.asked[kind] = found["passages"]
 
-    def labelled(self, kind: Passages) -> Outputs:
+    def labelled(self, kind: settings.Passages) -> Outputs:
         """Return the training questions' spans in these passages, and the passages."""
         return self._matched(kind, self.reader.spans, self.name(kind))
 
@@ -109,7 +101,7 @@ class ReadingContext:
 
     def ensemble(self, readings: Mapping[str, Mapping[str, Output]]) -> dict[str, Output]:
         """Merge the answers of several readers, by kind of passages."""
-        params, found = EnsembleParams(n_best=self.reader.read.n_best), {}
+        params, found = settings.EnsembleParams(n_best=self.reader.read.n_best), {}
         for kind in self.asked:
             of_kind = {name: of_reader[kind] for name, of_reader in readings.items()}
             found[kind] = self.plan.add(ENSEMBLE, params, self.name(kind), readings=of_kind)["readings"]
@@ -126,13 +118,15 @@ class ReadingContext:
         label, given = self.label, self.given()
         if len(confidences) == 1:
             label = self.name(next(iter(confidences)))
-        scored = self.plan.add(SCORE_CONFIDENCE, ScoreConfidenceParams(), label, confidences=confidences, given=given)
+        scored = self.plan.add(
+            SCORE_CONFIDENCE, settings.ScoreConfidenceParams(), label, confidences=confidences, given=given
+        )
         return scored["confidence_quality"]
 
     def label_section(self, confidences: Mapping[str, Output]) -> Output:
         """Build the report's section on confidences, with cases of the last method."""
         *_, shown = confidences.values()
-        params, texts = LabelSectionParams(examples=self.exp.report.examples), self._texts()
+        params, texts = settings.LabelSectionParams(examples=self.exp.report.examples), self._texts()
         labels = {"spans": self.labelled(self.reader.labels)["spans"], "confusing": self.confusing()}
         quality, given = self.score_confidence(confidences), self.given()
         return self.plan.add(
@@ -141,14 +135,14 @@ class ReadingContext:
 
     def given(self) -> Output:
         """The passages that the data itself judges relevant."""
-        params, known = GoldRunParams(min_relevance=self.exp.data.min_relevance), ("qrels", "pairs")
+        params, known = settings.GoldRunParams(min_relevance=self.exp.data.min_relevance), ("qrels", "pairs")
         return self.plan.add(GOLD, params, self.label, **{key: self.data[key] for key in known})["gold_run"]
 
-    def _matched(self, kind: Passages, params: SpansParams, label: str) -> Outputs:
+    def _matched(self, kind: settings.Passages, params: settings.SpansParams, label: str) -> Outputs:
         given = {key: self.data[key] for key in ("queries", "answers", "corpus")}
         return self.plan.add(SPANS, params, label, run=self._run(kind), **given)
 
-    def _run(self, kind: Passages) -> Output:
+    def _run(self, kind: settings.Passages) -> Output:
         """Return the ranking that supplies passages to training and held-out questions; makes no random choice."""
         reader = self.reader
         splits: tuple[Split, ...] = tuple(dict.fromkeys((*reader.spans.splits, *reader.score.splits)))
@@ -210,7 +204,7 @@ def reader_bench(suite: Suite) -> Plan:
                     confidence[cell] = of_seed.score_confidence({name: trained["confidences"]})
     plan.seed = suite.experiment.seed
     sections = (
-        {"labels": plan.add(BENCH_SECTION, BenchSectionParams(), confidence=confidence)["sections"]}
+        {"labels": plan.add(BENCH_SECTION, settings.BenchSectionParams(), confidence=confidence)["sections"]}
         if confidence
         else {}
     )

@@ -18,6 +18,7 @@ from noisyir.data.limits import LINE
 _LONGEST_CELL = 32_767  # characters; Excel's own limit
 _DENSEST = 200  # unpacked size of a large part by its packed size; usual workbooks have 5 to 50
 _PIECE = 1 << 20
+_MERGED, _LONGEST_MERGED = re.compile(rb'<(?:\w+:)?mergeCell ref="([A-Z]+(\d+):[A-Z]+(\d+))"'), 60
 _END_OF_CELL = re.compile(rb"</(\w+:)?(c|si|row)>")
 _DAMAGED = (zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError, ParseError, EOFError)
 
@@ -60,6 +61,7 @@ class Sheet:
             book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
             width, sheet, others = 0, book.worksheets[0], book.worksheets[1:]
+            _refuse_merged(path, sheet)
             sheet.reset_dimensions()  # else each row is as wide as the furthest cell, and there are as many as it says
             for number, values in enumerate(sheet.iter_rows(values_only=True), 1):
                 if all(value is None for value in values):
@@ -90,14 +92,9 @@ def _refuse_bombs(path: Path) -> None:
             for part in packed.infolist():
                 if part.file_size <= most or part.filename.startswith("xl/media/"):  # pictures
                     continue
-                if part.file_size > _DENSEST * part.compress_size:
-                    raise DataError(
-                        "data.unpacks_too_large",
-                        path=path,
-                        filename=part.filename,
-                        file_size=part.file_size,
-                        densest=_DENSEST,
-                    )
+                if (size := part.file_size) > _DENSEST * part.compress_size:
+                    name = part.filename
+                    raise DataError("data.unpacks_too_large", path=path, part=name, size=size, densest=_DENSEST)
                 with packed.open(part) as file:
                     since = 0
                     while piece := file.read(_PIECE):
@@ -106,6 +103,17 @@ def _refuse_bombs(path: Path) -> None:
                             raise DataError("data.cell_too_long", path=path, most=most, remedy=LINE.remedy)
     except _DAMAGED as error:
         raise DataError("data.wrong_container", kind=".xlsx", path=path, error=error) from error
+
+
+def _refuse_merged(path: Path, sheet: Any) -> None:
+    """Refuse cells that span rows: the file holds their value in the first row alone."""
+    with zipfile.ZipFile(path) as packed, packed.open(sheet._worksheet_path) as part:
+        before = b""
+        while piece := part.read(_PIECE):
+            for cells, first, last in _MERGED.findall(before + piece):
+                if first != last:
+                    raise DataError("data.merged_cells", path=path, cells=cells.decode())
+            before = piece[-_LONGEST_MERGED:]
 
 
 def container(suffix: str) -> Sheet:

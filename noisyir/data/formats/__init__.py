@@ -12,6 +12,7 @@ from noisyir.base.errors import DataError, NoisyirError
 from noisyir.base.settings import HELD_OUT, Location, Split
 from noisyir.base.variants import Variant
 from noisyir.data.collection import Collection
+from noisyir.data.containers import FIRST_ROWS
 from noisyir.data.containers.csv_file import dialect_of
 from noisyir.data.examples import ExampleSource, ShapedRows
 from noisyir.data.records import Document, Judgement, Negative, Query, Source, one_by_one
@@ -72,7 +73,8 @@ class Format(Variant, RecordParams):
             source = self.open()
         except NoisyirError:
             return False
-        return isinstance(source, ExampleSource) and source.gives_negatives
+        rows = isinstance(source, ExampleSource) and map(source.example, islice(source.rows(), FIRST_ROWS))
+        return any(example.negatives for example in rows or ())
 
     @property
     def has_weights(self) -> bool:
@@ -157,7 +159,8 @@ class Format(Variant, RecordParams):
         quoted = ".tsv" in path.name.lower() and path.is_file() and dialect_of(path, ".tsv")[1]
         returns = ".csv" in path.name.lower() and any("\r\n" in text for text in (*asked, *read))
         many = 10 * sum(map(bool, map(signs, asked))) > len(asked)
-        found = {"itself": own, "returns": returns or quoted, "apart": apart, "signs": many}
+        missing = not all(map(str.strip, (*queries.values(), *documents.values())))
+        found = {"missing": missing, "itself": own, "returns": returns or quoted, "apart": apart, "signs": many}
         return ", ".join(name for name, there in found.items() if there)
 
     def _files(self) -> list[Path]:

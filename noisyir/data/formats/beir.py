@@ -155,14 +155,8 @@ def _queries(collection: Collection) -> Iterator[dict[str, Any]]:
 
 
 def _qrels(collection: Collection, split: Split) -> Iterator[str]:
-    for example in collection.examples(labels=True):
-        if example.split == split:
-            judged = {passage.doc_id: passage.relevance for passage in example.positives}
-            for doc_id, relevance in judged.items():
-                yield f"{example.query_id}\t{doc_id}\t{1 if relevance is None else relevance}\n"
-            for passage in example.negatives:
-                if passage.doc_id not in judged:
-                    yield f"{example.query_id}\t{passage.doc_id}\t0\n"
+    for example, grades in collection.grades(split):
+        yield from (f"{example.query_id}\t{doc_id}\t{grade}\n" for doc_id, grade in grades.items())
 
 
 def _source(metadata: object) -> str | None:

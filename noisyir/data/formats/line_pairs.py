@@ -84,15 +84,9 @@ class LinePairsFiles(ExampleSource):
                 yield Placed(f"{self.path} line", number, (query, document))
             one = next(queries, None) if number <= other else one
             two = next(documents, None) if other <= number else two
-        if one or two:
-            longer, number = (self.path, one[0]) if one else (self.documents_path, two[0] if two else 0)
-            raise DataError(
-                "data.line_without_partner",
-                longer=longer,
-                number=number,
-                path=self.path,
-                documents_path=self.documents_path,
-            )
+        if left := one or two:
+            longer, shorter = self.paths() if one else reversed(self.paths())
+            raise DataError("data.line_without_partner", longer=longer, number=left[0], shorter=shorter)
 
     def example(self, found: Placed) -> Example:
         """The two lines."""

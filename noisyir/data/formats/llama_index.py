@@ -5,7 +5,6 @@ from typing import Any
 
 from pydantic import Field
 
-from noisyir.base.errors import DataError
 from noisyir.base.settings import Location
 from noisyir.data import shapes
 from noisyir.data.examples import Example, Passage, ShapedRows
@@ -13,6 +12,7 @@ from noisyir.data.formats import FormatOfRows
 from noisyir.data.json_objects import LLAMA_INDEX
 from noisyir.data.leniency import row
 from noisyir.data.records import Document
+from noisyir.data.spelt import text_in
 from noisyir.data.text_files import read_object
 
 _COLUMNS = ("query_id", "query", LLAMA_INDEX[2])
@@ -42,11 +42,7 @@ class LlamaIndexFile(ShapedRows):
         place = f"{self.file.path} node"
         for number, (name, text) in enumerate(read_object(self.file.path)["corpus"].items(), 1):
             with row(place, number):
-                if not isinstance(text, str):
-                    raise DataError(
-                        "data.wrong_value", expected="text", where=f"{place} {number}", name=name, value=text
-                    )
-                yield Document(name, "", text, place, number)
+                yield Document(name, "", text_in(text, name, f"{place} {number}"), place, number)
 
 
 def _example(row: Mapping[str, Any], where: str) -> Example:

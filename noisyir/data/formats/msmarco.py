@@ -38,17 +38,14 @@ class Msmarco(Format, kind="msmarco"):
             for name, title, text in collection.rows("documents"):
                 out.write(f"{name}\t{spaced(f'{title} {text}')}\n".encode())
         for split in collection.splits:
-            examples = (example for example in collection.examples(labels=True) if example.split == split)
             with (
                 open_to_write(target / f"queries.{split}.tsv") as queries,
                 open_to_write(target / f"qrels.{split}.tsv") as qrels,
             ):
-                for example in examples:
+                for example, grades in collection.grades(split):
                     queries.write(f"{example.query_id}\t{spaced(example.query)}\n".encode())
-                    judged = {passage.doc_id: passage.relevance for passage in example.positives}
-                    wrong = {passage.doc_id: 0 for passage in example.negatives if passage.doc_id not in judged}
-                    for doc_id, grade in {**judged, **wrong}.items():
-                        qrels.write(f"{example.query_id} 0 {doc_id} {1 if grade is None else grade}\n".encode())
+                    for doc_id, grade in grades.items():
+                        qrels.write(f"{example.query_id} 0 {doc_id} {grade}\n".encode())
 
     def open(self, workers: int | None = None) -> "MsmarcoFolder":
         """The folder, if it has one collection, and queries for each split with qrels."""

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,6 +11,7 @@ from pydantic import Field
 from noisyir.base.command_line import with_columns
 from noisyir.base.errors import DataError
 from noisyir.base.settings import Location, Split
+from noisyir.data import shapes
 from noisyir.data.collection import Collection
 from noisyir.data.columns import (
     NAMES,
@@ -25,25 +25,21 @@ from noisyir.data.columns import (
     numbered_negatives,
     open_corpus,
 )
-from noisyir.data.containers import FIRST_ROWS, FLAT, stem, write_rows
-from noisyir.data.containers.split_folder import SPLIT_WORDS
+from noisyir.data.containers import stem, write_rows
 from noisyir.data.examples import SPLITS, Example, ExampleSource, Passage, Placed, content_id
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.labels import MEANINGFUL, LabelColumn, holds_judgements, labels_of, parsed
-from noisyir.data.leniency import glance, strict
+from noisyir.data.leniency import strict
 from noisyir.data.records import Document, Record
 from noisyir.data.row_files import RowFile, plain_name
-from noisyir.data.shapes import are_lists, joined, passage, refuse_judging_keys, refuse_spelt_objects, unread_in
 from noisyir.data.spelt import list_in
 
 _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title", "negative")
-_OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight", "score", "label")
 _OF_NEGATIVE: tuple[PairColumn, ...] = ("negative", "negative_id", "negative_score")
 # Earlier versions read these otherwise: the digest says so, and their builds are not taken for new ones
 _AFTER_CONTEXT, _NEW_NEGATIVES = {"answer", "code", "snippet"}, {"rejected_response", "rejected", "hard_neg"}
-_SPLIT_NAMES = ("partition", "split_name", "subset", "fold", "set")  # where all their values are names of splits
+_NUMBERED = re.compile(r"[^A-Z ]*\d")
 _INDEX = re.compile(r"\s*|Unnamed: \d+|__index_level_\d+__")
-_PEEKED, _REPEATED = 1000, 0.01  # rows, and the share with an earlier query above which ids that all differ are rows'
 _WRITTEN = (
     "query_id", "query", "doc_id", "title", "document", "split", "source", "weight", "pos_scores", "label", "answers",
     "negative", "neg_scores",
@@ -66,10 +62,6 @@ class Pairs(FormatOfRows, kind="pairs"):
 
     def _splits(self, source: "PairsFile") -> Iterator[Split]:
         return (example.split for example, _ in source.right_pairs())
-
-    @property
-    def _is_there(self) -> bool:
-        return self.path is not None and Path(self.path).is_file()
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
@@ -108,42 +100,58 @@ def open_pairs(
     names = {column: known for column, known in NAMES.items() if not corpus or column not in _OF_CORPUS}
     asked = given.get("label")
     columns = choose_columns(pairs, {**mapping, **({"label": parsed(asked, pairs.columns)[0]} if asked else {})}, names)
-    if "document" in columns and "document" not in mapping and holds_judgements(pairs, columns["document"]):
-        del columns["document"]
+    for what in [what for what in columns if what in ("document", "negative") and what not in mapping]:
+        if holds_judgements(pairs, columns[what]):
+            del columns[what]
     wanted = not corpus and ("negative" not in mapping or mapping["negative"] is not None)
-    if "split" not in {*columns, *mapping} and (split := _split_column(pairs, columns)):
+    if "split" not in {*columns, *mapping} and (split := shapes.split_column(pairs, columns)):
         columns["split"] = split
-    if numbers_rows := "query_id" not in mapping and _numbers_rows(pairs, columns):
+    if numbers_rows := "query_id" not in mapping and shapes.numbers_rows(pairs, columns):
         del columns["query_id"]
     numbered = numbered_negatives(pairs, list(columns.values())) if wanted else ()
     if corpus:
         need(pairs, columns, ("query", "doc_id"), NAMES)
     else:
         _need_texts(pairs, columns)
-    refuse_spelt_objects(pairs, _text_columns(columns, numbered))
-    plain = {what: plain_name(name) for what, name in columns.items() if what not in given}
-    before = plain.get("document") in ("context", "contexts") and _AFTER_CONTEXT & {*map(plain_name, pairs.columns)}
-    newer = "-context" if before else ""
-    newer += "-header" if any(re.search(r"[^\w.-]", columns[what].strip()) for what in plain) else ""
-    newer += "-ids" if numbers_rows or plain.get("query_id") == "question_id" else ""
-    newer += "-split" if plain.get("split") in _SPLIT_NAMES else ""
-    newer += "-negatives" if plain.get("negative") in _NEW_NEGATIVES or " " in "".join(numbered) else ""
-    listed = _listed(pairs, columns, texts_in=not corpus)
-    newer += "-queries" if "query" in listed else ""
+    shapes.refuse_spelt_objects(pairs, shapes.text_columns(columns, numbered))
+    listed = shapes.listed_in(pairs, columns, texts_in=not corpus)
     labels = labels_of(pairs, {name for what, name in columns.items() if what != "label"}.union(numbered), given)
-    newer += "-values" if labels and (labels.right or labels.names) else ""
+    if not labels and "label" not in given:  # SQuAD's, which may say that a text does not answer
+        shapes.refuse_spelt_objects(pairs, [name for name in pairs.columns if plain_name(name) == "answers"])
+    documents = open_corpus(corpus, "data.corpus", named=columns["doc_id"]) if corpus else None
     return PairsFile(
         stem(pairs.path.name),
         pairs,
         columns | ({"label": labels.column} if labels else {}),
-        open_corpus(corpus, "data.corpus") if corpus else None,
+        documents,
         names_that_mean(mapping, names) | (frozenset() if "label" in given else MEANINGFUL),
         numbered,
         labels,
-        f"{newer}-label" if labels and "label" not in given else newer,
+        _newer(
+            pairs, {what: name for what, name in columns.items() if what not in given}, numbered, rows_own=numbers_rows
+        )
+        + ("-queries" if "query" in listed else "")
+        + ("-values" if labels and (labels.right or labels.names) else "")
+        + ("-label" if labels and "label" not in given else ""),
         listed,
-        unread_keys=_unread_keys(pairs, columns, numbered),
+        unread_keys=shapes.unread_keys(pairs, columns, numbered),
+        float_ids=shapes.float_ids(pairs, columns, documents) if documents else (),
+        long=shapes.long_texts(pairs, shapes.text_columns(columns, numbered)),
     )
+
+
+def _newer(pairs: RowFile, found: Mapping[PairColumn, str], numbered: Sequence[str], *, rows_own: bool) -> str:
+    """What earlier versions read otherwise, by the columns that were found by their names."""
+    plain = {what: plain_name(name) for what, name in found.items()}
+    before = plain.get("document") in ("context", "contexts") and _AFTER_CONTEXT & {*map(plain_name, pairs.columns)}
+    newer = {
+        "-context": before,
+        "-header": any(re.search(r"[^\w.-]|[a-z]{2}[A-Z]", name.strip()) for name in found.values()),
+        "-ids": rows_own or plain.get("query_id") == "question_id",
+        "-split": plain.get("split", "split") != "split",
+        "-negatives": plain.get("negative") in _NEW_NEGATIVES or not all(map(_NUMBERED.fullmatch, numbered)),
+    }
+    return "".join(name for name, there in newer.items() if there)
 
 
 @dataclass(frozen=True)
@@ -153,6 +161,8 @@ class PairsFile(ExampleSource):
     Args:
         numbered: Columns with one negative each, next to the one with several.
         pool: Documents besides the pairs' own.
+        float_ids: Ids of documents that are such as 7.0, and 7 in the corpus, as pandas makes of them.
+        long: Columns of long texts, among which words such as None and N/A are missing ones.
         unread_keys: Keys of objects that are read for their texts, each with its column: "document.url".
         meaningful: Names of columns that would be read if they existed.
         labels: How the column of labels is read.
@@ -160,6 +170,7 @@ class PairsFile(ExampleSource):
         listed: Parts of documents that are lists, spelt in the cells of a csv, tsv or workbook; queries in any file.
     """
 
+    is_mapped: ClassVar[bool] = True
     name: str
     pairs: RowFile
     columns: dict[PairColumn, str]
@@ -171,6 +182,8 @@ class PairsFile(ExampleSource):
     listed: tuple[PairColumn, ...] = ()
     pool: RowFile | None = None
     unread_keys: tuple[str, ...] = ()
+    long: tuple[str, ...] = ()
+    float_ids: tuple[PairColumn, ...] = ()
 
     def digest(self) -> str:
         """A hash of the bytes and names of all files, and of what earlier versions read otherwise."""
@@ -220,15 +233,19 @@ class PairsFile(ExampleSource):
         """The rows of the file, at least one; a row with a list of queries counts once for each."""
         number, place = 0, self.pairs.place
         wanted = list(dict.fromkeys([*self.columns.values(), *self.numbered]))
-        query, texts = self.columns["query"], _text_columns(self.columns, self.numbered)
+        query, texts = self.columns["query"], shapes.text_columns(self.columns, self.numbered)
         for number, values in self.pairs.rows(wanted, self.meaningful):
             for name in texts:
-                refuse_judging_keys(values[name], f"{place} {number}", name)
+                shapes.refuse_judging_keys(values[name], f"{place} {number}", name)
+                values[name] = None if name in self.long and values[name] in shapes.NOTHING else values[name]
             if self.has_a_query_a_row:
                 yield Placed(place, number, values)
                 continue
-            cell = values[query]
+            cell, documents = values[query], values.get(self.columns.get("document", ""))
             queries = cell if isinstance(cell, list) else list_in(str(cell))
+            listed = list_in(documents) if "document" in self.listed and isinstance(documents, str) else documents
+            if queries and isinstance(listed, list) and min(len(queries), len(listed)) > 1:
+                raise DataError("data.several_of_both", place=place, number=number, query=query)
             yield from (Placed(place, number, {**values, query: one}) for one in queries or [cell])
         if not number:
             with strict():
@@ -242,15 +259,15 @@ class PairsFile(ExampleSource):
         if self.listed:
             spelt = {column: list_in(str(values[column])) for column in self.listed if column != "query"}
             values |= {column: found for column, found in spelt.items() if found is not None}
+        for column in self.float_ids:
+            values[column] = one.removesuffix(".0") if isinstance(one := values[column], str) else one
         cell = Cells(values, self.columns, place, number)
-        named = cell.text("split")
-        split = SPLITS.get(named.lower())
-        if split is None:
-            raise DataError("data.wrong_mapped_split", where=cell.where, column=self.columns["split"], value=named)
+        if (split := SPLITS.get(cell.text("split").lower())) is None:
+            raise cell.wrong("split", "be train, dev or test")
         rows_of = (Cells(one, self.columns, place, number) for one in _documents_of(values, place, number))
-        query = passage(cell.values["query"], cell.where, self.columns["query"])
+        query = shapes.passage(cell.values["query"], cell.where, self.columns["query"])
         return Example(
-            joined(query),
+            shapes.joined(query),
             [self._positive(one) for one in rows_of],
             self._negatives(cell, row),
             (cell.name("query_id") or None) if "query_id" in self.columns else query.doc_id,
@@ -260,7 +277,7 @@ class PairsFile(ExampleSource):
         )
 
     def _positive(self, cell: Cells) -> Passage:
-        found = passage(cell.values.get("document"), cell.where, self.columns.get("document", ""))
+        found = shapes.passage(cell.values.get("document"), cell.where, self.columns.get("document", ""))
         doc_id = cell.name("doc_id") if "doc_id" in self.columns else found.doc_id
         score = next(iter(cell.numbers("score")), None)
         doc_id = doc_id or (None if self.corpus is None else doc_id)
@@ -272,13 +289,13 @@ class PairsFile(ExampleSource):
             given = [Passage("", "", name) for name in cell.names("negative_id")]
         else:
             ids = cell.names("negative_id") if "negative_id" in self.columns else []
-            given = [passage(one, cell.where, self.columns["negative"]) for one in cell.items("negative")]
+            given = [shapes.passage(one, cell.where, self.columns["negative"]) for one in cell.items("negative")]
             if ids and len(ids) != len(given):
                 raise DataError("data.unequal_negatives", other="negative_id", name="negative", where=cell.where)
             given = [one._replace(doc_id=name) for one, name in zip(given, ids, strict=True)] if ids else given
             for name in self.numbered:
                 one = Cells({"negative": row[name]}, {"negative": name}, cell.place, cell.number)
-                given += [passage(item, cell.where, name) for item in one.items("negative")]
+                given += [shapes.passage(item, cell.where, name) for item in one.items("negative")]
         scores = cell.numbers("negative_score")
         if scores and len(scores) != len(given):
             raise DataError("data.unequal_negatives", other="negative", name="negative_score", where=cell.where)
@@ -286,11 +303,7 @@ class PairsFile(ExampleSource):
 
 
 def more_documents(path: Location) -> RowFile | None:
-    """A file of texts, perhaps without ids, that join the pairs' own.
-
-    Raises:
-        DataError: If it has no texts.
-    """
+    """A file of texts, perhaps without ids, that join the pairs' own."""
     return None if path is None else open_corpus(path, "data.corpus", ("document",))
 
 
@@ -300,7 +313,7 @@ def _written(example: Example) -> Iterator[dict[str, Any]]:
     scores = [one.score for one in negatives]
     rest: dict[str, Any] = {
         "answers": list(example.answers),
-        "negative": [joined(one) for one in negatives],
+        "negative": [shapes.joined(one) for one in negatives],
         "neg_scores": scores if None not in scores else [],
     }
     split = "" if example.split == "train" else example.split
@@ -316,53 +329,8 @@ def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str]) -> None:
     need(pairs, columns, ("query",), NAMES)
     if "document" not in columns:
         named = f"names documents ({columns['doc_id']!r}) but has" if "doc_id" in columns else "has"
-        mapped = with_columns({"document": "NAME"}, pairs.path)
-        raise DataError(
-            "data.pairs_without_texts", pairs=pairs.path, named=named, found_in=found_in(pairs), mapped=mapped
-        )
-
-
-def _split_column(pairs: RowFile, columns: Mapping[PairColumn, str]) -> str | None:
-    """A free column that may be the split by its name, and is by its first values."""
-    for name in pairs.columns:
-        if plain_name(name) in _SPLIT_NAMES and name not in columns.values():
-            with glance():
-                named = [cell for _, row in islice(pairs.rows([name]), FIRST_ROWS) if (cell := row[name])]
-            if named and all(isinstance(cell, str) and cell.lower() in SPLIT_WORDS for cell in named):
-                return name
-    return None
-
-
-def _numbers_rows(pairs: RowFile, columns: Mapping[PairColumn, str]) -> bool:
-    """Whether `id` is the row's and not the query's: the first rows have an id each, and queries that are repeated."""
-    if plain_name(columns.get("query_id", "")) not in ("id", "_id") or "query" not in columns:
-        return False
-    names = [columns["query_id"], columns["query"]]
-    with glance():
-        rows = [[str(row[name] or "") for name in names] for _, row in islice(pairs.rows(names), _PEEKED)]
-    rows = [row for row in rows if row[1]]
-    ids, queries = ({row[place] for row in rows} for place in (0, 1))
-    return len(ids) == len(rows) and len(rows) - len(queries) > _REPEATED * len(rows)
-
-
-def _listed(pairs: RowFile, columns: Mapping[PairColumn, str], *, texts_in: bool) -> tuple[PairColumn, ...]:
-    """The queries, if they are lists, and the parts of documents that are lists spelt in cells."""
-    found: list[PairColumn] = ["query"] if are_lists(pairs, columns.get("query")) else []
-    if pairs.suffix in FLAT and texts_in and are_lists(pairs, columns.get("document")):
-        found += [column for column in _OF_DOCUMENT if column in columns]
-    return tuple(found)
-
-
-def _unread_keys(pairs: RowFile, columns: Mapping[PairColumn, str], numbered: Sequence[str]) -> tuple[str, ...]:
-    """COLUMN.KEY of what objects among the first texts hold besides a text, a title and an id."""
-    named = _text_columns(columns, numbered)
-    with glance():
-        rows = [row for _, row in islice(pairs.rows(named), FIRST_ROWS)]
-    return tuple(f"{name}.{key}" for name in named for key in sorted({k for row in rows for k in unread_in(row[name])}))
-
-
-def _text_columns(columns: Mapping[PairColumn, str], numbered: Sequence[str]) -> list[str]:
-    return [columns[what] for what in ("query", "document", "negative") if what in columns] + [*numbered]
+        mapped, there = with_columns({"document": "NAME"}, pairs.path), found_in(pairs)
+        raise DataError("data.pairs_without_texts", pairs=pairs.path, named=named, found_in=there, mapped=mapped)
 
 
 def _answers(cell: Cells) -> tuple[str, ...]:
@@ -374,14 +342,14 @@ def _answers(cell: Cells) -> tuple[str, ...]:
 
 def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Iterator[dict[PairColumn, Any]]:
     """One pair for each document if a row lists several (`pos: [.., ..]`), none if the list is empty."""
-    lists = {column: values[column] or [None] for column in _OF_DOCUMENT if isinstance(values.get(column), list)}
+    lists = {column: values[column] or [None] for column in shapes.OF_DOCUMENT if isinstance(values.get(column), list)}
     if values.get("document") == []:
         return
     longest = max(map(len, lists.values()), default=0)
     if longest > 1 and "label" not in lists and isinstance(values.get("label"), str | int | float):
         raise DataError("data.one_label", place=place, number=number, label=values["label"], n_documents=longest)
-    if lists.keys() == {"weight"} and len(lists["weight"]) > 1:
-        raise DataError("data.several_weights", place=place, number=number, n_weight=len(lists["weight"]))
+    if longest > 1 and not lists.keys() & {"document", "doc_id"}:
+        raise DataError("data.several_values", place=place, number=number, lists=" and ".join(lists), n_values=longest)
     if len({len(items) for items in lists.values()}) > 1:
         raise DataError("data.unequal_lists", place=place, number=number, lists=" and ".join(lists))
     if not lists:

@@ -56,10 +56,7 @@ class Squad(Format, kind="squad"):
                 question = {"id": example.query_id, "question": example.query, "answers": answers}
                 articles.setdefault(passage.title, {}).setdefault(passage.text, []).append(question)
         data = [
-            {
-                "title": title,
-                "paragraphs": [{"context": text, "qas": questions} for text, questions in paragraphs.items()],
-            }
+            {"title": title, "paragraphs": [{"context": text, "qas": asked} for text, asked in paragraphs.items()]}
             for title, paragraphs in articles.items()
         ]
         with open_to_write(target) as out:

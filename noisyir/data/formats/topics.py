@@ -93,11 +93,10 @@ class TopicsFile:
 
     def _named(self, rows: RowFile) -> Iterator[Query]:
         columns = choose_columns(rows, {}, _NAMES)
-        wanted = [*columns.values(), *(name for name in rows.columns if name == "qId")]
-        for number, values in rows.rows(list(dict.fromkeys(wanted))):
+        for number, values in rows.rows(list(columns.values())):
             with row(rows.place, number):
                 where = f"{rows.place} {number}"
-                name = identity(values, columns.get("query_id", "qId"), where)
+                name = identity(values, columns.get("query_id", ""), where)
                 question = text(values, columns["query"], where)
                 given = values.get(columns.get("answers", ""))
                 answers = texts(

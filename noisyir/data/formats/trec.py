@@ -64,13 +64,8 @@ class Trec(Format, kind="trec"):
         """
         collection.refuse_ids("trec", r"[\s\0]")
         target.mkdir(parents=True, exist_ok=True)
-        _write(
-            target / "corpus.tsv",
-            (
-                (name, question, title) if title else (name, question)
-                for name, title, question in collection.rows("documents")
-            ),
-        )
+        documents = collection.rows("documents")
+        _write(target / "corpus.tsv", ((name, text, *([title] if title else [])) for name, title, text in documents))
         _write(target / "topics.tsv", ((name, question) for name, question, *_ in collection.rows("queries")))
         with open_to_write(target / "qrels.txt") as out:
             for query_id, doc_id, _, relevance, *_ in collection.rows("judgements"):
@@ -128,9 +123,8 @@ def layout_of_run(fields: list[str]) -> Callable[[list[str]], tuple[str, str, st
     """How to find qid, docid, score and grade in the lines of a run, by its first one."""
     if len(fields) >= 6 and fields[1].upper() == "Q0" and fields[3].isdecimal():  # a tag may hold spaces
         return lambda f: (f[0], f[2], f[4], None)
-    if (
-        len(fields) == 6 and fields[2].isdecimal() and number_in(fields[4]) is not None
-    ):  # qid method rank docid score grade
+    is_graded = len(fields) == 6 and fields[2].isdecimal() and number_in(fields[4]) is not None
+    if is_graded:  # qid method rank docid score grade
         return lambda f: (f[0], f[3], f[4], f[5])
     if len(fields) == 3 and fields[2].isdecimal():
         return lambda f: (f[0], f[1], str(-int(f[2])), None)

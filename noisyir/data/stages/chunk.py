@@ -51,7 +51,8 @@ def chunk(job: Job[ChunkParams]) -> None:
             job.progress(min(number * _ROWS, job.rows("corpus")), job.rows("corpus"), "documents")
     job.note("passages", {"documents": job.rows("corpus"), "passages": corpus.rows})
     for name in ("pairs", "given_negatives"):
-        job.write(name, _of_best(tables[name], best))
+        names = [best.get(pair, pair[1]) for pair in pair_ids(tables[name])]
+        job.write(name, with_values(tables[name], doc_id=pa.array(names, pa.string())))
     job.write("qrels", _of_all(tables["qrels"], tables["pairs"], passages))
 
 
@@ -87,12 +88,6 @@ def _names(doc_id: str, count: int, marked: set[str]) -> list[str]:
     while any(f"{doc_id}{sign}{number}" in marked for number in range(count)):
         sign += "#"
     return [f"{doc_id}{sign}{number}" for number in range(count)]
-
-
-def _of_best(rows: pa.Table, best: Mapping[tuple[str, str], str]) -> pa.Table:
-    """The rows, with the best passages of documents that were cut."""
-    new = pa.array([best.get(pair, pair[1]) for pair in pair_ids(rows)], pa.string())
-    return with_values(rows, doc_id=new)
 
 
 def _of_all(qrels: pa.Table, pairs: pa.Table, passages: Mapping[str, Sequence[str]]) -> pa.Table:

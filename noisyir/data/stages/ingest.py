@@ -10,17 +10,7 @@ import pyarrow.compute as pc
 
 from noisyir.base.errors import DataError
 from noisyir.base.settings import HELD_OUT, PROMOTION, AuditedSplit
-from noisyir.data.artifacts import (
-    ANSWERS,
-    CORPUS,
-    EXCLUDED,
-    GIVEN_NEGATIVES,
-    GIVEN_WEIGHTS,
-    NOISY_PAIRS,
-    PAIRS,
-    QRELS,
-    QUERIES,
-)
+from noisyir.data import artifacts
 from noisyir.data.formats import Format, FormatOfRows
 from noisyir.data.held_out import Pair, hold_out
 from noisyir.data.id_texts import text_key
@@ -105,13 +95,13 @@ INGEST = Stage(
     params=Format,
     reads={},
     writes={
-        "corpus": CORPUS,
-        "queries": QUERIES,
-        "answers": ANSWERS,
-        "pairs": PAIRS,
-        "qrels": QRELS,
-        "given_negatives": GIVEN_NEGATIVES,
-        "excluded": EXCLUDED,
+        "corpus": artifacts.CORPUS,
+        "queries": artifacts.QUERIES,
+        "answers": artifacts.ANSWERS,
+        "pairs": artifacts.PAIRS,
+        "qrels": artifacts.QRELS,
+        "given_negatives": artifacts.GIVEN_NEGATIVES,
+        "excluded": artifacts.EXCLUDED,
     },
     run=ingest,
     raw={"source": Format.digest, "marks": Format.marks},
@@ -145,12 +135,12 @@ JUDGED_PAIRS = Stage(
     version=1,
     params=JudgedPairsParams,
     reads={
-        "qrels": QRELS.all(),
-        "queries": QUERIES["query_id", "split"],
-        "pairs": PAIRS.all(),
-        "given_negatives": GIVEN_NEGATIVES.all(),
+        "qrels": artifacts.QRELS.all(),
+        "queries": artifacts.QUERIES["query_id", "split"],
+        "pairs": artifacts.PAIRS.all(),
+        "given_negatives": artifacts.GIVEN_NEGATIVES.all(),
     },
-    writes={"noisy_pairs": NOISY_PAIRS, "given_negatives": GIVEN_NEGATIVES},
+    writes={"noisy_pairs": artifacts.NOISY_PAIRS, "given_negatives": artifacts.GIVEN_NEGATIVES},
     run=judged_pairs,
 )
 
@@ -172,8 +162,8 @@ GIVEN = Stage(
     name="given_weights",
     version=2,
     params=FormatOfRows,
-    reads={"pairs": NOISY_PAIRS["query_id", "doc_id", "split"]},
-    writes={"given_weights": GIVEN_WEIGHTS},
+    reads={"pairs": artifacts.NOISY_PAIRS["query_id", "doc_id", "split"]},
+    writes={"given_weights": artifacts.GIVEN_WEIGHTS},
     run=given_weights,
     raw={"source": Format.digest},
     story=partial(
@@ -222,8 +212,8 @@ WEIGHTS_OF_OTHERS = Stage(
     name="weights_of_others",
     version=1,
     params=GivenFileParams,
-    reads={"pairs": NOISY_PAIRS["query_id", "doc_id", "split"]},
-    writes={"given_weights": GIVEN_WEIGHTS},
+    reads={"pairs": artifacts.NOISY_PAIRS["query_id", "doc_id", "split"]},
+    writes={"given_weights": artifacts.GIVEN_WEIGHTS},
     run=weights_of_others,
     raw={"source": digest_given},
 )

@@ -1,6 +1,7 @@
 """join_corpus: a corpus with documents added, replaced and removed."""
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -99,14 +100,10 @@ def _revised(job: Job[JoinCorpusParams], known: pa.Array, fresh: pa.Table, remov
         yield pa.table([old["doc_id"], title, text, earlier], schema=_REVISED).filter(stays)
 
 
-def _documents_digest(params: JoinCorpusParams) -> str | None:
-    documents, _ = _opened(params)
-    return sha256_file(documents.path.open("rb")) if documents else None
-
-
-def _removals_digest(params: JoinCorpusParams) -> str | None:
-    _, removals = _opened(params)
-    return sha256_file(removals.open("rb")) if removals else None
+def _digest(place: int, params: JoinCorpusParams) -> str | None:
+    documents, removals = _opened(params)
+    path = (documents.path if documents else None, removals)[place]
+    return sha256_file(path.open("rb")) if path else None
 
 
 JOIN_CORPUS = Stage(
@@ -116,5 +113,5 @@ JOIN_CORPUS = Stage(
     reads={"corpus": CORPUS.all()},
     writes={"corpus": CORPUS, "row_origins": ROW_ORIGINS},
     run=join_corpus,
-    raw={"documents": _documents_digest, "removals": _removals_digest},
+    raw={"documents": partial(_digest, 0), "removals": partial(_digest, 1)},
 )

@@ -412,7 +412,7 @@ def test_where_rows_list_documents_weights_are_lists(tmp_path: Path):
 
 def test_a_column_of_another_meaning_is_not_written_over(tmp_path: Path):
     source = write(tmp_path / "mine.jsonl", [{**row, "weight": 7} for row in ROWS])
-    with refuses(DataError, "data.wrong_mapped_weight", column="weight", value=7):
+    with refuses(DataError, "data.wrong_mapped_value", column="weight", value=7):
         list(opened(source).judgements())
     file = opened(source, weight=None)
     with refuses(DataError, "audits.weight_column_taken"):

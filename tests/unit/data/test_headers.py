@@ -112,10 +112,10 @@ def test_a_known_name_is_the_query_in_advice_whatever_is_longer(tmp_path, monkey
 
 
 def test_what_is_rejected_is_a_negative(tmp_path):
-    (tmp_path / "x.jsonl").write_text('{"query": "q", "response": "r", "rejected_response": "n"}')
+    (tmp_path / "x.jsonl").write_text('{"query": "q", "response": "r", "rejected_response": "no r"}')
     source = Format.parse(recognise(str(tmp_path / "x.jsonl"))).open()
     [example] = map(source.example, source.rows())
-    assert [passage.text for passage in example.negatives] == ["n"]
+    assert [passage.text for passage in example.negatives] == ["no r"]
     assert source.digest().endswith("-negatives")
 
 

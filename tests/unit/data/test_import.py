@@ -33,10 +33,11 @@ def test_every_row_is_kept_repeated_or_left_out_with_its_line(tmp_path: Path):
     report = import_data(source, tmp_path / "out", columns="query=q,positive=d").report
     [of] = report["files"].values()
     assert (of["read"], of["kept"]) == (5, 2)
-    assert of["repeated"] == {"count": 1, "first": [3]}
+    assert of["repeated"] == {"count": 1, "first": [3], "said": ""}
+    whole = f"{source} line 5: expected 2 columns as in the header, found 3"
     assert of["left_out"] == {
-        "document without text": {"count": 1, "first": [4]},
-        "expected 2 columns as in the header": {"count": 1, "first": [5]},
+        "document without text": {"count": 1, "first": [4], "said": ""},
+        "expected 2 columns as in the header": {"count": 1, "first": [5], "said": whole},
     }
     assert json.loads((tmp_path / "out/import.json").read_text()) == report
     back = Collection.load(tmp_path / "out")
@@ -271,7 +272,7 @@ def test_many_documents_at_once_are_as_one_by_one(tmp_path: Path):
     assert Collection.load(fast.folder).documents.equals(Collection.load(slow.folder).documents)
     assert fast.report["odd"] == slow.report["odd"]
     [lost] = [of for place, of in slow.report["files"].items() if "corpus" in place]
-    assert (lost["read"], lost["kept"], lost["left_out"]) == (51, 50, {"lacks 'text'": {"count": 1, "first": [51]}})
+    assert (lost["read"], lost["kept"], lost["left_out"]["lacks 'text'"]["first"]) == (51, 50, [51])
 
 
 def test_ids_of_ir_datasets_are_read_by_the_package(tmp_path: Path):
@@ -333,7 +334,7 @@ def test_a_split_that_comes_up_late_is_never_unread(tmp_path: Path, row, late):
     ]
     kind = "sentence_transformers" if "anchor" in row else "flagembedding"
     path = write(tmp_path / "x.jsonl", *rows, rows[0] | {"query": "last?", "anchor": "last?"} | late)
-    with refuses(DataError, "data.late_column", number=111, first_rows=100):
+    with refuses(DataError, "data.late_column", number=111, first=100):
         list(Format.parse({"kind": kind, "path": path}).open().judgements())
     write(Path(path), rows[0] | {"split": None}, *rows[1:], rows[0] | {"query": "last?", "anchor": "last?"} | late)
     found = [one.split for one in Format.parse({"kind": kind, "path": path}).open().judgements()]

@@ -288,15 +288,15 @@ JSON = '{"query": "q", "document": "d"}\n'
         ([{"query": "q", "qid": " ", "document": "d"}], "pairs.jsonl", {}, r"line 1: the query's id is empty"),
         ([{"query": "q", "pos": ["a", "b"], "pid": ["1"]}], "pairs.jsonl", {}, r"line 1: doc_id and document list"),
         ([{"query": "q", "document": "d", "weight": 7}], "pairs.jsonl", {}, r"line 1: 'weight' must be a weight from 0 "
-         r"to 1, found 7; data.columns='{weight: null}' leaves the column unread"),
+         r"to 1, found 7; data.columns={weight: null} leaves the column unread"),
         ([{"query": "q", "document": "d", "weight": "nan"}], "pairs.csv", {}, r"line 2: 'weight' must be a weight"),
         ([{"query": "q", "document": "d", "weight": True}], "pairs.jsonl", {}, r"line 1: 'weight' must be a weight"),
-        ([{"query": "q", "document": "d", "weight": [0.5, 1]}], "pairs.jsonl", {}, r"line 1: weight lists 2 numbers"),
+        ([{"query": "q", "document": "d", "weight": [0.5, 1]}], "pairs.jsonl", {}, r"line 1: weight lists 2 values"),
         ([{"query": "q", "pos": ["a", "b"], "weight": [1]}], "pairs.jsonl", {}, r"document and weight list different"),
         ([{"query": "q", "document": "d", "split": "all"}], "pairs.csv", {}, r"'split' must be train, dev or test"),
         ([{"query": "q", "document": "d", "split": s} for s in ("train", "dev")], "p.csv", {}, r"line 3: .* split dev"),
         ([{"id": 1, "query": q, "document": "d"} for q in "ab"], "p.csv", {}, r"line 3: query_id '1' has another text "
-         r"than at 2; .*columns='{query_id: null}'"),
+         r"than at 2; .*columns={query_id: null}"),
         ([{"query": "q", "pid": 1, "document": d} for d in "ab"], "p.csv", {}, r"line 3: doc_id '1' has another text"),
     ],
 )  # fmt: skip
