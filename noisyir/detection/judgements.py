@@ -225,7 +225,7 @@ def _all_said(paths: Sequence[str]) -> _ByPair:
                 found.setdefault(pair, []).append(said)
                 count += 1
         if not count:
-            raise DataError("detection.no_human_verdicts", file=file.path, verdicts=", ".join(_VERDICTS))
+            raise DataError("detection.no_human_verdicts", file=file.path, verdicts="right, wrong or unsure")
     return found
 
 
@@ -268,7 +268,7 @@ def _verdict(value: object, place: str) -> Verdict | None:
     if not word:
         return None
     if word not in _WORDS:
-        raise DataError("detection.bad_verdict", place=place, verdicts=", ".join(_VERDICTS), value=value)
+        raise DataError("detection.bad_verdict", place=place, verdicts="right, wrong or unsure", value=value)
     return _WORDS[word]
 
 

@@ -189,7 +189,7 @@ def test_roll_back_restores_the_champions_before_one_by_one(add: Add, backend, s
     assert f"; noisyir promote {NAME} --version 9 --split dev --min-seeds 2 --force has it" in two
     assert promote(NAME, "9", PARAMS, store=store).verdict == "promoted"
     assert [roll_back(NAME, store=store).champion_after for _ in range(2)] == ["6", "3"]
-    with pytest.raises(StoreError, match=r"v3: MLflow knows no champion before it; promote another"):
+    with pytest.raises(StoreError, match=r"v3: MLflow knows no champion before it: promote a version"):
         roll_back(NAME, store=store)
     assert champion(backend) == "3" and decisions(store, NAME)[0]["verdict"] == "rolled back"
 
@@ -329,7 +329,7 @@ def test_promotion_needs_no_artifact_of_the_store_and_search_says_what_to_do(ran
     with pytest.raises(StoreError) as told:
         find_model(Store(ran / "store", home=ran), f"models:/{NAME}@champion")
     key = gated[1].kept["model"].key[:12]
-    for words in (f"is {NAME} {number}; its artifact {key} is no longer in", "noisyir run demo, or", "load_model('"):
+    for words in (f"is {NAME} {number}, and its artifact {key} is no longer", "noisyir run demo, or", "load_model('"):
         assert words in str(told.value)
 
 
