@@ -457,6 +457,8 @@ def test_a_filled_in_sample_is_not_overwritten(noisyir, owner, file, tmp_path, c
     assert code == 0 and "next" not in out, "it is cleaned already, and the same command would be refused"
     code, out, err = noisyir("audit", file, "--out", "made")
     assert "--judgements made/sample.csv\n                uses the answers that you gave" in out
+    path.write_bytes(before.replace(before.splitlines()[1].split(b",")[0], b'"of another file"'))
+    assert "--judgements" not in noisyir("audit", file, "--out", "made")[1], "answers on other pairs would be refused"
 
 
 def test_judgements_that_do_not_fit_are_refused(noisyir, owner, file, tmp_path, home):
