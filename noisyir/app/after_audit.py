@@ -2,7 +2,7 @@
 
 import getpass
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,11 +27,11 @@ from noisyir.audits.judging.session import JudgingSession, RandomOrder, summary,
 from noisyir.audits.keeping import Keeping
 from noisyir.base.artifact import BY_PAIR
 from noisyir.base.errors import ConfigError, NoisyirError, StoreError
-from noisyir.detection.judgements import BY_MODEL, given_judgements, has_verdicts, read_judgements
+from noisyir.detection.judgements import BY_MODEL, Pair, given_judgements, pairs_with_verdicts, read_judgements
 from noisyir.detection.rate import widened
 from noisyir.engine.locks import held_if_free
 from noisyir.engine.provenance import lineage
-from noisyir.engine.tables import aligned, matrix, rows_in
+from noisyir.engine.tables import aligned, matrix, pair_ids, rows_in
 from noisyir.retrieval.texts import among
 
 FILE, SHEET, ALONE = "judgements.jsonl", "sample.csv", "judge.html"
@@ -70,11 +70,11 @@ class AuditArguments(NamedTuple):
         """The shell command that serves the page for judging the same pairs."""
         return self._with("--judge")
 
-    def to_learn_the_rate(self, folder: Path) -> str:
-        """The shell command that tells how many pairs are wrong, by answers in the folder if any, and a remark."""
+    def to_learn_the_rate(self, folder: Path, audited: Set[Pair]) -> str:
+        """The shell command that tells how many pairs are wrong, by answers on these in the folder if any; a remark."""
         for path in (folder / FILE, folder / SHEET):
-            if path.exists():
-                return f"{self.with_judgements(path)}\n{'':<15} {_GIVEN if has_verdicts(path) else _FILL_IN}"
+            if path.exists() and (answered := pairs_with_verdicts(path)) <= audited:
+                return f"{self.with_judgements(path)}\n{'':<15} {_GIVEN if answered else _FILL_IN}"
         return f"{self.to_judge()}\n{'':<15} check 50 pairs to know how many are wrong"
 
     def _with(self, *more: str) -> str:
@@ -119,7 +119,7 @@ class JudgingOptions:
         if self.wrong is not None and (folder / KEPT).exists():
             return f"noisyir init {shlex.quote(str(folder / KEPT))}\n{'':<15} writes an experiment on the kept pairs"
         if not audited.sampled:
-            return self.command.to_learn_the_rate(folder)
+            return self.command.to_learn_the_rate(folder, set(pair_ids(audited.table)))
         if not audited.flagged:
             return ""
         try:
@@ -243,7 +243,7 @@ def carried_rate(audited: Audited, folder: Path) -> CarriedRate | None:
 
     Source: Cochran, Sampling Techniques, 1977, section 2.13 (a part of the population).
     """
-    if not (folder / FILE).exists() or not has_verdicts(folder / FILE):
+    if not (folder / FILE).exists() or not pairs_with_verdicts(folder / FILE):
         return None
     pairs, said = _pairs(audited), given_judgements([str(folder / FILE)])
     left = np.flatnonzero(pc.is_valid(rows_in(read_written(folder, _SAME), pairs.audit, _SAME)))

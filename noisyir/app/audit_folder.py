@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from noisyir.audits.files import write_jsonl
 from noisyir.base.errors import ConfigError, StoreError
-from noisyir.detection.judgements import Pair, has_verdicts
+from noisyir.detection.judgements import Pair, pairs_with_verdicts
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.retrieval.trec import write_qrels
 
@@ -46,7 +46,7 @@ def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
         if Path(given).resolve() in written:
             raise ConfigError("app.judgements_overwritten", given=given)
     sample = folder / "sample.csv"
-    if exp.audit and exp.audit.sample and sample.is_file() and has_verdicts(sample):
+    if exp.audit and exp.audit.sample and sample.is_file() and pairs_with_verdicts(sample):
         raise ConfigError("app.sample_overwritten", sample=sample, quote=shlex.quote(str(sample)))
 
 

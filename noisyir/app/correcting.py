@@ -19,7 +19,7 @@ from noisyir.audits.judging.session import BATCH, RandomOrder
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.row_files import RowFile
 from noisyir.data.spelt import number_in
-from noisyir.detection.judgements import HumanJudgement, Pair, given_judgements, has_verdicts
+from noisyir.detection.judgements import HumanJudgement, Pair, given_judgements, pairs_with_verdicts
 from noisyir.engine.store import Store
 from noisyir.evaluation.ruler import ANSWERS, DRAWING, SHEET, Drawn, Pooled, Ruler, answers_in, draw_into, pooled
 from noisyir.registry.evaluation import eval_digest, read_evaluation
@@ -92,7 +92,7 @@ def given_chances(path: str) -> dict[Pair, float]:
 def write_sheet(store: Store, found: Ruler, folder: Path, count: int) -> Path | None:
     """Write the documents to judge next; None if the sheet there has verdicts."""
     path = folder / SHEET
-    if path.exists() and has_verdicts(path):
+    if path.exists() and pairs_with_verdicts(path):
         return None
     asked = _to_judge(store, found, found.open_rows(count)[:count])
     write_csv([asked.append_column("verdict", pa.repeat("", asked.num_rows))], path)

@@ -46,7 +46,7 @@ def runs_of(store: Store, name: str, result: str = "model") -> str:
             lost = kept[result] in mine[0]["steps"]
             why = "'s results are damaged or gone" if lost else f" stopped before the step that makes its {result}"
             return f" (its last run{why}: {whole_command(store, name)} makes {'them again' if lost else 'it'})"
-        return f" (its last run kept no {result} and is called {mine[0]['status']}: noisyir status)"
+        return f" (its last run is {mine[0]['status']} and made no {result}: noisyir status)"
     done = dict.fromkeys(run["experiment"] for run in runs if run["status"] == "done")
     return f" (experiments that have run: {', '.join(done)})" if done else _ELSEWHERE
 

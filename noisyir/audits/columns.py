@@ -51,17 +51,14 @@ COLUMNS = (
     ),
     AuditColumn(
         "verdict", STRING,
-        "`wrong` or `clean` by people or by what their judgements teach; `suspect` where made-up pairs warrant a flag, "
-        "or are assumed to; null: nothing can be said",
+        "`wrong` or `clean` by people or by what their judgements teach; `suspect` if made-up pairs, "
+        "or an assumption, support a flag; null: not known",
         True, "verdict", 0, on_page=True,
     ),
-    AuditColumn(
-        "p_clean", F32, "the chance that the pair is right, by what `rests_on` names; null: not known", True,
-        "p(clean)", 1, on_page=True,
-    ),
+    AuditColumn("p_clean", F32, "chance that the pair is right; null: not known", True, "p(clean)", 1, on_page=True),
     AuditColumn(
         "rests_on", STRING,
-        "the ground of `p_clean`: `hand`, `judgements` of other pairs, or the kind of made-up pairs that is assumed",
+        "the source of `p_clean`: `hand`, `judgements` of other pairs, or the kind of made-up pairs that is assumed",
         True,
     ),
     AuditColumn("score", F32, "the detectors' score; a higher one is more suspicious", on_page=True),
@@ -78,9 +75,9 @@ COLUMNS = (
     AuditColumn("judged", STRING, "people's verdict: `clean`, `wrong` or `unclear`; null: not judged", True),
     AuditColumn("accepted", BOOL, "whether a person named the replacement"),
     AuditColumn("relabel", BOOL, "whether `--apply` puts the replacement in the document's place"),
-    AuditColumn("machine_verdict", STRING, "the machine's verdict, where people's stands above it", True),
-    AuditColumn("machine_p_clean", F32, "the machine's chance", True),
-    AuditColumn("machine_replacement", STRING, "the machine's replacement", True),
+    AuditColumn("machine_verdict", STRING, "noisyir's verdict, if a person's replaces it", True),
+    AuditColumn("machine_p_clean", F32, "noisyir's chance", True),
+    AuditColumn("machine_replacement", STRING, "noisyir's replacement", True),
 )  # fmt: skip
 AUDIT = Artifact(
     "audit",

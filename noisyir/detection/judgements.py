@@ -225,15 +225,16 @@ def _all_said(paths: Sequence[str]) -> _ByPair:
                 found.setdefault(pair, []).append(said)
                 count += 1
         if not count:
-            raise DataError("detection.no_human_verdicts", file=file.path, verdicts=", ".join(_VERDICTS))
+            raise DataError("detection.no_human_verdicts", file=file.path, verdicts="right, wrong or unsure")
     return found
 
 
-def has_verdicts(path: Path) -> bool:
-    """Whether any row of this file has a verdict."""
+def pairs_with_verdicts(path: Path) -> set[Pair]:
+    """The pairs of the rows of this file that have a verdict."""
     file = RowFile.open(str(path), _SETTING)
-    rows = file.rows(["verdict"], ["verdict"]) if "verdict" in file.columns else ()
-    return any(str(row["verdict"] or "").strip() for _, row in rows)
+    names, text = [name for name in _COLUMNS if name in file.columns], unguard if path.suffix == ".csv" else str
+    said = [row for _, row in file.rows(names, names) if str(row.get("verdict") or "").strip()] if names else []
+    return {(text(str(row.get("query_id"))), text(str(row.get("doc_id")))) for row in said}
 
 
 def _rows(file: RowFile) -> Iterator[tuple[Pair, _Said]]:
@@ -268,7 +269,7 @@ def _verdict(value: object, place: str) -> Verdict | None:
     if not word:
         return None
     if word not in _WORDS:
-        raise DataError("detection.bad_verdict", place=place, verdicts=", ".join(_VERDICTS), value=value)
+        raise DataError("detection.bad_verdict", place=place, verdicts="right, wrong or unsure", value=value)
     return _WORDS[word]
 
 

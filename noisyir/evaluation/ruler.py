@@ -13,7 +13,7 @@ import numpy as np
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.base.pages.cells import number, signed
 from noisyir.data.text_files import DAMAGED
-from noisyir.detection.judgements import Judgements, Pair, given_judgements, has_verdicts, judgements_digest
+from noisyir.detection.judgements import Judgements, Pair, given_judgements, judgements_digest, pairs_with_verdicts
 from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import files_digest
 from noisyir.engine.store import Store
@@ -200,7 +200,7 @@ def pools_digest(folder: str | None) -> str | None:
 
 
 def _answered(folder: Path) -> list[str]:
-    return [str(path) for path in (folder / SHEET, folder / ANSWERS) if path.exists() and has_verdicts(path)]
+    return [str(path) for path in (folder / SHEET, folder / ANSWERS) if path.exists() and pairs_with_verdicts(path)]
 
 
 @dataclass(frozen=True)

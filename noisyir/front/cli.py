@@ -30,7 +30,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 GROUP = "noisyir.commands"
 _EPILOG = """Start with: noisyir audit FILE, or noisyir run demo
 
-Most verbs take, too: --store URL, a folder or fsspec URL of artifacts (default: $NOISYIR_STORE or $NOISYIR_HOME/store);
+Most verbs also take: --store URL, a folder or fsspec URL of artifacts (default: $NOISYIR_STORE or $NOISYIR_HOME/store);
 --wait TIME, how long to wait for what another process holds, such as 10m; --debug, which shows the traceback of an
 error; and those with settings --help-kinds, which lists the kinds of methods, samplers, detectors and formats."""
 RENAMED = {

@@ -306,7 +306,7 @@ def test_apply_wants_enough_of_the_sample_judged(noisyir, owner, file, tmp_path)
     rows = read_csv(sample)
     write_csv(sample, [row | {"verdict": row["verdict"] if n < 10 else ""} for n, row in enumerate(rows)])
     code, out, err = noisyir("audit", file, "--judgements", sample, "--apply", "--out", "made")
-    assert code == 1 and "at least 20 pairs judged wrong or clean, and 10 are: judge more of the sample" in err
+    assert code == 1 and "at least 20 pairs judged wrong or right, and 10 are: judge more of the sample" in err
     assert "set no border: judge at least 20" in out and not (tmp_path / "made").exists()
     write_csv(sample, rows)
     assert noisyir("audit", file, "--judgements", sample, "--apply", "--out", "made")[0] == 0
@@ -319,14 +319,14 @@ def test_apply_is_refused_where_it_would_change_far_more_than_is_wrong(noisyir, 
     asked = ["audit", file, "--judgements", sample, "--assume", "random", "--apply", "--drop", "--out", "made"]
     code, out, err = noisyir(*asked)
     changed, of, high = re.search(
-        r"would change (\d+) of (\d+) pairs .* at most ([\d.]+)% are wrong, and", err
+        r"would change (\d+) of (\d+) pairs .* than twice the ([\d.]+)% that may be", err
     ).groups()
     assert code == 1 and int(changed) > 2 * float(high) / 100 * int(of)
     (less,) = re.findall(r"(detect\.threshold=\S+) flags fewer; --force changes them anyway", err)
     assert "noise rate  0.0% by the judgements" in out and not (tmp_path / "made").exists()
     assert noisyir("audit", file, less, *asked[2:-1], "advised")[0] == 0  # which is what was advised
     assert noisyir(*asked, "--force")[0] == 0 and (tmp_path / "made" / "mine.cleaned.jsonl").exists()
-    assert noisyir("audit", file, "--drop")[2].endswith("give it with --apply")
+    assert noisyir("audit", file, "--drop")[2].endswith("add --apply")
 
 
 def test_what_cleaning_costs_can_be_measured_where_there_are_held_out_queries(noisyir, owner, tmp_path):
@@ -457,6 +457,8 @@ def test_a_filled_in_sample_is_not_overwritten(noisyir, owner, file, tmp_path, c
     assert code == 0 and "next" not in out, "it is cleaned already, and the same command would be refused"
     code, out, err = noisyir("audit", file, "--out", "made")
     assert "--judgements made/sample.csv\n                uses the answers that you gave" in out
+    path.write_bytes(before.replace(before.splitlines()[1].split(b",")[0], b'"of another file"'))
+    assert "--judgements" not in noisyir("audit", file, "--out", "made")[1], "answers on other pairs would be refused"
 
 
 def test_judgements_that_do_not_fit_are_refused(noisyir, owner, file, tmp_path, home):
@@ -467,7 +469,7 @@ def test_judgements_that_do_not_fit_are_refused(noisyir, owner, file, tmp_path, 
             [row | {"verdict": "wrong"}, {"query_id": "q", "doc_id": "d", "verdict": "clean"}],
             "1 of 2 judged pairs are not in",
         ),
-        ([row | {"verdict": "maybe"}], "the verdict must be wrong, clean, unclear or empty, found 'maybe'"),
+        ([row | {"verdict": "maybe"}], "the verdict is 'maybe': write right, wrong or unsure"),
         ([row | {"verdict": ""}], "holds no verdict of a person"),
         (
             [{"query_id": "q", "doc_id": "d", "label": "clean"}],
@@ -562,7 +564,7 @@ BAD_PAIRS = {
     ),
     "nothing": (lambda o: [], [], "is empty"),
     "a negative sample": (lambda o: o.inline, ["--sample", "-3"], "audit.sample: "),
-    "an impossible error": (lambda o: o.inline[:5], ["--error", "3"], "must lie between 0 and 1, not 3"),
+    "an impossible error": (lambda o: o.inline[:5], ["--error", "3"], "3.0 is no error of a noise rate"),
     "a corpus that is not there": (lambda o: o.named, ["--corpus", "none.jsonl"], "none.jsonl is not a file"),
     "an output that is a file": (lambda o: o.inline[:5], ["--out", "bad.jsonl"], "bad.jsonl cannot be a folder"),
 }
@@ -578,7 +580,7 @@ def test_bad_pairs_are_one_line_that_says_what_to_do(noisyir, owner, tmp_path, f
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["demoo"], "'demoo' is no experiment, and no file or folder (did you mean demo?)"),
+        (["demoo"], "'demoo' is no experiment, file or folder (did you mean demo?)"),
         (["pairs.txt"], "there is no file and no folder pairs.txt"),
         (["."], ". is a folder of no known format: it holds none of corpus.jsonl (beir)"),
         (["demo", "--corpus", "c.jsonl"], "--corpus belongs to a file of pairs, which demo is not"),
@@ -608,11 +610,11 @@ def test_a_gate_for_ci_goes_by_the_upper_end_and_json_holds_everything(noisyir, 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--fail-over", "0.1"], "--fail-over goes by the rate, which is known by judgements of a random sample alone"),
-        (["--fail-over", "1.5"], "--fail-over is a share between 0 and 1, such as 0.05, not 1.5"),
-        (["--json", "--judge"], "--json prints what an audit found: judge first"),
+        (["--fail-over", "0.1"], "--fail-over needs the rate, and no random sample was judged"),
+        (["--fail-over", "1.5"], "--fail-over 1.5 is not between 0 and 1"),
+        (["--json", "--judge"], "--json prints the findings of an audit: judge first"),
         (["--assume", "nothing"], "nothing"),
-        (["--error", "nan"], "must lie between 0 and 1, not nan"),
+        (["--error", "nan"], "nan is no error of a noise rate"),
         (["--out", "mine.jsonl/made"], "a file is in its way"),
         (["--query", "query", "--document", "query"], "is mapped to query and to document"),
     ],

@@ -148,8 +148,8 @@ def test_a_dry_run_builds_nothing_and_tells_what_a_change_would_cost(killed, ben
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--jobs", "0"], "at least 1, not 0"),
-        (["--seeds", "0"], "--seeds wants a number of seeds, at least 1"),
+        (["--jobs", "0"], "0 is no number of steps at a time"),
+        (["--seeds", "0"], "--seeds is a number of seeds: give 1 or more"),
         (["methods=[dpr,nqc]"], "methods: there is no 'nqc' (did you mean npc?)"),
         (["methods=[dpr]", "table.reference=oracle"], "no method 'oracle'"),
         (["experiment.data.path=nowhere"], "nowhere is not a folder"),

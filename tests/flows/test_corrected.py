@@ -188,7 +188,7 @@ def test_the_report_asks_people_and_then_has_both_values(noisyir, run, ran, home
     monkeypatch.chdir(tmp_path)
     typed, setting = advised(shown(noisyir, monkeypatch))
     code, _, err = noisyir(*run, setting)
-    assert code == 1 and "nobody judged pools in demo-pools" in err and "demo-pools/sample.csv" in err
+    assert code == 1 and "nobody has judged the pools in demo-pools" in err and "demo-pools/sample.csv" in err
     assert noisyir(*typed[1:])[0] == 0
     assert noisyir(*run, setting)[0] == 1, "nothing is judged yet"
     rows = in_favour_of_dpr(home, typed[2:4], tmp_path / "demo-pools")

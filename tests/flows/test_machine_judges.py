@@ -156,14 +156,14 @@ def test_a_key_that_is_refused_is_told_and_not_shown(noisyir, file, tmp_path, ho
 
 REFUSED = {
     "two": (["--judge-url", "https://h/v1", "--judge-name", "m", "--judge-model", "m"], "give one of them"),
-    "no name": (["--judge-url", "https://h/v1"], "--judge-url needs --judge-name"),
+    "no name": (["--judge-url", "https://h/v1"], "--judge-url and --judge-name"),
     "name alone": (["--judge-name", "m"], "no judge is named"),
     "budget alone": (["--judge-budget", "5"], "no judge is named"),
     "setting alone": (["ask.random=0.5"], "no judge is named"),
-    "name of a classifier": (["--judge-model", "m", "--judge-name", "m"], "--judge-url needs --judge-name"),
+    "name of a classifier": (["--judge-model", "m", "--judge-name", "m"], "--judge-url and --judge-name"),
     "password": (["--judge-url", "https://u:hunter2@h/v1", "--judge-name", "m"], "may hold no user, password or query"),
     "no budget": (["--judge-url", "https://h/v1", "--judge-name", "m", "--judge-budget", "much"], "number of calls"),
-    "host": (["--judge-url", "https://xn--/v1", "--judge-name", "m"], "names a host that cannot be"),
+    "host": (["--judge-url", "https://xn--/v1", "--judge-name", "m"], "names an impossible host"),
     "no model": (["--judge-model", "./nowhere"], "--judge-model=./nowhere is not a model"),
     "unknown setting": (["--judge-url", "https://h/v1", "--judge-name", "m", "ask.randon=1"], "did you mean random?"),
     "setting of another": (["--judge-url", "https://h/v1", "--judge-name", "m", "ask.judge.max_len=9"], "unknown key"),
@@ -289,7 +289,7 @@ def test_files_that_do_not_belong_together_are_told_in_a_line(noisyir, tmp_path)
     for files, said in {
         (answers, strangers): "none of the 30 answers of model:m@v1 is about one of the 30 pairs that people judged",
         (people, strangers): "holds no answer of a model",
-        (answers, odd): "p_wrong must be a probability from 0 to 1",
+        (answers, odd): "write a probability from 0 to 1",
         (mixed, people): "holds answers of model:m@v1 and of model:n@v1",
         (tmp_path / "junk.jsonl", people): "lacks the column query_id, doc_id, verdict",
         (answers, tmp_path / "nowhere.jsonl"): "nowhere.jsonl is not a file: set JUDGEMENTS",

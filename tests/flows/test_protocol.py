@@ -145,7 +145,8 @@ def test_a_file_of_ones_own_is_one_more_set(place, noisyir, tmp_path):
 
 def test_a_suite_without_any_set_is_one_line(noisyir, tmp_path):
     code, _, err = noisyir("bench", "noise", "--data", tmp_path)
-    assert code == 1 and err.splitlines()[-1].startswith("noisyir: none of the sets of tiny is here; left out   one")
+    said = "noisyir: none of the sets of tiny is on this machine: left out   one"
+    assert code == 1 and err.splitlines()[-1].startswith(said)
 
 
 @pytest.mark.parametrize("documents", [3, 30, 600])

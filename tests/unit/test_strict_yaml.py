@@ -17,7 +17,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("train: {epochs: 1}\nseed: 2\ntrain: {epochs: 3}", "file line 3: 'train' stands at line 1 already"),
+        ("train: {epochs: 1}\nseed: 2\ntrain: {epochs: 3}", "file line 3: 'train' is already at line 1"),
         ("epochs: 010", r"file line 1: 010 is 8 to YAML: write that"),
         ("epochs: 0x1F", r"file line 1: 0x1F is 31 to YAML"),
         ("seed: 1:30", r"file line 1: YAML reads 1:30 as minutes and seconds, 90"),

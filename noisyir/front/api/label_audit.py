@@ -33,7 +33,7 @@ from noisyir.methods.plans.experiment import Experiment
 _SHOWN, _CUT = 5, 200  # pairs, and characters per text, shown in a notebook
 _PYTHON = CleaningWords(
     apply="apply()",
-    judge_first="fill the column verdict (wrong, clean or unclear) of .sample(50), and call .judged(it).apply()",
+    judge_first="fill the column verdict (right, wrong or unsure) of .sample(50), and call .judged(it).apply()",
     force="force=True",
     assume="settings={'detect.assume': 'random'} and force=True",
     threshold="settings={{'detect.threshold': {:g}}}",
@@ -147,7 +147,7 @@ class Audit:
         return NoiseRate(*found.noise, confidence, found.sampled, assumed.assumed) if found.sampled else assumed
 
     def sample(self, size: int = 50) -> pa.Table:
-        """Draw random pairs to judge: fill `verdict` with wrong, clean or unclear, and pass the rows to `judged`.
+        """Draw random pairs to judge: fill `verdict` with right, wrong or unsure, and pass the rows to `judged`.
 
         `weight` is the number of pairs each row represents; leave it unchanged. The rows do not reveal the machine's
         opinion. The same audit draws the same pairs.

@@ -74,7 +74,7 @@ StoreUrl: TypeAlias = Annotated[
     str | None, option("URL", "folder or URL of artifacts ($NOISYIR_STORE, $NOISYIR_HOME/store)", "--store")
 ]
 CorpusFile: TypeAlias = Annotated[
-    str | None, option("FILE", "the documents, where a file of pairs only names them", "--corpus")
+    str | None, option("FILE", "the documents, if a file of pairs only names them", "--corpus")
 ]
 ColumnSettings: TypeAlias = Annotated[
     list[str] | None, argument("KEY=VALUE", "settings of the file's columns, such as 'data.columns={weight: null}'")

@@ -43,14 +43,14 @@ _Data: TypeAlias = Annotated[
 ]
 _Budget: TypeAlias = Annotated[str | None, option("TIME", "how long a transformer may read, such as 5m")]
 _Judgements: TypeAlias = Annotated[
-    list[str] | None, option("FILE", "take people's verdicts, of pools too (repeatable)")
+    list[str] | None, option("FILE", "use people's verdicts, also on pools (repeatable)")
 ]
-_FailOver: TypeAlias = Annotated[float | None, option("E", "exit code 3 where more than the share E may be wrong")]
-_Assume: TypeAlias = Annotated[str | None, option("KIND", "what follows if wrong pairs are random, near, source")]
+_FailOver: TypeAlias = Annotated[float | None, option("E", "exit code 3 if more than the share E may be wrong")]
+_Assume: TypeAlias = Annotated[str | None, option("KIND", "assume wrong pairs are random, near, lexical, source")]
 _Split: TypeAlias = Annotated[
     Literal["train", "dev", "test"] | None, option("SPLIT", "audit the judgements of dev or test (default: train)")
 ]
-_JudgeCheck: TypeAlias = Annotated[str | None, option("FILE", "how well a model judges: its answers are PAIRS")]
+_JudgeCheck: TypeAlias = Annotated[str | None, option("FILE", "test a model's judging: PAIRS are its answers")]
 _Apply: TypeAlias = Annotated[bool, flag("--apply", "write pairs with weights, relabelled ones, and a log")]
 
 
@@ -61,16 +61,16 @@ def run(
     query: QueryColumn = None,
     document: DocumentColumn = None,
     out: Annotated[str | None, option("DIR", "where the files go (default: NAME-audit)")] = None,
-    model: Annotated[str | None, option("MODEL", "judge by this model, not by the packaged one")] = None,
+    model: Annotated[str | None, option("MODEL", "judge by this model instead of the packaged one")] = None,
     sample: Annotated[int | None, option("N", "write a sample of N pairs to judge by hand")] = None,
     budget: _Budget = None,
-    error: Annotated[float | None, option("E", "say how many to judge for the noise rate within E")] = None,
+    error: Annotated[float | None, option("E", "print how many to judge to know the rate within E")] = None,
     judgements: _Judgements = None,
-    refit: Annotated[bool, flag("--refit", "judge all pairs again, by all verdicts")] = False,
+    refit: Annotated[bool, flag("--refit", "learn from all verdicts, also on pairs you chose")] = False,
     by_hand: Annotated[bool, flag("--judge", "judge pairs on a local page")] = False,
     standalone: Annotated[bool, flag("--standalone", "write judge.html, to judge without noisyir")] = False,
     judge_as: Annotated[str | None, option("NAME", "with --judge: who you are (default: login name)", "--as")] = None,
-    keep_wrong_below: Annotated[float | None, option("E", "how many to keep to have at most E wrong")] = None,
+    keep_wrong_below: Annotated[float | None, option("E", "write the pairs to keep with at most E wrong")] = None,
     assume: _Assume = None,
     fail_over: _FailOver = None,
     split: _Split = None,
@@ -82,11 +82,11 @@ def run(
     judge_check: _JudgeCheck = None,
     apply: _Apply = False,
     drop: Annotated[bool, flag("--drop", "with --apply: leave wrong pairs out")] = False,
-    force: Annotated[bool, flag("--force", "with --apply: by few judged pairs or --assume, too")] = False,
+    force: Annotated[bool, flag("--force", "with --apply: also by few judged pairs, or --assume")] = False,
     verbose: Verbose = False,
     store: StoreUrl = None,
 ) -> int:
-    """Say which training pairs are wrong, and why.
+    """List the most suspicious training pairs, and why.
 
     example: noisyir audit pairs.jsonl --corpus corpus.jsonl --judgements sample.csv --out audit --apply
     """

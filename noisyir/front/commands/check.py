@@ -11,15 +11,15 @@ def run(
     data: Annotated[str, argument("DATA", "a file or folder in any format that import reads; hf://.. or irds:..")],
     format: Annotated[str | None, option("FORMAT", "its format (default: recognised by its content)")] = None,
     map: Annotated[str | None, option("WHAT=COLUMN,..", "which column is what, as of noisyir import")] = None,
-    corpus: Annotated[str | None, option("FILE", "the documents, where DATA only names them")] = None,
-    queries: Annotated[str | None, option("FILE", "the queries, where DATA only names them")] = None,
+    corpus: Annotated[str | None, option("FILE", "the documents, if DATA only names them")] = None,
+    queries: Annotated[str | None, option("FILE", "the queries, if DATA only names them")] = None,
     run_file: Annotated[str | None, option("FILE", "a TREC run for qrels: its hits are negatives", "--run")] = None,
     fail_on: Annotated[
-        str | None, option("NAME,..", "end with exit code 3 where any of these is found: leaks,ids or leaks.queries")
+        str | None, option("NAME,..", "exit code 3 if any of these is found: leaks,ids or leaks.queries")
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Find faults in data without a judge: unknown ids, repeats, leaks, empty and cut texts, and more.
+    """Find faults in data without judging: unknown ids, repeats, leaks, empty and cut texts, and more.
 
     example: noisyir check data/beir --fail-on leaks,ids
     """

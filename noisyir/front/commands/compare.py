@@ -33,7 +33,7 @@ def run(
     as_json: Json = False,
     store: StoreUrl = None,
 ) -> int:
-    """Compare two systems query by query, by tests that know of seeds.
+    """Compare two systems query by query, by tests that account for seeds.
 
     Runs of the same settings under several seeds are taken together.
 

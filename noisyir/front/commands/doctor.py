@@ -26,7 +26,7 @@ class Finding(NamedTuple):
 
 
 def run(as_json: Json = False, store: StoreUrl = None) -> int:
-    """Say what this machine can run, and name missing parts.
+    """List what this machine can run, and name missing parts.
 
     Exit code 1 when `noisyir run demo` would not work.
 

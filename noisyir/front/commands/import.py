@@ -23,8 +23,8 @@ def run(
     map: Annotated[
         str | None, option("WHAT=COLUMN,..", "which column of a file of pairs is what: query=..,positive=..")
     ] = None,
-    corpus: Annotated[str | None, option("FILE", "the documents, where SOURCE only names them")] = None,
-    queries: Annotated[str | None, option("FILE", "the queries, where SOURCE only names them")] = None,
+    corpus: Annotated[str | None, option("FILE", "the documents, if SOURCE only names them")] = None,
+    queries: Annotated[str | None, option("FILE", "the queries, if SOURCE only names them")] = None,
     run_file: Annotated[str | None, option("FILE", "a TREC run for qrels: its hits are negatives", "--run")] = None,
     out: Annotated[str | None, option("FOLDER", "where the tables go (default: SOURCE's name with -tables)")] = None,
     strict: Annotated[bool, flag("--strict", "fail when a row is left out")] = False,

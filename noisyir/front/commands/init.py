@@ -30,12 +30,12 @@ def run(
     corpus: CorpusFile = None,
     query: QueryColumn = None,
     document: DocumentColumn = None,
-    budget: Annotated[str | None, option("TIME", "of a run, as 10m: a transformer where it is enough for one")] = None,
+    budget: Annotated[str | None, option("TIME", "of a run, such as 10m; decides whether a transformer fits")] = None,
     dry_run: Annotated[bool, flag("--dry-run", "only say how to train on it, what to expect, and why")] = False,
     as_json: Annotated[bool, flag("--json", "with --dry-run: print one JSON object on stdout, and only that")] = False,
     store: StoreUrl = None,
 ) -> int:
-    """Write an experiment that trains on your own pairs: the findings and the choices are comments.
+    """Write an experiment that trains on your own pairs, with findings and choices as comments.
 
     example: noisyir init pairs.csv && noisyir run pairs.yaml
     """

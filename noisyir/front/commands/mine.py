@@ -33,7 +33,7 @@ def run(
     corpus: CorpusFile = None,
     query: QueryColumn = None,
     document: DocumentColumn = None,
-    model: Annotated[str | None, option("MODEL", "ranks by this model, not by the packaged one")] = None,
+    model: Annotated[str | None, option("MODEL", "rank by this model instead of the packaged one")] = None,
     per_query: Annotated[int | None, option("N", "negatives of a query (default: 4; all that the file gives)")] = None,
     pairs_as: Annotated[str, option("FORMAT", "write them in this format", "--as", complete=written_formats)] = _FORMAT,
     to: Annotated[str | None, option("PATH", "where they go (default: NAME-negatives, by the format)")] = None,
@@ -42,7 +42,7 @@ def run(
 ) -> int:
     """Mine hard negatives: documents that look like an answer to a query, and are not paired with it.
 
-    Without settings they are the documents that rank highest, near copies of the query's own left out.
+    Without settings it takes the documents that rank highest, without near copies of the query's own.
 
     example: noisyir mine pairs.csv --per-query 4 --as flagembedding
     """

@@ -16,7 +16,7 @@ _Backend: TypeAlias = Literal["torch", "openvino", "openvino-qint8"]
 
 def run(
     model: Annotated[str, argument("MODEL", _MODEL, experiment_names)],
-    index: Annotated[bool | None, flag("--index/--no-index", "search, too (default: where there is an index)")] = None,
+    index: Annotated[bool | None, flag("--index/--no-index", "search, too (default: if there is an index)")] = None,
     host: Annotated[str, option("ADDRESS", "to listen at; others than loopback's need --key-file")] = "127.0.0.1",
     port: Annotated[int, option("PORT", "to listen at")] = _DEFAULT_PORT,
     key_file: Annotated[str | None, option("FILE", "keys, one a line; a request must have one of them")] = None,

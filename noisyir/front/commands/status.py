@@ -40,7 +40,7 @@ def run(
     as_json: Json = False,
     store: StoreUrl = None,
 ) -> int:
-    """Say what runs, what ran lately, what failed, and which model is champion.
+    """Show running, recent and failed runs, and which model is champion.
 
     The exit code is 0, also after failed runs.  With STAGE or --builds the builds in the store are listed instead.
 

@@ -210,7 +210,7 @@ def test_the_gate_of_the_command_line(tmp_path, capsys):
     assert said["failed"] == ["leaks.queries"] and said["findings"][0]["share"] == 0.1
     assert said["looked_for"] == list(FAULTS)
     assert main(["check", str(tmp_path / "absent"), "--fail-on", "leeks"]) == 1
-    assert "'leeks' is nothing that noisyir check looks for: name one of rows, ids" in capsys.readouterr().err
+    assert "noisyir check looks for no 'leeks': name one of rows, ids" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,8 @@ def test_the_size_of_kept_states_is_said_before_work_and_close(dry_run, tmp_path
 def test_a_static_model_is_not_rehearsed_and_what_cannot_be_is_said(dry_run, tmp_path):
     assert not steps_said(dry_run("squad_static", f"data.path={tmp_path}"))
     said = dry_run("nq_dpr", "model.weights=nobody/knows")
-    assert steps_said(said) == ["train_dpr@dpr: nobody/knows is not here, and its shape is not known: fetch it"]
+    cure = "fetch it with noisyir fetch nobody/knows"
+    assert steps_said(said) == [f"train_dpr@dpr: nobody/knows is not here, and its shape is not known: {cure}"]
     assert not steps_said(dry_run("nq_dpr", "--to", "mine"))
     (said,) = steps_said(dry_run("nq_dpr", "model.layers=1", "train.lora={rank: 8}"))
     assert said.startswith("train_dpr@dpr: cannot be rehearsed with fake tensors: ")

@@ -140,7 +140,7 @@ def test_the_command_brings_lists_and_forgets(folder: Path, tmp_path: Path, caps
     assert "data/mine" in typed(folder, "--as", "data/mine") and "data/mine" in typed()
     assert "is gone" in typed("data/mine", "--forget") and "nothing was fetched" in typed()
     assert cli.main(["fetch", "data/mine", "--forget", *store]) == 1
-    assert "has nothing of the name data/mine" in capsys.readouterr().err
+    assert "has nothing called data/mine" in capsys.readouterr().err
 
 
 def flip(path: Path) -> None:

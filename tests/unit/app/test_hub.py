@@ -82,7 +82,7 @@ def test_nothing_is_asked_of_the_hub_without_its_name(hub, noisyir, tmp_path):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("hf://org/other", "the Hub does not give it"),
+        ("hf://org/other", "the Hub does not give org/other"),
         ("hf://org", "write hf://ORG/NAME"),
         ("hf://org/name/nowhere", "holds no files that can be read"),
     ],

@@ -42,7 +42,7 @@ def test_no_more_than_twice_the_rates_upper_end_is_changed():
     refuse_too_much(audited(p_clean, 0.25), drop=True, force=False)
     refuse_too_much(audited(p_clean, 0.25), drop=False, force=False)
     message = refused(audited(p_clean, 0.2))
-    assert "would change 50 of 100 pairs (50%), but by the sample at most 20.0% are wrong" in message
+    assert "would change 50 of 100 pairs (50%), more than twice the 20.0% that may be wrong by the sample" in message
 
 
 @pytest.mark.parametrize("judged_wrong", [0, 15])
@@ -61,7 +61,7 @@ def test_where_no_threshold_helps_none_is_advised():
 
 
 def test_a_small_sample_is_not_enough_but_all_of_few_pairs_are():
-    assert "at least 20 pairs judged wrong or clean, and 7 are" in refused(audited([0.9] * 100, 0.9, sampled=7))
+    assert "at least 20 pairs judged wrong or right, and 7 are" in refused(audited([0.9] * 100, 0.9, sampled=7))
     refuse_too_much(audited([0.9] * 7, 0.9, sampled=7), drop=True, force=False)
 
 

@@ -180,7 +180,7 @@ def test_a_format_without_negatives_is_refused_before_any_work(mine, tmp_path, c
 
 def test_each_format_that_the_refusal_names_is_written_with_the_negatives(mine, tmp_path, capsys):
     assert mine("--as", "squad") == 1
-    for kind in capsys.readouterr().err.strip().partition("with --as, of ")[2].split(", "):
+    for kind in capsys.readouterr().err.strip().partition("with --as, one of ")[2].split(", "):
         to = tmp_path / kind / f"mined{Format.of_kind(kind).written}"
         assert mine("mine.filters={}", "--per-query", "2", "--as", kind, "--to", str(to)) == 0, kind
         if kind != "dpr":  # its contexts hold them, and noisyir does not read them
@@ -229,7 +229,7 @@ def test_a_query_that_is_a_document_is_not_its_own_negative(mine_file):
 def test_one_document_for_all_queries_leaves_nothing_to_mine_and_more_documents_help(mine_file, tmp_path):
     pairs = [(f"what is word{n}", "see the manual") for n in range(3)]
     code, said, _ = mine_file(pairs)
-    assert code == 1 and "nothing to mine: of 1 documents" in said and "--corpus POOL.jsonl" in said
+    assert code == 1 and "nothing to mine: each of 1 documents" in said and "--corpus FILE" in said
     pool = tmp_path / "POOL.jsonl"
     pool.write_text('{"text": "word1 is here"}\n{"text": "see the manual"}\n{"text": "word2 is there"}\n')
     code, said, rows = mine_file(pairs, "--corpus", str(pool), "--per-query", "40")

@@ -127,7 +127,7 @@ def test_pairs_without_source_are_not_chosen(run_stage_on):
     given = data(source=[None if n % 2 else "s" for n in range(PAIRS)])
     wrong = changed(given["pairs"], run_mechanism(run_stage_on, "group", given, 0.4)["noisy_pairs"])
     assert len(wrong) == 72 and all(int(query_id[1:]) % 2 == 0 for query_id, _ in wrong)
-    with pytest.raises(DataError, match=r"90 of the 180 training pairs .* highest rate possible is 0\.4"):
+    with pytest.raises(DataError, match=r"90 of the 180 training pairs .* set 0\.4 or less"):
         run_mechanism(run_stage_on, "group", given, 0.41)
 
 

@@ -144,7 +144,7 @@ def test_a_format_is_recognised_by_its_content(tmp_path: Path, name, rows, kind)
         ),
         ("x.jsonl", [{"query": "q", "document": "d"}], {"kind": "tevatron"}, r"is not of format tevatron"),
         ("x.jsonl", [{"query": "q", "document": "d"}], {"kind": "tevatrn"}, r"did you mean tevatron\?"),
-        ("x.jsonl", [{"query": "q", "document": "d"}], {"columns": "query"}, r"--map wants WHAT=COLUMN"),
+        ("x.jsonl", [{"query": "q", "document": "d"}], {"columns": "query"}, r"cannot use '.*': write WHAT=COLUMN"),
     ],
 )
 def test_a_wrong_guess_is_one_line_with_what_to_type(tmp_path: Path, name, rows, given, advice):

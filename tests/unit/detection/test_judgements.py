@@ -120,15 +120,15 @@ FAULTS = {
         [("q7", "d2", "wrong"), ("q9", "d1", "clean")],
         r"these judgements are of other pairs, for none of the 2 is in this audit",
     ),
-    "another word": ([("q1", "d1", "bad")], r"line 2: the verdict must be wrong, clean, unclear or empty, found 'bad'"),
+    "another word": ([("q1", "d1", "bad")], r"line 2: the verdict is 'bad': write right, wrong or unsure"),
     "both ways": (
         [("q1", "d1", "clean"), ("q1", "d1", "wrong")],
-        r"line 3: .* is judged wrong, but clean at .*line 2: keep one",
+        r"line 3: .* is judged wrong, but clean at .*line 2: remove one",
     ),
     "no verdict": ([("q1", "d1", "")], "holds no verdict of a person"),
-    "weight": ([("q1", "d1", "clean", "0")], "line 2: the weight must be the number of pairs that one drawn at random"),
-    "endless weight": ([("q1", "d1", "clean", "inf")], "line 2: the weight must be the number of pairs"),
-    "time": ([("q1", "d1", "clean", "", "yesterday")], "line 2: at must be a time such as .* found 'yesterday'"),
+    "weight": ([("q1", "d1", "clean", "0")], "line 2: the weight '0' is no number of pairs"),
+    "endless weight": ([("q1", "d1", "clean", "inf")], "line 2: the weight 'inf' is no number of pairs"),
+    "time": ([("q1", "d1", "clean", "", "yesterday")], "line 2: at is 'yesterday': write a time such as"),
     "no id": ([("", "d1", "clean")], "line 2: query_id must be an id"),
 }
 

@@ -245,7 +245,7 @@ def test_mined_negatives_take_part_where_they_are_wanted(score):
 
 def test_what_is_missing_is_named(score):
     tables = pair_tables()
-    with pytest.raises(ConfigError, match=r"hard_negatives=2 needs mined ones: set mine\.per_query"):
+    with pytest.raises(ConfigError, match=r"hard_negatives=2 needs mined negatives: set mine\.per_query"):
         score(tables, kind="pair_nll", hard_negatives=2)
     with pytest.raises(ConfigError, match=r"folds=1 leaves no pairs to train on: set 0, or 2 and more"):
         score(tables, kind="pair_nll", folds=1)

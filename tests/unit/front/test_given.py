@@ -66,7 +66,7 @@ def test_documents_may_be_a_mapping(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([], "there are no rows"),
+        ([], "has no rows"),
         (["a", "b"], r"row 0 must be \(query, document\), found 'a'"),
         ([("a", "b"), ("a", "b", "c")], "row 1 must be"),
         ([("a", "b"), {"query": "a"}], "row 1 must be"),

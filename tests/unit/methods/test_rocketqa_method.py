@@ -139,7 +139,7 @@ def test_augmentation_trains_a_third_retriever_on_the_pairs_made(experiment):
         (["ranker.warm_up={loss: pointwise, ranker_scale: 2}"], r"ranker_scale=2 with loss=pointwise: scores are log"),
         (["rocketqa.augment={}"], r"data\.unlabelled=exclude leaves them out: set data\.unlabelled=train, or rocketqa"),
         ([*AUGMENT, "judges.ranker.max_relevance=0.95"], r"min_positive=0\.9 is not above judges\.ranker\.max_rel"),
-        (["mine.judges=[ranker]"], r"mine\.judges: ranker reads a ranker, and needs no naming"),
+        (["mine.judges=[ranker]"], r"mine\.judges: ranker reads a ranker that only some methods train"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(experiment, settings, message):

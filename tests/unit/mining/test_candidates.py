@@ -104,7 +104,7 @@ def test_all_training_queries_may_be_asked_for(candidates):
 
 
 def test_queries_without_a_pair_that_are_not_there_or_not_comparable_are_refused(candidates):
-    with pytest.raises(ConfigError, match="all 12 training queries have a pair, and candidates are wanted of those"):
+    with pytest.raises(ConfigError, match="all 12 training queries have a pair, and candidates are wanted for queries"):
         candidates(data(vectors=False), queries="unlabelled")
     with pytest.raises(ConfigError, match="candidates of all queries may have no positive to compare with"):
         candidates(data(), queries="all")

@@ -143,7 +143,7 @@ def test_judges_that_are_named_and_those_that_are_given_are_the_same(run_stage_o
     given = data() | {"verdicts": {"sieve": verdicts(SIEVE)}}
     with pytest.raises(ConfigError, match=r"mine\.judges=\[\], but the given verdicts are of \['sieve'\]"):
         run_stage_on(MINE, MineParams(per_query=2), given)
-    with pytest.raises(ConfigError, match=r"name \['cross_encoder'\] and give their verdicts, or do neither"):
+    with pytest.raises(ConfigError, match=r"name \['cross_encoder'\] and give their verdicts, or leave out both"):
         run_stage_on(MINE, MineParams(per_query=2, judges=("sieve", "cross_encoder")), given)
 
 

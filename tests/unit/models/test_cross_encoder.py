@@ -94,7 +94,7 @@ def test_an_encoder_without_a_classifier_is_refused_not_synthetic(tmp_path):
 
 
 def test_more_than_two_labels_are_refused(tmp_path):
-    refused(tiny_classifier(tmp_path, labels=3), "tells 3 labels apart; cross_encoder needs one, or two")
+    refused(tiny_classifier(tmp_path, labels=3), "has 3 labels: name a cross-encoder with one or two")
 
 
 def test_pickled_weights_are_never_read(copy):
@@ -125,7 +125,7 @@ def test_a_folder_needs_a_fast_tokenizer_that_pads(copy, tmp_path):
 
 
 def test_more_tokens_than_the_model_reads_are_refused(copy):
-    refused(copy, "reads at most 64 tokens; max_len asks for 65", max_len=65)
+    refused(copy, "max_len=65, but .* reads at most 64 tokens", max_len=65)
     edit(copy / "tokenizer_config.json", model_max_length=32)
     refused(copy, "reads at most 32 tokens", max_len=64)
 

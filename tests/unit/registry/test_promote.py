@@ -189,7 +189,7 @@ def test_roll_back_restores_the_champions_before_one_by_one(add: Add, backend, s
     assert f"; noisyir promote {NAME} --version 9 --split dev --min-seeds 2 --force has it" in two
     assert promote(NAME, "9", PARAMS, store=store).verdict == "promoted"
     assert [roll_back(NAME, store=store).champion_after for _ in range(2)] == ["6", "3"]
-    with pytest.raises(StoreError, match=r"v3: MLflow knows no champion before it; promote another"):
+    with pytest.raises(StoreError, match=r"v3: MLflow knows no champion before it: promote a version"):
         roll_back(NAME, store=store)
     assert champion(backend) == "3" and decisions(store, NAME)[0]["verdict"] == "rolled back"
 
@@ -328,7 +328,7 @@ def test_promotion_needs_no_artifact_of_the_store_and_search_says_what_to_do(ran
     number = capsys.readouterr().out.split()[1]
     with pytest.raises(StoreError) as told:
         find_model(Store(ran / "store", home=ran), f"models:/{NAME}@champion")
-    gone = f"is {NAME} {number}; its artifact {gated[1].kept['model'].key[:12]} is no longer in"
+    gone = f"is {NAME} {number}, and its artifact {gated[1].kept['model'].key[:12]} is no longer"
     for words in (gone, "noisyir run demo seed=42, or", "load_model('"):
         assert words in str(told.value)
 

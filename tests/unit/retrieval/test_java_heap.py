@@ -12,7 +12,7 @@ import pytest
 
 from tests.tiny import SETTINGS, tiny_data
 
-ADVISED = re.compile(r"runtime\.java_heap=24m is too little\. In a new process, set (runtime\.java_heap=\w+), or .*")
+ADVISED = re.compile(r"runtime\.java_heap=24m is too little: in a new process, set (runtime\.java_heap=\w+), or .*")
 
 
 @pytest.fixture(scope="module")

@@ -133,7 +133,7 @@ def test_shards_taken_over_in_pieces_are_those_of_one_call(run_stage_on, model, 
 def test_a_split_without_queries_is_an_error_before_encoding(run_stage_on, model):
     given = {"model": model, "corpus": CORPUS, "queries": QUERIES.slice(0, 10)}
     with pytest.raises(
-        DataError, match=r"no query is in encode.splits=\['dev', 'test'\]; the data has queries in: train"
+        DataError, match=r"encode.splits=\['dev', 'test'\] names no query; the data has queries in: train"
     ):
         run_stage_on(ENCODE, EncodeParams(), given)
 

@@ -91,8 +91,8 @@ def test_the_regulariser_counts_from_its_epoch_on_and_not_at_beta_0(run_stage_on
 def test_a_large_beta_with_dot_products_is_an_error_unless_it_is_forced(run_stage_on, start_of):
     start = start_of("dot")
     message = (
-        r"train\.ccr\.beta=0\.5 with model\.similarity=dot: the loss has no lower bound.* 1e-4 to 1e-3; "
-        r"model\.similarity=cosine allows up to 1\..* train\.ccr\.force=true"
+        r"train\.ccr\.beta=0\.5 with model\.similarity=dot: the loss has no lower bound.* 1e-4 to 1e-3, "
+        r"or model\.similarity=cosine, which allows up to 1\..* train\.ccr\.force=true"
     )
     with pytest.raises(ConfigError, match=message):
         trained(run_stage_on, start, ccr={"beta": 0.5})

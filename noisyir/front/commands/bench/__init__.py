@@ -1,4 +1,4 @@
-"""Measure noisyir alone: denoisers under made-up noise.  Its speed against peers is measured in a checkout only.
+"""Compare methods under added noise.  Speed is measured in a checkout only, by `make bench`.
 
 example: noisyir bench noise --suite pydocs --seeds 3
 """

@@ -1,4 +1,4 @@
-"""The noise bench's protocol for methods that are no part of noisyir: tasks for them, and scores; no training.
+"""Let tools that are no part of noisyir join the noise bench: write its tasks, and score their results.
 
 example: noisyir protocol write tasks --suite small && noisyir protocol score my_tool
 """
