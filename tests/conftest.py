@@ -113,7 +113,9 @@ def ready(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     """`ready(package, make)`: a database of the package, made once for each version, for migrations take seconds."""
     try:
         folder = request.config.cache.mkdir("databases")  # type: ignore[union-attr]
-    except (AttributeError, OSError):  # there is no cache, or it is another user's
+    except (AttributeError, OSError):  # there is no cache
+        folder = tmp_path_factory.mktemp("databases")
+    if not os.access(folder, os.W_OK):  # another user's
         folder = tmp_path_factory.mktemp("databases")
 
     def found(package: str, make: Callable[[Path], object]) -> Path:
@@ -121,7 +123,9 @@ def ready(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         if not path.exists():
             with held(folder / ".made"):
                 if not path.exists():
-                    make(arriving := path.with_suffix(".arriving"))
+                    arriving = path.with_suffix(".arriving")
+                    arriving.unlink(missing_ok=True)  # of a session that was killed
+                    make(arriving)
                     arriving.replace(path)
         return path
 
