@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from noisyir.base.artifact import Artifact
 from noisyir.base.settings import Params
 from noisyir.engine.build_stage import run_stage
+from noisyir.engine.locks import held
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.plan import Plan
 from noisyir.engine.provenance import files_digest
@@ -25,6 +27,7 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage, Step
 from noisyir.engine.store import Store
 from noisyir.front.cli import main
+from noisyir.registry.backend import make_database
 from tests.channel import Told, channel
 from tests.s3_server import s3_server
 from tests.tiny import tiny_data
@@ -106,12 +109,34 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home whose MLflow database is ready: migrations take seconds, copies do not."""
-    from noisyir.registry.backend import connect
+def ready(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """`ready(package, make)`: a database of the package, made once for each version, for migrations take seconds."""
+    try:
+        folder = request.config.cache.mkdir("databases")  # type: ignore[union-attr]
+    except (AttributeError, OSError):  # there is no cache
+        folder = tmp_path_factory.mktemp("databases")
+    if not os.access(folder, os.W_OK):  # another user's
+        folder = tmp_path_factory.mktemp("databases")
 
+    def found(package: str, make: Callable[[Path], object]) -> Path:
+        path = folder / f"{package}-{version(package)}.db"
+        if not path.exists():
+            with held(folder / ".made"):
+                if not path.exists():
+                    arriving = path.with_suffix(".arriving")
+                    arriving.unlink(missing_ok=True)  # of a session that was killed
+                    make(arriving)
+                    arriving.replace(path)
+        return path
+
+    return found
+
+
+@pytest.fixture(scope="session")
+def migrated(ready: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home whose MLflow database is ready."""
     home = tmp_path_factory.mktemp("migrated")
-    connect(home)
+    shutil.copy(ready("mlflow", make_database), home / "mlflow.db")
     return home
 
 

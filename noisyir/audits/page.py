@@ -3,7 +3,7 @@
 import hashlib
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,11 @@ from noisyir.engine.tables import pair_ids
 _BETTER = ("better", "better_similarities")
 _ROWS_AT_ONCE = 65_536  # as Python objects
 _SOURCES = 12  # rows of the table of sources
+_FILTERS: dict[str, Callable[[Any], str]] = {
+    "percent": lambda share: f"{100 * share:.1f}",
+    "count": lambda number: f"{number:,}",
+    "sentence": lambda clause: clause[:1].upper() + clause[1:],
+}
 
 
 @dataclass(frozen=True)
@@ -84,12 +89,7 @@ class AuditPage:
 
 def render(params: AuditParams, audit: AuditPage) -> str:
     """The page as HTML text; the same input gives the same text."""
-    pages = templates(
-        "noisyir.audits",
-        percent=lambda share: f"{100 * share:.1f}",
-        count=lambda number: f"{number:,}",
-        sentence=lambda clause: clause[:1].upper() + clause[1:],
-    )
+    page = templates("noisyir.audits", **_FILTERS).get_template("audit.html")
     script = _script(audit)
     pairs, detect = audit.pairs, audit.provenance.detect
     flagged = pc.is_in(pairs["verdict"], value_set=pa.array(FLAGGED)).to_numpy(zero_copy_only=False)
@@ -99,7 +99,7 @@ def render(params: AuditParams, audit: AuditPage) -> str:
     mixture = audit.estimate if not (detect and detect.method == "beta") else {}
     by_machine = ~pairs["by_hand"].to_numpy(zero_copy_only=False)
     scores = pairs["score"].to_numpy().astype(np.float64)
-    return pages.get_template("audit.html").render(
+    return page.render(
         title=params.title or f"Which {params.audited} are wrong",
         params=params,
         pairs=pairs.num_rows,

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import bdtrc
 
 _OFFSETS = (-2, -1, 1, 2)
 _LEVEL = 0.001
@@ -50,6 +49,8 @@ def slipped_rows(rows: np.ndarray, documents: Sequence[str], others: Sequence[st
     clearest = max(slips, key=lambda slip: slip.fit - slip.opposite, default=None)
     if clearest is None:
         return None
+    from scipy.special import bdtrc
+
     blocks = len(rows) * (len(rows) + 1) / 2 * len(_OFFSETS)
     return clearest if bdtrc(clearest.fit - 1, clearest.fit + clearest.opposite, 0.5) * blocks <= _LEVEL else None
 

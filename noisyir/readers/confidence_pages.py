@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jinja2
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -89,17 +88,13 @@ class Labels:
 
 def label_page(labels: Labels, questions: Mapping[str, str]) -> str:
     """Render the report's section as HTML."""
-    return _pages().get_template("distant_labels.html").render(labels=labels, query_texts=questions)
+    return templates("noisyir.readers").get_template("distant_labels.html").render(labels=labels, query_texts=questions)
 
 
 def bench_page(table: TextTable, figures: Sequence[Figure]) -> str:
     """Render the bench's section as HTML."""
-    return _pages().get_template("bench_confidences.html").render(labels=table, label_figures=figures)
-
-
-def _pages() -> jinja2.Environment:
-    """Load this package's templates, which extend the report's."""
-    return templates("noisyir.readers")
+    page = templates("noisyir.readers").get_template("bench_confidences.html")
+    return page.render(labels=table, label_figures=figures)
 
 
 def quality_table(quality: pa.Table) -> TextTable:

@@ -1,9 +1,14 @@
 """One Prefect API for all flow tests."""
 
+import os
 import shutil
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
@@ -11,7 +16,7 @@ AGAIN_AFTER_SECONDS = 0.1
 
 
 @pytest.fixture(scope="session")
-def prefect_api(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[None]:
+def prefect_api(tmp_path_factory: pytest.TempPathFactory, migrated: Path, ready: Callable[..., Path]) -> Iterator[None]:
     """Prefect's test server on a database of its own; import flows and tasks inside tests that use it, not before."""
     home = shutil.copytree(migrated, tmp_path_factory.mktemp("prefect") / "home")
     with pytest.MonkeyPatch.context() as patch:
@@ -22,6 +27,7 @@ def prefect_api(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Ite
             PREFECT_CLIENT_MAX_RETRIES,
             PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
             PREFECT_LOGGING_TO_API_ENABLED,
+            PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED,
             temporary_settings,
         )
         from prefect.testing.utilities import prefect_test_harness
@@ -33,5 +39,20 @@ def prefect_api(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Ite
             PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
             PREFECT_LOGGING_TO_API_ENABLED: False,
         }
-        with prefect_test_harness(server_startup_timeout=120), temporary_settings(quick):
+        no_automations = temporary_settings({PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED: False})
+        patch.setattr("prefect.testing.utilities.mkdtemp", partial(_folder_with, ready("prefect", _migrate)))
+        with no_automations, prefect_test_harness(server_startup_timeout=120), temporary_settings(quick):
             yield
+
+
+def _migrate(path: Path) -> None:
+    environment = os.environ | {"PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{path}"}
+    command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "--yes"]
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+
+
+def _folder_with(database: Path) -> str:
+    """Where the test server finds a database that is migrated; it removes the folder at the end."""
+    folder = mkdtemp()
+    shutil.copy(database, Path(folder) / "prefect-test.db")
+    return folder

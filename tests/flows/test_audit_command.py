@@ -19,6 +19,8 @@ from noisyir.front.cli import main
 from tests.flows.screens import check_fits, check_recorded, plain, terminal
 from tests.tiny import write_beir, write_words
 
+pytestmark = pytest.mark.usefixtures("timed")
+
 FILES = {"audit.html", "audit.csv", "audit.parquet"}
 
 
@@ -66,9 +68,9 @@ def owner(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory):
+def home(tmp_path_factory, migrated):
     """All commands of this module share a store, as those of one user do."""
-    return tmp_path_factory.mktemp("home")
+    return shutil.copytree(migrated, tmp_path_factory.mktemp("owner") / "home")
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import jinja2
@@ -111,8 +112,9 @@ def markdown_table(rows: Sequence[Sequence[str]], *, left: int) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *body)) + "\n"
 
 
+@cache
 def templates(room: str, **filters: Callable[..., Any]) -> jinja2.Environment:
-    """A Jinja environment with the templates of a room and the shared ones, and these filters."""
+    """A Jinja environment with the templates of a room and the shared ones, compiled once, and these filters."""
     found = jinja2.Environment(
         loader=jinja2.ChoiceLoader([jinja2.PackageLoader(room), jinja2.PackageLoader("noisyir.base.pages")]),
         autoescape=True,

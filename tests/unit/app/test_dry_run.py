@@ -101,7 +101,7 @@ def test_the_size_of_kept_states_is_said_before_work_and_close(dry_run, tmp_path
     given = (
         "demo", *SETTINGS, *tiny_data(tmp_path / "beir"), f"model.weights={tiny_bert(tmp_path / 'bert')}",
         "model.backbone=transformer", "model.passage_max_len=32", "model.query_max_len=16", "methods=[dpr]",
-        "train.freeze=1", "train.keep_states=true",
+        "train.freeze=1", "train.keep_states=true", "--no-track",
     )  # fmt: skip
     store = Store(tmp_path / "store", home=tmp_path)
     assert "to keep     keep_states: at most 2 KB a document and 1 KB a query" in dry_run(*given)

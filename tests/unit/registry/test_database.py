@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from noisyir.registry.backend import check_embedded, connect
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory) -> bytes:
-    home = tmp_path_factory.mktemp("home")
+def sound(tmp_path_factory, migrated: Path) -> bytes:
+    home = shutil.copytree(migrated, tmp_path_factory.mktemp("sound") / "home")
     connect(home).experiment_id("kept")
     assert [path.name for path in home.glob("mlflow.db*")] == ["mlflow.db"]
     return (home / "mlflow.db").read_bytes()
