@@ -158,7 +158,7 @@ class Dispatch:
         for attempt in range(1, ATTEMPTS + 1):
             child = self._start(together, asked)
             if run := current_run.get():
-                self.store.runs.set_progress(run, {"step": f"{step.name} on the pool {pool}"})
+                self.store.runs.set_progress(run, {"step": f"{name} on the pool {pool}"})
             log.info("%s sent to the pool %s: %s", name, pool, flow_run_page(child.id))
             self._at_work.add(child.id)
             state = self._wait(child, step)

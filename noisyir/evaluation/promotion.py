@@ -149,12 +149,12 @@ def _stacked(one: VersionMetrics, seeds: Sequence[str]) -> np.ndarray:
 
 def _not_measured(one: VersionMetrics, params: PromoteParams) -> str:
     cure = (
-        f"run its experiment with data.promotion_share=0.5 (half of the dev queries become the gate's own), as "
-        f"noisyir run {one.experiment} data.promotion_share=0.5, or give queries of the data the split promotion"
+        "data.promotion_share=0.5 (half of the dev queries become the gate's own), or give queries of the data the "
+        "split promotion"
         if params.split == "promotion"
-        else "score that split"
+        else "'score.splits=[dev,test]'"
     )
-    return f"v{one.version} has no values of this measure on split {params.split}: {cure}"
+    return f"v{one.version} has no values of this measure on split {params.split}: noisyir run {one.experiment} {cure}"
 
 
 def _incomparable(challenger: VersionMetrics, champion: VersionMetrics, params: PromoteParams) -> str | None:

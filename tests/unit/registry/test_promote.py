@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -267,15 +268,18 @@ def ran(gated: tuple[Path, Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyP
 WITH_GATE = "data.promotion_share=0.5"
 
 
-def test_without_queries_of_its_own_the_gate_says_how_to_get_them(tracked, tmp_path, collection, monkeypatch, capsys):
+@pytest.mark.parametrize(("split", "setting"), [("promotion", WITH_GATE), ("dev", "score.splits=[dev,test]")])
+def test_without_queries_for_it_the_gate_says_how_to_get_them(
+    split, setting, tracked, tmp_path, collection, monkeypatch, capsys
+):
     home = shutil.copytree(tracked[0], tmp_path / "copy")
     monkeypatch.setenv("NOISYIR_HOME", str(home))
-    assert main(["promote"]) == 1
+    assert main(["promote", "--split", split]) == 1
     said = capsys.readouterr().err
-    (cure,) = re.findall(r"as noisyir run \S+ (\S+),", said)
-    assert "has no values of this measure on split promotion" in said and cure == WITH_GATE
-    run_tiny(home, collection, cure)
-    assert main(["promote", "--force"]) == 0
+    (cure,) = re.findall(rf"no values of this measure on split {split}: noisyir run \S+ (\S+)", said)
+    assert shlex.split(cure) == [setting]
+    run_tiny(home, collection, setting)
+    assert main(["promote", "--split", split, "--force"]) == 0
 
 
 def test_a_runs_model_is_promoted_shown_on_the_next_card_and_searched_with(ran, tracked, collection, capsys):
