@@ -114,7 +114,7 @@ def test_of_an_experiment_that_stopped_on_the_way_it_is_told_what_completes_it(
         assert code == 1 and err.endswith(": noisyir run mine.yaml\n") and "mine.yaml makes" not in err
     assert noisyir("run", "mine.yaml", "--dry-run")[0] == 0  # as advised
     code, _, err = noisyir("run", "mine", "--dry-run")
-    assert code == 1 and err.endswith("but mine.yaml lies here: give mine.yaml\n")
+    assert code == 1 and err.endswith("but mine.yaml is in this folder: give mine.yaml\n")
     code, out, err = noisyir("run", "mine.yaml", "--to", "train_dpr", *settings(collection), "seed=1")
     assert code == 0 and out.count("next ") == 1, err
     assert "noisyir search" not in out, "there is no index yet"

@@ -107,7 +107,7 @@ def _refuse_bombs(path: Path) -> None:
 
 def _refuse_merged(path: Path, sheet: Any) -> None:
     """Refuse cells that span rows: the file holds their value in the first row alone."""
-    with zipfile.ZipFile(path) as packed, packed.open(sheet._worksheet_path) as part:
+    with sheet.parent._archive.open(sheet._worksheet_path) as part:
         before = b""
         while piece := part.read(_PIECE):
             for cells, first, last in _MERGED.findall(before + piece):
