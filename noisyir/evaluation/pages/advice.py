@@ -40,7 +40,7 @@ def best_lines(found: Recommendation) -> list[str]:
     value = f"{found.measure} {level.mean:.3f} [{level.low:.3f}, {level.high:.3f}]"
     name = best if named(best) in (best, "BM25") else f"{best} ({named(best)})"
     untrained = "; no training needed" if needs_no_training(best) else ""
-    untrained += f"; {_as_good(found)}" if found.cheaper else ""
+    untrained += f"; {_not_told_apart(found, found.cheaper)}" if found.cheaper else ""
     lines = [f"{name}: {value} on {queries:,} {found.told_on} queries{_seeds(found)}; chosen by {by}{untrained}"]
     return lines + [
         f"{signed(gain.mean)} [{signed(gain.low)}, {signed(gain.high)}] against {named(other)} ({mean:.3f})"
@@ -58,7 +58,7 @@ def _seeds(found: Recommendation) -> str:
 def reason(found: Recommendation) -> str:
     """The reason for the recommended system, though another one may be above it on the test queries."""
     best, end = found.best, "; no training is needed." if needs_no_training(found.best) else "."
-    end += f" W{_as_good(found)[1:]}." if found.cheaper else ""
+    end += f" {_not_told_apart(found, found.cheaper)}." if found.cheaper else ""
     if found.chosen_on == found.told_on:
         return f"The same queries chose it and measured it, so expect a little less{end}"
     said = f"{len(found.chosen_groups):,} {found.chosen_on} queries chose it, where it reached "
@@ -70,13 +70,12 @@ def reason(found: Recommendation) -> str:
     return said + end
 
 
-def _as_good(found: Recommendation) -> str:
-    """The cheapest system that is worse by no more than chance, empty if there is none."""
-    if (cheap := found.cheaper) is None:
-        return ""
+def _not_told_apart(found: Recommendation, cheap: str) -> str:
+    """The reservation that the best system is not significantly better than one that is cheaper."""
     more = not needs_no_training(found.best) and needs_no_training(cheap)  # a trained table may be quicker than MiniLM
-    why = " without training" if more else ", and cheaper to search with"
-    return f"within chance {named(cheap)} ({found.chosen_mean(cheap):.3f} on {found.chosen_on}) is as good{why}"
+    why = "needs no training" if more else "is cheaper to search with"
+    above = f"queries put it above {named(cheap)} ({found.chosen_mean(cheap):.3f}), which {why}"
+    return f"{len(found.chosen_groups):,} {found.chosen_on} {above}, but do not tell the two apart"
 
 
 def against(found: Recommendation, system: str, experiment: str) -> str | None:
