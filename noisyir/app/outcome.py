@@ -10,7 +10,6 @@ from noisyir.app.console import print_text, results_table, stdout_console
 from noisyir.app.own_data import doubt_of, ingest_facts, recommended, too_small
 from noisyir.app.runs import Outcome
 from noisyir.base.command_line import typed_words
-from noisyir.base.pages.cells import NONE
 from noisyir.engine.remote.fetched import located
 from noisyir.engine.store import Store
 from noisyir.evaluation.pages.advice import best_lines
@@ -109,10 +108,9 @@ def _print_tables(console: Console, outcome: Outcome, store: Store, published: S
             console.print(results_table(rows))
     if "detection" in outcome.kept:
         detection = _kept(store, outcome, "detection")
-        headings, *rows = detection_rows(detection)
-        if any(cell != NONE for row in rows for cell in row[2:]):  # all empty if the truth is unknown
+        if rows := detection_rows(detection):
             console.print("\nwrong pairs found")
-            console.print(results_table([headings, *rows]))
+            console.print(results_table(rows))
         for warning in flag_warnings(detection):
             print_text(console, f"\nwarning     {warning}")
     if "trials" in outcome.kept:

@@ -127,17 +127,14 @@ def conclusion(best: Recommendation | None, verdicts: Sequence[Mapping[str, Any]
         ends = f"[{signed(row['difference_low'])}, {signed(row['difference_high'])}]"
         two = f"{named(row['system'])} and {named(row['baseline'])}"
         other, few = named(row["baseline"]), "with one seed: try five to claim it"
-        none = f"No difference was found between {two}"
-        if not row["difference_low"] <= 0 <= row["difference_high"]:
-            none = f"{two} are not told apart: p is {row['p_holm']:.2f}, corrected for all comparisons"
         found = {
             "better": f"{named(row['system'])} is better than {other}, {few}",
             "worse": f"{named(row['system'])} is worse than {other}, {few}",
             "equal": f"{two} are the same on every query",
-        }.get(row["verdict"].removeprefix("suggests "), none)
+        }.get(row["verdict"].removeprefix("suggests "), f"{two} are not told apart")
         if not found.startswith(row["system"]):  # a name that one types stays as it is
             found = found[:1].upper() + found[1:]
-        sentences.append(f"{found} ({size} {ends}).")
+        sentences.append(f"{found} ({size} {ends}, corrected p {p_value(row['p_holm'])}).")
     return sentences
 
 
