@@ -78,25 +78,26 @@ def _not_told_apart(found: Recommendation, cheap: str) -> str:
     return f"{len(found.chosen_groups):,} {found.chosen_on} {above}, but do not tell the two apart"
 
 
-def against(found: Recommendation, system: str, experiment: str) -> str | None:
-    """The case against a trained system, with the command that searches with the best one; None if it is worth using.
+def against(found: Recommendation, system: str, experiment: str, *, exporting: bool = False) -> str | None:
+    """The case against a trained system, with the command that uses the best one; None if it is worth using.
 
     `experiment` is the run's name on the command line.
     """
     if system not in found.standings or needs_no_training(system) or found.is_worth(system):
         return None
     floors = found.short_of(system)
+    instead = _instead(found, experiment, exporting=exporting)
     compared = ", ".join(f"{named(floor)} {_compared(found, system, floor)}" for floor in floors)
     others = "systems that need no training" if len(floors) > 1 else f"{named(floors[0])}, which needs no training"
     return (
         f"{named(system)} is not shown to be better than {others}: {found.measure} {found.chosen_mean(system):.3f} on "
-        f"{len(found.chosen_groups):,} {found.chosen_on} queries, {compared}. {_instead(found, experiment)}"
+        f"{len(found.chosen_groups):,} {found.chosen_on} queries, {compared}. {instead}"
     )
 
 
 def unusable(found: Recommendation, model: str, experiment: str) -> str | None:
-    """The case against a model that is not worth using in a hybrid either; None if it is."""
-    return None if found.is_usable(model) else against(found, model, experiment)
+    """The case against exporting a model that is not worth using in a hybrid either; None if it is."""
+    return None if found.is_usable(model) else against(found, model, experiment, exporting=True)
 
 
 def _compared(found: Recommendation, system: str, floor: str) -> str:
@@ -106,6 +107,7 @@ def _compared(found: Recommendation, system: str, floor: str) -> str:
     return f"{found.chosen_mean(floor):.3f} (gain {signed(gain.mean)} [{signed(gain.low)}, {signed(gain.high)}])"
 
 
-def _instead(found: Recommendation, experiment: str) -> str:
-    best = f"{named(found.best)} ({found.chosen_mean(found.best):.3f})"
-    return f"Use {best} instead: noisyir search {shlex.quote(f'{experiment}:{found.best}')} 'your question'"
+def _instead(found: Recommendation, experiment: str, *, exporting: bool) -> str:
+    system = shlex.quote(f"{experiment}:{found.best}")
+    typed = f"export {system}" if exporting and found.best != LEXICAL else f"search {system} 'your question'"
+    return f"Use {named(found.best)} ({found.chosen_mean(found.best):.3f}) instead: noisyir {typed}"

@@ -40,7 +40,10 @@ def test_a_model_below_bm25_is_spoken_against_and_the_best_is_named():
     assert said and "noisyir search faq:zero_shot_hybrid 'your question'" in said
     assert said.startswith("dpr is not shown to be better than systems that need no training: nDCG@10 0.520 on 60 dev")
     assert "BM25 0.710 (gain \N{MINUS SIGN}0.190" in said and "the untrained model with BM25 0.730" in said
-    assert unusable(best, "dpr", "faq") == said
+    case, _, instead = unusable(best, "dpr", "faq").rpartition(" Use ")
+    assert instead == "the untrained model with BM25 (0.730) instead: noisyir export faq:zero_shot_hybrid"
+    lexical = unusable(found(bm25=0.71, zero_shot=0.52, dpr=0.52), "dpr", "faq")
+    assert said.startswith(case) and lexical.endswith("noisyir search faq:bm25 'your question'"), "BM25 has no model"
     assert against(best, "bm25", "faq") is None and against(best, "zero_shot", "faq") is None
 
 
@@ -64,7 +67,7 @@ def test_a_model_as_it_is_wins_by_its_mean_and_nothing_worse_is_used():
     assert best.best == "minilm_as_is_hybrid" and not best.is_usable("dpr")
     said = unusable(best, "dpr", "faq")
     assert said and "MiniLM as it is, with BM25" in said and "MiniLM as it is 0" not in said
-    assert "noisyir search faq:minilm_as_is_hybrid" in said and against(best, "minilm_as_is", "faq") is None
+    assert "noisyir export faq:minilm_as_is_hybrid" in said and against(best, "minilm_as_is", "faq") is None
     assert best_lines(best)[0].endswith("no training needed")
 
 
