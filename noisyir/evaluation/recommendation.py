@@ -96,10 +96,10 @@ class Recommendation:
 
     @property
     def cheaper(self) -> str | None:
-        """The cheapest of the systems cheaper than the best that neither dev nor test queries show to be worse."""
+        """The cheapest, rather one without training, of the systems that no queries show to be worse than the best."""
         cheaper = [one for one in self._able if _cost(one) < _cost(self.best)]
         equal = [one for one in cheaper if max(self.margin(self.best, one).low, self.gain(self.best, one).low) <= 0]
-        return min(equal, key=_cost, default=None)
+        return min(equal, key=lambda one: (not needs_no_training(one), _cost(one)), default=None)
 
     def is_worth(self, system: str) -> bool:
         """Whether a trained model, or its hybrid, is better than what needs no training; a hybrid also by its model."""

@@ -90,6 +90,8 @@ def test_a_csv_becomes_a_model_that_is_better_than_its_start(noisyir, folder, to
     assert "train.learning_rate  0.003" in out and out.splitlines()[-1] == "next        noisyir run docs.yaml"
     assert "train.epochs" in planned and "the data has no test and no dev queries" in planned
     assert "dev and" in ran and "queries held out" in ran and "train.batch_size" in err
+    page = " ".join(Path(re.search(r"report +(\S+)", ran)[1]).read_text().split())
+    assert "No noise was put in, so it is not known which pairs are wrong." in page and "AUROC" not in page
     code, out, _ = noisyir("compare", "docs:zero_shot", "docs.yaml", "--html", "compared.html", "--json")
     found = json.loads(out)
     test = found["measures"][0]

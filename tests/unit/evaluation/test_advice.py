@@ -166,6 +166,8 @@ def test_of_equal_systems_the_cheapest_is_recommended_and_one_that_is_equal_with
     assert static.best == "dpr_hybrid" and static.cheaper == "minilm_as_is_hybrid"
     minilm = "MiniLM as it is, with BM25 (0.600), which needs no training, but do not tell the two apart"
     assert reason(static).endswith(f" 60 dev queries put it above {minilm}.")
+    both = found(bm25=0.3, zero_shot=0.2, zero_shot_hybrid=0.6, dpr=0.6, dpr_hybrid=0.605)
+    assert both.best == "dpr_hybrid" and both.cheaper == "zero_shot_hybrid", "dpr is cheaper, and needs training"
     far = found(bm25=0.5, zero_shot=0.3, dpr=0.7, dpr_hybrid=0.7)
     assert far.best == "dpr" and far.cheaper is None
 
