@@ -29,8 +29,8 @@ _USE = """## Use
 from sentence_transformers import SentenceTransformer
 
 model = SentenceTransformer("{folder}")
-queries = model.encode_query(["how to parse a date"])
-documents = model.encode_document(["strptime turns a text into a date and time"])
+queries = model.encode_query(["your question"])
+documents = model.encode_document(["title and text"])
 model.similarity(queries, documents)
 ```"""
 _COMBINED = """```python
@@ -66,9 +66,10 @@ _CITATION = """## Citation
   version = {{{version}}},
   license = {{Apache-2.0}}
 }}
-```
-
-Training is DPR (Karpukhin et al., EMNLP 2020); a method named npc is NPC (Zhang et al., Findings of EMNLP 2023)."""
+```"""
+_METHODS = (
+    "Training is DPR (Karpukhin et al., EMNLP 2020); a method named npc is NPC (Zhang et al., Findings of EMNLP 2023)."
+)
 
 
 def model_card(store: Store, model: Ref, run: Finished | None, folder: Path, licence: str | None) -> str:
@@ -97,6 +98,7 @@ def model_card(store: Store, model: Ref, run: Finished | None, folder: Path, lic
         _limits(behind),
         _licence(behind, licence),
         _CITATION.format(version=__version__),
+        "" if model.stage == INIT_MODEL.name else _METHODS,
     ]
     metadata = _metadata(behind, exp, evaluation, system, licence)
     head = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=1000)
@@ -137,9 +139,7 @@ def _digests(behind: Sequence[Meta]) -> str:
 def _limits(behind: Sequence[Meta]) -> str:
     shape = next(meta.params for meta in behind if meta.stage == INIT_MODEL.name)
     source: dict[str, Any] = next((meta.notes.get("source", {}) for meta in behind if meta.stage == INGEST.name), {})
-    held_out = f"Dev and test: {source['held_out']}." if "held_out" in source else (
-        "Dev and test queries come from the data set."
-    )  # fmt: skip
+    held_out = f"Dev and test: {source.get('held_out', 'queries of the data set')}."
     reads = (
         f"It reads the first {shape['query_max_len']} tokens of a query and {shape['passage_max_len']} of a passage."
     )

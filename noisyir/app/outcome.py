@@ -10,7 +10,6 @@ from noisyir.app.console import print_text, results_table, stdout_console
 from noisyir.app.own_data import doubt_of, ingest_facts, recommended, too_small
 from noisyir.app.runs import Outcome
 from noisyir.base.command_line import typed_words
-from noisyir.base.pages.cells import NONE
 from noisyir.engine.remote.fetched import located
 from noisyir.engine.store import Store
 from noisyir.evaluation.pages.advice import best_lines
@@ -19,10 +18,13 @@ from noisyir.evaluation.pages.report import conclusion, verdicts
 from noisyir.evaluation.pages.settings import PublishedParams
 from noisyir.evaluation.pages.summary import published_rows, summary_rows, trial_rows
 from noisyir.evaluation.recommendation import Recommendation
+from noisyir.evaluation.significance import SEEDS_OF_A_CLAIM
 from noisyir.methods.plans.experiment import Experiment
 
 _WITH_INTERVALS = 110  # columns; narrower terminals show only the first interval
+_UNDER = "\n            "  # a label
 _GAINS = "weighs suspicious pairs down, which gains if wrong pairs have documents of other subjects"
+_MORE = f"{SEEDS_OF_A_CLAIM} seeds make it a claim: type this with each other seed, then compare"
 _REFUSED = ": not registered, see the warning; to register it:"
 
 
@@ -49,8 +51,7 @@ def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: b
     for name, value in outcome.facts.items():
         if name == "mlflow_run" and console.is_terminal and not verbose:
             continue  # an id for programs
-        typed = typed_words.get() or ("run", exp.name)
-        registers = f"{_REFUSED} {shlex.join(['noisyir', *typed, '--force'])}" if name == "refused" else ""
+        registers = f"{_REFUSED} {_typed(exp, '--force')}" if name == "refused" else ""
         print_text(console, f"{name:<11} {value}{registers}")
     _print_next(console, best, outcome, exp)
 
@@ -58,18 +59,23 @@ def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: b
 def _print_conclusion(
     console: Console, best: Recommendation | None, outcome: Outcome, store: Store, exp: Experiment
 ) -> None:
-    """Print the best system with its gain, and the difference between the tested method and the first one."""
+    """Print the best system with its gain, and the difference between the last method and another one."""
     if best is not None:
-        first, *rest = best_lines(best)
-        print_text(console, f"\nbest        {first}")
-        for line in rest:
-            print_text(console, f"            {line}")
+        print_text(console, f"\nbest        {_UNDER.join(best_lines(best))}")
         if small := too_small(outcome):
             print_text(console, f"too small   {small}")
-    if "comparison" in outcome.kept and (
-        said := conclusion(None, verdicts(_kept(store, outcome, "comparison").to_pylist(), exp.report))
-    ):
-        print_text(console, f"on trial    {said[0]}")
+    rows = _kept(store, outcome, "comparison").to_pylist() if "comparison" in outcome.kept else []
+    if rows and (tested := verdicts(rows, exp.report)):
+        said, last = conclusion(None, tested), tested[-1]
+        if last["verdict"].startswith("suggests"):
+            names = [f"{outcome.experiment}:{last[of]}" for of in ("baseline", "system")]
+            said += [_MORE, _typed(exp, f"seed={exp.seed + 1}"), shlex.join(["noisyir", "compare", *names])]
+        print_text(console, f"compared    {_UNDER.join(said)}")
+
+
+def _typed(exp: Experiment, *more: str) -> str:
+    """The command that was typed, with more words."""
+    return shlex.join(["noisyir", *(typed_words.get() or ("run", exp.name)), *more])
 
 
 def _print_next(console: Console, best: Recommendation | None, outcome: Outcome, exp: Experiment) -> None:
@@ -84,8 +90,7 @@ def _print_next(console: Console, best: Recommendation | None, outcome: Outcome,
         console.print(f"{head}        {command}", markup=False)
     if _could_weigh(exp):
         methods = ", ".join([*(method.kind for method in exp.methods), "reweight"])
-        words = typed_words.get() or ("run", exp.name)
-        again = shlex.join(["noisyir", *words, f"methods=[{methods}]", "detect.assume=best"])
+        again = _typed(exp, f"methods=[{methods}]", "detect.assume=best")
         print_text(console, f"\nnot tried   {again}\n            {_GAINS}")
 
 
@@ -109,10 +114,9 @@ def _print_tables(console: Console, outcome: Outcome, store: Store, published: S
             console.print(results_table(rows))
     if "detection" in outcome.kept:
         detection = _kept(store, outcome, "detection")
-        headings, *rows = detection_rows(detection)
-        if any(cell != NONE for row in rows for cell in row[2:]):  # all empty if the truth is unknown
+        if rows := detection_rows(detection):
             console.print("\nwrong pairs found")
-            console.print(results_table([headings, *rows]))
+            console.print(results_table(rows))
         for warning in flag_warnings(detection):
             print_text(console, f"\nwarning     {warning}")
     if "trials" in outcome.kept:

@@ -96,9 +96,10 @@ class Recommendation:
 
     @property
     def cheaper(self) -> str | None:
-        """The cheapest system to search with that is worse than the best by no more than chance; None if it is best."""
-        equal = [one for one in self._able if one != self.best and self.margin(self.best, one).low <= 0]
-        return min((one for one in equal if _cost(one) < _cost(self.best)), key=_cost, default=None)
+        """The cheapest, rather one without training, of the systems that no queries show to be worse than the best."""
+        cheaper = [one for one in self._able if _cost(one) < _cost(self.best)]
+        equal = [one for one in cheaper if max(self.margin(self.best, one).low, self.gain(self.best, one).low) <= 0]
+        return min(equal, key=lambda one: (not needs_no_training(one), _cost(one)), default=None)
 
     def is_worth(self, system: str) -> bool:
         """Whether a trained model, or its hybrid, is better than what needs no training; a hybrid also by its model."""

@@ -10,8 +10,8 @@ from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Stage
 from noisyir.engine.store import Store
-from noisyir.evaluation.pages.advice import against, best_lines, unusable
-from noisyir.evaluation.recommendation import STATIC, model_as_is, model_of
+from noisyir.evaluation.pages.advice import against, best_lines
+from noisyir.evaluation.recommendation import STATIC, model_as_is, model_of, needs_no_training
 from noisyir.methods.plans.experiment import Experiment
 from noisyir.registry.evaluation import Evaluation, eval_digest, read_recommendation, recipe, system_of
 from noisyir.registry.kinds import Kind
@@ -74,7 +74,7 @@ def write_card(
         | ({"hybrid_by": hybrid["by"], "hybrid_weight": f"{hybrid['weight']:g}"} if hybrid else {}),
         text="\n\n".join(text),
         hybrid=hybrid,
-        against=unusable(found, system, exp.name) if found and system else None,
+        against=doubt if found and system and not found.is_usable(system) else None,
     )
 
 
@@ -189,8 +189,9 @@ def _put_in(exp: Experiment, behind: Sequence[Meta]) -> str:
 
 def _training(exp: Experiment, kind: Kind, model: Ref, system: str | None) -> str:
     start, made = kind.start(exp), f"trained by {system or model.stage}; seed {exp.seed}"
+    made = "used as it is, without training" if needs_no_training(system or "") else made
     if name := model_as_is(system or ""):
-        start, made = f"{exp.as_is[name].backbone} from {exp.as_is[name].weights}", "used as it is, without training"
+        start = f"{exp.as_is[name].backbone} from {exp.as_is[name].weights}"
     elif model_of(system or "") == STATIC:
         start = f"static from {exp.model.weights}, cosine"
     return (

@@ -12,7 +12,7 @@ from noisyir.methods.plans.experiment import Experiment
 
 GROUP = "noisyir.registered"
 OF_TRANSFORMERS = ("numpy", "pydantic", "safetensors", "tokenizers", "torch", "transformers")
-_PAIR = {"query": "how to parse a date", "passage": "strptime turns a text into a date and time"}
+_PAIR = {"query": "your question", "passage": "title and text"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +58,9 @@ RETRIEVER = Kind(
     kept="model",
     folder="encoder",
     about="Dense retrievers trained by noisyir: texts in, one vector a text out.",
-    example=(["how to parse a date"], {"side": "query"}),
-    usage="""queries = model.predict(["how to parse a date"])
-passages = model.predict(["title text"], params={"side": "passage"})
+    example=(["your question"], {"side": "query"}),
+    usage="""queries = model.predict(["your question"])
+passages = model.predict(["title and text"], params={"side": "passage"})
 # the inner product of a query's vector and a passage's is their score""",
     measure="nDCG@10",
     requirements=("numpy", "safetensors", "sentence-transformers", "tokenizers", "torch", "transformers"),
@@ -74,7 +74,7 @@ RANKER = Kind(
     folder="ranker",
     about="Cross-encoders trained by noisyir: pairs of query and passage in, one relevance a pair out.",
     example=([_PAIR], None),
-    usage="""scores = model.predict([{"query": "how to parse a date", "passage": "title text"}])""",
+    usage="""scores = model.predict([{"query": "your question", "passage": "title and text"}])""",
     measure="nDCG@10",
     requirements=(*OF_TRANSFORMERS, "sentence-transformers"),
     limits="It was measured on what its own run's retriever found, so its measures are of the two together.",

@@ -25,7 +25,7 @@ def settings(collection):
 def test_each_system_is_asked_by_its_name(noisyir, collection):
     code, out, err = noisyir("run", "demo", *settings(collection))
     assert code == 0 and "zero_shot_hybrid" in out and "dpr_hybrid" in out, err
-    assert out.index("\nbest ") < out.index("\non trial ") < out.index("\nsystem ")  # the conclusion is first
+    assert out.index("\nbest ") < out.index("\ncompared ") < out.index("\nsystem ")  # the conclusion is first
     assert out.splitlines()[-1].split() == ["noisyir", "show", "demo", "--page"]
     hits = {}
     for system in ("bm25", "dpr", "hybrid", "dpr_hybrid", "zero_shot_hybrid", "best"):

@@ -90,6 +90,8 @@ def test_a_csv_becomes_a_model_that_is_better_than_its_start(noisyir, folder, to
     assert "train.learning_rate  0.003" in out and out.splitlines()[-1] == "next        noisyir run docs.yaml"
     assert "train.epochs" in planned and "the data has no test and no dev queries" in planned
     assert "dev and" in ran and "queries held out" in ran and "train.batch_size" in err
+    page = " ".join(Path(re.search(r"report +(\S+)", ran)[1]).read_text().split())
+    assert "No noise was put in, so it is not known which pairs are wrong." in page and "AUROC" not in page
     code, out, _ = noisyir("compare", "docs:zero_shot", "docs.yaml", "--html", "compared.html", "--json")
     found = json.loads(out)
     test = found["measures"][0]
@@ -140,6 +142,7 @@ def test_an_exported_model_has_a_card_that_the_hub_can_read(noisyir, folder, mon
     assert code == 0 and "would run" not in re.sub(r"report .*", "", out), out
     example = re.search(r"```python\n(.*?)```", card.text, re.DOTALL)[1]
     exec(compile(example, "card", "exec"), {})
+    assert '(["your question"])' in example and "Training is DPR" in card.text
     assert SentenceTransformer("docs-model").encode_query(["a"]).shape == (1, 384)
 
 
@@ -163,7 +166,12 @@ def test_a_model_that_is_no_better_than_none_is_refused_with_what_is_better(nois
     for command in (["search", "slow", "parse a date"], ["export", "slow", "--to", "refused"]):
         code, _, err = noisyir(*command)
         assert code == 1 and "dpr is not shown to be" in err and not Path("refused").exists()
-    system = re.search(r"noisyir search (slow:\w+) 'your question'", err)[1]
+    assert "NAME:SYSTEM" in noisyir("export", "--help")[1]
+    system = re.search(r"noisyir export (slow:\w+)", err)[1]
+    assert noisyir("export", system, "--to", "advised")[0] == 0
+    card = Path("advised/README.md").read_text()
+    assert "used as it is, without training" in card and "trained by" not in card and "Training is DPR" not in card
+    assert "noisyir search slow:" not in err and system.partition(":")[2] in noisyir("search", "slow", "a date")[2]
     code, out, err = noisyir("search", system, "parse a date", "--json")  # as advised
     assert code == 0 and json.loads(out)["hits"], err
     better = json.loads(noisyir("compare", "slow:dpr", system, "--json")[1])["measures"][0]
@@ -237,6 +245,15 @@ def test_the_example_of_the_docs_works_as_typed(noisyir, folder, monkeypatch, tm
     Path("support.yaml").write_text(re.search(r"\$ cat support.yaml\n(.*?)```", said, re.DOTALL)[1])
     code, out, err = noisyir("run", "support.yaml", *QUICK)
     assert code == 0 and "30 dev and 30 test queries held out" in out, err
+
+
+def test_a_method_that_seems_better_by_one_seed_is_measured_by_more_as_the_run_says(noisyir, copied):
+    code, said, err = noisyir("run", "docs.yaml", *QUICK, "methods=[dpr]", "name=sown", "seed=3")
+    assert code == 0 and "\ncompared    By one seed, dpr seems better than the untrained model (nDCG@10 " in said, err
+    again, compare = re.findall(r"^ +noisyir (run .* seed=4|compare .*)$", said, re.MULTILINE)
+    assert noisyir(*shlex.split(again))[0] == 0
+    code, out, err = noisyir(*shlex.split(compare))
+    assert code == 0 and "sown:dpr seems better than sown:zero_shot" in out and "2 seeds; fewer than 5" in out, err
 
 
 @pytest.mark.slow

@@ -75,7 +75,7 @@ def signed(value: float) -> str:
 def badge(said: str, seeds: int = 1) -> str:
     """The words of a badge for a verdict, with the number of seeds if they merely suggest it."""
     few = f" ({seeds} seed{'s' if seeds > 1 else ''})" if said.startswith("suggests") else ""
-    return {"unclear": "no difference", "equal": "the same"}.get(said, said.removeprefix("suggests ") + few).upper()
+    return {"unclear": "not told apart", "equal": "the same"}.get(said, said.removeprefix("suggests ") + few).upper()
 
 
 def p_value(value: float) -> str:

@@ -40,7 +40,7 @@ def best_lines(found: Recommendation) -> list[str]:
     value = f"{found.measure} {level.mean:.3f} [{level.low:.3f}, {level.high:.3f}]"
     name = best if named(best) in (best, "BM25") else f"{best} ({named(best)})"
     untrained = "; no training needed" if needs_no_training(best) else ""
-    untrained += f"; {_as_good(found)}" if found.cheaper else ""
+    untrained += f"; {_not_told_apart(found, found.cheaper)}" if found.cheaper else ""
     lines = [f"{name}: {value} on {queries:,} {found.told_on} queries{_seeds(found)}; chosen by {by}{untrained}"]
     return lines + [
         f"{signed(gain.mean)} [{signed(gain.low)}, {signed(gain.high)}] against {named(other)} ({mean:.3f})"
@@ -58,7 +58,7 @@ def _seeds(found: Recommendation) -> str:
 def reason(found: Recommendation) -> str:
     """The reason for the recommended system, though another one may be above it on the test queries."""
     best, end = found.best, "; no training is needed." if needs_no_training(found.best) else "."
-    end += f" W{_as_good(found)[1:]}." if found.cheaper else ""
+    end += f" {_not_told_apart(found, found.cheaper)}." if found.cheaper else ""
     if found.chosen_on == found.told_on:
         return f"The same queries chose it and measured it, so expect a little less{end}"
     said = f"{len(found.chosen_groups):,} {found.chosen_on} queries chose it, where it reached "
@@ -70,34 +70,34 @@ def reason(found: Recommendation) -> str:
     return said + end
 
 
-def _as_good(found: Recommendation) -> str:
-    """The cheapest system that is worse by no more than chance, empty if there is none."""
-    if (cheap := found.cheaper) is None:
-        return ""
+def _not_told_apart(found: Recommendation, cheap: str) -> str:
+    """The reservation that the best system is not significantly better than one that is cheaper."""
     more = not needs_no_training(found.best) and needs_no_training(cheap)  # a trained table may be quicker than MiniLM
-    why = " without training" if more else ", and cheaper to search with"
-    return f"within chance {named(cheap)} ({found.chosen_mean(cheap):.3f} on {found.chosen_on}) is as good{why}"
+    why = "needs no training" if more else "is cheaper to search with"
+    above = f"queries put it above {named(cheap)} ({found.chosen_mean(cheap):.3f}), which {why}"
+    return f"{len(found.chosen_groups):,} {found.chosen_on} {above}, but do not tell the two apart"
 
 
-def against(found: Recommendation, system: str, experiment: str) -> str | None:
-    """The case against a trained system, with the command that searches with the best one; None if it is worth using.
+def against(found: Recommendation, system: str, experiment: str, *, exporting: bool = False) -> str | None:
+    """The case against a trained system, with the command that uses the best one; None if it is worth using.
 
     `experiment` is the run's name on the command line.
     """
     if system not in found.standings or needs_no_training(system) or found.is_worth(system):
         return None
     floors = found.short_of(system)
+    instead = _instead(found, experiment, exporting=exporting)
     compared = ", ".join(f"{named(floor)} {_compared(found, system, floor)}" for floor in floors)
     others = "systems that need no training" if len(floors) > 1 else f"{named(floors[0])}, which needs no training"
     return (
         f"{named(system)} is not shown to be better than {others}: {found.measure} {found.chosen_mean(system):.3f} on "
-        f"{len(found.chosen_groups):,} {found.chosen_on} queries, {compared}. {_instead(found, experiment)}"
+        f"{len(found.chosen_groups):,} {found.chosen_on} queries, {compared}. {instead}"
     )
 
 
 def unusable(found: Recommendation, model: str, experiment: str) -> str | None:
-    """The case against a model that is not worth using in a hybrid either; None if it is."""
-    return None if found.is_usable(model) else against(found, model, experiment)
+    """The case against exporting a model that is not worth using in a hybrid either; None if it is."""
+    return None if found.is_usable(model) else against(found, model, experiment, exporting=True)
 
 
 def _compared(found: Recommendation, system: str, floor: str) -> str:
@@ -107,6 +107,7 @@ def _compared(found: Recommendation, system: str, floor: str) -> str:
     return f"{found.chosen_mean(floor):.3f} (gain {signed(gain.mean)} [{signed(gain.low)}, {signed(gain.high)}])"
 
 
-def _instead(found: Recommendation, experiment: str) -> str:
-    best = f"{named(found.best)} ({found.chosen_mean(found.best):.3f})"
-    return f"Use {best} instead: noisyir search {shlex.quote(f'{experiment}:{found.best}')} 'your question'"
+def _instead(found: Recommendation, experiment: str, *, exporting: bool) -> str:
+    system = shlex.quote(f"{experiment}:{found.best}")
+    typed = f"export {system}" if exporting and found.best != LEXICAL else f"search {system} 'your question'"
+    return f"Use {named(found.best)} ({found.chosen_mean(found.best):.3f}) instead: noisyir {typed}"

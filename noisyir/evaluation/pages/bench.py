@@ -171,7 +171,7 @@ def _conclusion(params: NoiseTableParams, bench: Bench) -> str:
     found = {
         "better": f"{row['method']} is better than {row['against']}",
         "worse": f"{row['method']} is worse than {row['against']}",
-    }.get(said, f"no difference was found between {row['method']} and {row['against']}")
+    }.get(said, f"{row['method']} and {row['against']} are not told apart")
     few = "" if seeds >= SEEDS_OF_A_CLAIM else f" Fewer than {SEEDS_OF_A_CLAIM} seeds are a hint only."
     return f"{where}{found} ({size}).{few}"
 
@@ -305,9 +305,10 @@ def _test_rows(params: NoiseTableParams, summary: pa.Table) -> list[list[str]]:
 def _tests_note(params: NoiseTableParams, tests: int) -> str:
     return (
         f"t-tests over queries and seeds, queries of one document counted as one draw; one family: p is corrected by "
-        f"Holm for all {tests} tests of this table; {100 * params.confidence:g} % intervals over queries and seeds. "
-        f"better, worse (*): corrected p below {params.alpha:g} and the interval on that side of zero, with "
-        f"{SEEDS_OF_A_CLAIM} seeds or more; with fewer it suggests, without a star; unclear: neither."
+        f"Holm for all {tests} tests of this table; {100 * params.confidence:g} % intervals over queries and seeds, "
+        f"which are not corrected. better, worse (*): corrected p below {params.alpha:g} and the interval on that side "
+        f"of zero, with {SEEDS_OF_A_CLAIM} seeds or more; with fewer it suggests, without a star; "
+        "unclear: not told apart."
     )
 
 

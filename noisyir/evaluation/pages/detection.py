@@ -14,8 +14,14 @@ _MANY, _POINTS = 0.75, 0.05
 
 
 def detection_rows(detection: pa.Table) -> list[list[str]]:
-    """One row a detector of one run (DETECTION), or two, first and last epoch; headings first."""
-    return [_QUALITY, *map(_cells, detection_quality({_ONE_RUN: detection}))]
+    """One row a detector of one run (DETECTION), or two, first and last epoch; headings first.
+
+    Rows and columns without any value are left out, such as AUROC if it is not known which pairs are wrong.
+    """
+    found = map(_cells, detection_quality({_ONE_RUN: detection}))
+    rows = [cells for cells in found if any(cell != NONE for cell in cells[2:])]
+    columns = [column for column in zip(_QUALITY, *rows, strict=True) if {*column[1:]} - {NONE}]
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def bench_rows(detection: Sequence[Quality]) -> list[list[str]]:
@@ -46,7 +52,7 @@ def flag_warnings(detection: pa.Table) -> list[str]:
         flagged = each.means.get("flagged")
         if not flagged or low / 2 - _POINTS <= flagged <= max(2 * high, high + _POINTS):
             continue
-        rate = f"{rated.detector} estimate {_of(rated.means)}" if rated else "the rate was not estimated"
+        rate = f"{rated.detector} estimate others ({_estimate(rated.means)})" if rated else "the rate was not estimated"
         warnings.append(
             f"{each.detector} flagged {percent(flagged, 1)} of the pairs in the end, and {rate}: do not rely on these "
             "flags; judge a sample (noisyir audit --sample), and compare with plain training (methods=[auto])."
@@ -71,14 +77,12 @@ def _epochs(quality: Quality) -> str:
     return epoch if quality.when == "only" else f"{epoch} ({quality.when})"
 
 
-def _of(means: Mapping[str, float]) -> str:
-    low, high = (percent(means[name], 1) for name in ("rate_low", "rate_high"))
-    return f"{percent(means['rate'], 1)} wrong (by all made-up pairs {low} to {high})"
-
-
 def _estimate(means: Mapping[str, float]) -> str:
     """The rate by the best-fitting null pairs, and the range over all; in words, because brackets mean intervals."""
     if "rate" not in means or "rate_low" not in means:
         return percent(means.get("rate"), 1)
     best, low, high = (percent(means[name], 1) for name in ("rate", "rate_low", "rate_high"))
-    return f"{best}; all made-up pairs {low} to {high}"
+    if means["rate_low"] <= means["rate"] <= means["rate_high"]:
+        return f"{best}; all made-up pairs {low} to {high}"
+    # the range leaves out pairs that are too easy to tell, which the best-fitting may be
+    return f"{low} to {high}; made-up pairs that are too easy to count {best}"

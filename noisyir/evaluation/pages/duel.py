@@ -83,9 +83,7 @@ class Duel:
         few = f"; fewer than {SEEDS_OF_A_CLAIM} are a hint only" if found.startswith("suggests") else ""
         both = f"{self.second} {_VERBS.get(found)} {self.first}"
         if found == "unclear":
-            both = f"No difference was found between {self.second} and {self.first}"
-            if test.low > 0 or test.high < 0:
-                both = f"{self.second} and {self.first} differ, perhaps by chance or too little to matter"
+            both = f"{self.second} and {self.first} are not told apart"
         return (
             f"{both}: {test.measure} {test.second:.3f} against {test.first:.3f} "
             f"({signed(test.difference)} [{signed(test.low)}, {signed(test.high)}], corrected p {p_value(test.p_holm)}"

@@ -123,21 +123,15 @@ def conclusion(best: Recommendation | None, verdicts: Sequence[Mapping[str, Any]
         )
     if verdicts:
         row = verdicts[-1]
+        word, one, other = row["verdict"].removeprefix("suggests "), named(row["system"]), named(row["baseline"])
         size = f"{row['measure']} {signed(row['difference'])}"
         ends = f"[{signed(row['difference_low'])}, {signed(row['difference_high'])}]"
-        two = f"{named(row['system'])} and {named(row['baseline'])}"
-        other, few = named(row["baseline"]), "with one seed: try five to claim it"
-        none = f"No difference was found between {two}"
-        if not row["difference_low"] <= 0 <= row["difference_high"]:
-            none = f"{two} are not told apart: p is {row['p_holm']:.2f}, corrected for all comparisons"
-        found = {
-            "better": f"{named(row['system'])} is better than {other}, {few}",
-            "worse": f"{named(row['system'])} is worse than {other}, {few}",
-            "equal": f"{two} are the same on every query",
-        }.get(row["verdict"].removeprefix("suggests "), none)
+        found = f"By one seed, {one} seems {word} than {other}"
+        if word in ("equal", "unclear"):
+            found = f"{one} and {other} are {'the same on every query' if word == 'equal' else 'not told apart'}"
         if not found.startswith(row["system"]):  # a name that one types stays as it is
             found = found[:1].upper() + found[1:]
-        sentences.append(f"{found} ({size} {ends}).")
+        sentences.append(f"{found} ({size} {ends}, corrected p {p_value(row['p_holm'])}).")
     return sentences
 
 
@@ -184,15 +178,9 @@ def _figure(estimates: Mapping[str, charts.Estimate], best: Recommendation | Non
     for system, one in sorted(estimates.items(), key=lambda item: -item[1].mean):
         known = best if best and system in best.standings else None
         gain = known.gain(known.best, system) if known and system != known.best else None
-        row = {
-            "system": system,
-            "value": one,
-            "low": x(one.low),
-            "mean": x(one.mean),
-            "high": x(one.high),
-            "gain": gain,
-        }
-        rows.append(row | {"dev": known and known.chosen_mean(system), "chosen": bool(known and system == known.best)})
+        ends = {end: x(getattr(one, end)) for end in ("low", "mean", "high")}
+        dev, chosen = known and known.chosen_mean(system), bool(known and system == known.best)
+        rows.append({"system": system, "value": one, "gain": gain, "dev": dev, "chosen": chosen, **ends})
     return {"rows": rows, "ends": (ticks[0], ticks[-1])}
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 from noisyir.base.errors import ConfigError
-from noisyir.front.commands import Model, StoreUrl, flag, open_store, option, written_formats
+from noisyir.front.commands import StoreUrl, argument, experiment_names, flag, open_store, option, written_formats
 
 _MODEL = "sentence-transformers"
+_NAME = "an experiment's name, NAME:SYSTEM such as demo:zero_shot, a build's key, or models:/NAME@ALIAS"
 _AS = (
     "write pairs in this format, no model: as the audit of MODEL leaves them, or data by its path as it is; with "
     "--format scores: the shape of the lists"
@@ -27,7 +28,7 @@ _FORMAT = f"{', '.join(_formats())} (docs/how-to/export.md)"
 
 
 def run(
-    model: Model,
+    model: Annotated[str, argument("MODEL", _NAME, experiment_names)],
     to: Annotated[str | None, option("PATH", "a folder or file that does not exist yet (default: by the name)")] = None,
     layout: Annotated[str, option("FORMAT", _FORMAT, "--format", complete=_formats)] = _MODEL,
     licence: Annotated[

@@ -12,6 +12,7 @@ from noisyir.detection.combine import Scores, combined
 from noisyir.detection.settings import DetectParams
 from noisyir.detection.stages.detect import DETECT
 from noisyir.engine.tables import listed
+from noisyir.evaluation.pages.detection import detection_rows
 from noisyir.evaluation.settings import ScoreDetectionParams
 from noisyir.evaluation.stages.score_detection import SCORE_DETECTION
 from noisyir.training.artifacts import NOISE_FLAGS
@@ -111,6 +112,26 @@ def test_the_null_that_fits_is_the_one_that_wrong_pairs_are_like(run_stage_on):
     assert found["near.fit"] > 0.05 > found["random.fit"] and found["random.rate"] < 0.2
     assert (found["rate_low"], found["rate_high"]) == (found["near.low"], found["near.high"])  # random is too easy
     assert (~out["noise_flags"]["is_clean"].to_numpy() == wrong).mean() > 0.98
+
+
+def test_a_rate_by_made_up_pairs_that_are_too_easy_is_not_shown_in_a_range_without_it(run_stage_on):
+    """And without noise put in, nobody knows the AUROC: it has no column."""
+    near = np.random.default_rng(11).normal(6, 1, (3000, 9))
+    table = scores_table(3000, null=near + 1.5, near=near)
+    truth = truth_table(3000)
+    clean = truth.set_column(truth.column_names.index("is_noisy"), "is_noisy", pa.array([False] * 3000))
+    shown = {}
+    for assumed in ("near", "random"):
+        out = run_stage_on(DETECT, DetectParams(method="null", assume=assumed), {"scores": {"margin": table}})
+        given = {"truth": clean, **{name: {"margin": out[f"noise_{name}"]} for name in ("flags", "estimate")}}
+        scored = run_stage_on(SCORE_DETECTION, ScoreDetectionParams(), given)["detection"]
+        heading, (*_, shown[assumed]) = detection_rows(scored)
+        assert heading == ["detector", "epoch", "estimated share wrong"]
+        found = estimate_of(out, 1)
+    low, high, rate = (f"{100 * found[name]:.1f} %" for name in ("rate_low", "rate_high", "rate"))
+    assert found["rate"] < found["rate_low"], "random documents are too easy"
+    assert shown["random"] == f"{low} to {high}; made-up pairs that are too easy to count {rate}"
+    assert shown["near"].endswith(f" %; all made-up pairs {low} to {high}")
 
 
 def test_the_first_detector_that_knows_a_better_document_names_the_replacement(run_stage_on):

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from noisyir.evaluation.artifacts import DETECTION, TRIALS
-from noisyir.evaluation.pages.detection import flag_warnings
+from noisyir.evaluation.pages.detection import detection_rows, flag_warnings
 from noisyir.evaluation.pages.summary import told_trials, trial_rows
 
 
@@ -42,7 +42,7 @@ def test_the_warning_has_the_numbers_and_what_to_do():
     (said,) = flag_warnings(detection(detectors=0.2, npc=0.873))
     assert said.startswith(
         "npc flagged 87.3 % of the pairs in the end, and "
-        "detectors estimate 20.0 % wrong (by all made-up pairs 18.0 % to 22.0 %)"
+        "detectors estimate others (20.0 %; all made-up pairs 18.0 % to 22.0 %)"
     )
     assert "noisyir audit --sample" in said and "methods=[auto]" in said
     assert "the rate was not estimated" in flag_warnings(detection(npc=0.9))[0]
@@ -50,6 +50,15 @@ def test_the_warning_has_the_numbers_and_what_to_do():
 
 def test_where_nobody_flagged_nothing_is_said():
     assert flag_warnings(DETECTION.schema.empty_table()) == []
+
+
+def test_a_table_has_no_empty_rows_and_columns():
+    assert detection_rows(DETECTION.schema.empty_table()) == [] == detection_rows(detection(npc=0.9))
+    rows = [
+        ["detector", "epoch", "estimated share wrong"],
+        ["detectors", "2", "20.0 %; all made-up pairs 18.0 % to 22.0 %"],
+    ]
+    assert detection_rows(detection(detectors=0.2, npc=0.2)) == rows
 
 
 def trials(difference, chosen):

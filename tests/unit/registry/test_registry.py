@@ -165,7 +165,7 @@ def test_input_that_is_not_text_is_refused(tracked):
     with pytest.raises(ValueError, match="side is query or passage"):
         model.predict(["a"], params={"side": "both"})
     assert model.metadata.signature.inputs.to_dict() == [{"type": "string", "required": True}]
-    assert model.input_example == ["how to parse a date"]
+    assert model.input_example == ["your question"]
 
 
 def test_no_file_of_the_registered_model_is_a_pickle(tracked):
