@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 import pyarrow as pa
 from rich.console import Console
@@ -12,7 +13,7 @@ from noisyir.app.runs import Outcome
 from noisyir.base.command_line import typed_words
 from noisyir.engine.remote.fetched import located
 from noisyir.engine.store import Store
-from noisyir.evaluation.pages.advice import best_lines
+from noisyir.evaluation.pages.advice import best_lines, missed
 from noisyir.evaluation.pages.detection import detection_rows, flag_warnings
 from noisyir.evaluation.pages.report import conclusion, verdicts
 from noisyir.evaluation.pages.settings import PublishedParams
@@ -64,6 +65,10 @@ def _print_conclusion(
         print_text(console, f"\nbest        {_UNDER.join(best_lines(best))}")
         if small := too_small(outcome):
             print_text(console, f"too small   {small}")
+        if best.missed:
+            print_text(console, f"missed      {missed(best)}")
+            name = next((word for word in typed_words.get() if Path(word).is_file()), exp.name)
+            print_text(console, f"            {shlex.join(['noisyir', 'audit', name, '--split', best.told_on])}")
     rows = _kept(store, outcome, "comparison").to_pylist() if "comparison" in outcome.kept else []
     if rows and (tested := verdicts(rows, exp.report)):
         said, last = conclusion(None, tested), tested[-1]

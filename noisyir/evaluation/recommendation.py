@@ -133,6 +133,12 @@ class Recommendation:
         differences = self.standings[system].chosen - self.standings[other].chosen
         return crossed_t_test(differences, self.chosen_groups, self.confidence)
 
+    @property
+    def missed(self) -> int:
+        """Number of reported queries that score 0 with every system and seed."""
+        told = np.concatenate([standing.told for standing in self.standings.values()], axis=1)
+        return int((told == 0).all(axis=1).sum())
+
     def level(self, system: str) -> Difference:
         """A system's mean on the reported queries."""
         return level(self.standings[system].told, self.groups, self.confidence)

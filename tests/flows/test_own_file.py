@@ -10,6 +10,7 @@ import shlex
 import shutil
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -254,6 +255,26 @@ def test_a_method_that_seems_better_by_one_seed_is_measured_by_more_as_the_run_s
     assert noisyir(*shlex.split(again))[0] == 0
     code, out, err = noisyir(*shlex.split(compare))
     assert code == 0 and "sown:dpr seems better than sown:zero_shot" in out and "2 seeds; fewer than 5" in out, err
+
+
+def test_queries_that_no_system_answers_are_told_with_the_audit_that_shows_their_pairs(noisyir, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    pairs = [*{" ".join(text.split()[:6]): text for text in dict(functions())}.items()][:300]
+    wrong = {pairs[n][0]: pairs[n - 150][1] for n in range(152, 300, 30)}  # of the test
+    rows = [(one, wrong.get(one, text), ("train", "dev", "test")[n % 3]) for n, (one, text) in enumerate(pairs)]
+    with open("mine.csv", "w", newline="") as out:
+        csv.writer(out).writerows([("query", "document", "split"), *rows])
+    Path("mine.yaml").write_text("data: {kind: pairs, path: mine.csv}\n")
+    code, said, err = noisyir("run", "mine.yaml", "methods=[dpr]", *QUICK)
+    assert code == 0, err
+    count, audit = re.search(
+        r"^missed +(\d) of 100 test queries score 0.*\n +noisyir (audit .*)$", said, re.MULTILINE
+    ).groups()
+    assert len(wrong) == 5 and 3 <= int(count) <= 7
+    code, said, err = noisyir(*shlex.split(audit))
+    assert code == 0 and "100 relevant judgements of test" in said, err
+    with open("mine-audit/audit.csv") as table:
+        assert len({row["query"] for row in islice(csv.DictReader(table), 10)} & wrong.keys()) >= 3
 
 
 @pytest.mark.slow

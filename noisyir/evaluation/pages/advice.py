@@ -59,6 +59,7 @@ def reason(found: Recommendation) -> str:
     """The reason for the recommended system, though another one may be above it on the test queries."""
     best, end = found.best, "; no training is needed." if needs_no_training(found.best) else "."
     end += f" {_not_told_apart(found, found.cheaper)}." if found.cheaper else ""
+    end += f" {missed(found)}." if found.missed else ""
     if found.chosen_on == found.told_on:
         return f"The same queries chose it and measured it, so expect a little less{end}"
     said = f"{len(found.chosen_groups):,} {found.chosen_on} queries chose it, where it reached "
@@ -68,6 +69,12 @@ def reason(found: Recommendation) -> str:
         gain = found.gain(top, best)
         said += f"; {named(top)} is {signed(gain.mean)} [{signed(gain.low)}, {signed(gain.high)}] on the test queries"
     return said + end
+
+
+def missed(found: Recommendation) -> str:
+    """The number of reported queries that no system answers, and the two kinds of reasons."""
+    share = f"{found.missed:,} of {len(found.groups):,} {found.told_on} queries"
+    return f"{share} score 0 with every system, as wrong labels and hard queries do"
 
 
 def _not_told_apart(found: Recommendation, cheap: str) -> str:

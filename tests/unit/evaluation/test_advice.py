@@ -55,6 +55,17 @@ def test_a_better_model_is_recommended_with_bm25_where_dev_prefers_that():
     assert any("against BM25 (0.500)" in line for line in rest)
 
 
+def test_queries_that_no_system_answers_are_counted_for_their_labels_may_be_wrong():
+    told = standings(bm25=0.5, dpr=0.6)
+    assert recommendation([told]).missed == 0 and "score 0" not in reason(recommendation([told]))
+    of_all, of_one = (pc.is_in(told["query_id"], pa.array(names)) for names in (["test3", "test7"], ["test9"]))
+    lost = pc.or_(of_all, pc.and_(of_one, pc.equal(told["system"], "dpr")))
+    values = pc.if_else(lost, 0.0, told["value"])
+    best = recommendation([told.set_column(told.column_names.index("value"), STANDINGS.schema.field("value"), values)])
+    assert best.missed == 2
+    assert "2 of 60 test queries score 0 with every system, as wrong labels and hard queries do." in reason(best)
+
+
 def test_a_model_that_helps_bm25_alone_is_kept_but_is_not_asked_alone():
     best = found(bm25=0.7, zero_shot=0.3, zero_shot_hybrid=0.7, dpr=0.5, dpr_hybrid=0.76)
     assert best.best == "dpr_hybrid" and best.is_usable("dpr") and unusable(best, "dpr", "faq") is None
