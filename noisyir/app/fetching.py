@@ -107,15 +107,8 @@ def fetch(
         if ".." in PurePosixPath(file).parts or file.startswith("/"):
             raise DataError("app.file_outside_folder", place=place, file=file)
     params = FetchParams(name=name or place)
-    stage = Stage(
-        name=STAGE,
-        version=1,
-        params=FetchParams,
-        reads={},
-        writes={FILES: Artifact(FILES, 1)},
-        run=partial(_bring_all, source=source, tell=tell),
-        pool="driver",
-    )
+    bring, writes = partial(_bring_all, source=source, tell=tell), {FILES: Artifact(FILES, 1)}
+    stage = Stage(name=STAGE, version=1, params=FetchParams, reads={}, writes=writes, run=bring, pool="driver")
     # The key belongs to the name; source and revision distinguish builds with identical bytes.
     inputs = {"source": place, "revision": source.revision or ""}
     step = Step(stage.name, stage, params, None, inputs, key_of_name(params.name))

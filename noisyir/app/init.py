@@ -173,12 +173,8 @@ def advice_for(
     if not pairs:
         raise DataError("app.no_training_pairs", data=data, typed=shlex.quote(data))
     if exp.data.has_weights:
-        return (
-            exp,
-            models,
-            Advice("dpr", "the pairs have weights, and others would doubt them twice", None, ()),
-            profile,
-        )
+        weighed = Advice("dpr", "the pairs have weights, and others would doubt them twice", None, ())
+        return exp, models, weighed, profile
     advice = advise(profile, models.backbone, known_sets(), pairs, most_wrong(store, exp), weighs=models.weighs)
     return exp, models, advice, profile
 
