@@ -13,6 +13,7 @@ from pydantic import Field
 from noisyir.base.artifact import Artifact
 from noisyir.base.errors import DataError, MissingPackageError
 from noisyir.base.settings import Params, places_of
+from noisyir.data.containers import SUFFIXES
 from noisyir.data.limits import refuse_special
 from noisyir.engine.build_stage import run_stage
 from noisyir.engine.hub import Kind, download, files_of
@@ -126,10 +127,14 @@ def _bring_all(job: Job[FetchParams], source: FileSource, tell: Tell) -> None:
 
 
 def missing_inputs(exp: Experiment, said: Sequence[str]) -> dict[str, str]:
-    """Return, by place, the settings of raw input that a plan found nowhere, according to its messages in `said`."""
-    named = reversed(list(places_of(exp)))
+    """Return, by place, the settings of raw input to fetch that a plan found nowhere, by its messages in `said`."""
+    named = [(setting, place) for setting, place in reversed(list(places_of(exp))) if _may_be_fetched(place)]
     found = {place: setting for setting, place in named if any(place in words for words in said)}
     return dict(reversed(found.items()))
+
+
+def _may_be_fetched(place: str) -> bool:
+    return "://" in place or (Path(place).suffix not in SUFFIXES and bool(_HUB_NAME.fullmatch(place)))
 
 
 def _is_of_model(name: str) -> bool:

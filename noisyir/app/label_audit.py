@@ -145,10 +145,8 @@ class Audited:
     @property
     def readings(self) -> list[str]:
         """A sentence for each detector that may leave part of the data unread."""
-        notes = [
-            meta.notes for meta in lineage(self.store, [self.outcome.kept["audit"]]) if meta.stage == "score_pairs"
-        ]
-        return [note["reading"] for note in notes if "reading" in note]
+        behind = lineage(self.store, [self.outcome.kept["audit"]])
+        return [meta.notes["reading"] for meta in behind if meta.stage == "score_pairs" and "reading" in meta.notes]
 
     @property
     def _read(self) -> str:

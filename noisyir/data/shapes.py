@@ -38,9 +38,8 @@ def open_rows(kind: str, path: str | None, needed: Sequence[str]) -> RowFile:
         raise DataError("data.format_file_missing", kind=kind)
     rows = RowFile.open(path, "data.path")
     if missing := [name for name in needed if name not in rows.columns]:
-        raise DataError(
-            "data.format_columns_missing", path=path, kind=kind, missing=", ".join(missing), found_in=found_in(rows)
-        )
+        lacks, has = ", ".join(missing), found_in(rows)
+        raise DataError("data.format_columns_missing", path=path, kind=kind, missing=lacks, found_in=has)
     return rows
 
 

@@ -47,6 +47,15 @@ def test_a_dry_run_fits_100_columns_and_rounds_are_one_line(dry_run):
         assert text in said, text
 
 
+def test_a_file_of_the_machine_is_named_by_its_place_and_not_to_be_fetched(dry_run, tmp_path):
+    for path in ("p.jsonl", "data/p.csv", "../p"):
+        (tmp_path / "p.yaml").write_text(f"name: p\ndata: {{kind: pairs, path: {path}}}\nmethods: [dpr]\n")
+        said = dry_run("p.yaml")
+        assert f"not there   there is no file {tmp_path / path}: set data.path" in said and "to fetch" not in said
+    (tmp_path / "p.yaml").write_text("name: p\ndata: {kind: pairs, path: org/p}\nmethods: [dpr]\n")
+    assert "to fetch    org/p (data.path): noisyir fetch org/p" in dry_run("p.yaml")
+
+
 def test_json_has_every_step(dry_run):
     said = json.loads(dry_run("msmarco_doc_ar2", "model.layers=1", "ranker.init.layers=1", "--json"))
     steps = {step["name"]: step for step in said["steps"]}

@@ -274,7 +274,9 @@ JSON = '{"query": "q", "document": "d"}\n'
     ("rows", "name", "settings", "message"),
     [
         (None, "", {}, r"needs a file: data\.path=FILE"),
-        (None, "", {"path": "/no/such.csv"}, r"/no/such.csv is not a file: set data.path"),
+        (None, "", {"path": "/no/such.csv"}, r"no file /no/such.csv: set data.path to one that is there$"),
+        (None, "", {"path": "such.csv"}, r"no file /.*/such.csv: set data.path .* it may be relative to that file$"),
+        (None, "", {"path": "/"}, r"/ is not a file: set data.path to a .jsonl, "),
         (b"[]", "pairs.json", {}, r"pairs.json is empty: data.path must name a file with at least one row"),
         (b"x", "pairs.parquet.gz", {}, r"data.path reads .jsonl, .*; .jsonl, .csv, .tsv, .json also packed"),
         (b"", "pairs.jsonl", {}, r"pairs.jsonl is empty"),
