@@ -249,9 +249,7 @@ class _SeenIds:
             return True
         first, at = self._first[name]
         if first != hash(content):
-            column, null = (
-                self.source.named(self.column),
-                unread(self.column, found.place, is_mapped=self.source.is_mapped),
-            )
+            column = self.source.named(self.column)
+            null = unread(self.column, found.place, is_mapped=self.source.is_mapped)
             raise DataError("data.changed_text", where=found.where, column=column, name=name, first=at, unread=null)
         return False

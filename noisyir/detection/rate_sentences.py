@@ -38,11 +38,8 @@ def by_each_null(estimate: Mapping[str, float]) -> list[RateSentence]:
     """Each null's rate and its credibility, the range over all, and the noise that no null detects."""
     said = nulls_in(estimate)
     lines = [RateSentence(f"if wrong pairs have {ASSUMED[null]}", _statement(found)) for null, found in said.items()]
-    return [
-        *lines,
-        RateSentence("if they have any of these", _over_all(said)),
-        RateSentence("if they are wrong in other ways", _OTHER),
-    ]
+    any_of = RateSentence("if they have any of these", _over_all(said))
+    return [*lines, any_of, RateSentence("if they are wrong in other ways", _OTHER)]
 
 
 def in_terminal(estimate: Mapping[str, float], assumed: str | None) -> str:
