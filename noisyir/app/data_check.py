@@ -47,11 +47,8 @@ class DataCheck:
     def for_machines(self) -> dict[str, Any]:
         """Return everything as one JSON object."""
         findings = [
-            {
-                **asdict(found),
-                "share": found.count / max(found.of, 1),
-                "examples": [example._asdict() for example in found.examples],
-            }
+            asdict(found)
+            | {"share": found.count / max(found.of, 1), "examples": [one._asdict() for one in found.examples]}
             for found in self.findings
         ]
         about = {"data": self.data, "format": self.format, **self.sizes, "splits": dict(self.splits)}

@@ -123,12 +123,12 @@ def _row(
 def total_line(states: Sequence[Forecast], found: Mapping[str, StepEstimate]) -> str:
     """Total time of the steps that would run, as far as it is known."""
     waiting = [entry.step.name for entry in states if entry.state == "would run"]
-    unknown = len(waiting) - len(found)
-    if not waiting:
-        return "nothing would run"
+    if not found:
+        return "not known: no step of it was ever run here" if waiting else "nothing would run"
     seconds = duration(sum(estimate.seconds for estimate in found.values()))
-    rest = f"; {unknown} of {len(waiting)} steps were never run here" if unknown else ""
-    return f"{seconds} as their newest builds took{rest}" if found else "not known: no step of it was ever run here"
+    if unknown := len(waiting) - len(found):
+        return f"{seconds} for {len(found)} of {len(waiting)} steps, by their newest builds; {unknown} never ran here"
+    return f"{seconds} as their newest builds took"
 
 
 def dry_run_json(

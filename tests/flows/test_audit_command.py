@@ -498,6 +498,13 @@ def test_answers_that_are_not_there_yet_are_asked_for_by_the_command_that_writes
             assert noisyir(*shlex.split(command)[1:])[0] == 0 and (tmp_path / folder / name).exists()
 
 
+def test_pairs_that_the_data_calls_wrong_are_beside_the_unknown_rate(noisyir, owner, tmp_path):
+    rows = [{**row, "label": int(number >= 20)} for number, row in enumerate(owner.inline)]
+    code, out, err = noisyir("audit", write_jsonl(tmp_path / "labelled.jsonl", rows))
+    assert code == 0 and "20 pairs that the data calls wrong" in out, err
+    assert "\nHow many are wrong besides the 20?\n" in out
+
+
 def test_a_given_model_judges_without_being_trained(noisyir, owner, home, file, tmp_path):
     store = Store(home / "store", home=home)
     noisyir("audit", file, "--out", "own")

@@ -132,15 +132,8 @@ def describe(outcome: Outcome, store: Store) -> dict[str, Any]:
         "run": outcome.executed,
         "cached": outcome.cached,
         "steps": [
-            {
-                "name": name,
-                "stage": r.meta.stage,
-                "key": r.meta.key,
-                "build": r.meta.build,
-                "cached": r.cached,
-                "seconds": r.meta.seconds,
-                "rows": {k: v.rows for k, v in r.meta.artifacts.items()},
-            }
+            {"name": name, "cached": r.cached, "rows": {k: v.rows for k, v in r.meta.artifacts.items()}}
+            | {of: getattr(r.meta, of) for of in ("stage", "key", "build", "seconds")}
             for name, r in outcome.results.items()
         ],
         "comparison": store.builds.table(comparison).to_pylist() if comparison else [],
