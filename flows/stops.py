@@ -111,13 +111,13 @@ def _judged(here: Path, given: str | None) -> Path | None:
 def _show_page(found: Audited, folder: Path, command: AuditArguments) -> Path:
     """Write the audit and its judging page, link the page from the run, and return its place."""
     found.write(folder)
-    page = write_page_alone(found, folder, command.to_judge())
+    page = write_page_alone(found, folder, command.typed("--judge"))
     create_link_artifact(
         key="judging-page",
         link=page.resolve().as_uri(),
         link_text=f"{found.exp.name}: judge 50 pairs, and resume this run",
         description=f"{page}\n\nThe page saves {FILE}: put it into {folder}. On that machine one command does both:"
-        f"\n\n    {command.to_judge()}\n\nThen press Resume. Judgements are read once, when the run goes on.",
+        f"\n\n    {command.typed('--judge')}\n\nThen press Resume. Judgements are read once, when the run goes on.",
     )
     return page
 

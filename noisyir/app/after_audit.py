@@ -36,6 +36,7 @@ from noisyir.retrieval.texts import among
 
 FILE, SHEET, ALONE = "judgements.jsonl", "sample.csv", "judge.html"
 _GIVEN, _FILL_IN = "uses the answers that you gave", "after you filled in its column verdict: right, wrong or unsure"
+_WRITTEN_BY = {FILE: ("--judge",), SHEET: ("--sample", "50")}
 _FEATURES = "pair_features"
 _SAME = ["query_id", "doc_id", "query", "document"]  # equal in a pair that is the same
 _LOWEST_SCORE_FIRST = [("score", "ascending"), *BY_PAIR]
@@ -64,20 +65,17 @@ class AuditArguments(NamedTuple):
     def with_judgements(self, *files: str | Path, apply: bool = False) -> str:
         """The shell command that audits the same pairs with files of judgements, and with `apply` cleans them."""
         given = [word for file in files for word in ("--judgements", str(file))]
-        return self._with(*given, *["--apply"] * apply)
-
-    def to_judge(self) -> str:
-        """The shell command that serves the page for judging the same pairs."""
-        return self._with("--judge")
+        return self.typed(*given, *["--apply"] * apply)
 
     def to_learn_the_rate(self, folder: Path, audited: Set[Pair]) -> str:
         """The shell command that tells how many pairs are wrong, by answers on these in the folder if any; a remark."""
         for path in (folder / FILE, folder / SHEET):
             if path.exists() and (answered := pairs_with_verdicts(path)) <= audited:
                 return f"{self.with_judgements(path)}\n{'':<15} {_GIVEN if answered else _FILL_IN}"
-        return f"{self.to_judge()}\n{'':<15} check 50 pairs to know how many are wrong"
+        return f"{self.typed('--judge')}\n{'':<15} check 50 pairs to know how many are wrong"
 
-    def _with(self, *more: str) -> str:
+    def typed(self, *more: str) -> str:
+        """The shell command that audits the same pairs, with more options."""
         named = {name: value for name, value in self._asdict().items() if name not in ("data", "overrides")}
         given = [part for name, value in named.items() if value for part in (f"--{name}", value)]
         return shlex.join(["noisyir", "audit", self.data, *self.overrides, *given, *more])
@@ -113,6 +111,14 @@ class JudgingOptions:
             raise ConfigError("app.judge_name_of_model", by_model=BY_MODEL)
         if self.wrong is not None and not 0 < self.wrong < 1:
             raise ConfigError("app.bad_keep_wrong_below", wrong=self.wrong)
+
+    def refuse_unwritten(self, name: str) -> None:
+        """Raise ConfigError if a file of judgements, which an audit writes, is not there yet."""
+        for path in map(Path, self.judgements):
+            if path.name in _WRITTEN_BY and path.parent != Path() and not path.exists():
+                out = None if path.parent == Path(f"{name}-audit") else str(path.parent)
+                command = self.command._replace(out=out).typed(*_WRITTEN_BY[path.name])
+                raise ConfigError("app.not_judged_yet", path=path, command=command)
 
     def next_step(self, audited: Audited, folder: Path) -> str:
         """The command to type next with a remark; empty if nothing is, or can be, cleaned by the answers."""
@@ -270,10 +276,8 @@ def _features(audited: Audited, pairs: PairsToJudge) -> Float[np.ndarray, "pair 
     behind = lineage(store, [audited.outcome.kept["audit"]])
     found = [meta.ref(_FEATURES) for meta in behind if _FEATURES in meta.artifacts]
     tables = [store.builds.table(ref, ["query_id", "doc_id", "features"]) for ref in found]
-    columns = []
-    for table in filter(len, tables):
-        columns.append(matrix(aligned(pairs.audit, table, ["query_id", "doc_id"])["features"]))
-    return np.column_stack(columns) if columns else None
+    there = [aligned(pairs.audit, table, ["query_id", "doc_id"]) for table in tables if len(table)]
+    return np.column_stack([matrix(table["features"]) for table in there]) if there else None
 
 
 def write_page_alone(audited: Audited, folder: Path, command: str) -> Path:

@@ -105,9 +105,8 @@ def settings_of_data(data: str, corpus: str | None = None, overrides: Sequence[s
         if Path(data).suffix or len(Path(data).parts) > 1:
             folder = Path(data).parent
             known = [str(folder / path.name) for path in folder.iterdir()] if folder.is_dir() else []
-            raise ConfigError(
-                "app.no_file", data=data, did_you_mean=did_you_mean(data, known) or ": name one that is there"
-            )
+            others = did_you_mean(data, known) or ": name one that is there"
+            raise ConfigError("app.no_file", data=data, did_you_mean=others)
         known = experiments.names()
         others = did_you_mean(data, known) or f": give a file of pairs, a folder, or one of {', '.join(known)}"
         raise ConfigError("app.no_experiment", data=data, others=others)

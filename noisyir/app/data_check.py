@@ -40,22 +40,15 @@ class DataCheck:
             ConfigError: If a name is unknown.
         """
         if unknown := [name for name in names if name not in FAULTS and name not in _GROUPS]:
-            raise ConfigError(
-                "app.unknown_fault",
-                unknown=unknown[0],
-                groups=", ".join(_GROUPS),
-                faults=", ".join(name for name in FAULTS if name not in _GROUPS),
-            )
+            groups, named = ", ".join(_GROUPS), ", ".join(name for name in FAULTS if name not in _GROUPS)
+            raise ConfigError("app.unknown_fault", unknown=unknown[0], groups=groups, faults=named)
         return tuple(found for found in self.findings if {found.name, found.name.partition(".")[0]} & {*names})
 
     def for_machines(self) -> dict[str, Any]:
         """Return everything as one JSON object."""
         findings = [
-            {
-                **asdict(found),
-                "share": found.count / max(found.of, 1),
-                "examples": [example._asdict() for example in found.examples],
-            }
+            asdict(found)
+            | {"share": found.count / max(found.of, 1), "examples": [one._asdict() for one in found.examples]}
             for found in self.findings
         ]
         about = {"data": self.data, "format": self.format, **self.sizes, "splits": dict(self.splits)}

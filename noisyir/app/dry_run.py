@@ -123,12 +123,12 @@ def _row(
 def total_line(states: Sequence[Forecast], found: Mapping[str, StepEstimate]) -> str:
     """Total time of the steps that would run, as far as it is known."""
     waiting = [entry.step.name for entry in states if entry.state == "would run"]
-    unknown = len(waiting) - len(found)
-    if not waiting:
-        return "nothing would run"
+    if not found:
+        return "not known: no step of it was ever run here" if waiting else "nothing would run"
     seconds = duration(sum(estimate.seconds for estimate in found.values()))
-    rest = f"; {unknown} of {len(waiting)} steps were never run here" if unknown else ""
-    return f"{seconds} as their newest builds took{rest}" if found else "not known: no step of it was ever run here"
+    if unknown := len(waiting) - len(found):
+        return f"{seconds} for {len(found)} of {len(waiting)} steps, by their newest builds; {unknown} never ran here"
+    return f"{seconds} as their newest builds took"
 
 
 def dry_run_json(
@@ -266,19 +266,16 @@ def _cost_in_words(cost: "StepCost") -> str:
 def changes(states: Sequence[Forecast], store: Store, experiment: str) -> dict[str, list[str]]:
     """Differences of each step that would run from its newest build, by name."""
     metas = {meta.folder: meta for meta in store.builds.all()}
-    builds, waiting = (
-        _newest_builds(store, metas, experiment),
-        {e.step.name: e.step for e in states if e.state == "would run"},
-    )
+    builds = _newest_builds(store, metas, experiment)
+    waiting = {e.step.name: e.step for e in states if e.state == "would run"}
     return {name: _differences(step, builds.get(name), set(waiting)) for name, step in waiting.items()}
 
 
 def _newest_builds(store: Store, metas: Mapping[str, Meta], experiment: str) -> dict[str, Meta]:
     """Newest build of each step by name, preferably from runs of this experiment."""
     found: dict[str, Meta] = {}
-    for run in sorted(
-        store.runs.all(), key=lambda run: run["experiment"] != experiment
-    ):  # newest first, ours before all
+    # newest first, ours before all
+    for run in sorted(store.runs.all(), key=lambda run: run["experiment"] != experiment):
         for name, step in run["steps"].items():
             if meta := metas.get(f"{step['stage']}/{step['key']}/{step['build']}"):
                 found.setdefault(name, meta)

@@ -13,6 +13,7 @@ from pydantic import Field
 from noisyir.base.artifact import Artifact
 from noisyir.base.errors import DataError, MissingPackageError
 from noisyir.base.settings import Params, places_of
+from noisyir.data.containers import SUFFIXES
 from noisyir.data.limits import refuse_special
 from noisyir.engine.build_stage import run_stage
 from noisyir.engine.hub import Kind, download, files_of
@@ -107,15 +108,8 @@ def fetch(
         if ".." in PurePosixPath(file).parts or file.startswith("/"):
             raise DataError("app.file_outside_folder", place=place, file=file)
     params = FetchParams(name=name or place)
-    stage = Stage(
-        name=STAGE,
-        version=1,
-        params=FetchParams,
-        reads={},
-        writes={FILES: Artifact(FILES, 1)},
-        run=partial(_bring_all, source=source, tell=tell),
-        pool="driver",
-    )
+    bring, writes = partial(_bring_all, source=source, tell=tell), {FILES: Artifact(FILES, 1)}
+    stage = Stage(name=STAGE, version=1, params=FetchParams, reads={}, writes=writes, run=bring, pool="driver")
     # The key belongs to the name; source and revision distinguish builds with identical bytes.
     inputs = {"source": place, "revision": source.revision or ""}
     step = Step(stage.name, stage, params, None, inputs, key_of_name(params.name))
@@ -133,10 +127,14 @@ def _bring_all(job: Job[FetchParams], source: FileSource, tell: Tell) -> None:
 
 
 def missing_inputs(exp: Experiment, said: Sequence[str]) -> dict[str, str]:
-    """Return, by place, the settings of raw input that a plan found nowhere, according to its messages in `said`."""
-    named = reversed(list(places_of(exp)))
+    """Return, by place, the settings of raw input to fetch that a plan found nowhere, by its messages in `said`."""
+    named = [(setting, place) for setting, place in reversed(list(places_of(exp))) if _may_be_fetched(place)]
     found = {place: setting for setting, place in named if any(place in words for words in said)}
     return dict(reversed(found.items()))
+
+
+def _may_be_fetched(place: str) -> bool:
+    return "://" in place or (Path(place).suffix not in SUFFIXES and bool(_HUB_NAME.fullmatch(place)))
 
 
 def _is_of_model(name: str) -> bool:

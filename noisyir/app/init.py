@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from noisyir.app.recommending import Advice, Profile, advise, as_json, known_set
 from noisyir.base.errors import ConfigError, DataError
 from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import Pairs
+from noisyir.data.records import Judgement
 from noisyir.engine.hub import is_on_hub
 from noisyir.engine.store import Store
 from noisyir.methods import experiments
@@ -173,12 +174,8 @@ def advice_for(
     if not pairs:
         raise DataError("app.no_training_pairs", data=data, typed=shlex.quote(data))
     if exp.data.has_weights:
-        return (
-            exp,
-            models,
-            Advice("dpr", "the pairs have weights, and others would doubt them twice", None, ()),
-            profile,
-        )
+        weighed = Advice("dpr", "the pairs have weights, and others would doubt them twice", None, ())
+        return exp, models, weighed, profile
     advice = advise(profile, models.backbone, known_sets(), pairs, most_wrong(store, exp), weighs=models.weighs)
     return exp, models, advice, profile
 
@@ -202,10 +199,22 @@ def _found(exp: Experiment, data: str) -> str:
     if not isinstance(exp.data, Pairs):
         return f"{data} has the format {exp.data.kind}"
     pairs, source = exp.data.summary().pairs, exp.data.open()
+    holds = f"{pairs:,} pairs or more" if pairs == MANY else _counted(source.judgements(), exp.data.min_relevance)
     columns = ", ".join(f"{name} as {column}" for column, name in source.columns.items())
     unread = f"; not read: {', '.join(source.unread)}" if source.unread else ""
     labels = f"; wrong pairs are left out by {source.labels.said}" if source.labels else ""
-    return f"{data} holds {pairs:,}{' pairs or more' if pairs == MANY else ' pairs'}, with {columns}{unread}{labels}"
+    return f"{data} holds {holds}, with {columns}{unread}{labels}"
+
+
+def _counted(judgements: Iterable[Judgement], least: int) -> str:
+    """The pairs in words and, if their number is another, the rows and the reasons why."""
+    read = [(one.where, one.number, one.query_id, one.doc_id, one.relevance) for one in judgements]
+    called = {(query, doc): grade is None or grade >= least for _, _, query, doc, grade in reversed(read)}
+    rows, right = len({one[:2] for one in read}), sum(called.values())
+    counts = {"called wrong": len(called) - right, "repeated": len(read) - len(called)}
+    said = [f"{right:,} pair{'s' * (right > 1)}{' called right' if right < len(called) else ''}"]
+    said += [f"{count:,} {what}" for what, count in counts.items() if count]
+    return ("" if rows == right else f"{rows:,} rows: ") + ", ".join(said)
 
 
 def _places(exp: Experiment, target: Path) -> dict[str, str]:

@@ -145,10 +145,8 @@ class Audited:
     @property
     def readings(self) -> list[str]:
         """A sentence for each detector that may leave part of the data unread."""
-        notes = [
-            meta.notes for meta in lineage(self.store, [self.outcome.kept["audit"]]) if meta.stage == "score_pairs"
-        ]
-        return [note["reading"] for note in notes if "reading" in note]
+        behind = lineage(self.store, [self.outcome.kept["audit"]])
+        return [meta.notes["reading"] for meta in behind if meta.stage == "score_pairs" and "reading" in meta.notes]
 
     @property
     def _read(self) -> str:
@@ -194,7 +192,8 @@ class Audited:
         elif not self.flagged:
             lines[1] = f"\nNo pair is flagged: {why_none_is_flagged(self.estimate)}.{took}"
         if not self.sampled:
-            lines.append(in_terminal(self.estimate, self.exp.detect.assume))
+            called_wrong = self.outcome.results["ingest"].meta.notes.get("called_wrong", 0)
+            lines.append(in_terminal(self.estimate, self.exp.detect.assume, called_wrong))
         lines += [f"{'reading':<14}{said}" for said in self.readings]
         if self.slipped:
             said = f"{'slipped':<14}{self.slipped}; compare them with their source"

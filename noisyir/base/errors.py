@@ -76,10 +76,10 @@ class MissingPackageError(NoisyirError):
     """An optional part of noisyir is not installed."""
 
 
-def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """` (did you mean X?)`, or nothing if no known word is close."""
+def did_you_mean(word: str, known: Sequence[str], within: str = "") -> str:
+    """` (did you mean X?)`, with the group `within` before X, or nothing if no known word is close."""
     close = get_close_matches(word, [name for name in known if name != word], n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
+    return f" (did you mean {'.'.join(filter(None, [within, *close]))}?)" if close else ""
 
 
 def install_hint(extra: str) -> str:

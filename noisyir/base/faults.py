@@ -29,12 +29,13 @@ def _fault(fault: ErrorDetails, model: type[Params], within: str) -> str:
     match fault["type"]:
         case "extra_forbidden":
             known = list(inside.model_fields)
-            hint = _renamed(inside, [last], spoken) or did_you_mean(last, known)
+            hint = _renamed(inside, [last], spoken) or did_you_mean(last, known, within=".".join(spoken))
             return f"unknown key {where}{hint}; known here: {', '.join(known)}{_of_others(inside, last)}"
         case "missing":
             return f"{where} is missing: set it"
         case "union_tag_invalid":
             tag, kinds = fault["ctx"]["tag"], [kind.strip("'") for kind in fault["ctx"]["expected_tags"].split(", ")]
+            where = where.removesuffix(f".{last}") if last.isdecimal() else where  # of a list, counted from 0
             return f"{where}: there is no {tag!r}{did_you_mean(tag, kinds)}; there are {', '.join(kinds)}"
         case "union_tag_not_found":
             family, _ = _inside(model, [*groups, last])

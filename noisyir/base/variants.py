@@ -99,13 +99,8 @@ class Variant(Params):
         """The variant of this name; ConfigError suggests a similar one."""
         known = cls.variants()
         if kind not in known:
-            raise ConfigError(
-                "base.no",
-                family=cls.family(),
-                kind=kind,
-                did_you_mean=did_you_mean(kind, list(known)),
-                known=", ".join(known),
-            )
+            hint, names = did_you_mean(kind, list(known)), ", ".join(known)
+            raise ConfigError("base.no", family=cls.family(), kind=kind, did_you_mean=hint, known=names)
         return known[kind]
 
     @classmethod

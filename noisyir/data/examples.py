@@ -93,6 +93,10 @@ class ExampleSource(ABC):
         """The file and the columns that hold the negatives, in the order of an example's; None if it has none."""
         return None
 
+    def named(self, column: PairColumn) -> str:
+        """The name of a column in messages."""
+        return column
+
     def given_documents(self) -> Iterator[Document] | None:
         """The documents of a separate file, None if the rows hold their texts."""
         return corpus_documents(self.corpus) if self.corpus else None
@@ -245,6 +249,7 @@ class _SeenIds:
             return True
         first, at = self._first[name]
         if first != hash(content):
-            column, null = self.column, unread(self.column, found.place, is_mapped=self.source.is_mapped)
+            column = self.source.named(self.column)
+            null = unread(self.column, found.place, is_mapped=self.source.is_mapped)
             raise DataError("data.changed_text", where=found.where, column=column, name=name, first=at, unread=null)
         return False

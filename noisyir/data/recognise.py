@@ -67,9 +67,8 @@ def recognise(source: str, **given: str | None) -> dict[str, Any]:
     settings = {**found, **files}
     known = Format.of_kind(settings["kind"]).model_fields
     if unread := [name for name in files if name not in known]:
-        raise DataError(
-            "data.unread_setting", source=source, kind=settings["kind"], setting=unread[0], quote=shlex.quote(source)
-        )
+        kind, quote = settings["kind"], shlex.quote(source)
+        raise DataError("data.unread_setting", source=source, kind=kind, setting=unread[0], quote=quote)
     return settings
 
 

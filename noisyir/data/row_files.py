@@ -20,6 +20,7 @@ __all__ = ["SUFFIXES", "Row", "RowFile"]
 
 _NUMBERED = re.compile(r"(hard_)?neg(ative)?_?\d+")
 _CAMEL = re.compile(r"(?<=[a-z]{2})(?=[A-Z])")
+_RELATIVE = "; in an experiment's file, it may be relative to that file"
 _REWRITTEN = (".jsonl", ".json", ".csv", ".tsv", ".parquet")  # their rows can be edited in place
 
 
@@ -39,15 +40,10 @@ class RowFile:
             DataError: If there is no such file or it has no rows; the message names `setting`.
         """
         file = Path(path)
-        if not file.is_file() and not is_split_folder(file):
-            raise DataError("data.not_a_row_file", file=file, setting=setting, suffixes=", ".join(SUFFIXES))
-        if file.is_file():
-            refuse_special(file)
-        suffix = suffix_of(file) if file.is_file() else FOLDER
+        suffix = _suffix(file, setting)
         if suffix is None:
-            raise DataError(
-                "data.unknown_suffix", file=file, setting=setting, suffixes=", ".join(SUFFIXES), plain=", ".join(PLAIN)
-            )
+            known, plain = ", ".join(SUFFIXES), ", ".join(PLAIN)
+            raise DataError("data.unknown_suffix", file=file, setting=setting, suffixes=known, plain=plain)
         with glance():
             columns = container(suffix).columns(file)
         if len(columns) > COLUMNS.most:
@@ -106,6 +102,18 @@ class RowFile:
         """The values of the first rows; their faults are met again, and counted, when the rows are read."""
         with glance():
             return [row for _, row in islice(self.rows(columns), most if columns else 0)]
+
+
+def _suffix(file: Path, setting: str) -> str | None:
+    if not file.exists():
+        relative = _RELATIVE if setting in ("data.path", "data.corpus") and not file.is_absolute() else ""
+        raise DataError("data.no_row_file", file=file.absolute(), setting=setting, relative=relative)
+    if is_split_folder(file):
+        return FOLDER
+    if not file.is_file():
+        raise DataError("data.not_a_row_file", file=file, setting=setting, suffixes=", ".join(SUFFIXES))
+    refuse_special(file)
+    return suffix_of(file)
 
 
 def _means(name: str, meaningful: Collection[str]) -> bool:

@@ -29,6 +29,7 @@ _FLOAT = re.compile(r"\d+\.0")
 NOTHING, _LONG = ("None", "NULL", "null", "N/A", "NA", "#N/A", "NaN"), 20  # no texts where most have so many signs
 _PEEKED, _REPEATED = 1000, 0.01  # rows, and the share with an earlier query above which ids that all differ are rows'
 _IDS: tuple[PairColumn, ...] = ("doc_id", "negative_id")
+_IDS_OF_ANY = ("question_id", "_id", "id")  # query_id says that it is the query's, as names of doc_id do
 
 
 def open_rows(kind: str, path: str | None, needed: Sequence[str]) -> RowFile:
@@ -37,9 +38,8 @@ def open_rows(kind: str, path: str | None, needed: Sequence[str]) -> RowFile:
         raise DataError("data.format_file_missing", kind=kind)
     rows = RowFile.open(path, "data.path")
     if missing := [name for name in needed if name not in rows.columns]:
-        raise DataError(
-            "data.format_columns_missing", path=path, kind=kind, missing=", ".join(missing), found_in=found_in(rows)
-        )
+        lacks, has = ", ".join(missing), found_in(rows)
+        raise DataError("data.format_columns_missing", path=path, kind=kind, missing=lacks, found_in=has)
     return rows
 
 
@@ -195,15 +195,19 @@ def split_column(pairs: RowFile, columns: Mapping[PairColumn, str]) -> str | Non
     return None
 
 
-def numbers_rows(pairs: RowFile, columns: Mapping[PairColumn, str]) -> bool:
-    """Whether `id` is the row's and not the query's: the first rows have an id each, and queries that are repeated."""
-    if plain_name(columns.get("query_id", "")) not in ("id", "_id") or "query" not in columns:
+def ids_of_others(pairs: RowFile, columns: Mapping[PairColumn, str]) -> bool:
+    """Whether a column, with a name that does not say so, is no query's id: in the first rows an id has several.
+
+    `id` is the row's where all differ, and queries are repeated.
+    """
+    if (id_name := plain_name(columns.get("query_id", ""))) not in _IDS_OF_ANY or "query" not in columns:
         return False
     names = [columns["query_id"], columns["query"]]
-    rows = [[str(row[name] or "") for name in names] for row in pairs.first(names, _PEEKED)]
+    rows = [tuple(" ".join(str(row[name] or "").split()) for name in names) for row in pairs.first(names, _PEEKED)]
     rows = [row for row in rows if row[1]]
     ids, queries = ({row[place] for row in rows} for place in (0, 1))
-    return len(ids) == len(rows) and len(rows) - len(queries) > _REPEATED * len(rows)
+    number_rows = len(ids) == len(rows) and len(rows) - len(queries) > _REPEATED * len(rows)
+    return len({row for row in rows if row[0]}) > len(ids - {""}) or (id_name != "question_id" and number_rows)
 
 
 def listed_in(pairs: RowFile, columns: Mapping[PairColumn, str], *, texts_in: bool) -> tuple[PairColumn, ...]:

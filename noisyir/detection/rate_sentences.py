@@ -38,20 +38,19 @@ def by_each_null(estimate: Mapping[str, float]) -> list[RateSentence]:
     """Each null's rate and its credibility, the range over all, and the noise that no null detects."""
     said = nulls_in(estimate)
     lines = [RateSentence(f"if wrong pairs have {ASSUMED[null]}", _statement(found)) for null, found in said.items()]
-    return [
-        *lines,
-        RateSentence("if they have any of these", _over_all(said)),
-        RateSentence("if they are wrong in other ways", _OTHER),
-    ]
+    any_of = RateSentence("if they have any of these", _over_all(said))
+    return [*lines, any_of, RateSentence("if they are wrong in other ways", _OTHER)]
 
 
-def in_terminal(estimate: Mapping[str, float], assumed: str | None) -> str:
+def in_terminal(estimate: Mapping[str, float], assumed: str | None, called_wrong: int = 0) -> str:
     """Lines for the terminal in place of the noise rate if there are no judgements.
 
     Args:
         assumed: Value of `detect.assume`; if set, the implication of each kind of made-up pairs is included.
+        called_wrong: Number of other pairs that the data calls wrong itself.
     """
-    first = f"How many are wrong?  {NOT_KNOWN[0].upper()}{NOT_KNOWN[1:]}."
+    asked = f" besides the {called_wrong:,}?\n{'':<21}" if called_wrong else "?  "
+    first = f"How many are wrong{asked}{NOT_KNOWN[0].upper()}{NOT_KNOWN[1:]}."
     if assumed is None:
         return f"{first}\n{'':<21}--assume random shows it if wrong documents are random."
     lines = by_each_null(estimate)

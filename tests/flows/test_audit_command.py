@@ -483,10 +483,28 @@ def test_judgements_that_do_not_fit_are_refused(noisyir, owner, file, tmp_path, 
         assert code == 1 and err.startswith("noisyir: ") and message in err
     other = write_jsonl(tmp_path / "other.jsonl", owner.inline[:50])
     builds = len(Store(home / "store", home=home).builds.all())
-    for name, message in [("none.csv", "is not a file: set audit.judgements to a"), ("judged.csv", "lacks the column")]:
+    for name, message in [("none.csv", "none.csv: set audit.judgements to one"), ("judged.csv", "lacks the column")]:
         code, _, err = noisyir("audit", other, "--judgements", tmp_path / name)
         assert code == 1 and message in err
     assert len(Store(home / "store", home=home).builds.all()) == builds, "refused before any stage ran"
+
+
+def test_answers_that_are_not_there_yet_are_asked_for_by_the_command_that_writes_them(noisyir, file, tmp_path):
+    for folder, name, option in (("p-audit", "judgements.jsonl", "--judge"), ("p-audit", "sample.csv", "--sample 50"),
+                                 ("other", "sample.csv", "--out other --sample 50")):  # fmt: skip
+        own = shutil.copy(file, tmp_path / f"p{file.suffix}")
+        code, _, err = noisyir("audit", own, "--judgements", f"{folder}/{name}", "--apply", quick=())
+        command = f"noisyir audit {own} runtime.threads=1 {option}"
+        assert (code, err) == (1, f"noisyir: there is no {folder}/{name} yet: {command} writes it")
+        if name == "sample.csv":
+            assert noisyir(*shlex.split(command)[1:])[0] == 0 and (tmp_path / folder / name).exists()
+
+
+def test_pairs_that_the_data_calls_wrong_are_beside_the_unknown_rate(noisyir, owner, tmp_path):
+    rows = [{**row, "label": int(number >= 20)} for number, row in enumerate(owner.inline)]
+    code, out, err = noisyir("audit", write_jsonl(tmp_path / "labelled.jsonl", rows))
+    assert code == 0 and "20 pairs that the data calls wrong" in out, err
+    assert "\nHow many are wrong besides the 20?\n" in out
 
 
 def test_a_given_model_judges_without_being_trained(noisyir, owner, home, file, tmp_path):
@@ -567,7 +585,7 @@ BAD_PAIRS = {
     "nothing": (lambda o: [], [], "is empty"),
     "a negative sample": (lambda o: o.inline, ["--sample", "-3"], "audit.sample: "),
     "an impossible error": (lambda o: o.inline[:5], ["--error", "3"], "3.0 is no error of a noise rate"),
-    "a corpus that is not there": (lambda o: o.named, ["--corpus", "none.jsonl"], "none.jsonl is not a file"),
+    "a corpus that is not there": (lambda o: o.named, ["--corpus", "none.jsonl"], "none.jsonl: set data.corpus to one"),
     "an output that is a file": (lambda o: o.inline[:5], ["--out", "bad.jsonl"], "bad.jsonl cannot be a folder"),
 }
 

@@ -173,7 +173,7 @@ def test_bad_input_is_one_line_and_exit_code_1(here, file: str, text: str | None
 def test_usage_errors_exit_with_2_and_unknown_keys_with_1(here, tmp_path: Path):
     assert noisyir(tmp_path, "fly").returncode == 2
     done = here(tmp_path, "run", "demo", "train.epoch=1")
-    assert done.returncode == 1 and "did you mean epochs?" in done.stderr
+    assert done.returncode == 1 and "did you mean train.epochs?" in done.stderr
 
 
 def test_a_model_path_that_is_no_model_is_refused(here, tmp_path: Path):

@@ -292,7 +292,7 @@ def test_files_that_do_not_belong_together_are_told_in_a_line(noisyir, tmp_path)
         (answers, odd): "write a probability from 0 to 1",
         (mixed, people): "holds answers of model:m@v1 and of model:n@v1",
         (tmp_path / "junk.jsonl", people): "lacks the column query_id, doc_id, verdict",
-        (answers, tmp_path / "nowhere.jsonl"): "nowhere.jsonl is not a file: set JUDGEMENTS",
+        (answers, tmp_path / "nowhere.jsonl"): "nowhere.jsonl: set JUDGEMENTS to one",
         (answers, answers): "holds no verdict of a person",
     }.items():
         code, out, err = noisyir("audit", files[0], "--judge-check", files[1])

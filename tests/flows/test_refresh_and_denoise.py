@@ -100,7 +100,7 @@ def test_bad_documents_fail_the_flow_with_one_clear_line(home: Path, capsys):
     capsys.readouterr()
     assert main(["refresh", "demo", str(bad)]) == main(["refresh", "demo", "none.jsonl"]) == 1
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("noisyir: ")]
-    assert len(said) == 2 and "has no text" in said[0] and "none.jsonl is not a file" in said[1]
+    assert len(said) == 2 and "has no text" in said[0] and "there is no file" in said[1]
 
 
 @pytest.fixture(scope="module")

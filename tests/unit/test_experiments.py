@@ -1,3 +1,4 @@
+import shlex
 from pathlib import Path
 
 import pytest
@@ -5,8 +6,10 @@ import pytest
 from noisyir.base.errors import ConfigError
 from noisyir.corruption.kinds.other_documents import AnyDocument
 from noisyir.data.formats.beir import Beir
+from noisyir.front.cli import main
 from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import Experiment
+from tests.refusals import refuses
 
 
 @pytest.mark.parametrize("name", experiments.names())
@@ -24,19 +27,30 @@ def test_overrides_are_yaml_and_reach_nested_settings():
     ("name", "overrides", "message"),
     [
         ("dmo", [], r"no experiment 'dmo' \(did you mean demo\?\), or give a .yaml"),
-        ("demo", ["train.epoch=3"], r"unknown key train.epoch \(did you mean epochs\?\); known here: .*batch_size"),
+        ("demo", ["train.epoch=3"], r"unknown key train.epoch \(did you mean train.epochs\?\); known here: .*batch"),
         ("squad_cds_small", ["task.train.epochs=1"], r"task.train and reader.train are both given: .*under reader"),
         ("demo", ["trian.epochs=3"], r"unknown key trian \(did you mean train\?\)"),
         ("demo", ["train.epochs=many"], r"train.epochs: .*integer.*got 'many'"),
         ("demo", ["noise.rate=1.5"], r"noise.rate: .*less than or equal to 1.*got 1.5"),
         ("demo", ["train.epochs"], r"write an override as key=value.*got 'train.epochs'"),
         ("demo", ["seed.x=1"], r"seed is a value, not a group|unknown key|seed"),
-        ("missing.yaml", [], r"cannot read the experiment missing.yaml"),
+        ("missing.yaml", [], r"there is no missing.yaml: name a .yaml file that is there"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_one_line(name, overrides, message):
     with pytest.raises(ConfigError, match=message):
         experiments.load(name, overrides)
+
+
+def test_an_experiment_that_is_not_written_yet_is_written_as_advised(tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("my pairs.csv").write_text("query,document\n" + "".join(f"how is {n},it is {n}\n" for n in range(60)))
+    with refuses(ConfigError, "methods.no_experiment_file", cure="noisyir init 'my pairs.csv' writes it") as caught:
+        experiments.load("my pairs.yaml")
+    assert main([*shlex.split(str(caught.value.values["cure"]).removesuffix(" writes it"))[1:]]) == 0
+    assert experiments.load("my pairs.yaml").name == "my pairs"
+    with refuses(ConfigError, "methods.no_experiment_file", cure="name a .yaml file that is there"):
+        experiments.load("other.yaml")
 
 
 @pytest.mark.parametrize(

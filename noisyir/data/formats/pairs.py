@@ -106,7 +106,7 @@ def open_pairs(
     wanted = not corpus and ("negative" not in mapping or mapping["negative"] is not None)
     if "split" not in {*columns, *mapping} and (split := shapes.split_column(pairs, columns)):
         columns["split"] = split
-    if numbers_rows := "query_id" not in mapping and shapes.numbers_rows(pairs, columns):
+    if others_ids := "query_id" not in mapping and shapes.ids_of_others(pairs, columns):
         del columns["query_id"]
     numbered = numbered_negatives(pairs, list(columns.values())) if wanted else ()
     if corpus:
@@ -119,6 +119,7 @@ def open_pairs(
     if not labels and "label" not in given:  # SQuAD's, which may say that a text does not answer
         shapes.refuse_spelt_objects(pairs, [name for name in pairs.columns if plain_name(name) == "answers"])
     documents = open_corpus(corpus, "data.corpus", named=columns["doc_id"]) if corpus else None
+    found = {what: name for what, name in columns.items() if what not in given}
     return PairsFile(
         stem(pairs.path.name),
         pairs,
@@ -127,9 +128,7 @@ def open_pairs(
         names_that_mean(mapping, names) | (frozenset() if "label" in given else MEANINGFUL),
         numbered,
         labels,
-        _newer(
-            pairs, {what: name for what, name in columns.items() if what not in given}, numbered, rows_own=numbers_rows
-        )
+        _newer(pairs, found, numbered, others_ids=others_ids)
         + ("-queries" if "query" in listed else "")
         + ("-values" if labels and (labels.right or labels.names) else "")
         + ("-label" if labels and "label" not in given else ""),
@@ -140,14 +139,14 @@ def open_pairs(
     )
 
 
-def _newer(pairs: RowFile, found: Mapping[PairColumn, str], numbered: Sequence[str], *, rows_own: bool) -> str:
+def _newer(pairs: RowFile, found: Mapping[PairColumn, str], numbered: Sequence[str], *, others_ids: bool) -> str:
     """What earlier versions read otherwise, by the columns that were found by their names."""
     plain = {what: plain_name(name) for what, name in found.items()}
     before = plain.get("document") in ("context", "contexts") and _AFTER_CONTEXT & {*map(plain_name, pairs.columns)}
     newer = {
         "-context": before,
         "-header": any(re.search(r"[^\w.-]|[a-z]{2}[A-Z]", name.strip()) for name in found.values()),
-        "-ids": rows_own or plain.get("query_id") == "question_id",
+        "-ids": others_ids or plain.get("query_id") == "question_id",
         "-split": plain.get("split", "split") != "split",
         "-negatives": plain.get("negative") in _NEW_NEGATIVES or not all(map(_NUMBERED.fullmatch, numbered)),
     }
@@ -204,6 +203,10 @@ class PairsFile(ExampleSource):
             if found.doc_id or doc_id not in named:
                 named.add(doc_id)
                 yield found._replace(doc_id=doc_id)
+
+    def named(self, column: PairColumn) -> str:
+        """The file's own name of a column."""
+        return self.columns.get(column, column)
 
     @property
     def has_a_query_a_row(self) -> bool:

@@ -135,10 +135,8 @@ class SentenceTransformers(FormatOfRows, kind="sentence_transformers"):
 
 
 def _sentence_transformers_rows(collection: Collection, most: int) -> Iterator[dict[str, Any]]:
-    splits, weighed = (
-        collection.splits != ["train"],
-        collection.judgements["weight"].null_count < len(collection.judgements),
-    )
+    splits = collection.splits != ["train"]
+    weighed = collection.judgements["weight"].null_count < len(collection.judgements)
     for example in collection.examples():
         wrong = [shapes.joined(passage) for passage in example.negatives]
         named = {f"negative_{place + 1}": wrong[place] if place < len(wrong) else None for place in range(most)}

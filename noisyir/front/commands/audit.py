@@ -142,6 +142,7 @@ def _audit(
 
     if output.as_json and (judge or options.judge):
         raise ConfigError("front.json_and_judging")
+    options.refuse_unwritten(exp.name)
     gate = None if output.fail_over is None else Gate(exp, output.fail_over)
     runtime, folder = load_runtime(machine), Path(options.command.out or f"{exp.name}-audit")
     opened = open_store(options.command.store)

@@ -96,18 +96,7 @@ def _report(outcome: Outcome, store: Store, exp: Experiment, *, verbose: bool) -
 
 def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_json: bool) -> int:
     """Print the steps to run and their earlier durations, even if data or weights are still missing."""
-    from noisyir.app.dry_run import (
-        changes,
-        dry_run_json,
-        estimates,
-        print_changes,
-        print_chosen,
-        print_dry_run,
-        print_found,
-        rehearsals,
-        sizes_of_states,
-        steps_without_key,
-    )
+    from noisyir.app import dry_run as shown
     from noisyir.app.fetching import missing_inputs
     from noisyir.engine.plan import forecast
     from noisyir.engine.provenance import without_inputs
@@ -115,24 +104,23 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_jso
 
     with without_inputs() as absences:
         states = forecast(pipeline_of(exp), choice, store)
-    new = changes(states, store, exp.name) if why else None
-    found, missing = estimates(states, store, exp.name), missing_inputs(exp, list(absences))
-    rehearsed, sizes = rehearsals(states, store), sizes_of_states(states, store)
+    new = shown.changes(states, store, exp.name) if why else None
+    found, missing = shown.estimates(states, store, exp.name), missing_inputs(exp, list(absences))
+    rehearsed, sizes = shown.rehearsals(states, store), shown.sizes_of_states(states, store)
     if as_json:
         to_fetch = [{"setting": setting, "place": place} for place, setting in missing.items()]
-        more = {"absent": list(absences), "to_fetch": to_fetch, "chosen": exp.chosen}
-        more["to_keep"] = sizes
+        more = {"absent": list(absences), "to_fetch": to_fetch, "chosen": exp.chosen, "to_keep": sizes}
         more["rehearsals"] = [asdict(one) for one in rehearsed]
-        why_new = {} if new is None else {"why": new}
-        return print_json({**dry_run_json(states, found, steps_without_key(states)), **more, **why_new})
-    print_dry_run(states, found, exp.claims)
-    print_found("one step", (line for one in rehearsed for line in one.lines()))
-    print_found("to keep", (f"{name}: {said}" for name, said in sizes.items()))
-    print_chosen(exp, sys.stdout)
-    print_found("not there", absences)
-    print_found("to fetch", (f"{place} ({setting}): noisyir fetch {place}" for place, setting in missing.items()))
+        more |= {} if new is None else {"why": new}
+        return print_json({**shown.dry_run_json(states, found, shown.steps_without_key(states)), **more})
+    shown.print_dry_run(states, found, exp.claims)
+    shown.print_found("one step", (line for one in rehearsed for line in one.lines()))
+    shown.print_found("to keep", (f"{name}: {said}" for name, said in sizes.items()))
+    shown.print_chosen(exp, sys.stdout)
+    shown.print_found("not there", absences)
+    shown.print_found("to fetch", (f"{place} ({name}): noisyir fetch {place}" for place, name in missing.items()))
     if new is not None:
-        print_changes(new)
+        shown.print_changes(new)
     return 0
 
 
@@ -144,15 +132,8 @@ def describe(outcome: Outcome, store: Store) -> dict[str, Any]:
         "run": outcome.executed,
         "cached": outcome.cached,
         "steps": [
-            {
-                "name": name,
-                "stage": r.meta.stage,
-                "key": r.meta.key,
-                "build": r.meta.build,
-                "cached": r.cached,
-                "seconds": r.meta.seconds,
-                "rows": {k: v.rows for k, v in r.meta.artifacts.items()},
-            }
+            {"name": name, "cached": r.cached, "rows": {k: v.rows for k, v in r.meta.artifacts.items()}}
+            | {of: getattr(r.meta, of) for of in ("stage", "key", "build", "seconds")}
             for name, r in outcome.results.items()
         ],
         "comparison": store.builds.table(comparison).to_pylist() if comparison else [],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,9 +16,8 @@ from pydantic import ValidationError
 from noisyir.base.errors import ConfigError, did_you_mean
 from noisyir.base.faults import faults
 from noisyir.base.settings import Params, as_group, merged
-from noisyir.data.containers import stem
+from noisyir.data.containers import SUFFIXES, stem
 from noisyir.data.limits import SETTINGS, said_of
-from noisyir.engine.outside_errors import one_line
 
 if TYPE_CHECKING:
     from noisyir.audits.model_judges.settings import AskParams
@@ -109,13 +109,7 @@ def _read(name_or_path: str, folder: str = "") -> dict[str, Any]:
     if name_or_path in names(folder):
         text = files(__name__).joinpath(folder, f"{name_or_path}.yaml").read_text()
     elif path.suffix in ENDINGS:
-        if path.exists() and not path.is_file():
-            raise ConfigError("methods.not_a_file", path=path)
-        try:
-            with path.open(encoding="utf-8") as handle:
-                text = handle.read(SETTINGS.most + 1)
-        except (OSError, ValueError) as error:
-            raise ConfigError("methods.unreadable_experiment", path=path, fault=one_line(error)) from error
+        text = _text_of(path, () if folder or path.suffix != ENDINGS[0] else SUFFIXES)
     elif path.is_file() and not folder:
         raise ConfigError("methods.data_not_experiment", path=path)
     else:
@@ -128,6 +122,19 @@ def _read(name_or_path: str, folder: str = "") -> dict[str, Any]:
     if not isinstance(settings, dict):
         raise ConfigError("methods.not_settings", name_or_path=name_or_path, found=type(settings).__name__)
     return _based({"name": path.stem, **_placed(settings, path.parent)}, name_or_path, folder)
+
+
+def _text_of(path: Path, data: Collection[str]) -> str:
+    """The text of an experiment's file; a file of its name with an ending in `data` may be what to write it from."""
+    if not path.exists():
+        there = [file for end in data if (file := path.with_suffix(end)).is_file()]
+        cure = f"noisyir init {shlex.quote(str(there[0]))} writes it" if there else "name a .yaml file that is there"
+        raise ConfigError("methods.no_experiment_file", path=path, cure=cure)
+    if not path.is_file():
+        raise ConfigError("methods.not_a_file", path=path)
+    unreadable = ConfigError.wrapping("methods.unreadable_experiment", OSError, ValueError, path=path)
+    with unreadable, path.open(encoding="utf-8") as handle:
+        return handle.read(SETTINGS.most + 1)
 
 
 def _based(settings: dict[str, Any], source: str, folder: str) -> dict[str, Any]:

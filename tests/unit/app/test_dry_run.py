@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from noisyir.app.dry_run import StepEstimate, _cost_in_words, _rows
+from noisyir.app.dry_run import StepEstimate, _cost_in_words, _rows, total_line
 from noisyir.base.durations import duration
 from noisyir.base.errors import DataError
 from noisyir.engine.provenance import ABSENT, may_be_absent, without_inputs
@@ -45,6 +45,15 @@ def test_a_dry_run_fits_100_columns_and_rounds_are_one_line(dry_run):
         "noisyir fetch nghuyong/ernie-2.0-base-en",
     ):
         assert text in said, text
+
+
+def test_a_file_of_the_machine_is_named_by_its_place_and_not_to_be_fetched(dry_run, tmp_path):
+    for path in ("p.jsonl", "data/p.csv", "../p"):
+        (tmp_path / "p.yaml").write_text(f"name: p\ndata: {{kind: pairs, path: {path}}}\nmethods: [dpr]\n")
+        said = dry_run("p.yaml")
+        assert f"not there   there is no file {tmp_path / path}: set data.path" in said and "to fetch" not in said
+    (tmp_path / "p.yaml").write_text("name: p\ndata: {kind: pairs, path: org/p}\nmethods: [dpr]\n")
+    assert "to fetch    org/p (data.path): noisyir fetch org/p" in dry_run("p.yaml")
 
 
 def test_json_has_every_step(dry_run):
@@ -162,6 +171,14 @@ def test_times_are_of_the_newest_builds_in_proportion_to_the_rows_read(tmp_path,
     assert changed["train_dpr@dpr"]["seconds"] == pytest.approx(json.loads(built.read_text())["seconds"])
     bench = steps("noise.kind=neighbour")["corrupt"]
     assert bench["state"] == "would run"
+
+
+def test_the_time_says_how_many_steps_it_counts():
+    states = [SimpleNamespace(step=SimpleNamespace(name=name), state="would run") for name in "abc"]
+    took = {name: StepEstimate(SimpleNamespace(seconds=2.0), None) for name in "abc"}
+    assert total_line(states, {"a": took["a"]}) == "2.0 s for 1 of 3 steps, by their newest builds; 2 never ran here"
+    assert total_line(states, took) == "6.0 s as their newest builds took"
+    assert total_line(states, {}) == "not known: no step of it was ever run here"
 
 
 def test_rows_scale_the_time_of_a_build():

@@ -77,6 +77,24 @@ def test_the_models_are_those_that_the_time_is_enough_for(tmp_path, pairs, budge
     assert upper_seconds(500, 500, 3, 0.02) == pytest.approx(30 + 160 / 3)
 
 
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([("q1", "d1", ""), ("q2", "d2", "")], "2 pairs, with"),
+        ([("q1", "d1", ""), ("q2", "d2", ""), ("q1", "d1", "")], "3 rows: 2 pairs, 1 repeated, with"),
+        ([("q1", "d1", "1"), ("q2", "d2", "0"), ("q1", "d1", "1"), ("q1", "d3", "0")],
+         "4 rows: 1 pair called right, 2 called wrong, 1 repeated, with"),
+    ],
+)  # fmt: skip
+def test_the_rows_of_a_file_are_counted_with_the_reasons_for_fewer_pairs(tmp_path, rows, said):
+    names = ("query", "document", "label")[: 3 if rows[0][2] else 2]
+    with (tmp_path / "p.csv").open("w", newline="") as out:
+        csv.writer(out).writerows([names, *(row[: len(names)] for row in rows)])
+    store = Store(tmp_path / "store", home=tmp_path)
+    found = experiment_file(str(tmp_path / "p.csv"), tmp_path / "p.yaml", store).splitlines()[0]
+    assert f"p.csv holds {said}" in found
+
+
 def test_what_more_time_would_buy_is_said_and_does_buy_it(tmp_path):
     """A second file has a name of its own: one name would be one schedule, and the newest run of both."""
     store, target = Store(tmp_path / "store", home=tmp_path), tmp_path / "short.yaml"

@@ -266,7 +266,7 @@ def test_what_cannot_be_read_or_makes_no_sense_is_refused(world: World, tmp_path
     refused(DataError, "1 documents are both new and to be removed, for example 'd9'", documents(9), remove="d9\n")
     refused(DataError, "nothing is left of the corpus", remove="".join(f"d{n}\n" for n in range(5)))
     for path, said in [
-        (tmp_path / "none.jsonl", "is not a file: set data.path"),
+        (tmp_path / "none.jsonl", "none.jsonl: set data.path"),
         (tmp_path, "holds no file of documents: one of corpus.jsonl"),
     ]:
         with pytest.raises(DataError, match=said):

@@ -79,6 +79,10 @@ def test_without_an_assumption_the_terminal_says_only_how_to_know():
         "How many are wrong?  Not known without judgements: judge 50 pairs to know it.",
         "                     --assume random shows it if wrong documents are random.",
     ]
+    assert in_terminal(estimate(random=FITS), None, called_wrong=1216).splitlines()[:2] == [
+        "How many are wrong besides the 1,216?",
+        "                     Not known without judgements: judge 50 pairs to know it.",
+    ]
 
 
 def test_why_none_is_flagged_names_both_causes_where_two_look_alike():

@@ -121,6 +121,20 @@ def test_ids_of_rows_are_no_ids_of_queries(ingest, ids, queries):
     assert len(found) == 2 if queries is None else found == queries
 
 
+@pytest.mark.parametrize(("name", "is_read"), [("question_id", False), ("id", False), ("query_id", True)])
+def test_an_id_of_several_queries_is_not_read_as_theirs_and_is_named(tmp_path, name, is_read):
+    rows = [{name: n // 2, "intent": f"how {n // 2 if n < 50 else n}", "snippet": f"s{n}"} for n in range(52)]
+    same = write(tmp_path / "same.jsonl", [{**row, "intent": f"how {row[name]}"} for row in rows])
+    assert Pairs(path=str(same)).open().columns["query_id"] == name
+    opened = Pairs(path=str(write(tmp_path / "p.jsonl", rows))).open()
+    assert (opened.columns.get("query_id"), opened.unread) == ((name, []) if is_read else (None, [name]))
+    if not is_read:
+        assert len({pair.query_id for pair in opened.judgements()}) == 27
+        mapped = Pairs(path=str(tmp_path / "p.jsonl"), columns={"query_id": name}).open()
+        with refuses(DataError, "data.changed_text", column=name, first=51):
+            list(mapped.judgements())
+
+
 def test_ids_beside_missing_queries_are_ids_of_queries(tmp_path):
     rows = [{"id": number, "query": query, "document": "d"} for number, query in enumerate(["", "", "who sat?"])]
     (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -260,7 +274,9 @@ JSON = '{"query": "q", "document": "d"}\n'
     ("rows", "name", "settings", "message"),
     [
         (None, "", {}, r"needs a file: data\.path=FILE"),
-        (None, "", {"path": "/no/such.csv"}, r"/no/such.csv is not a file: set data.path"),
+        (None, "", {"path": "/no/such.csv"}, r"no file /no/such.csv: set data.path to one that is there$"),
+        (None, "", {"path": "such.csv"}, r"no file /.*/such.csv: set data.path .* it may be relative to that file$"),
+        (None, "", {"path": "/"}, r"/ is not a file: set data.path to a .jsonl, "),
         (b"[]", "pairs.json", {}, r"pairs.json is empty: data.path must name a file with at least one row"),
         (b"x", "pairs.parquet.gz", {}, r"data.path reads .jsonl, .*; .jsonl, .csv, .tsv, .json also packed"),
         (b"", "pairs.jsonl", {}, r"pairs.jsonl is empty"),
@@ -295,9 +311,11 @@ JSON = '{"query": "q", "document": "d"}\n'
         ([{"query": "q", "pos": ["a", "b"], "weight": [1]}], "pairs.jsonl", {}, r"document and weight list different"),
         ([{"query": "q", "document": "d", "split": "all"}], "pairs.csv", {}, r"'split' must be train, dev or test"),
         ([{"query": "q", "document": "d", "split": s} for s in ("train", "dev")], "p.csv", {}, r"line 3: .* split dev"),
-        ([{"id": 1, "query": q, "document": "d"} for q in "ab"], "p.csv", {}, r"line 3: query_id '1' has another text "
+        ([{"QID": 1, "query": q, "document": "d"} for q in "ab"], "p.csv", {}, r"line 3: QID '1' has another text "
          r"than at 2; .*columns={query_id: null}"),
-        ([{"query": "q", "pid": 1, "document": d} for d in "ab"], "p.csv", {}, r"line 3: doc_id '1' has another text"),
+        ([{"id": n % 1000, "query": f"{n}", "document": "d"} for n in range(1001)], "p.csv", {}, r"line 1002: "
+         r"id '0' has another text than at 2; .*columns={query_id: null}"),
+        ([{"query": "q", "pid": 1, "document": d} for d in "ab"], "p.csv", {}, r"line 3: pid '1' has another text"),
     ],
 )  # fmt: skip
 def test_a_fault_is_one_line_with_its_place(ingest, rows, name, settings, message):

@@ -248,12 +248,12 @@ def test_an_audit_shows_the_first_searching_detectors_competitors(plan_of):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["npc_flag"], r"methods\.0: there is no 'npc_flag' \(did you mean npc_flags\?\); there are .*npc_flags"),
+        (["npc_flag"], r" methods: there is no 'npc_flag' \(did you mean npc_flags\?\); there are .*npc_flags"),
         (["methods=[]"], r"methods: .*at least 1 item"),
         (["dpr", "detectors.x={kind: margn}"], r"detectors\.x: there is no 'margn' \(did you mean margin\?\)"),
         (["dpr", "as_is={my model: {}}"], r"as_is: 'my model' is not a name"),
         (["dpr", "as_is={x: {weight: minilm}}"], r"weight"),
-        (["dpr", "audit.sampl=3"], r"unknown key audit\.sampl \(did you mean sample\?\); known here: "),
+        (["dpr", "audit.sampl=3"], r"unknown key audit\.sampl \(did you mean audit.sample\?\); known here: "),
     ],
 )
 def test_what_cannot_be_planned_is_refused_in_one_line(plan_of, settings, message):

@@ -167,7 +167,7 @@ def test_a_bench_reads_the_same_questions_with_every_seed_and_tells_of_confidenc
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["reader.methods=[cds]"], r"reader\.methods\.0: there is no 'cds'.*there are .*supervised"),
+        (["reader.methods=[cds]"], r"reader\.methods: there is no 'cds'.*there are .*supervised"),
         (["reader.ensemble=[cds_sw]"], r"reader.ensemble: 'cds_sw' is not among reader.methods"),
         (["reader.passages=[bm25,bm25]"], r"reader.passages=.* names one of them twice"),
     ],
