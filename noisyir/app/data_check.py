@@ -63,12 +63,10 @@ class DataCheck:
         sizes = ", ".join(f"{count:,} {kind}" for kind, count in self.sizes.items())
         splits = ", ".join(f"{count:,} {split}" for split, count in self.splits.items())
         yield from _told("read", f"{self.data} ({self.format}): {sizes}{f'; judgements: {splits}' if splits else ''}")
-        if self.columns:
-            yield from _told("columns", ", ".join(f"{name} is {what}" for what, name in self.columns.items()))
-        if self.labels:
-            yield from _told("labels", self.labels)
-        if self.unread:
-            yield from _told("not read", ", ".join(self.unread))
+        columns = ", ".join(f"{name} is {what}" for what, name in self.columns.items())
+        for name, said in {"columns": columns, "labels": self.labels, "not read": ", ".join(self.unread)}.items():
+            if said:
+                yield from _told(name, said)
         for found in self.findings:
             yield ""
             yield from _told(found.name, f"{found.count:,} of {found.of:,} ({_share(found)}): {found.what}")

@@ -238,8 +238,7 @@ def _as_given(exp: Experiment) -> list[str]:
 
 def _hold_out(exp: Experiment) -> str:
     """Return the `hold_out` line, if the data has no splits."""
-    held = exp.data.hold_out
-    if held is None:
+    if (held := exp.data.hold_out) is None:
         return ""
     shares = ", ".join(f"{split}: {share:g}" for split, share in held.shares.items())
     return f"  # {exp.chosen['data.hold_out']}:\n  # hold_out: {{{shares}, seed: {held.seed}}}\n"

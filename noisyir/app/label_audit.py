@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from noisyir.app.audit_folder import CSV, DATA, LOG, MENDED, TABLE, data_name, files_of, write_mended
+from noisyir.app.audit_folder import CSV, DATA, LOG, MENDED, PAGE, TABLE, data_name, files_of, write_mended
 from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.audits.apply import Applied, apply_audit
 from noisyir.audits.by_hand import how_many
@@ -224,6 +224,8 @@ class Audited:
 
     def write(self, folder: Path) -> list[str]:
         """Write the audit's files and table, replacing earlier ones, and return their names."""
+        from noisyir.audits.page import with_file_rows
+
         made = self.store.builds.folder(self.outcome.kept["audit_files"])
         names = {path.name for path in made.iterdir()}
         with StoreError.wrapping("app.cannot_write_folder", folder=folder):
@@ -232,9 +234,12 @@ class Audited:
                 shutil.copyfile(made / name, folder / name)
             with (folder / TABLE).open("wb") as file:
                 pq.write_table(self.with_rows.replace_schema_metadata({DATA: data_name(self.exp)}), file)
+            params = self.exp.audit or AuditParams()
+            rows = self.with_rows[ROW][: params.html_rows].to_pylist()
+            page = with_file_rows((folder / PAGE).read_text(encoding="utf-8"), rows)
+            (folder / PAGE).write_text(page, encoding="utf-8")
             parts = map(pa.Table.from_batches, zip(self.with_rows.to_batches(max_chunksize=_AT_ONCE)))
-            length = (self.exp.audit or AuditParams()).text_chars
-            write_csv((cut(part, length) for part in parts), folder / CSV)
+            write_csv((cut(part, params.text_chars) for part in parts), folder / CSV)
             if self.judgements and self.exp.audited != "train":
                 write_mended(*self._judged_labels(), folder)
                 names |= {MENDED, LOG}
@@ -294,9 +299,8 @@ class Audited:
                 return source
         noisy = results["corrupt"].meta
         corpus = (noisy if "corpus" in noisy.artifacts else results["ingest"].meta).ref("corpus")
-        pairs = store.builds.table(noisy.ref("noisy_pairs"))
         documents = store.builds.batches(corpus, ("doc_id", "title", "text"))
-        return TableOfPairs(pairs, self.table, documents, exp.name)
+        return TableOfPairs(store.builds.table(noisy.ref("noisy_pairs")), self.table, documents, exp.name)
 
 
 def run_audit(exp: Experiment, execution: Execution) -> Audited:

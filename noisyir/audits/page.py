@@ -30,6 +30,7 @@ from noisyir.detection.settings import DetectParams, Null
 from noisyir.engine.tables import pair_ids
 
 _BETTER = ("better", "better_similarities")
+_FILE_ROWS = 'data-file-rows="{}"'
 _ROWS_AT_ONCE = 65_536  # as Python objects
 _SOURCES = 12  # rows of the table of sources
 _FILTERS: dict[str, Callable[[Any], str]] = {
@@ -175,16 +176,13 @@ def page_data(params: AuditParams, audit: AuditPage, assumed: str = "") -> dict[
         [[number[doc_id], near] for doc_id, near in zip(ids[: params.better], brief(similarities), strict=False)]
         for ids, similarities in zip(*(shown[name].to_pylist() for name in _BETTER), strict=True)
     ]
+    lengths, most = pc.utf8_length(documents["text"]).to_pylist(), params.text_chars
+    texts = {name: pc.utf8_slice_codeunits(documents[name], 0, most).to_pylist() for name in ("title", "text")}
     return {
         "id": identity(audit.pairs),
         "pairs": audit.pairs.num_rows,
         "rows": rows,
-        "documents": {
-            "id": documents["doc_id"].to_pylist(),
-            "title": pc.utf8_slice_codeunits(documents["title"], 0, params.text_chars).to_pylist(),
-            "text": pc.utf8_slice_codeunits(documents["text"], 0, params.text_chars).to_pylist(),
-            "length": pc.utf8_length(documents["text"]).to_pylist(),
-        },
+        "documents": {"id": documents["doc_id"].to_pylist(), **texts, "length": lengths},
         "common": sorted(audit.texts.common),
         "keeping": _for_slider(audit.keeping),
         "condition": f" if wrong pairs have {assumed}" if assumed else "",
@@ -192,16 +190,17 @@ def page_data(params: AuditParams, audit: AuditPage, assumed: str = "") -> dict[
     }
 
 
+def with_file_rows(page: str, rows: Sequence[int | None]) -> str:
+    """The page with the row in the user's file of each pair that it shows, which its build does not depend on."""
+    return page.replace(_FILE_ROWS.format("[]"), _FILE_ROWS.format(json.dumps(rows)), 1)
+
+
 def _for_slider(keeping: Keeping) -> dict[str, Any] | None:
     """Numbers of pairs kept and bounds on their wrong share; null if unknown."""
     if (bounds := keeping.bounds) is None:
         return None
-    return {
-        "kept": bounds.kept.tolist(),
-        "bound": brief(bounds.bound.tolist()),
-        "confidence": bounds.confidence,
-        "condition": keeping.condition,
-    }
+    kept, bound = bounds.kept.tolist(), brief(bounds.bound.tolist())
+    return {"kept": kept, "bound": bound, "confidence": bounds.confidence, "condition": keeping.condition}
 
 
 def worst_sources(pairs: pa.Table) -> list[dict[str, Any]]:

@@ -505,6 +505,9 @@ def test_pairs_that_the_data_calls_wrong_are_beside_the_unknown_rate(noisyir, ow
     code, out, err = noisyir("audit", write_jsonl(tmp_path / "labelled.jsonl", rows))
     assert code == 0 and "20 pairs that the data calls wrong" in out, err
     assert "\nHow many are wrong besides the 20?\n" in out
+    page = (tmp_path / "labelled-audit" / "audit.html").read_text()
+    rows = json.loads(re.search(r'data-file-rows="(.*?)"', page)[1])
+    assert rows == [int(row["row"]) for row in read_csv(tmp_path / "labelled-audit" / "audit.csv")] and 20 < min(rows)
 
 
 def test_a_given_model_judges_without_being_trained(noisyir, owner, home, file, tmp_path):

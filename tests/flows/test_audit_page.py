@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 import subprocess
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from noisyir.audits.page import with_file_rows
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.stages.audit import AUDIT
 from noisyir.audits.stages.audit_negatives import AUDIT_NEGATIVES
@@ -190,6 +192,16 @@ def test_a_row_opens_to_show_the_evidence(page, audit_page):
     assert page("[...document.querySelectorAll('.detail .others mark')].length") > 0
     page("document.querySelector('tr.pair .open').click()")
     assert not page("document.querySelector('.detail') !== null")
+
+
+def test_the_row_in_the_file_is_told_where_it_is_known(page, audit_page, tmp_path):
+    (tmp_path / "p.html").write_text(with_file_rows(audit_page.read_text(), [702, None, *range(1000, 1198)]))
+    for path, told in ((tmp_path / "p.html", ["row 702: ", "", "row 1000: "]), (audit_page, ["", "", ""])):
+        page.open(path)
+        said = page("[...document.querySelectorAll('.story .measures')].map(one => one.textContent)")
+        assert [re.match(r"(row \d+: )?", one)[0] for one in said] == told
+        page("document.querySelector('tr.pair .open').click()")
+        assert (" · row 702 of the file · " in page("document.querySelector('.detail').innerText")) == bool(told[0])
 
 
 def saved_by(page, tmp_path) -> list[dict[str, str]]:

@@ -219,7 +219,7 @@ def _provenance(job: Job[AuditParams]) -> "VerdictProvenance":
 
 AUDIT = Stage(
     name="audit",
-    version=13,
+    version=14,
     params=AuditParams,
     reads={
         "corpus": CORPUS["doc_id", "title", "text"],

@@ -304,6 +304,7 @@ function cells(row) {
   };
 }
 
+const fileRows = JSON.parse(byId("app").dataset.fileRows); // of the user's file, in the order of rows; perhaps none
 const placeOf = (row) => (row.number + 1).toLocaleString("en"); // rows come with the most suspicious first
 
 function meter(row) {
@@ -365,6 +366,7 @@ function chooseOnly(chosen) {
 
 function measures(row) {
   const known = [`Place ${placeOf(row)} of ${data.pairs.toLocaleString("en")} by suspicion`, `score ${row.score}`];
+  if (fileRows[row.number]) known.push(`row ${fileRows[row.number]} of the file`);
   if (row.verdict !== null) known.push(`called ${SAID[row.verdict] ?? row.verdict}`);
   if (row.p_clean !== null) known.push(`chance of being right ${row.chance}${data.condition}`);
   if (row.rank !== null) known.push(`rank ${row.rank.toLocaleString("en")}`);
@@ -403,7 +405,7 @@ function story(row) {
   const best = row.replacement ?? row.better[0]?.[0] ?? null;
   return element("article", { class: "story", tabindex: -1 },
     element("h3", { class: "asked" }, ...marked(row.query, words(row.document))),
-    element("p", { class: "measures" }, row.reason.split(" Best other:")[0]),
+    element("p", { class: "measures" }, fileRows[row.number] ? `row ${fileRows[row.number]}: ` : "", row.reason.split(" Best other:")[0]),
     element("div", { class: "others" }, card(row.document, "you say", queryWords),
       best === null ? null : card(best, "the closest other document in your file", queryWords, ...instead(row, best))),
     answers(row, element("a", { href: linkTo(row) }, "link to this pair")));
