@@ -45,6 +45,7 @@ from noisyir.methods.plans.experiment import Experiment
 from noisyir.retrieval.measures import judged
 from noisyir.training.flags import last_estimate
 
+_COMPARE = "compare them with their source"
 _TOLD = 2  # pairs that the terminal shows
 _AT_ONCE = 8192  # rows of the csv that are Python objects
 
@@ -196,7 +197,7 @@ class Audited:
             lines.append(in_terminal(self.estimate, self.exp.detect.assume, called_wrong))
         lines += [f"{'reading':<14}{said}" for said in self.readings]
         if self.slipped:
-            said = f"{'slipped':<14}{self.slipped}; compare them with their source"
+            said = f"{'slipped':<14}{self.slipped}; {_COMPARE}"
             lines.append(fill(said, 78, subsequent_indent=" " * 14))
         if error is not None:
             lines.append(how_many(self._hardest_rate, error, confidence, self.table.num_rows))
@@ -236,7 +237,8 @@ class Audited:
                 pq.write_table(self.with_rows.replace_schema_metadata({DATA: data_name(self.exp)}), file)
             params = self.exp.audit or AuditParams()
             rows = self.with_rows[ROW][: params.html_rows].to_pylist()
-            page = with_file_rows((folder / PAGE).read_text(encoding="utf-8"), rows)
+            slip = f"{self.slipped}; {_COMPARE}" if self.slipped else None
+            page = with_file_rows((folder / PAGE).read_text(encoding="utf-8"), rows, slip)
             (folder / PAGE).write_text(page, encoding="utf-8")
             parts = map(pa.Table.from_batches, zip(self.with_rows.to_batches(max_chunksize=_AT_ONCE)))
             write_csv((cut(part, params.text_chars) for part in parts), folder / CSV)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from noisyir.audits.columns import COLUMNS, FLAGGED, in_table
 from noisyir.audits.keeping import Keeping
@@ -30,7 +30,7 @@ from noisyir.detection.settings import DetectParams, Null
 from noisyir.engine.tables import pair_ids
 
 _BETTER = ("better", "better_similarities")
-_FILE_ROWS = 'data-file-rows="{}"'
+_FILE_ROWS, _SLIPPED = 'data-file-rows="{}"', 'id="slipped" hidden>'
 _ROWS_AT_ONCE = 65_536  # as Python objects
 _SOURCES = 12  # rows of the table of sources
 _FILTERS: dict[str, Callable[[Any], str]] = {
@@ -190,9 +190,13 @@ def page_data(params: AuditParams, audit: AuditPage, assumed: str = "") -> dict[
     }
 
 
-def with_file_rows(page: str, rows: Sequence[int | None]) -> str:
-    """The page with the row in the user's file of each pair that it shows, which its build does not depend on."""
-    return page.replace(_FILE_ROWS.format("[]"), _FILE_ROWS.format(json.dumps(rows)), 1)
+def with_file_rows(page: str, rows: Sequence[int | None], slip: str | None = None) -> str:
+    """The page with the row in the user's file of each pair that it shows, on which its build does not depend.
+
+    `slip` is a sentence on documents that have slipped.
+    """
+    said = _SLIPPED if slip is None else f'id="slipped"><strong>{escape(_FILTERS["sentence"](slip))}.</strong>'
+    return page.replace(_FILE_ROWS.format("[]"), _FILE_ROWS.format(json.dumps(rows)), 1).replace(_SLIPPED, said, 1)
 
 
 def _for_slider(keeping: Keeping) -> dict[str, Any] | None:

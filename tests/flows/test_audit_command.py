@@ -8,6 +8,7 @@ import shlex
 import shutil
 from collections import Counter
 from html import unescape
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -147,9 +148,13 @@ def test_documents_that_slipped_are_told_by_their_rows_and_no_more_when_they_are
     assert re.search(
         r"slipped from row 3\d to (9\d|100) .* document one row above better, and \d the one below", told
     ), out
+    page = Path("owned-audit/audit.html").read_text()
+    assert re.search(
+        r'id="slipped"><strong>From row 3\d to (9\d|100) .* compare them with their source\.</strong>', page
+    )
     right = [{"query": row["query"], "document": row["document"]} for row in rows]
     code, out, err = noisyir("audit", write_jsonl(tmp_path / "owned.jsonl", right))
-    assert code == 0 and "may have slipped" not in out
+    assert code == 0 and "may have slipped" not in out + Path("owned-audit/audit.html").read_text()
 
 
 def test_the_screen_of_an_audit_fits_a_terminal_and_its_next_command_is_whole(monkeypatch, noisyir, owner, tmp_path):

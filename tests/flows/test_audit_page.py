@@ -211,7 +211,7 @@ def saved_by(page, tmp_path) -> list[dict[str, str]]:
     saved = tmp_path / "judgements.csv"
     page.until("true")
     for _ in range(200):
-        if saved.exists():
+        if saved.exists() and saved.stat().st_size:  # the browser makes the file before it writes
             break
         time.sleep(0.05)
     with saved.open(newline="") as file:
