@@ -208,14 +208,18 @@ def saved_by(page, tmp_path) -> list[dict[str, str]]:
     """The rows of the file that the page's button saves."""
     page.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     page("document.getElementById('save').click()")
-    saved = tmp_path / "judgements.csv"
     page.until("true")
+    return downloaded(tmp_path / "judgements.csv")
+
+
+def downloaded(file: Path) -> list[dict[str, str]]:
+    """The rows of a csv, once the browser has written it, which makes an empty file first."""
     for _ in range(200):
-        if saved.exists() and saved.stat().st_size:  # the browser makes the file before it writes
+        if file.exists() and file.stat().st_size:
             break
         time.sleep(0.05)
-    with saved.open(newline="") as file:
-        return list(csv.DictReader(file))
+    with file.open(newline="") as rows:
+        return list(csv.DictReader(rows))
 
 
 def test_a_person_judges_by_keyboard_alone_and_saves_what_survives_a_reload(page, audit_page, tmp_path):
@@ -328,13 +332,7 @@ def test_choices_stack_and_one_answer_goes_to_all_that_are_chosen(page, audit_pa
     assert page("pairs.shown.length") > 0, "accents and case do not matter"
     page.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     page("document.getElementById('export').click()")
-    saved = tmp_path / "chosen.csv"
-    for _ in range(200):
-        if saved.exists():
-            break
-        time.sleep(0.05)
-    with saved.open(newline="") as file:
-        assert len(list(csv.DictReader(file))) == page("pairs.shown.length")
+    assert len(downloaded(tmp_path / "chosen.csv")) == page("pairs.shown.length")
 
 
 def test_all_pairs_of_a_query_can_be_seen_together(page, audit_page):
