@@ -27,7 +27,6 @@ def prefect_api(tmp_path_factory: pytest.TempPathFactory, migrated: Path, ready:
             PREFECT_CLIENT_MAX_RETRIES,
             PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
             PREFECT_LOGGING_TO_API_ENABLED,
-            PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED,
             temporary_settings,
         )
         from prefect.testing.utilities import prefect_test_harness
@@ -39,9 +38,8 @@ def prefect_api(tmp_path_factory: pytest.TempPathFactory, migrated: Path, ready:
             PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
             PREFECT_LOGGING_TO_API_ENABLED: False,
         }
-        no_automations = temporary_settings({PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED: False})
         patch.setattr("prefect.testing.utilities.mkdtemp", partial(_folder_with, ready("prefect", _migrate)))
-        with no_automations, prefect_test_harness(server_startup_timeout=120), temporary_settings(quick):
+        with prefect_test_harness(server_startup_timeout=120), temporary_settings(quick):
             yield
 
 

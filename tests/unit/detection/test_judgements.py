@@ -152,7 +152,7 @@ def test_bad_judgements_are_refused_with_their_place(tmp_path: Path, fault: str)
 
 @pytest.mark.parametrize("read", [digest, lambda path: read_judgements([path], SMALL)])
 def test_a_missing_file_or_column_is_refused(tmp_path: Path, read):
-    with refuses(DataError, "data.not_a_row_file", setting="audit.judgements"):
+    with refuses(DataError, "data.no_row_file", setting="audit.judgements"):
         read(str(tmp_path / "none.csv"))
     (tmp_path / "other.csv").write_text("query_id#doc_id#verdict\nq1#d1#clean\n")
     with refuses(

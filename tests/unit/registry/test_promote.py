@@ -174,7 +174,7 @@ def test_a_refusal_names_the_experiment_as_noisyir_run_takes_it(add: Add, backen
     backend.client.delete_model_version_tag(NAME, version, "evaluation_run")
     backend.client.set_model_version_tag(NAME, version, "run_as", "/data/my pairs.yaml")
     (reason,) = promote(NAME, version, PARAMS, store=store).reasons
-    assert "as noisyir run '/data/my pairs.yaml' data.promotion_share=0.5," in reason
+    assert ": noisyir run '/data/my pairs.yaml' data.promotion_share=0.5 (half" in reason
 
 
 def test_roll_back_restores_the_champions_before_one_by_one(add: Add, backend, store):
