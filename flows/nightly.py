@@ -68,7 +68,7 @@ def nightly(
     seeds = [exp.seed + number for number in range(gate.min_seeds)]
     for seed in seeds:
         chosen = (*overrides, f"seed={seed}")
-        with tags("noisyir"):  # of which the automation must hear that crashes what falls silent
+        with tags("noisyir"):  # by which the automation that crashes silent runs knows it
             outcome = train_retriever(experiment, chosen, store=store, runtime=runtime, pools=pools)
         if RETRIEVER.name in outcome.facts.get("refused", ""):
             said = f"refused: with seed {seed} it is not worth using, and the champion stays"

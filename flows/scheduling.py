@@ -1,6 +1,5 @@
 """The nightly of an experiment of one's own: a deployment of the flow `nightly` with a schedule."""
 
-import asyncio
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from prefect.schedules import Cron
 from prefect.server.schemas.schedules import CronSchedule as Dates
 from prefect.settings import PREFECT_API_URL
 from prefect.types.entrypoint import EntrypointType
+from prefect.utilities.asyncutils import run_coro_as_sync
 from pydantic import ValidationError
 
 from noisyir import __version__
@@ -181,6 +181,6 @@ def _refuse_bad(cron: str, timezone: str | None) -> None:
             raise ConfigError(f"--timezone {timezone!r} is no zone: give one such as Europe/Vienna") from error
         raise ConfigError(f"--cron {cron!r} is no schedule: {HOW}") from error
     try:
-        asyncio.run(Dates(cron=cron, timezone=timezone).get_dates(1))
+        run_coro_as_sync(Dates(cron=cron, timezone=timezone).get_dates(1))
     except ValueError as error:  # as for the 30th of February
         raise ConfigError(f"--cron {cron!r} names a date that never comes: {HOW}") from error

@@ -67,8 +67,10 @@ def _print_conclusion(
             print_text(console, f"too small   {small}")
         if best.missed:
             print_text(console, f"missed      {missed(best)}")
-            name = next((word for word in typed_words.get() if Path(word).is_file()), exp.name)
-            print_text(console, f"            {shlex.join(['noisyir', 'audit', name, '--split', best.told_on])}")
+            typed = typed_words.get()
+            name = next((word for word in typed if Path(word).is_file()), exp.name)
+            words = [name, *(word for word in typed if word.startswith("data.")), "--split", best.told_on]
+            print_text(console, f"            {shlex.join(['noisyir', 'audit', *words])}")
     rows = _kept(store, outcome, "comparison").to_pylist() if "comparison" in outcome.kept else []
     if rows and (tested := verdicts(rows, exp.report)):
         said, last = conclusion(None, tested), tested[-1]

@@ -30,7 +30,8 @@ from noisyir.detection.settings import DetectParams, Null
 from noisyir.engine.tables import pair_ids
 
 _BETTER = ("better", "better_similarities")
-_FILE_ROWS, _SLIPPED = 'data-file-rows="{}"', 'id="slipped" hidden>'
+_FILE_ROWS = 'data-file-rows="{}"'
+_SLIPPED = 'id="slipped" hidden>'
 _ROWS_AT_ONCE = 65_536  # as Python objects
 _SOURCES = 12  # rows of the table of sources
 _FILTERS: dict[str, Callable[[Any], str]] = {

@@ -98,7 +98,7 @@ class Collection:
 
     def examples(self, *, labels: bool = False) -> Iterator[Example]:
         """Each query with a judgement or negative; documents judged irrelevant are negatives unless `labels`."""
-        positives, negatives = self._by_query("judgements"), self._by_query("negatives")
+        positives, negatives = self._positives, self._negatives
         for query_id, text, split, answers in self.rows("queries"):
             if query_id not in positives and query_id not in negatives:
                 continue
@@ -127,7 +127,7 @@ class Collection:
         row = self._row_of.get(doc_id)
         if row is None:
             return Passage("", "", doc_id, score)
-        return Passage(self._titles[row].as_py(), self.documents["text"][row].as_py(), doc_id, score)
+        return Passage(self._titles[row].as_py(), self._texts[row].as_py(), doc_id, score)
 
     @cached_property
     def _row_of(self) -> dict[str, int]:
@@ -136,6 +136,18 @@ class Collection:
     @cached_property
     def _titles(self) -> pa.Array:
         return self.documents["title"].combine_chunks()
+
+    @cached_property
+    def _texts(self) -> pa.ChunkedArray:
+        return self.documents["text"]
+
+    @cached_property
+    def _positives(self) -> defaultdict[str, list[Any]]:
+        return self._by_query("judgements")
+
+    @cached_property
+    def _negatives(self) -> defaultdict[str, list[Any]]:
+        return self._by_query("negatives")
 
     def _by_query(self, name: str) -> defaultdict[str, list[Any]]:
         found = defaultdict(list)

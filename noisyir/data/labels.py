@@ -176,14 +176,8 @@ def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | No
 def holds_judgements(file: RowFile, column: str) -> bool:
     """Whether the first values are few words such as accept, or places of choices such as B, and so no documents."""
     words, other = _first_words(file, [column])[column], map(plain_name, {*file.columns} - {column})
-    known = {
-        *_GRADE_OF,
-        "-1",
-        "0",
-        "1",
-        *(filter(_PLACE.fullmatch, words) if any(map(_CHOICES.fullmatch, other)) else ()),
-    }
-    return 0 < len(words) <= _MOST_SHOWN and known.issuperset(words)
+    places = filter(_PLACE.fullmatch, words) if any(map(_CHOICES.fullmatch, other)) else ()
+    return 0 < len(words) <= _MOST_SHOWN and {*_GRADE_OF, "-1", "0", "1", *places}.issuperset(words)
 
 
 def is_judgement(text: str) -> bool:

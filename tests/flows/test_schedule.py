@@ -1,5 +1,6 @@
 """`noisyir schedule`: a deployment of the nightly, changed and removed by the same command, and no half of one."""
 
+import asyncio
 import re
 import shlex
 
@@ -95,6 +96,12 @@ def test_a_bad_schedule_is_refused_before_anything_is_deployed(prefect_api):
     for never in ("0 2 30 2 *", "0 2 31 4,6 *"):
         with pytest.raises(ConfigError, match=f"--cron {re.escape(repr(never))} names a date that never comes"):
             schedule("demo", never, **how)
+
+    async def in_a_notebook():
+        schedule("demo", "0 2 30 2 *", **how)
+
+    with pytest.raises(ConfigError, match="names a date that never comes"):
+        asyncio.run(in_a_notebook())
     with pytest.raises(SystemExit, match="2"):
         cli.main(["schedule", "demo", "--min-seeds", "0"])
     with pytest.raises(ConfigError, match="--timezone 'Mars' is no zone: give one such as"):

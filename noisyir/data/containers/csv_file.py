@@ -12,7 +12,7 @@ from typing import Any
 
 from noisyir.base.errors import DataError
 from noisyir.data.containers import Check, Row, accept
-from noisyir.data.leniency import bad_row, glance, strict
+from noisyir.data.leniency import bad_row, lenient, strict
 from noisyir.data.limits import LINE
 from noisyir.data.text_files import open_to_write, utf8_lines
 
@@ -107,7 +107,7 @@ def dialect_of(path: Path, suffix: str) -> tuple[str, bool]:
     """The delimiter, and whether cells may be quoted: in a tsv only if the first lines are, as pandas writes them."""
     if suffix == ".csv":
         return delimiter_of(path), True
-    with glance():
+    with lenient():  # the same dialect, whoever reads
         lines = [line for _, line in islice(utf8_lines(path), _LINES)]
     text = "\n".join(lines)
     if len(lines) == _LINES:
@@ -121,7 +121,7 @@ def dialect_of(path: Path, suffix: str) -> tuple[str, bool]:
 
 def delimiter_of(path: Path) -> str:
     """The delimiter that gives most records of a csv file as many cells as the header."""
-    with glance():
+    with lenient():  # the same one, whoever reads
         found = {delimiter: _agreement(path, delimiter) for delimiter in _DELIMITERS}
     return max(found, key=lambda delimiter: found[delimiter])
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from pydantic import Field
 
@@ -21,7 +21,7 @@ from noisyir.data.shapes import joined, text
 from noisyir.data.spelt import list_in
 from noisyir.data.text_files import open_to_write, spaced, utf8_lines
 
-_COLUMNS, _SCORES = 3, (int, float, type(None))
+_COLUMNS = 3
 _Cell: TypeAlias = tuple[str | int, float | None]  # a text or an id, and a score
 
 
@@ -120,10 +120,13 @@ def array_in(line: str) -> list[_Cell] | None:
     """The items of a JSON array: a query, its document, wrong ones; None for any other line."""
     items = list_in(line) if line.startswith("[") else None
     pairs = [item if isinstance(item, list) else (item, None) for item in items or ()]
-    kinds = [[*map(type, pair)] for pair in pairs]
-    if len(pairs) < 2 or not all(len(of) == 2 and of[0] in (str, int) and of[1] in _SCORES for of in kinds):
+    if len(pairs) < 2 or not all(len(pair) == 2 and _is_cell(*pair) for pair in pairs):
         return None
     return [(value, score) for value, score in pairs]
+
+
+def _is_cell(value: Any, score: Any) -> bool:
+    return type(value) in (str, int) and (score is None or type(score) in (int, float))
 
 
 def _are_ids(file: Path) -> bool:

@@ -145,3 +145,10 @@ def test_a_header_that_is_not_utf8_is_refused_and_a_row_is_left_out(tmp_path):
     (tmp_path / "y.csv").write_bytes("query,document,Lösung\nwer?,d,a\n".encode("cp1252"))
     with refuses(DataError, "data.not_utf8_line", number=1):
         import_data(str(tmp_path / "y.csv"), tmp_path / "none")
+
+
+def test_a_csv_with_a_broken_quote_has_one_delimiter_for_its_header_and_its_rows(tmp_path, capsys):
+    path = tmp_path / "x.csv"
+    path.write_text('text ;,text 0|\ntext :,text 000,text 0000\n"text """,text 0,text 1\ntext 2,text |,text 00\n')
+    assert main(["check", str(path)]) == 1
+    assert "names no columns" in capsys.readouterr().err
