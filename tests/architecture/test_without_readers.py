@@ -36,6 +36,7 @@ def python(copy, tmp_path):
     return call
 
 
+@pytest.mark.slow
 def test_the_rest_keeps_its_shape(python):
     shapes = "a_room or circle or downwards or one_writer or truth or two_classes"
     said = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/architecture", "-k", shapes)

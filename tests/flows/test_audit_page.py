@@ -268,6 +268,7 @@ def test_verdicts_can_be_taken_back_and_another_document_taken(page, audit_page,
     assert [row["verdict"] for row in saved_by(page, tmp_path)] == ["wrong"]
 
 
+@pytest.mark.slow
 def test_judging_is_quick_among_ten_thousand(page, large_page):
     page.open(large_page)
     page(

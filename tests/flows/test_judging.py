@@ -128,6 +128,7 @@ def judge(page, owner, count):  # noqa: F811
         page(NEXT % repr([shown, ""]))
 
 
+@pytest.mark.slow
 def test_a_hundred_pairs_by_keyboard_and_the_command_that_uses_them(page, owner, typed):  # noqa: F811
     with Server(owner, "hundred") as server:
         visit(page, server.url)
@@ -204,6 +205,7 @@ window.fetch = async (path, init) => {
 """
 
 
+@pytest.mark.slow
 def test_the_page_waits_for_a_slow_learner_and_keeps_to_the_newest_reply(page, tmp_path):  # noqa: F811
     learner, told = SlowLearner(), Queue()
     made = session(tmp_path, learner=learner)
@@ -225,6 +227,7 @@ def test_the_page_waits_for_a_slow_learner_and_keeps_to_the_newest_reply(page, t
     assert not serving.is_alive()
 
 
+@pytest.mark.slow
 def test_the_page_goes_on_after_the_server_was_killed(page, owner):  # noqa: F811
     with Server(owner, "killed") as server:
         visit(page, server.url)

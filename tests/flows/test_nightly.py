@@ -94,6 +94,7 @@ def begun(client, run):
     return client.read_flow_run(run).state
 
 
+@pytest.mark.slow
 def test_a_night_asks_and_is_suspended_until_somebody_has_judged_and_resumed_it(given, tmp_path):
     from prefect import get_client
     from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId

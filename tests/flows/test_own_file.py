@@ -180,6 +180,7 @@ def test_a_model_that_is_no_better_than_none_is_refused_with_what_is_better(nois
     assert "dpr is not shown to be" in Path("slow-model/README.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_model_as_it_is_that_wins_is_searched_exported_and_nothing_worse_is_registered(noisyir, copied, tmp_path):
     from sentence_transformers import SentenceTransformer
 
@@ -246,6 +247,7 @@ def test_the_example_of_the_docs_works_as_typed(noisyir, folder, monkeypatch, tm
     assert code == 0 and "30 dev and 30 test queries held out" in out, err
 
 
+@pytest.mark.slow
 def test_a_method_that_seems_better_by_one_seed_is_measured_by_more_as_the_run_says(noisyir, copied):
     code, said, err = noisyir("run", "docs.yaml", *QUICK, "methods=[dpr]", "name=sown", "seed=3")
     assert code == 0 and "\ncompared    By one seed, dpr seems better than the untrained model (nDCG@10 " in said, err

@@ -1,5 +1,7 @@
 """The report, the bench and a comparison in a real browser: narrow and wide, light and dark, and by axe's rules."""
 
+import pytest
+
 from noisyir.engine.store import Store
 from noisyir.evaluation.pages.bench import render
 from noisyir.evaluation.pages.settings import ReportParams
@@ -31,6 +33,7 @@ def test_the_report_fits_and_opens_with_its_conclusion(page, store: Store):  # n
     )
 
 
+@pytest.mark.slow
 def test_a_report_with_corrected_values_fits(page, store: Store, tmp_path):  # noqa: F811
     params = ReportParams(settings={"name": "small"}, corrected=str(pools(store, tmp_path)))
     check_looks(page, report_folder(store, params) / "report.html")

@@ -17,7 +17,7 @@ def faults(family: str, count: int, folder, *more) -> list[tuple[str, str]]:
 
 
 def test_a_store_that_is_damaged_is_healed(tmp_path):
-    assert faults("flips", 4, tmp_path, ("retriever",)) == []
+    assert faults("flips", 2, tmp_path, ("retriever",)) == []
 
 
 @pytest.mark.slow

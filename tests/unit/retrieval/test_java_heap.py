@@ -34,6 +34,7 @@ def run(home: Path, *settings: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, env=where, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.slow
 def test_a_full_heap_names_the_setting_that_helps(settings: tuple[str, ...], tmp_path: Path):
     refused = run(tmp_path, *settings, "runtime.java_heap=24m")
     advised = ADVISED.search(" ".join(refused.stderr.split()))

@@ -225,7 +225,10 @@ def test_a_phase_without_steps_is_left_out(bert, tmp_path):
     assert not any(name.startswith("ranker") for name, *_ in curves)
 
 
-@pytest.mark.parametrize(("backbone", "model", "step"), [("static", "ranker", 3), ("transformer", "retriever", 4)])
+@pytest.mark.parametrize(
+    ("backbone", "model", "step"),
+    [pytest.param("static", "ranker", 3, marks=pytest.mark.slow), ("transformer", "retriever", 4)],
+)
 def test_a_killed_round_ends_in_the_same_bits(bert, tmp_path, backbone, model, step):
     for name in ("whole", "killed"):
         (tmp_path / name).mkdir()

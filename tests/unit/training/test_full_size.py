@@ -36,6 +36,7 @@ def test_flops_are_those_of_the_formula_and_weights_are_in_memory_four_times():
     assert 16 * found.weights < found.memory < 18 * found.weights  # and its gradient, and two moments
 
 
+@pytest.mark.slow
 def test_activations_grow_with_the_batch_and_settings_that_save_memory_do():
     some, more, most = (cost(batch_size=count) for count in (256, 384, 640))
     assert most.memory - more.memory == pytest.approx(2 * (more.memory - some.memory), rel=0.05)
@@ -93,6 +94,7 @@ def test_every_training_stage_takes_its_step(name):
     assert all(one.flops > 0 and one.memory > 16 * one.weights and one.texts for one in found)
 
 
+@pytest.mark.slow
 def test_lists_at_once_lower_a_rankers_memory():
     start = {"ranker": InitRankerParams(weights=BERT.weights, layers=2, max_len=64)}
     learners = known_stages()["warm_up_ranker"].learners

@@ -98,6 +98,7 @@ def test_the_error_of_one_process_is_that_of_the_run_and_two_go_on_from_one(stor
     assert "training goes on with 2 processes; its checkpoint is of 1" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_another_machine_goes_on_from_the_checkpoint_in_the_store(bucket, bert, tmp_path, monkeypatch):
     one, two = (Store(bucket, home=tmp_path / home) for home in ("one", "two"))
     monkeypatch.setenv("NOISYIR_TEST_FAIL", "0 15 raise")

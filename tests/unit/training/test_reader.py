@@ -36,6 +36,7 @@ def test_every_objective_falls_and_finds_the_answers(bert, tmp_path, changes):
     np.testing.assert_allclose(totals, 1.0, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_in_the_same_bits(bert, tmp_path):
     for name in ("whole", "killed"):
         (tmp_path / name).mkdir()

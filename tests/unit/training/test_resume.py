@@ -11,9 +11,9 @@ from tests.unit.training.train_and_die import train
     [
         ("static", "contrastive", 12),
         ("transformer", "contrastive", 7),
-        ("transformer by adapters", "contrastive", 7),
+        pytest.param("transformer by adapters", "contrastive", 7, marks=pytest.mark.slow),
         ("static", "distillation", 12),
-        ("transformer", "distillation", 7),
+        pytest.param("transformer", "distillation", 7, marks=pytest.mark.slow),
     ],
 )
 def test_a_killed_run_ends_in_the_same_bits(bert, tmp_path, backbone, objective, step):
