@@ -106,9 +106,10 @@ class MlflowTracker(StageRuns):
             for kind in kinds()
             if kind.kept in results
         }
-        self._measure(evaluation)
         first = next(iter(cards.values()), None)
-        self._set_tags(parent, {"mlflow.note.content": first.text if first else run_note(self.experiment, evaluation)})
+        self._measure(
+            evaluation, {"mlflow.note.content": first.text if first else run_note(self.experiment, evaluation)}
+        )
         if own := evaluation.own(self.experiment.kept):
             name = f"{self.experiment.name} · {self.experiment.kept} · {own[0]['mean']:.3f}"
             self._client.update_run(parent, name=name)
@@ -124,19 +125,19 @@ class MlflowTracker(StageRuns):
         from noisyir.registry.evaluation import read_evaluation
 
         try:
-            self._measure(read_evaluation(store, results.get("comparison")))
-            self._set_tags(self.parent, {"cached_steps": str(cached)} | ({"repeats": earlier} if earlier else {}))
+            tags = {"cached_steps": str(cached)} | ({"repeats": earlier} if earlier else {})
+            self._measure(read_evaluation(store, results.get("comparison")), tags)
             self._client.update_run(self.parent, name=f"{self.experiment.name} · 0 built, {cached} cached")
             self._client.set_terminated(self.parent, "FINISHED")
         except Exception as error:  # as in `unless_lost`
             log.warning("this run has no row in MLflow: %s", one_line(error))
 
-    def _measure(self, evaluation: "Evaluation") -> None:
+    def _measure(self, evaluation: "Evaluation", tags: Mapping[str, str]) -> None:
         from noisyir.registry.card import metric_name
 
         for row in evaluation.rows:
             self._add(self.parent, f"{row['system']}.{metric_name(row)}", row["mean"])
-        self._send()
+        self._send(self.parent, tags)
 
     def _keep_files(self, store: Store, results: Mapping[str, Ref], evaluation: "Evaluation") -> None:
         """Log the report, and every system's values per query, so that models compare without the store."""

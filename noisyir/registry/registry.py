@@ -62,9 +62,9 @@ def register(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card,
         number = str(same_bytes[0].version) if same_bytes else _upload(backend, kind, model, folder, card, origin)
         known = client.get_model_version(kind.name, number)  # what a search finds has no aliases
         if not same_bytes or (card.own and not _leads_another(known, card)):
-            _describe(backend, kind, number, card, origin)
+            _describe(backend, kind, known, card, origin)
         if card.own:
-            _measure(client, _logged(client.get_model_version(kind.name, number)), card, origin)
+            _measure(client, _logged(known), card, origin)
         for alias in (CHALLENGER, alias_of(CHALLENGER, card.tags.get("experiment"))):
             client.set_registered_model_alias(kind.name, alias, number)
     return number
@@ -194,17 +194,22 @@ def _measure(client: "MlflowClient", model_id: str, card: Card, origin: Origin) 
     client.log_batch(origin.run_id, metrics=[Metric(name, value, now, 0, **about) for name, value in card.own.items()])
 
 
-def _describe(backend: Backend, kind: Kind, number: str, card: Card, origin: Origin) -> None:
+def _tags(backend: Backend, card: Card, origin: Origin) -> dict[str, str]:
+    page = backend.page(origin.experiment_id, origin.run_id)
+    found = {**card.tags, **origin.tags, "evaluation_run": origin.run_id}
+    return found | ({"mlflow_run_url": page} if page else {})
+
+
+def _describe(backend: Backend, kind: Kind, version: "ModelVersion", card: Card, origin: Origin) -> None:
     """Write a version's tags and description, and remove an earlier evaluation's."""
     client, path = backend.client, f"#/experiments/{origin.experiment_id}/runs/{origin.run_id}"
-    tags = {**card.tags, **origin.tags, "evaluation_run": origin.run_id}
-    if page := backend.page(origin.experiment_id, origin.run_id):
-        tags["mlflow_run_url"] = page
-    for name in client.get_model_version(kind.name, number).tags:
+    number, tags = str(version.version), _tags(backend, card, origin)
+    for name in version.tags:
         if name not in tags and not name.startswith(_OF_PROMOTION):
             client.delete_model_version_tag(kind.name, number, name)
     for name, value in tags.items():
-        client.set_model_version_tag(kind.name, number, name, value)
+        if version.tags.get(name) != value:
+            client.set_model_version_tag(kind.name, number, name, value)
     links = [f"- MLflow run with settings, per-query values and report: [{origin.run_id}]({path})"]
     if flow_run := origin.tags.get("flow_run"):
         url = origin.tags.get("flow_run_url")
@@ -254,5 +259,6 @@ def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, 
         )
         client.log_model_artifacts(logged.model_id, str(packed))
     client.finalize_logged_model(logged.model_id, LoggedModelStatus.READY)
-    made = client.create_model_version(kind.name, logged.model_uri, run_id, model_id=logged.model_id)
+    tags = _tags(backend, card, origin)
+    made = client.create_model_version(kind.name, logged.model_uri, run_id, tags, model_id=logged.model_id)
     return str(made.version)

@@ -123,8 +123,7 @@ class StageRuns(Tracker, ABC):
             tags[f"digest.{name}"] = contents.digest
             if contents.rows is not None:
                 self._add(run_id, f"rows.{name}", contents.rows)
-        self._send()
-        self._set_tags(run_id, tags)
+        self._send(run_id, tags)
         self._client.log_inputs(run_id, datasets=_datasets(meta))
         self._client.set_terminated(run_id, "FINISHED")
 
@@ -136,8 +135,7 @@ class StageRuns(Tracker, ABC):
     @unless_lost
     def _fail(self, run_id: str, error: BaseException) -> None:
         self._end_monitor(run_id)
-        self._send()
-        self._set_tags(run_id, {"error": one_line(error)})
+        self._send(run_id, {"error": one_line(error)})
         self._client.set_terminated(run_id, "FAILED" if isinstance(error, Exception) else "KILLED")
 
     def _end_monitor(self, run_id: str) -> None:
@@ -159,11 +157,6 @@ class StageRuns(Tracker, ABC):
         commit = git_commit()
         return self.tags | ({"git_commit": commit} if commit else {})
 
-    def _set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
-        from mlflow.entities import RunTag
-
-        self._client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items()])
-
     def _log_params(self, run_id: str, settings: Mapping[str, Any]) -> None:
         from mlflow.entities import Param
 
@@ -176,12 +169,19 @@ class StageRuns(Tracker, ABC):
         key = name.replace("@", "_")  # MLflow allows letters, digits, spaces and _-./: in a name
         self._points.append((run_id, Metric(key, value, int(time.time() * 1000), at)))
 
-    def _send(self) -> None:
+    def _send(self, tagged: str | None = None, tags: Mapping[str, str] | None = None) -> None:
+        """Send the points that were kept, and with them the tags of a run: a request is a transaction of a database."""
+        from mlflow.entities import RunTag
+
         self._sent, points, self._points = time.monotonic(), self._points, []
-        for run_id in dict.fromkeys(run_id for run_id, _ in points):
-            metrics = [metric for owner, metric in points if owner == run_id]
-            for first in range(0, len(metrics), _POINTS_A_REQUEST):
-                self._client.log_batch(run_id, metrics=metrics[first : first + _POINTS_A_REQUEST])
+        of_run: dict[str, list[Metric]] = {} if tagged is None else {tagged: []}
+        for run_id, metric in points:
+            of_run.setdefault(run_id, []).append(metric)
+        for run_id, metrics in of_run.items():
+            given = [RunTag(name, value) for name, value in (tags or {}).items()] if run_id == tagged else []
+            for first in range(0, len(metrics) or 1, _POINTS_A_REQUEST):
+                some = metrics[first : first + _POINTS_A_REQUEST]
+                self._client.log_batch(run_id, metrics=some, tags=given if first == 0 else [])
 
 
 class JoinedRun(StageRuns):
