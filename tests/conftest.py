@@ -32,8 +32,9 @@ from tests.channel import Told, channel
 from tests.s3_server import s3_server
 from tests.tiny import tiny_data
 
-# A deadline would time the first call's imports.  Examples are the same each time; `make test-slow` draws fresh ones.
-hypothesis.settings.register_profile("fixed", deadline=None, derandomize=True)
+# A deadline would time the first call's imports.  Examples are the same each time; `make test-slow` draws fresh ones,
+# and twice as many.
+hypothesis.settings.register_profile("fixed", deadline=None, derandomize=True, max_examples=50)
 hypothesis.settings.register_profile("fresh", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("fixed")
 
