@@ -57,11 +57,6 @@ class AuditArguments(NamedTuple):
     query: str | None = None
     document: str | None = None
 
-    @property
-    def named(self) -> dict[str, str | None]:
-        """Keyword arguments of `experiment_to_audit`."""
-        return {name: getattr(self, name) for name in ("corpus", "model", "budget", "assume", "split")}
-
     def with_judgements(self, *files: str | Path, apply: bool = False) -> str:
         """The shell command that audits the same pairs with files of judgements, and with `apply` cleans them."""
         given = [word for file in files for word in ("--judgements", str(file))]

@@ -1,22 +1,25 @@
-"""The experiment of an audit: from an experiment's name, a data set or a file of pairs."""
+"""The experiment of an audit, from an experiment's name, a data set or a file of pairs; and the model to ask."""
+
+from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from noisyir.audits.settings import AuditParams
 from noisyir.base.durations import seconds_of
 from noisyir.base.errors import ConfigError, did_you_mean
 from noisyir.data.containers import stem
 from noisyir.data.recognise import IR_DATASETS, recognise
-from noisyir.detection.detectors import Detector
-from noisyir.detection.detectors.ensemble import Ensemble
 from noisyir.engine.hub import SCHEME
 from noisyir.engine.remote.fetched import here
 from noisyir.methods import experiments
-from noisyir.methods.plans.experiment import Experiment
+
+if TYPE_CHECKING:
+    from noisyir.audits.model_judges.settings import AskParams
+    from noisyir.detection.detectors import Detector
+    from noisyir.methods.plans.experiment import Experiment
 
 # An override that names columns of a pair, and not the one of labels alone
 _OF_PAIRS = re.compile(r"data\.columns(?!\.label=|=\{ *\"?label\"? *:[^,]*$)")
@@ -50,10 +53,11 @@ def experiment_to_audit(
         split: Audit the relevant judgements of dev or test.
     """
     given: dict[str, Any] = {"audit.sample": sample, "audit.refit": refit or None, "model.weights": model or None}
-    given |= {"detect.assume": assume, "audit.split": split}
-    given["audit.judgements"] = list(judgements) or None
+    given |= {"detect.assume": assume, "audit.split": split, "audit.judgements": list(judgements) or None}
     changed = [f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given.items() if value is not None]
     exp = _named(data, corpus, [*overrides, *changed])
+    from noisyir.audits.settings import AuditParams  # slow: a mistyped name does not need it
+
     changes: dict[str, Any] = {"audit": exp.audit or AuditParams()}
     if model or exp.audited != "train":  # the model scores the pairs itself, instead of small ones trained on folds
         changes["detectors"] = {name: detector.untrained() for name, detector in exp.detectors.items()}
@@ -62,15 +66,47 @@ def experiment_to_audit(
     return exp.model_copy(update=changes)
 
 
+def whom_to_ask(
+    overrides: Sequence[str],
+    *,
+    model: str | None = None,
+    url: str | None = None,
+    name: str | None = None,
+    budget: str | None = None,
+) -> tuple[list[str], AskParams | None]:
+    """Split overrides into the experiment's and a model judge's (`ask.*`), and return the judge's settings.
+
+    Raises:
+        ConfigError: If options contradict each other, or the judge cannot answer.
+        DataError: If the judge's model cannot be read.
+        MissingPackageError: If the judge needs a package.
+    """
+    from noisyir.audits.model_judges.budget import Budget
+
+    asking = [text for text in overrides if text.startswith("ask.")]
+    settings = [text for text in overrides if text not in asking]
+    if model and url:
+        raise ConfigError("app.two_judges")
+    if not (model or url):
+        if name or budget or asking:
+            raise ConfigError("app.no_judge")
+        return settings, None
+    if bool(name) != bool(url):
+        raise ConfigError("app.judge_url_without_name")
+    judge = {"kind": "chat", "url": url, "model": name} if url else {"kind": "classifier", "model": model}
+    params = experiments.load_asking({"judge": judge} | ({"budget": budget} if budget else {}), asking)
+    params.judge.check(Budget.parse(params.budget))
+    return settings, params
+
+
 def _within(budget: str, detectors: Mapping[str, Detector]) -> dict[str, Detector]:
+    from noisyir.detection.detectors.ensemble import Ensemble
+
     if not any(isinstance(detector, Ensemble) for detector in detectors.values()):
         raise ConfigError("app.budget_without_ensemble", detectors=", ".join(detectors))
     if not (seconds := seconds_of(budget, "--budget")):
         raise ConfigError("base.not_a_duration", name="--budget", text=budget)
-    return {
-        name: detector.within(seconds) if isinstance(detector, Ensemble) else detector
-        for name, detector in detectors.items()
-    }
+    return {name: one.within(seconds) if isinstance(one, Ensemble) else one for name, one in detectors.items()}
 
 
 def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experiment:

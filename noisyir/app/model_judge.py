@@ -16,48 +16,14 @@ from noisyir.audits.model_judges.judge_report import AskedPair, JudgeReport, jud
 from noisyir.audits.model_judges.judges import Question, QuestionQueue
 from noisyir.audits.model_judges.settings import AskParams
 from noisyir.base.artifact import BY_PAIR, PAIR_KEY
-from noisyir.base.errors import ConfigError
 from noisyir.detection.calibration.queue import Questions, choose_questions, doubt, harm
 from noisyir.detection.judgements import HumanJudgement, Pair, given_judgements
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import pair_ids
-from noisyir.methods import experiments
 
-_PREFIX = "ask."
 MODEL_JUDGEMENTS = "model_judgements.jsonl"
 _MEASURED = 1000  # pairs that are measured to learn how many a budget of tokens covers
 _Progress = Callable[[int, int, str], None]
-
-
-def whom_to_ask(
-    overrides: Sequence[str],
-    *,
-    model: str | None = None,
-    url: str | None = None,
-    name: str | None = None,
-    budget: str | None = None,
-) -> tuple[list[str], AskParams | None]:
-    """Split overrides into the experiment's and a model judge's (`ask.*`), and return the judge's settings.
-
-    Raises:
-        ConfigError: If options contradict each other, or the judge cannot answer.
-        DataError: If the judge's model cannot be read.
-        MissingPackageError: If the judge needs a package.
-    """
-    settings = [text for text in overrides if not text.startswith(_PREFIX)]
-    asking = [text for text in overrides if text.startswith(_PREFIX)]
-    if model and url:
-        raise ConfigError("app.two_judges")
-    if not (model or url):
-        if name or budget or asking:
-            raise ConfigError("app.no_judge")
-        return settings, None
-    if bool(name) != bool(url):
-        raise ConfigError("app.judge_url_without_name")
-    judge = {"kind": "chat", "url": url, "model": name} if url else {"kind": "classifier", "model": model}
-    params = experiments.load_asking({"judge": judge} | ({"budget": budget} if budget else {}), asking)
-    params.judge.check(Budget.parse(params.budget))
-    return settings, params
 
 
 def ask(audited: Audited, folder: Path, params: AskParams, runtime: Runtime, progress: _Progress) -> JudgeReport:

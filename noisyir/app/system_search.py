@@ -49,14 +49,12 @@ def _by_terms(store: Store, system: System, indexes: Indexes, query: str, k: int
 
     from noisyir.engine.runtime import Runtime
     from noisyir.retrieval.bm25 import open_lexical_index
+    from noisyir.retrieval.settings import Bm25Params
     from noisyir.retrieval.texts import run_table
 
     assert indexes.terms is not None and system.bm25 is not None
-    runtime, how = Runtime(), system.bm25.params
-    searcher = open_lexical_index(
-        store.builds.folder(indexes.terms), k1=how["k1"], b=how["b"], threads=1, java_heap=runtime.java_heap,
-        rounded=how.get("lengths") == "rounded",
-    )  # fmt: skip
+    params = Bm25Params(**system.bm25.params)
+    searcher = open_lexical_index(store.builds.folder(indexes.terms), params, Runtime(threads=1))
     return run_table(pa.array([query]), searcher.search([query], k))
 
 

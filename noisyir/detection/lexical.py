@@ -61,11 +61,10 @@ class WordOverlap:
 
     def _best_compiled(self, search: Callable[..., Any], count: int, texts: Array) -> tuple[Array, Array]:
         """`best` with the function compiled by numba."""
-        asked, held = self.counts[texts], self.bm25_weights
+        asked = self.counts[texts]
         often = asked.data.astype(np.int64)
         terms, ends = np.repeat(asked.indices.astype(np.int64), often), np.concatenate([[0], np.cumsum(often)])
-        size = held.shape[1]
-        of = search(held.indptr, held.indices, held.data, self._most, size, terms, ends[asked.indptr], count)
+        of = search(*self._postings, terms, ends[asked.indptr], count)
         places, scores = np.full((len(texts), count), -1), np.zeros((len(texts), count), np.float32)
         there = np.arange(count) < of[0][:, None]
         places[there], scores[there] = of[1], of[2]
@@ -96,8 +95,11 @@ class WordOverlap:
         return found
 
     @cached_property
-    def _most(self) -> Float[Array, " term"]:
-        return greatest_weights(self.bm25_weights.indptr, self.bm25_weights.data)
+    def _postings(self) -> tuple[Any, ...]:
+        """Arguments of a compiled search, of the types that BM25's own has, so that numba compiles once for both."""
+        held = self.bm25_weights
+        most = greatest_weights(held.indptr, held.data)
+        return held.indptr, held.indices.astype(np.int32, copy=False), held.data, most, held.shape[1]
 
     @cached_property
     def _bm25_of_document(self) -> "csr_array":

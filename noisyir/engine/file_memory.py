@@ -23,27 +23,28 @@ _found_here: dict[str, tuple[Signatures, Any]] = {}
 _own_reading: ContextVar[bool] = ContextVar("own_reading", default=False)
 
 
-def remembered(files: Sequence[Path], about: str, find: Callable[[], T]) -> T:
+def remembered(files: Sequence[Path], about: str, find: Callable[[], T], *, shared: bool = True) -> T:
     """Return the result of `find`, which reads these files, or its earlier result if none of them has changed since.
 
-    Other processes find the result in noisyir's home, if there is one.
+    Other processes find a `shared` result in noisyir's home, if there is one.
 
     Args:
         files: All files that the result depends on.
         about: Tells this result from others about the same files; names the settings that it depends on.
-        find: Function that returns a value that JSON preserves.
+        find: Function that returns a value that never changes; JSON must preserve a `shared` one.
     """
     name = sha256("\0".join([about, *(str(path.absolute()) for path in files)]).encode()).hexdigest()[:32]
     before = _signatures(files)
     if before is None:
         return find()
-    for known in (_found_here.get(name), None if _own_reading.get() else _left_by_others(name)):
+    for known in (_found_here.get(name), _left_by_others(name) if shared and not _own_reading.get() else None):
         if known is not None and known[0] == before:
             return known[1]  # type: ignore[no-any-return]
     found = find()
     if _is_settled(before) and _signatures(files) == before:
         _found_here[name] = before, found
-        _leave_to_others(name, before, found)
+        if shared:
+            _leave_to_others(name, before, found)
     return found
 
 

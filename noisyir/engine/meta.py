@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,7 @@ class Meta:
         return sealed({"format": 1, **asdict(self)})
 
     @classmethod
+    @lru_cache(10_000)  # who lists a store again parses and checks no text again
     def from_json(cls, text: str) -> "Meta":
         """Return the meta of a text.
 

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +104,7 @@ def refuse_broken(folder: Path, model: torch.nn.Module, rows: int, tokenizer_jso
     for name, weight in model.named_parameters():
         if not bool(torch.isfinite(weight).all()):
             raise DataError("models.weights_not_finite", folder=folder, weights=name, anew=ANEW)
-    highest = max(_numbers_of_words(tokenizer_json), default=0)
-    if rows <= highest:
+    if rows <= (highest := _highest_word(tokenizer_json)):
         raise DataError("models.too_few_embeddings", folder=folder, rows=rows, words=highest + 1, anew=ANEW)
 
 
@@ -117,7 +117,8 @@ def refuse_missing(folder: Path, fails: str, missing: list[str]) -> None:
         )
 
 
-def _numbers_of_words(tokenizer_json: str) -> Any:
+@lru_cache(maxsize=4)
+def _highest_word(tokenizer_json: str) -> int:
     from tokenizers import Tokenizer
 
-    return Tokenizer.from_str(tokenizer_json).get_vocab().values()
+    return max(Tokenizer.from_str(tokenizer_json).get_vocab().values(), default=0)

@@ -137,6 +137,7 @@ class TextTokenizer:
     words: WordReader | None
 
     @classmethod
+    @lru_cache(maxsize=4)
     def from_json(cls, text: str, *, prefix: str, max_len: int, special_tokens: bool, as_shares: bool) -> Self:
         """Build it from a `tokenizer.json`'s content; at most `max_len` tokens are kept, special ones included."""
         from tokenizers import Tokenizer

@@ -7,6 +7,7 @@ import numpy.typing as npt
 from numba import njit
 
 Array = npt.NDArray[Any]
+Best = tuple[Array, Array]
 
 _LOOKED_FOR = 512  # additions that cost as much as finding one of the best under one term, measured
 _ROUNDED = 1.0001  # sums of float32 in another order are equal up to this factor
@@ -29,14 +30,16 @@ def best_documents(
     every, touched = np.arange(count), np.empty(count, np.int64)
     for query in range(queries):
         own = terms[offsets[query] : offsets[query + 1]]
+        best, scores, held = rows[done : done + top_k], found[done : done + top_k], 0
         pays = count + (starts[own + 1] - starts[own]).sum() > _LOOKED_FOR * top_k * len(own)
         if pays:
-            order = own[np.argsort(-most[own])]
-            seen, rest, least = _sum_up_heavy(starts, documents, weights, most, order, top_k, sums, touched)
+            order, heaviest = np.empty(len(own), np.int64), np.empty(len(own), np.float32)
+            for place, term in enumerate(own):
+                _insert(order, heaviest, place, term, np.float32(most[term]))
+            seen, rest, least = _sum_up_heavy(starts, documents, weights, most, order, (best, scores), sums, touched)
         else:
             seen, rest, least = 0, 0.0, 0.0
             _sum_up(starts, documents, weights, own, sums)
-        best, scores, held = rows[done : done + top_k], found[done : done + top_k], 0
         for row in touched[:seen] if pays else every:
             score, sums[row] = sums[row], 0
             if score > 0 and (score + rest) * _ROUNDED >= least:
@@ -58,18 +61,21 @@ def _sum_up(starts: Array, documents: Array, weights: Array, terms: Array, sums:
 
 @njit(cache=True, nogil=True)
 def _sum_up_heavy(
-    starts: Array, documents: Array, weights: Array, most: Array, terms: Array, enough: int, sums: Array, touched: Array
+    starts: Array, documents: Array, weights: Array, most: Array, terms: Array, best: Best, sums: Array, touched: Array
 ) -> tuple[int, float, float]:
-    """Return how many documents got a sum, how much unread terms may add, and the sum of the `enough`-th best.
+    """Return how many documents got a sum, how much unread terms may add, and the sum of the last of `best`.
 
     Reading stops when a document without a sum cannot be among the best, which is checked before a term with more
     documents than got a sum, if half of the rest has been read since the last check.
     """
-    rest, seen, least = most[terms].sum(), 0, 0.0
+    rest, seen, least, enough = most[terms].sum(), 0, 0.0, len(best[0])
     looked = rest
     for term in terms:
         if starts[term + 1] - starts[term] > seen >= enough and rest < looked / 2:
-            looked, least = rest, np.partition(sums[touched[:seen]], seen - enough)[seen - enough]
+            looked = rest
+            for place, row in enumerate(touched[:seen]):
+                _insert(best[0], best[1], min(place, enough), row, sums[row])
+            least = best[1][-1]
             if least > rest * _ROUNDED:
                 break
         rest -= most[term]

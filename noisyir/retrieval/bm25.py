@@ -12,6 +12,8 @@ from typing import Literal, Protocol
 
 import pyarrow as pa
 
+from noisyir.engine.runtime import Runtime
+from noisyir.retrieval.settings import Bm25Params
 from noisyir.retrieval.texts import Hits
 
 Engine = Literal["pyserini", "bm25s"]
@@ -25,9 +27,7 @@ class LexicalSearcher(Protocol):
         """Find the best documents of each query; none if no term of the query is left."""
 
 
-def build_lexical_index(
-    engine: Engine, documents: Iterable[pa.RecordBatch], folder: Path, *, threads: int, java_heap: str
-) -> int:
+def build_lexical_index(engine: Engine, documents: Iterable[pa.RecordBatch], folder: Path, runtime: Runtime) -> int:
     """Index documents (doc_id, title, text) into an empty folder and return how many were indexed.
 
     Documents without an indexable character are left out.
@@ -35,7 +35,7 @@ def build_lexical_index(
     if engine == "pyserini":
         from noisyir.retrieval import lucene
 
-        indexed = lucene.build(documents, folder / engine, threads=threads, java_heap=java_heap)
+        indexed = lucene.build(documents, folder / engine, threads=runtime.cpu_threads, java_heap=runtime.java_heap)
     else:
         from noisyir.retrieval import numpy_bm25
 
@@ -44,15 +44,13 @@ def build_lexical_index(
     return indexed
 
 
-def open_lexical_index(
-    folder: Path, *, k1: float, b: float, threads: int, java_heap: str, rounded: bool = False
-) -> LexicalSearcher:
-    """Open an index of `build_lexical_index` with the engine that built it; Lucene always has `rounded` lengths."""
+def open_lexical_index(folder: Path, params: Bm25Params, runtime: Runtime) -> LexicalSearcher:
+    """Open an index of `build_lexical_index` with the engine that built it; Lucene always has rounded lengths."""
     engine = json.loads((folder / _ABOUT).read_text())["engine"]
     if engine == "pyserini":
         from noisyir.retrieval.lucene import Lucene
 
-        return Lucene(folder / engine, k1=k1, b=b, threads=threads, java_heap=java_heap)
+        return Lucene(folder / engine, params.k1, params.b, runtime.cpu_threads, runtime.java_heap)
     from noisyir.retrieval.numpy_bm25 import NumpyBm25
 
-    return NumpyBm25(folder / engine, k1=k1, b=b, rounded=rounded)
+    return NumpyBm25(folder / engine, k1=params.k1, b=params.b, rounded=params.lengths == "rounded")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from jaxtyping import Float, Int
 
 Array = np.ndarray
@@ -18,14 +19,13 @@ WEIGHTS = np.linspace(0.0, 1.0, 21)
 UNKNOWN_WEIGHT = 0.5  # of the vectors, if no query suggests a better one
 CUTOFF = 10
 FOLDS = 5  # of dev queries, each ranked by the weight that the others prefer
-_BOTH = ("lexical", "dense")
 
 
 class CandidateRows(NamedTuple):
     """Candidates by query id and document id, with query numbers, and scores and ranks that are NaN if not found."""
 
-    query_ids: pa.ChunkedArray
-    doc_ids: pa.ChunkedArray
+    query_ids: pa.Array
+    doc_ids: pa.Array
     query: Rows
     lexical: Scores
     dense: Scores
@@ -35,17 +35,21 @@ class CandidateRows(NamedTuple):
 
 def candidates_of(lexical: pa.Table, dense: pa.Table) -> CandidateRows:
     """Join the documents that either run (query_id, doc_id, rank, score) found."""
-    keys = ["query_id", "doc_id"]
-    sides = [
-        run.select([*keys, "score", "rank"]).rename_columns([*keys, name, f"{name}_rank"])
-        for name, run in zip(_BOTH, (lexical, dense), strict=True)
-    ]
-    joined = sides[0].join(sides[1], keys, join_type="full outer").sort_by([(key, "ascending") for key in keys])
-    joined = joined.combine_chunks()
-    query = np.asarray(joined["query_id"].combine_chunks().dictionary_encode().indices, np.int64)
-    names = ("lexical", "dense", "lexical_rank", "dense_rank")
-    columns = [joined[name].cast(pa.float64()).to_numpy() for name in names]  # null becomes NaN
-    return CandidateRows(joined["query_id"], joined["doc_id"], query, *columns)
+    both = pa.concat_tables([run.select(["query_id", "doc_id"]) for run in (lexical, dense)])
+    (query_ids, query), (doc_ids, document) = (_coded(column) for column in both.columns)
+    pairs, row = np.unique(query * len(doc_ids) + document, return_inverse=True)
+    query, document = np.divmod(pairs, max(1, len(doc_ids)))
+    scores, ranks = np.full((2, 2, len(pairs)), np.nan)
+    for side, (run, rows) in enumerate(zip((lexical, dense), np.split(row, [lexical.num_rows]), strict=True)):
+        scores[side, rows], ranks[side, rows] = run["score"].to_numpy(), run["rank"].to_numpy()
+    return CandidateRows(query_ids.take(pa.array(query)), doc_ids.take(pa.array(document)), query, *scores, *ranks)
+
+
+def _coded(column: pa.ChunkedArray) -> tuple[pa.Array, Rows]:
+    """Return the distinct values in their order, and each row's place among them: strings are slow to sort and join."""
+    coded = column.combine_chunks().dictionary_encode()
+    order = coded.dictionary.sort()
+    return order, np.asarray(pc.index_in(coded.dictionary, order), np.int64)[coded.indices]
 
 
 def min_max(scores: Scores, query: Rows) -> Scores:
@@ -80,15 +84,15 @@ def fused_scores(found: CandidateRows, by: str, weight: float | Scores, k: int) 
     return convex_sum(min_max(found.lexical, found.query), min_max(found.dense, found.query), weight)
 
 
-def fused_order(found: CandidateRows, scores: Scores) -> Rows:
-    """Order rows by query, then score, then the better of both ranks, then document id."""
-    better = np.fmin(found.lexical_rank, found.dense_rank)
-    return np.lexsort((better, -scores, found.query))
+def fused_order(found: CandidateRows, scores: Scores, rows: Rows) -> Rows:
+    """Order these rows by query, then score, then the better of both ranks, then document id."""
+    better = np.fmin(found.lexical_rank[rows], found.dense_rank[rows])
+    return rows[np.lexsort((better, -scores[rows], found.query[rows]))]
 
 
 def fused_run(found: CandidateRows, scores: Scores, top_k: int) -> pa.Table:
     """Return a run (query_id, doc_id, rank from 1, score) of the best `top_k` candidates of each query."""
-    order = fused_order(found, scores)
+    order = fused_order(found, scores, np.arange(len(scores)))
     query = found.query[order]
     ranks = np.arange(len(order)) - np.searchsorted(query, query) + 1
     order, ranks = order[ranks <= top_k], ranks[ranks <= top_k]
@@ -115,9 +119,13 @@ def values_by_weight(
 ) -> Float[Array, "weight query"]:
     """Return nDCG@10 of each query at each of WEIGHTS, from the rows' relevance and the queries' ideal gains."""
     lexical, dense = (min_max(scores, found.query) for scores in (found.lexical, found.dense))
-    values = []
+    values, column = [], np.arange(len(lexical)) - np.searchsorted(found.query, found.query)
+    each = np.full((len(ideal), max(CUTOFF, column.max(initial=0) + 1)), -np.inf)
     for weight in WEIGHTS:
-        order = fused_order(found, convex_sum(lexical, dense, float(weight)))
+        scores = convex_sum(lexical, dense, float(weight))
+        each[found.query, column] = scores
+        least = np.partition(each, -CUTOFF, axis=1)[:, -CUTOFF]  # only what may be among the first is sorted
+        order = fused_order(found, scores, np.flatnonzero(scores >= least[found.query]))
         query = found.query[order]
         place = np.arange(len(order)) - np.searchsorted(query, query)
         top = place < CUTOFF
@@ -128,11 +136,11 @@ def values_by_weight(
 
 
 class Weight(NamedTuple):
-    """A weight of the vectors with its interval."""
+    """A weight of the vectors with its interval, if dev queries chose it."""
 
     value: float
-    low: float
-    high: float
+    low: float | None = None
+    high: float | None = None
 
 
 def chosen_weight(

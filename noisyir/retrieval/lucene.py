@@ -46,7 +46,7 @@ class Lucene:
     then lowered by 1e-6 each so that they fall strictly.
     """
 
-    def __init__(self, folder: Path, *, k1: float, b: float, threads: int, java_heap: str) -> None:
+    def __init__(self, folder: Path, k1: float, b: float, threads: int, java_heap: str) -> None:
         self._class = partial(java_class, heap=java_heap)
         self._threads = threads
         # Lucene refuses queries with more terms than this, such as long docstrings.

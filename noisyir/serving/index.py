@@ -56,10 +56,8 @@ class ServedIndex:
             asked = [meta for meta in builds if meta.stage == BM25.name]
             of = [meta for meta in asked if dict(meta.input_refs())["lexical_index"] == terms.ref("lexical_index")]
             bm25 = Bm25Params(**(of[-1].params if of else {}))
-            self._terms = open_lexical_index(
-                store.builds.folder(terms.ref("lexical_index")), k1=bm25.k1, b=bm25.b,
-                threads=options.cpu_threads, java_heap=Runtime().java_heap, rounded=bm25.lengths == "rounded",
-            )  # fmt: skip
+            runtime = Runtime(threads=options.cpu_threads)
+            self._terms = open_lexical_index(store.builds.folder(terms.ref("lexical_index")), bm25, runtime)
         fused = hybrid.fused if hybrid else None
         self._fusion: dict[str, Any] = store.builds.table(fused.ref("fusion")).to_pylist()[0] if fused else {}
         self._depth = int(hybrid.bm25.params["top_k"]) if hybrid and hybrid.bm25 else 0

@@ -52,6 +52,13 @@ print("LOADED", sum(name.split(".")[0] == "noisyir" for name in sys.modules), fi
 """
 
 
+@pytest.mark.parametrize(("verb", "most"), [(("audit", "nothere.csv"), 75), (("run", "typo.yaml"), 45)])
+def test_what_a_mistyped_name_loads_is_little(verb, most):
+    ended = subprocess.run([sys.executable, "-c", SEARCHED, *verb], capture_output=True, text=True, check=True)
+    said, _, loaded = ended.stderr.partition("LOADED ")
+    assert verb[1] in said and int(loaded) <= most
+
+
 def test_a_search_loads_little(tiny):
     assert main(["run", "demo", *tiny, "methods=[dpr]", "train.epochs=1", "detectors={b: bm25_margin}"]) == 0
     search = ["search", "demo", "w1 w2", "--json"]

@@ -7,6 +7,7 @@ import pytest
 
 from noisyir.engine.runtime import Runtime
 from noisyir.retrieval.bm25 import build_lexical_index, open_lexical_index
+from noisyir.retrieval.settings import Bm25Params
 
 DOCS = ["cat cat dog", "cat bird", "fish fish fish fish bird", "dog"]  # lengths 3, 2, 5, 1: 11 terms in 4 documents
 
@@ -14,9 +15,8 @@ DOCS = ["cat cat dog", "cat bird", "fish fish fish fish bird", "dog"]  # lengths
 @pytest.mark.parametrize("engine", ["pyserini", "bm25s"])
 def test_score_is_idf_times_saturated_frequency(tmp_path, engine):
     batch = pa.record_batch({"doc_id": ["0", "1", "2", "3"], "title": [""] * 4, "text": DOCS})
-    heap = Runtime().java_heap
-    build_lexical_index(engine, [batch], tmp_path, threads=1, java_heap=heap)
-    hits = open_lexical_index(tmp_path, k1=1.2, b=0.5, threads=1, java_heap=heap).search(["cat dog", "bird"], 10)
+    build_lexical_index(engine, [batch], tmp_path, Runtime(threads=1))
+    hits = open_lexical_index(tmp_path, Bm25Params(k1=1.2, b=0.5), Runtime(threads=1)).search(["cat dog", "bird"], 10)
 
     cat = dog = bird = log(1 + (4 - 2 + 0.5) / (2 + 0.5))  # each is in 2 of 4 documents
     cat_dog = {

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from noisyir.retrieval import fusion
 from noisyir.retrieval.fusion import (
     WEIGHTS,
     candidates_of,
@@ -14,6 +15,7 @@ from noisyir.retrieval.fusion import (
     fused_run,
     fused_scores,
     ndcg,
+    values_by_weight,
 )
 from noisyir.retrieval.measures import per_query, ranked
 
@@ -126,3 +128,27 @@ def test_the_interval_covers_the_best_weight():
         found = chosen_weight(values, np.arange(60), rng, draws=300)
         covered += found.low - 0.025 <= 0.4 <= found.high + 0.025
     assert covered >= 180 and not math.isnan(found.value)
+
+
+def test_each_weights_value_is_that_of_its_fused_run_and_few_rows_are_sorted_for_it(monkeypatch):
+    rng, queries = np.random.default_rng(0), [f"q{number}" for number in range(7)]
+
+    def drawn(size: int) -> dict[str, dict[str, float]]:
+        best_first = {query: np.sort(rng.integers(0, 30, size) / 4)[::-1] for query in queries}  # with equal scores
+        names = {query: rng.permutation(200)[:size] for query in queries}
+        return {query: {f"d{n}": s for n, s in zip(names[query], best_first[query], strict=True)} for query in queries}
+
+    found = candidates_of(run(drawn(100)), run(drawn(4) | {"q0": {}}))
+    relevance, ideal = rng.integers(0, 2, len(found.query)) * 1.0, np.ones((7, 10))
+    expected = []
+    for weight in WEIGHTS:
+        best = fused_run(found, fused_scores(found, "sum", float(weight), 60), 10).to_pylist()
+        grades = dict(
+            zip(zip(found.query_ids.to_pylist(), found.doc_ids.to_pylist(), strict=True), relevance, strict=True)
+        )
+        gains = [[grades[row["query_id"], row["doc_id"]] for row in best if row["query_id"] == one] for one in queries]
+        expected.append(ndcg(np.array(gains), ideal))
+    ordered, sizes = fusion.fused_order, []
+    monkeypatch.setattr(fusion, "fused_order", lambda *given: sizes.append(len(given[2])) or ordered(*given))
+    np.testing.assert_array_equal(values_by_weight(found, relevance, ideal), expected)
+    assert len(sizes) == len(WEIGHTS) and sum(sizes) < len(WEIGHTS) * len(found.query) / 3

@@ -22,13 +22,14 @@ class Bm25Analysis(Row):
     def noisyir(self, work: Work) -> Taken:
         import pyarrow as pa
 
+        from noisyir.engine.runtime import Runtime
         from noisyir.retrieval.bm25 import build_lexical_index
 
         passages = Texts.read(work.texts).some_passages(work.size)
         ids = [f"d{number}" for number in range(len(passages))]
         batch = pa.record_batch({"doc_id": ids, "title": [""] * len(ids), "text": passages})
         with tempfile.TemporaryDirectory() as folder, Stopwatch() as watch:
-            build_lexical_index("bm25s", [batch], Path(folder), threads=1, java_heap="1g")
+            build_lexical_index("bm25s", [batch], Path(folder), Runtime(threads=1))
         return watch.taken(items=len(passages))
 
     before_the_work = noisyir

@@ -28,14 +28,16 @@ class Bm25Search(Row):
     def noisyir(self, work: Work) -> Taken:
         import pyarrow as pa
 
+        from noisyir.engine.runtime import Runtime
         from noisyir.retrieval.bm25 import build_lexical_index, open_lexical_index
+        from noisyir.retrieval.settings import Bm25Params
 
         passages, queries = _read(work)
         ids = [f"d{number}" for number in range(len(passages))]
         batch = pa.record_batch({"doc_id": ids, "title": [""] * len(ids), "text": passages})
         with tempfile.TemporaryDirectory() as folder:
-            build_lexical_index("bm25s", [batch], Path(folder), threads=1, java_heap="1g")
-            searcher = open_lexical_index(Path(folder), k1=0.9, b=0.4, threads=1, java_heap="1g")
+            build_lexical_index("bm25s", [batch], Path(folder), Runtime(threads=1))
+            searcher = open_lexical_index(Path(folder), Bm25Params(), Runtime(threads=1))
         for _ in range(2):  # the first compiles
             with Stopwatch() as watch:
                 searcher.search(queries, _TOP_K)

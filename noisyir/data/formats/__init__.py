@@ -1,10 +1,10 @@
 """Input formats, a file each: settings of raw data, and readers of its records; rules are in intake.py only."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from pydantic import Field, PositiveInt, model_validator
 
@@ -22,6 +22,7 @@ from noisyir.engine.file_memory import remembered
 from noisyir.engine.hub import downloaded, is_on_hub
 from noisyir.engine.provenance import may_be_absent
 
+T = TypeVar("T")
 COUNTED = 30_000  # pairs; no setting depends on a larger number
 
 
@@ -69,12 +70,11 @@ class Format(Variant, RecordParams):
     @property
     def has_negatives(self) -> bool:
         """Whether the first rows give wrong documents; False for missing data."""
-        try:
+        with suppress(NoisyirError):
             source = self.open()
-        except NoisyirError:
-            return False
-        rows = isinstance(source, ExampleSource) and map(source.example, islice(source.rows(), FIRST_ROWS))
-        return any(example.negatives for example in rows or ())
+            rows = isinstance(source, ExampleSource) and map(source.example, islice(source.rows(), FIRST_ROWS))
+            return any(example.negatives for example in rows or ())
+        return False
 
     @property
     def has_weights(self) -> bool:
@@ -85,7 +85,7 @@ class Format(Variant, RecordParams):
         """Whether a held-out query with a relevant document also has a wrong one; False for unreadable data."""
         right: set[str] = set()
         wrong: set[str] = set()
-        try:
+        with suppress(NoisyirError):
             for record in self.open().records():
                 if isinstance(record, Judgement) and record.split == split:
                     grade = self.min_relevance if record.relevance is None else record.relevance
@@ -95,8 +95,6 @@ class Format(Variant, RecordParams):
                     wrong.add(record.query_id)
                 if not wrong.isdisjoint(right):
                     return True
-        except NoisyirError:
-            pass
         return False
 
     @classmethod
@@ -136,13 +134,8 @@ class Format(Variant, RecordParams):
 
     def marks(self) -> str | None:
         """Properties of the first records that earlier versions took wrongly: part of a key; None without any."""
-        settings = self.model_dump_json(exclude={*RecordParams.model_fields})
         with suppress(NoisyirError):
-            return (
-                (remembered(self._files(), f"properties of {settings}", self._marks) or None)
-                if self._is_there
-                else None
-            )
+            return (self._remembered("properties", self._marks) or None) if self._is_there else None
         return None
 
     def _marks(self) -> str:
@@ -162,6 +155,10 @@ class Format(Variant, RecordParams):
         missing = not all(map(str.strip, (*queries.values(), *documents.values())))
         found = {"missing": missing, "itself": own, "returns": returns or quoted, "apart": apart, "signs": many}
         return ", ".join(name for name, there in found.items() if there)
+
+    def _remembered(self, what: str, find: Callable[[], T], *, shared: bool = True) -> T:
+        settings = self.model_dump_json(exclude={*RecordParams.model_fields})
+        return remembered(self._files(), f"{what} of {settings}", find, shared=shared)
 
     def _files(self) -> list[Path]:
         places = [Path(place) for name in self.locations() if (place := getattr(self, name)) is not None]
@@ -214,8 +211,7 @@ class FormatOfRows(Format):
         """Pairs and splits by one reading of unchanged files; missing data counts as large."""
         if not self._is_there:
             return Summary(COUNTED, frozenset())
-        settings = self.model_dump_json(exclude={*RecordParams.model_fields})
-        pairs, splits, labels = remembered(self._files(), f"pairs and labels of {settings}", self._read_for_summary)
+        pairs, splits, labels = self._remembered("pairs and labels", self._read_for_summary)
         return Summary(pairs, frozenset(splits), labels)
 
     def _read_for_summary(self) -> tuple[int, list[Split], str]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -76,10 +77,13 @@ class Pairs(FormatOfRows, kind="pairs"):
         write_rows(target, ({name: row[name] for name in names} for row in rows))
 
     def open(self, workers: int | None = None) -> "PairsFile":
-        """The file, if it has the columns that it needs."""
+        """The file, if it has the columns that it needs; an unchanged one is looked into once."""
         if self.path is None:
             raise DataError("data.pairs_file_missing")
         rows = RowFile.open(self.path, "data.path")
+        return self._remembered("columns", partial(self._opened, rows), shared=False)
+
+    def _opened(self, rows: RowFile) -> "PairsFile":
         found = choose_columns(rows, {what: name for what, name in self.columns.items() if what != "label"}, NAMES)
         if self.corpus is None or ("document" in found and "doc_id" not in found):
             opened = open_pairs(rows, None, self.columns, self.columns)

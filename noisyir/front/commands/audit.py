@@ -92,15 +92,16 @@ def run(
     """
     if judge_check:
         return _check_judge(data, judge_check, error, as_json=as_json)
-    from noisyir.app.after_audit import AuditArguments, JudgingOptions
-    from noisyir.app.audit_data import experiment_to_audit
-    from noisyir.app.model_judge import whom_to_ask
+    from noisyir.app.audit_data import experiment_to_audit, whom_to_ask
 
     settings, machine = split_settings(with_columns(overrides, query, document))
+    settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
+    named = {"corpus": corpus, "model": model, "budget": budget, "assume": assume, "split": split}
+    exp = experiment_to_audit(data, settings, **named, sample=sample, judgements=judgements or (), refit=refit)
+    from noisyir.app.after_audit import AuditArguments, JudgingOptions  # slow: a mistyped name does not need it
+
     command = AuditArguments(data, overrides or (), corpus, out, model, budget, assume, store, split, query, document)
     options = JudgingOptions(command, judgements or (), by_hand, judge_as, keep_wrong_below, standalone)
-    settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
-    exp = experiment_to_audit(data, settings, **command.named, sample=sample, judgements=judgements or (), refit=refit)
     return _audit(exp, machine, judge, _apply(apply, drop, force), options, _Output(as_json, verbose, error, fail_over))
 
 

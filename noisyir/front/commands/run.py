@@ -56,18 +56,18 @@ def run(
 
     example: noisyir run demo train.epochs=3 --to search
     """
-    from noisyir.app import runs
+    from noisyir.methods import experiments
+
+    settings, machine = split_settings([*(overrides or ()), *["register_if=always"] * force])
+    opened = open_store(store)  # first: omitted settings depend on data that may be in the store
+    exp, runtime = experiments.load(experiment, settings), experiments.load_runtime(machine)
+    from noisyir.app import runs  # slow: a mistyped name needs none of these
     from noisyir.app.console import observer_for
     from noisyir.app.dry_run import print_chosen
     from noisyir.engine.plan import Choice
-    from noisyir.methods import experiments
     from noisyir.methods.plans.planning import pipeline_of
     from noisyir.registry import open_tracker
 
-    settings, machine = split_settings(overrides)
-    opened = open_store(store)  # first: omitted settings depend on data that may be in the store
-    settings += ["register_if=always"] if force else []
-    exp, runtime = experiments.load(experiment, settings), experiments.load_runtime(machine)
     choice = Choice(to=to, only=only, refresh=tuple(refresh or ()))
     if dry_run:
         return _dry_run(exp, choice, opened, why=why, as_json=as_json)

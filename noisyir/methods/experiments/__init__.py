@@ -47,9 +47,10 @@ def load(name_or_path: str, overrides: Sequence[str] = ()) -> Experiment:
     Raises:
         ConfigError: If the name, a key or a value is not valid, or the file is not YAML.
     """
-    from noisyir.methods.plans.left_out import filled_in
+    settings = _read(name_or_path)
+    from noisyir.methods.plans.left_out import filled_in  # slow: a mistyped name does not need it
 
-    return filled_in(from_settings(_read(name_or_path), overrides, name_or_path))
+    return filled_in(from_settings(settings, overrides, name_or_path))
 
 
 def from_settings(settings: dict[str, Any], overrides: Sequence[str], source: str = "settings") -> Experiment:

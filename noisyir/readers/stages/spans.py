@@ -17,6 +17,7 @@ from noisyir.readers import artifacts
 from noisyir.readers.artifacts import GOLD_RUN, PASSAGES
 from noisyir.readers.settings import ConfusingParams, GoldRunParams, SpansParams
 from noisyir.retrieval.artifacts import BM25_RUN, LEXICAL_INDEX
+from noisyir.retrieval.settings import Bm25Params
 from noisyir.retrieval.texts import of_splits, places, splits_fit, texts_of
 
 Row = dict[str, Any]
@@ -176,13 +177,11 @@ def confusing(job: Job[ConfusingParams]) -> None:
     """
     from noisyir.retrieval.bm25 import open_lexical_index
 
-    params, runtime = job.params, job.runtime
+    params = job.params
     pairs = job.table("spans").group_by(["query_id", "doc_id"], use_threads=False).aggregate([])
     pairs = pairs.sort_by([("doc_id", "ascending"), ("query_id", "ascending")]).combine_chunks()
     doc_ids = pairs["doc_id"].unique()
-    searcher = open_lexical_index(
-        job.folder("lexical_index"), k1=params.k1, b=params.b, threads=runtime.cpu_threads, java_heap=runtime.java_heap
-    )
+    searcher = open_lexical_index(job.folder("lexical_index"), Bm25Params(k1=params.k1, b=params.b), job.runtime)
     texts = texts_of(job.batches("corpus"), doc_ids)
     parts = []
     for start in range(0, len(doc_ids), _PASSAGES_AT_ONCE):

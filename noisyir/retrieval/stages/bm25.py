@@ -21,13 +21,7 @@ def bm25_index(job: Job[Bm25IndexParams]) -> None:
     """Index title, newline and text of every document, as a stream."""
     from noisyir.retrieval.bm25 import build_lexical_index
 
-    indexed = build_lexical_index(
-        job.params.engine,
-        _documents(job),
-        job.new_folder("lexical_index"),
-        threads=job.runtime.cpu_threads,
-        java_heap=job.runtime.java_heap,
-    )
+    indexed = build_lexical_index(job.params.engine, _documents(job), job.new_folder("lexical_index"), job.runtime)
     job.note("documents", {"indexed": indexed, "without_terms": job.rows("corpus") - indexed})
 
 
@@ -58,14 +52,7 @@ def bm25(job: Job[Bm25Params]) -> None:
 
     params = job.params
     queries = of_splits(job.table("queries"), params.splits, "bm25.splits")
-    searcher = open_lexical_index(
-        job.folder("lexical_index"),
-        k1=params.k1,
-        b=params.b,
-        threads=job.runtime.cpu_threads,
-        java_heap=job.runtime.java_heap,
-        rounded=params.lengths == "rounded",
-    )
+    searcher = open_lexical_index(job.folder("lexical_index"), params, job.runtime)
     at_once = max(1, _HITS_AT_ONCE // params.top_k)
     with job.writer("bm25_run") as out:
         for start in range(0, queries.num_rows, at_once):

@@ -29,15 +29,14 @@ from noisyir.retrieval.settings import HybridParams
 def fuse(job: Job[HybridParams]) -> None:
     """Write the fused run, and a row that describes the fusion."""
     params, lexical, dense = job.params, job.table("lexical"), job.table("dense")
-    weight = Weight(params.weight if params.weight is not None else UNKNOWN_WEIGHT, np.nan, np.nan)
+    weight = Weight(params.weight if params.weight is not None else UNKNOWN_WEIGHT)
     by_query: dict[str, float] = {}
     if params.by == "sum" and params.weight is None:
         weight, by_query = _by_dev(job, lexical, dense) or (weight, by_query)
     row = {"by": params.by, "k": params.k, "weight": weight.value, "low": weight.low, "high": weight.high}
-    ends = {name: None if np.isnan(row[name]) else row[name] for name in ("low", "high")}
-    job.write("fusion", pa.Table.from_pylist([{**row, **ends, "queries": len(by_query)}], schema=FUSION.schema))
+    job.write("fusion", pa.Table.from_pylist([{**row, "queries": len(by_query)}], schema=FUSION.schema))
     found = candidates_of(lexical, dense)
-    weights = np.array([by_query.get(query_id, weight.value) for query_id in found.query_ids.to_pylist()])
+    weights = np.array([by_query.get(one, weight.value) for one in found.query_ids.unique().to_pylist()])[found.query]
     job.write("fused_run", fused_run(found, fused_scores(found, params.by, weights, params.k), params.top_k))
 
 

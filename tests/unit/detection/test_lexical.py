@@ -6,6 +6,7 @@ import pytest
 
 from noisyir.detection import lexical
 from noisyir.detection.lexical import bm25_share, idf, words
+from noisyir.retrieval import numpy_bm25
 from noisyir.retrieval.numpy_bm25 import NumpyBm25, build
 
 DOCUMENTS = ["select rows of a table", "sort rows", "join two tables, join them", "delete"]
@@ -41,6 +42,15 @@ def test_the_best_are_those_of_the_products_compiled_or_not(searcher, monkeypatc
             assert [place for place in places[row] if place >= 0] == expected
             assert scores[row, : len(expected)] == pytest.approx(value[expected], rel=1e-6)
             assert not scores[row, len(expected) :].any()
+
+
+def test_numba_compiles_the_search_once_for_both_that_use_it(searcher, monkeypatch):
+    monkeypatch.setattr(lexical, "_COSTLY", 0)
+    monkeypatch.setattr(numpy_bm25, "_COSTLY", 0)
+    searcher.search(TEXTS, 2)
+    known = list(numpy_bm25.compiled_search().signatures)
+    words(searcher, TEXTS, np.arange(4)).best(np.arange(4), 2)
+    assert numpy_bm25.compiled_search().signatures == known
 
 
 def test_the_overlap_is_the_share_of_idf(searcher):

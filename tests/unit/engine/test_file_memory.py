@@ -8,6 +8,7 @@ import pytest
 
 from noisyir.app.own_data import experiment_for
 from noisyir.app.runs import Execution, run_experiment
+from noisyir.data.formats.pairs import open_pairs
 from noisyir.data.row_files import RowFile
 from noisyir.engine import file_memory
 from noisyir.engine.file_memory import own_reading, remembered
@@ -110,6 +111,17 @@ def pairs(tmp_path) -> Path:
     rows = (f"how to do {n},first take {n} and then {n + 1} of them" for n in range(ROWS))
     path.write_text("\n".join(["query,document", *rows]), encoding="utf-8")
     return path
+
+
+@pytest.mark.usefixtures("home", "settled")
+def test_an_unchanged_file_of_pairs_is_looked_into_once(pairs, monkeypatch):
+    opened = []
+    monkeypatch.setattr("noisyir.data.formats.pairs.open_pairs", lambda *given: opened.append(1) or open_pairs(*given))
+    data = planned(pairs).data
+    assert not (data.has_weights or data.has_negatives) and data.digest() and data.summary().pairs == ROWS
+    assert data.open() is data.open() and len(opened) == 1
+    pairs.write_text("query,document,weight\nhow,so,1\n", encoding="utf-8")
+    assert data.has_weights and len(opened) == 2
 
 
 def planned(pairs: Path) -> Experiment:

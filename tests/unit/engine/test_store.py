@@ -16,7 +16,7 @@ from noisyir.base.errors import DataError, SchemaError, StoreError
 from noisyir.base.settings import Params
 from noisyir.data.artifacts import QUERIES
 from noisyir.engine.build_stage import run_stage
-from noisyir.engine.meta import Ref
+from noisyir.engine.meta import Ref, unsealed
 from noisyir.engine.plan import Choice, Plan, execute, forecast
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage
@@ -295,6 +295,16 @@ def test_refs_outlive_a_round_trip_through_json(store: Store):
     meta = run(two_steps(), store)["upper"].meta
     assert type(meta).from_json(meta.to_json()) == meta
     assert [(name, type(ref)) for name, ref in meta.input_refs()] == [("queries", Ref)]
+
+
+def test_who_lists_the_builds_again_checks_none_again_that_is_the_same(store: Store, monkeypatch):
+    run(two_steps(), store)
+    listed, checked = store.builds.all(), []
+    monkeypatch.setattr("noisyir.engine.meta.unsealed", lambda text: checked.append(text) or unsealed(text))
+    assert Store(store.root, home=store.home).builds.all() == listed and not checked
+    path = Path(store.root) / listed[0].folder / "_meta.json"
+    path.write_text(listed[0].to_json() + "\n")
+    assert store.builds.all() == listed and len(checked) == 1
 
 
 def test_a_run_record_is_never_seen_half_written_and_a_torn_one_is_left_out(store: Store, caplog):

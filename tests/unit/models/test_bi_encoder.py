@@ -40,6 +40,13 @@ def vectors(encoder, side):
         return encoder.embed(encoder.tokenize(TEXTS, side), side).numpy()
 
 
+def test_a_model_that_is_loaded_again_has_the_tokenizer_that_was_parsed(encoder, tmp_path, monkeypatch):
+    encoder.save(tmp_path)
+    first = load_bi_encoder(tmp_path, "cpu")
+    monkeypatch.delattr("tokenizers.Tokenizer")  # who parses again needs it
+    np.testing.assert_array_equal(vectors(load_bi_encoder(tmp_path, "cpu"), "query"), vectors(first, "query"))
+
+
 def test_sentence_transformers_gives_the_same_vectors(encoder, tmp_path):
     from sentence_transformers import SentenceTransformer
 

@@ -9,6 +9,7 @@ import pytest
 from noisyir.engine.runtime import Runtime
 from noisyir.retrieval.analysis import analyse
 from noisyir.retrieval.bm25 import build_lexical_index, open_lexical_index
+from noisyir.retrieval.settings import Bm25Params
 
 HEAP = Runtime().java_heap
 WORDS = [f"{a}{b}" for a in ("ba", "do", "fi", "ku", "mo") for b in ("lan", "pert", "sim", "tov", "rad", "gun")]
@@ -28,12 +29,12 @@ def documents(texts, ids=None, titles=None):
 
 def build(engine, folder, *batches, threads=2):
     folder.mkdir(parents=True)
-    build_lexical_index(engine, iter(batches), folder, threads=threads, java_heap=HEAP)
+    build_lexical_index(engine, iter(batches), folder, Runtime(threads=threads))
     return folder
 
 
 def open_(folder, k1=0.9, b=0.4, threads=2):
-    return open_lexical_index(folder, k1=k1, b=b, threads=threads, java_heap=HEAP, rounded=True)
+    return open_lexical_index(folder, Bm25Params(k1=k1, b=b, lengths="rounded"), Runtime(threads=threads))
 
 
 def rankings(hits):
@@ -82,7 +83,7 @@ def test_lengths_are_rounded_as_lucene_stores_them_and_documents_without_terms_d
     lucene, numpy = (list(map(dict, rankings(open_(folders[e], b=0.9).search(asked, 100)))) for e in folders)
     for theirs, ours in zip(lucene, numpy, strict=True):
         assert ours == pytest.approx(theirs, abs=2e-4)
-    counted = open_lexical_index(folders["bm25s"], k1=0.9, b=0.9, threads=1, java_heap=HEAP)
+    counted = open_lexical_index(folders["bm25s"], Bm25Params(b=0.9), Runtime(threads=1))
     (exact,) = map(dict, rankings(counted.search(asked[:1], 100)))
     assert exact.keys() == lucene[0].keys() and exact != pytest.approx(lucene[0], abs=0.01)
 
