@@ -22,6 +22,7 @@ from noisyir.app.data_check import check_format
 from noisyir.app.label_audit import Audited, run_audit
 from noisyir.app.runs import Execution
 from noisyir.base.errors import ConfigError
+from noisyir.base.pages.cells import percent
 from noisyir.base.settings import Fraction, Params
 from noisyir.engine.runtime import default_home
 from noisyir.flows.artifacts import about
@@ -73,7 +74,7 @@ def refused_by_judgements(
     if rate is not None and rate.high <= ask.above:
         tell_of_audit(found, rate)
         return None
-    page, said = None, f"{rate or NOBODY}; the limit is {ask.above:.1%}"
+    page, said = None, f"{rate or NOBODY}; the limit is {percent(ask.above, 1)}"
     is_new = bool(deployment.id) and not here.exists()  # and was not resumed
     asks = _suspended_run() if is_new else None
     if asks:

@@ -27,6 +27,7 @@ from noisyir.audits.judging.session import JudgingSession, RandomOrder, summary,
 from noisyir.audits.keeping import Keeping
 from noisyir.base.artifact import BY_PAIR
 from noisyir.base.errors import ConfigError, NoisyirError, StoreError
+from noisyir.base.pages.cells import percent
 from noisyir.detection.judgements import BY_MODEL, Pair, given_judgements, pairs_with_verdicts, read_judgements
 from noisyir.detection.rate import widened
 from noisyir.engine.locks import held_if_free
@@ -65,8 +66,8 @@ class AuditArguments(NamedTuple):
     def to_learn_the_rate(self, folder: Path, audited: Set[Pair]) -> str:
         """The shell command that tells how many pairs are wrong, by answers on these in the folder if any; a remark."""
         for path in (folder / FILE, folder / SHEET):
-            if path.exists() and (answered := pairs_with_verdicts(path)) <= audited:
-                return f"{self.with_judgements(path)}\n{'':<15} {_GIVEN if answered else _FILL_IN}"
+            if path.exists() and set() < pairs_with_verdicts(path, unjudged=True) <= audited:
+                return f"{self.with_judgements(path)}\n{'':<15} {_GIVEN if pairs_with_verdicts(path) else _FILL_IN}"
         return f"{self.typed('--judge')}\n{'':<15} check 50 pairs to know how many are wrong"
 
     def typed(self, *more: str) -> str:
@@ -233,8 +234,9 @@ class CarriedRate(NamedTuple):
     new: float
 
     def __str__(self) -> str:
-        moved = f"; {self.new:.1%} of the pairs are new since then" if self.new else ""
-        return f"{self.low:.1%} to {self.high:.1%} of the pairs are wrong, by {self.judged:,} judgements{moved}"
+        moved = f"; {percent(self.new, 1)} of the pairs are new since then" if self.new else ""
+        rate = f"{percent(self.low, 1)} to {percent(self.high, 1)}"
+        return f"{rate} of the pairs are wrong, by {self.judged:,} judgements{moved}"
 
 
 def carried_rate(audited: Audited, folder: Path) -> CarriedRate | None:

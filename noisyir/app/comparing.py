@@ -157,7 +157,8 @@ def _shifts(
 ) -> tuple[list[Shift], list[Shift]]:
     """Queries that gain most and lose most on the first measure under the first seeds."""
     sides = {one.name: (one, seeds[0][0]), other.name: (other, seeds[0][1])}
-    runs = {name: store.builds.table(_run_of(side, seed)) for name, (side, seed) in sides.items()}
+    inputs = {name: side.store.builds.meta(side.scored[seed]).input_refs() for name, (side, seed) in sides.items()}
+    runs = {name: store.builds.table(dict(refs)["run"]) for name, refs in inputs.items()}
     values = {name: side.values[seed][first.split, first.measure].by_query for name, (side, seed) in sides.items()}
     qrels = store.builds.table(one.given("qrels"))
     changes = largest_changes(values, runs, qrels, system=other.name, baseline=one.name, count=count)
@@ -195,10 +196,6 @@ def shown_texts(store: Store, side: Contestant, doc_ids: Sequence[str]) -> tuple
     asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
     corpus = store.builds.batches(side.given("corpus"), ("doc_id", "title", "text"))
     return asked, passages_of(corpus, pa.array(doc_ids, pa.string()))
-
-
-def _run_of(side: Contestant, seed: int) -> Ref:
-    return dict(side.store.builds.meta(side.scored[seed]).input_refs())["run"]
 
 
 def _heads(run: pa.Table, query_ids: Sequence[str]) -> dict[str, str]:

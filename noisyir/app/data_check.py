@@ -9,6 +9,7 @@ from typing import Any
 
 from noisyir.app.data_import import opened, settings_for
 from noisyir.base.errors import ConfigError
+from noisyir.base.pages.cells import percent
 from noisyir.data.checking import FAULTS, CheckedRecords, FoundFault, check
 from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import PairsFile
@@ -69,17 +70,14 @@ class DataCheck:
                 yield from _told(name, said)
         for found in self.findings:
             yield ""
-            yield from _told(found.name, f"{found.count:,} of {found.of:,} ({_share(found)}): {found.what}")
+            share = found.count / max(found.of, 1)
+            part = percent(share, 1) if share >= 0.0005 else "<0.1 %"
+            yield from _told(found.name, f"{found.count:,} of {found.of:,} ({part}): {found.what}")
             for where, said in found.examples:
                 yield from _told("", f"- {where}: {said}")
             yield from _told("", found.advice)
         yield ""
         yield from _told("nothing found", f"by {len(FAULTS) - len(self.findings)} checks")
-
-
-def _share(found: FoundFault) -> str:
-    share = found.count / max(found.of, 1)
-    return f"{share:.1%}" if share >= 0.0005 else "<0.1%"
 
 
 def _told(name: str, said: str) -> list[str]:

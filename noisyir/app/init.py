@@ -14,6 +14,7 @@ from noisyir.app.lookup import kept_by_run
 from noisyir.app.own_data import experiment_for
 from noisyir.app.recommending import Advice, Profile, advise, as_json, known_sets, passes_of, profile_of_data, sentences
 from noisyir.base.errors import ConfigError, DataError
+from noisyir.base.pages.cells import percent
 from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import Pairs
 from noisyir.data.records import Judgement
@@ -138,7 +139,7 @@ def advised(
     most = most_wrong(store, exp)
     judge = f"50 pairs first: the rate of wrong pairs is not known (noisyir audit {source} --judge)"
     if most is not None:
-        judge = f"done: at most {most:.0%} of the pairs are wrong by your judgements"
+        judge = f"done: at most {percent(most)} of the pairs are wrong by your judgements"
     elif exp.data.has_weights:
         judge = "not needed: the pairs have weights, as an audit gives them"
     met = ", ".join(f"{one.count:,} of {one.of:,} queries ({one.name})" for one in leaks)

@@ -26,6 +26,7 @@ from noisyir.audits.stages.audit_negatives import JUDGE_NEGATIVES
 from noisyir.audits.texts import opening
 from noisyir.base.durations import duration
 from noisyir.base.errors import ConfigError, StoreError
+from noisyir.base.pages.cells import percent
 from noisyir.base.settings import HELD_OUT
 from noisyir.data.examples import ShapedRows
 from noisyir.data.formats.pairs import PairsFile
@@ -88,8 +89,7 @@ class Audited:
     @property
     def judgements(self) -> dict[str, Any] | None:
         """Notes on judgements by hand and their effects, if there are any."""
-        notes: dict[str, Any] | None = self.outcome.results["audit"].meta.notes.get("judgements")
-        return notes
+        return self.outcome.results["audit"].meta.notes.get("judgements")
 
     @property
     def sampled(self) -> int:
@@ -109,11 +109,6 @@ class Audited:
         if self.judgements and self.judgements["interval"]:
             return Interval(*self.judgements["interval"])
         return Interval(self.estimate["rate"], self.estimate["rate_low"], self.estimate["rate_high"])
-
-    @property
-    def _hardest_rate(self) -> float:
-        """The rate in the judged interval that needs most judgements: the nearest to one half."""
-        return min(max(0.5, self.noise.low), self.noise.high) if self.sampled else 0.5
 
     @cached_property
     def estimate(self) -> dict[str, float]:
@@ -135,13 +130,8 @@ class Audited:
     def noise_in_words(self) -> str:
         """The judged rate with its interval, else a statement that it is unknown."""
         if self.sampled:
-            rate, low, high = (f"{value:.1%}" for value in self.noise)
-            return f"{rate} [{low}, {high}] at {self.exp.detect.confidence:.0%}, by judgements"
+            return f"{self.noise} at {percent(self.exp.detect.confidence)}, by judgements"
         return NOT_SAID
-
-    @property
-    def _audited(self) -> str:
-        return (self.exp.audit or AuditParams()).audited
 
     @property
     def readings(self) -> list[str]:
@@ -157,7 +147,11 @@ class Audited:
         once = f", {repeated:,} repeated row{'s' * (repeated > 1)} left out" if repeated else ""
         name = getattr(self.exp.data, "path", None) or self.exp.name
         taken = ", ".join(f"{column} = {found}" for column, found in sorted((columns or {}).items(), reverse=True))
-        lines = [f"{pairs:,} {self._audited}{once}", *([taken] if taken else []), *said_of_labels(self.outcome)]
+        lines = [
+            f"{pairs:,} {(self.exp.audit or AuditParams()).audited}{once}",
+            *([taken] if taken else []),
+            *said_of_labels(self.outcome),
+        ]
         return f"{Path(name).name:<15} " + f"\n{'':<15} ".join(lines)
 
     @property
@@ -200,7 +194,8 @@ class Audited:
             said = f"{'slipped':<14}{self.slipped}; {_COMPARE}"
             lines.append(fill(said, 78, subsequent_indent=" " * 14))
         if error is not None:
-            lines.append(how_many(self._hardest_rate, error, confidence, self.table.num_rows))
+            hardest = min(max(0.5, self.noise.low), self.noise.high) if self.sampled else 0.5  # the nearest to a half
+            lines.append(how_many(hardest, error, confidence, self.table.num_rows))
         if "audit_negatives" in self.outcome.results:
             lines.append(_suspects(self.outcome.results["audit_negatives"].meta.notes["suspects"]))
         if self.exp.audited != "train":
@@ -336,7 +331,8 @@ class Gate:
     def told(self, found: Audited) -> str:
         """The outcome, in a line."""
         said = "more than" if self.is_over(found) else "no more than"
-        return f"gate          {said} {self.most:.1%} may be wrong: the interval ends at {found.noise.high:.1%}"
+        high = percent(found.noise.high, 1)
+        return f"gate          {said} {percent(self.most, 1)} may be wrong: the interval ends at {high}"
 
 
 def said_of_labels(outcome: Outcome) -> list[str]:

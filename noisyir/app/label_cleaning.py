@@ -14,6 +14,7 @@ from noisyir.app.init import rules_of
 from noisyir.app.label_audit import Audited
 from noisyir.audits.apply import Applied, changed
 from noisyir.base.errors import ConfigError
+from noisyir.base.pages.cells import percent
 from noisyir.data.formats.pairs import Pairs
 from noisyir.detection.calibration.logistic import FEWEST
 from noisyir.detection.judgements import drawn_at_random, given_judgements
@@ -85,8 +86,8 @@ def refuse_too_much(found: Audited, *, drop: bool, force: bool, words: CleaningW
             apply=words.apply,
             count=count,
             pairs=pairs,
-            share=count / pairs,
-            high=found.noise.high,
+            share=percent(count / pairs),
+            high=percent(found.noise.high, 1),
             fewer=_fewer(found, most, words),
         )
 

@@ -32,7 +32,7 @@ def ask(audited: Audited, folder: Path, params: AskParams, runtime: Runtime, pro
     The audit, its files and people's judgements stay as they are.
     """
     table, people = audited.table, _people(audited)
-    order = _by_id(table)
+    order = pc.sort_indices(table.select(PAIR_KEY), BY_PAIR).to_numpy()  # by ids: draws do not depend on scores
     chosen = _choose(table, order, people, params, audited.exp.seed)
     rows = table.take(order[chosen.rows])
     budget = Budget.parse(params.budget)
@@ -45,11 +45,6 @@ def ask(audited: Audited, folder: Path, params: AskParams, runtime: Runtime, pro
     ]
     replace_jsonl(_records(judge, pairs, asked, table.num_rows), folder / MODEL_JUDGEMENTS)
     return judge_report(judge, table.num_rows, asked, spent, audited.exp.detect.confidence)
-
-
-def _by_id(table: pa.Table) -> np.ndarray:
-    """Row order by ids, so that random draws do not depend on scores."""
-    return np.asarray(pc.sort_indices(table.select(PAIR_KEY), BY_PAIR).to_numpy())
 
 
 def _people(audited: Audited) -> dict[Pair, HumanJudgement]:

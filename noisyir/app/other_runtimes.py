@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from noisyir.app.exports.sentence_transformers import write_model
 from noisyir.base.errors import MissingPackageError, install_hint
-from noisyir.base.pages.cells import markdown_table
+from noisyir.base.pages.cells import markdown_table, percent
 from noisyir.data.stages.ingest import INGEST
 from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import lineage
@@ -122,7 +122,7 @@ def _rows(found: Sequence[RuntimeDifference]) -> list[list[str]]:
     return [headings] + [
         [
             *(one.file, f"{one.megabytes:.1f}", f"{one.largest:.1e}", f"{one.cosine:.5f}", f"{one.least_cosine:.5f}"),
-            f"{one.same_top:.1%}",
+            percent(one.same_top, 1),
         ]
         for one in found
     ]

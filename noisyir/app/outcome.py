@@ -10,6 +10,7 @@ from rich.console import Console
 from noisyir.app.console import print_text, results_table, stdout_console
 from noisyir.app.own_data import doubt_of, ingest_facts, recommended, too_small
 from noisyir.app.runs import Outcome
+from noisyir.app.systems import BEST, against_export, first_searchable
 from noisyir.base.command_line import typed_words
 from noisyir.engine.remote.fetched import located
 from noisyir.engine.store import Store
@@ -54,7 +55,7 @@ def print_outcome(outcome: Outcome, store: Store, exp: Experiment, *, verbose: b
             continue  # an id for programs
         registers = f"{_REFUSED} {_typed(exp, '--force')}" if name == "refused" else ""
         print_text(console, f"{name:<11} {value}{registers}")
-    _print_next(console, best, outcome, exp)
+    _print_next(console, best, outcome, store, exp)
 
 
 def _print_conclusion(
@@ -85,17 +86,18 @@ def _typed(exp: Experiment, *more: str) -> str:
     return shlex.join(["noisyir", *(typed_words.get() or ("run", exp.name)), *more])
 
 
-def _print_next(console: Console, best: Recommendation | None, outcome: Outcome, exp: Experiment) -> None:
+def _print_next(console: Console, best: Recommendation | None, outcome: Outcome, store: Store, exp: Experiment) -> None:
     asked = outcome.experiment if best is None or best.best == exp.kept else f"{outcome.experiment}:{best.best}"
-    name = shlex.quote(outcome.experiment)
-    commands = [f"noisyir search {shlex.quote(asked)} 'your question'"] if "index" in outcome.kept else []
-    if "model" in outcome.kept and (best is None or best.is_usable(exp.kept) or exp.register_if == "always"):
+    name, commands = shlex.quote(outcome.experiment), list[str]()
+    if "index" in outcome.kept and (able := first_searchable(store, [asked, f"{outcome.experiment}:{BEST}"])):
+        commands.append(f"noisyir search {shlex.quote(able)} 'your question'")
+    if "model" in outcome.kept and against_export(store, outcome.experiment) is None:
         commands.append(f"noisyir export {name} --to my-model")
     if "report" in outcome.kept:
         commands.append(f"noisyir show {name} --page")
     for head, command in zip(["\nnext", *["    "] * 2], commands, strict=False):
         console.print(f"{head}        {command}", markup=False)
-    if _could_weigh(exp):
+    if {"model", "comparison"} <= outcome.kept.keys() and _could_weigh(exp):
         methods = ", ".join([*(method.kind for method in exp.methods), "reweight"])
         again = _typed(exp, f"methods=[{methods}]", "detect.assume=best")
         print_text(console, f"\nnot tried   {again}\n            {_GAINS}")

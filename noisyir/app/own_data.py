@@ -8,6 +8,7 @@ from noisyir.app.audit_data import named_after, settings_of_data
 from noisyir.app.lookup import finished_runs
 from noisyir.app.runs import Outcome
 from noisyir.base.errors import StoreError
+from noisyir.base.pages.cells import percent
 from noisyir.data.stages.ingest import INGEST
 from noisyir.engine.remote.fetched import located
 from noisyir.engine.store import Store
@@ -62,7 +63,7 @@ def too_small(outcome: Outcome) -> str | None:
     read = outcome.results.get(INGEST.name)
     if read is None or (documents := read.meta.artifacts["corpus"].rows or 0) >= _FEW:
         return None
-    by_chance = f"any order has {min(1.0, _FIRST / documents):.0%} of the right ones among the first {_FIRST}"
+    by_chance = f"any order has {percent(min(1.0, _FIRST / documents))} of the right ones among the first {_FIRST}"
     return f"{documents:,} documents: {by_chance}, so differences say little; add documents that answer no query"
 
 

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from noisyir.app.audit_data import named_after, settings_of_data
 from noisyir.app.runs import Execution, run
 from noisyir.base.errors import ConfigError, DataError, StoreError
+from noisyir.base.pages.cells import percent
 from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.formats.beir import Beir
 from noisyir.data.settings import HeldOutParams
@@ -42,7 +43,7 @@ def with_data(suite: Suite, folder: str | None, own: Sequence[str]) -> tuple[Sui
         if (name := named_after(path)) in suite.sets:
             raise ConfigError("app.set_name_taken", path=path, name=name)
         data = {**settings_of_data(path), "hold_out": HeldOutParams(test=_TESTED, dev=0.0).model_dump()}
-        sets[name] = BenchSet(about=f"{path}, {_TESTED:.0%} held out", experiment={"data": data})
+        sets[name] = BenchSet(about=f"{path}, {percent(_TESTED)} held out", experiment={"data": data})
     if suite.sets and not sets:
         raise ConfigError("app.no_sets", suite=suite.name, said=said[0])
     return suite.model_copy(update={"sets": sets}), said

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from noisyir.base.pages.cells import percent
 from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import Pairs
 from noisyir.data.words import spaced
@@ -197,9 +198,10 @@ def sentences(advice: Advice, profile: Profile | None) -> list[tuple[str, str]]:
     if profile is None:
         return lines
     count = f"{profile.pairs:,} pairs{' or more' if profile.pairs == MANY else ''}"
-    about = f"{count}, {profile.documents:.2f} documents a pair, {profile.repeated:.0%} with a query that stands twice"
-    shared = f"{profile.overlap:.0%} of a query's words are in its document, none in {profile.without:.0%} of the pairs"
-    lengths = f"{profile.query_words:.0f} and {profile.document_words:.0f} words, {profile.latin:.0%} Latin letters"
+    repeated, overlap, without, latin = map(percent, (profile.repeated, *profile[1:3], profile.latin))
+    about = f"{count}, {profile.documents:.2f} documents a pair, {repeated} with a query that stands twice"
+    shared = f"{overlap} of a query's words are in its document, none in {without} of the pairs"
+    lengths = f"{profile.query_words:.0f} and {profile.document_words:.0f} words, {latin} Latin letters"
     return [("pairs", about), ("words", f"{shared}; {lengths}"), *lines]
 
 

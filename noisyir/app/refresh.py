@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from noisyir.app.lookup import Indexed, experiment_that_kept, find_model, newest_index, terms_of
 from noisyir.app.runs import Execution, Outcome, run
+from noisyir.app.systems import BEST, find_system, first_searchable
 from noisyir.base.errors import ConfigError, DataError, StoreError
 from noisyir.base.settings import Params
 from noisyir.data.stages.chunk import CHUNK
@@ -31,6 +32,8 @@ class Refreshed:
     """A refresh run with the stages' counts of documents, vectors and index entries."""
 
     outcome: Outcome
+    searched: str | None  # a system that searches the refreshed index and is not refused, if there is one
+    best: str  # the recommended system of the model's experiment
 
     @property
     def counts(self) -> dict[str, dict[str, Any]]:
@@ -63,12 +66,14 @@ def refresh_corpus(settings: RefreshCorpusParams, execution: Execution) -> Refre
     serialised within the reach of the store's locks, so the second one builds on the first.
     """
     store = execution.store
-    model = find_model(store, settings.model)
-    name = f"refresh-{experiment_that_kept(store, model) or model.key[:12]}"
+    system = find_system(store, settings.model)
+    model = system.indexed or find_model(store, settings.model)
+    experiment = experiment_that_kept(store, system.kept or model) or model.key[:12]
     with store.locks.held("refresh", model.key):
-        plan = plan_of(settings, store, newest_index(store, model))
-        outcome = run(plan, Choice(), execution, name=name, settings=settings)
-    return Refreshed(outcome)
+        plan = plan_of(settings, store, newest_index(store, model, corpus=system.corpus))
+        outcome = run(plan, Choice(), execution, name=f"refresh-{experiment}", settings=settings)
+    best = f"{experiment}:{BEST}"
+    return Refreshed(outcome, first_searchable(store, [settings.model, best], model), best)
 
 
 def plan_of(settings: RefreshCorpusParams, store: Store, newest: Indexed) -> Plan:

@@ -43,7 +43,8 @@ def unneeded(store: Store, *, keep_runs: int, host: str) -> dict[str, tuple[Meta
     kept |= {meta.folder: meta for meta in store.fetched.newest()}
     refs = [meta.ref(artifact) for meta in kept.values() for artifact in meta.artifacts]
     needed = {meta.folder for meta in lineage(store, refs, gone=lambda _: None)}
-    last_use = {(step["key"], step["build"]): _name(run) for run in reversed(runs) for step in run["steps"].values()}
+    names = [(str(run.get("id") or run.get("began") or "of unknown name"), run["steps"]) for run in reversed(runs)]
+    last_use = {(step["key"], step["build"]): name for name, steps in names for step in steps.values()}
     return {
         meta.folder: (meta, _why(last_use.get((meta.key, meta.build)), keep_runs))
         for meta in builds
@@ -75,10 +76,6 @@ def _may_live_elsewhere(store: Store, run: Mapping[str, Any], host: str) -> bool
         return store.locks.is_held(RUN_LOCK, run["id"])
     began = datetime.fromisoformat(run["began"]) if "began" in run else datetime.min.replace(tzinfo=UTC)
     return datetime.now(UTC) - began < _GIVEN_UP
-
-
-def _name(run: Mapping[str, Any]) -> str:
-    return str(run.get("id") or run.get("began") or "of unknown name")
 
 
 def _why(last_run: str | None, keep_runs: int) -> str:

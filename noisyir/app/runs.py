@@ -191,7 +191,7 @@ def run(plan: Plan, choice: Choice, execution: Execution, *, name: str, settings
                 if output.step in results
             }
             nothing_new = all(result.cached for result in results.values()) and not tracker.run_id(begin=False)
-            facts = (nothing_new and record.earlier_facts()) or tracker.finish(store, kept)
+            facts = (nothing_new and record.earlier_facts()) or tracker.finish(store, {} if choice.only else kept)
         except BaseException as error:
             record.write_failure(error)
             tracker.abort(error)
@@ -271,7 +271,7 @@ class _Record:
 
     def earlier_facts(self) -> dict[str, str]:
         """Facts of an earlier run of the same steps, so that nothing is registered twice."""
-        keys = {step.key for step in self.plan.steps}
+        keys = {step.key for step in self.plan.steps if step.name in self.choice.selected(self.plan)}
         for run in self.store.runs.all():
             if run["status"] == "done" and run["facts"] and {s["key"] for s in run["steps"].values()} == keys:
                 return dict(run["facts"])

@@ -13,7 +13,6 @@ from urllib.request import Request, urlopen
 
 from noisyir.app.lookup import built
 from noisyir.app.runs import in_words
-from noisyir.base.durations import duration
 from noisyir.engine.store import Store
 from noisyir.engine.store_locks import RUN_LOCK
 
@@ -47,11 +46,6 @@ class RunState:
     now: str = ""
     verb: str = ""
     result: str = ""
-
-    @property
-    def took(self) -> str:
-        """Duration so far."""
-        return duration(self.seconds)
 
 
 @dataclass

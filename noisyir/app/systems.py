@@ -1,6 +1,7 @@
 """Systems that can be searched with, by their names in a run's tables: a model, BM25, or both together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from noisyir.app.lookup import (
@@ -87,6 +88,16 @@ def find_system(store: Store, name: str) -> System:
     lexical, dense = (store.builds.meta(dict(made.input_refs())[side]) for side in ("lexical", "dense"))
     found = _indexed(store, dense)
     return System(found.model, lexical, made, doubt, kept_model, found.corpus)
+
+
+def first_searchable(store: Store, names: Sequence[str], model: Ref | None = None) -> str | None:
+    """The first of these systems with which a search is not refused, of those on the index of `model` if given."""
+    for name in names:
+        with suppress(ConfigError, StoreError):
+            found = find_system(store, name)
+            if not found.doubt and model in (None, found.indexed):
+                return name
+    return None
 
 
 def _parts(name: str) -> tuple[str, str | None]:

@@ -11,11 +11,12 @@ from jaxtyping import Float
 from noisyir.audits.columns import FLAGGED
 from noisyir.base.artifact import BY_PAIR
 from noisyir.base.errors import ConfigError, DataError
+from noisyir.base.pages.cells import percent
 from noisyir.detection.calibration.fit import guaranteed, judge_all
 from noisyir.detection.calibration.logistic import FEWEST, JudgedPairs
 from noisyir.detection.calibration.sample import rate_of_sample, recalibrate
 from noisyir.detection.judgements import HumanJudgement, Judgements, drawn_at_random, rows_of
-from noisyir.detection.rate import pairs_to_judge
+from noisyir.detection.rate import Interval, pairs_to_judge
 from noisyir.engine.tables import with_values
 
 Array = np.ndarray
@@ -68,13 +69,13 @@ class ByHand:
     def summary(self) -> str:
         """The effects, for a terminal."""
         unclear = f", {self.unclear:,} unclear" if self.unclear else ""
-        agreed = f"; the machine had said the same of {self.agreed:.0%}" if self.judged and self.flagged_before else ""
+        same = f"; the machine had said the same of {percent(self.agreed)}"
+        agreed = same if self.judged and self.flagged_before else ""
         lines = [f"judged      {self.judged:,} pairs{unclear}{agreed}"]
         if self.interval is not None:
-            rate, low, high = self.interval
+            drawn = f"{self.sampled:,} of them were drawn at random"
             lines.append(
-                f"noise rate  {rate:.1%} by the judgements [{low:.1%}, {high:.1%}] at {self.confidence:.0%}: "
-                f"{self.sampled:,} of them were drawn at random"
+                f"noise rate  {Interval(*self.interval)} at {percent(self.confidence)} by the judgements: {drawn}"
             )
         if self.threshold is not None:
             lines.append(f"threshold   a pair is called wrong when its score is above {self.threshold:.3g}")

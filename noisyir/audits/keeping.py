@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from noisyir.base.pages.cells import percent
 from noisyir.detection.calibration.fit import guaranteed
 from noisyir.detection.calibration.logistic import JudgedPairs
 from noisyir.detection.guarantee import Guarantee, judgements_needed
@@ -44,18 +45,17 @@ class Keeping:
     def told(self, wrong: float) -> str:
         """The number of pairs to keep with at most the share `wrong`, as a sentence without its end."""
         if self.bounds is None:
-            return f"nothing can be said with {SURENESS:.0%} confidence: judge 50 pairs drawn at random (--judge)"
-        at = f"with {self.bounds.confidence:.0%} confidence"
+            return f"nothing can be said with {percent(SURENESS)} confidence: judge 50 pairs drawn at random (--judge)"
+        at = f"with {percent(self.bounds.confidence)} confidence"
         if found := self.bounds.most(wrong):
             return (
                 f"{self.condition}keep the {found[0]:,} of {self.pairs:,} pairs with the lowest score: "
-                f"at most {found[1]:.1%} of them are wrong, {at}"
+                f"at most {percent(found[1], 1)} of them are wrong, {at}"
             )
         least = int(np.argmin(self.bounds.bound))
-        said = (
-            f"{self.condition}no part of the pairs is known to have at most {wrong:.1%} wrong {at}; the least known: "
-            f"at most {self.bounds.bound[least]:.1%} of the {self.bounds.kept[least]:,} with the lowest score"
-        )
+        known = f"{percent(self.bounds.bound[least], 1)} of the {self.bounds.kept[least]:,} with the lowest score"
+        none = f"no part of the pairs is known to have at most {percent(wrong, 1)} wrong {at}"
+        said = f"{self.condition}{none}; the least known: at most {known}"
         if self.assumed:
             return said
         needed = judgements_needed(wrong, _HALF, self.bounds.confidence)

@@ -50,6 +50,7 @@ class VerdictProvenance:
         sampled: Number of these that were drawn at random and gave the noise rate.
         border: Whether judgements set the border of the other verdicts.
         repeated: Repeated rows, which count once.
+        called_wrong: Number of other pairs that the data calls wrong itself.
         columns: The file's columns by meaning.
         mapped: Whether a person named the columns.
     """
@@ -61,6 +62,7 @@ class VerdictProvenance:
     sampled: int = 0
     border: bool = False
     repeated: int = 0
+    called_wrong: int = 0
     columns: Mapping[str, str] = field(default_factory=dict)
     mapped: bool = False
 

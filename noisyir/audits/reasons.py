@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from noisyir.base.pages.cells import percent
+
 _NEARLY_SAME = 0.6  # overlap; texts of 100 words that differ in 20 have 0.67
 _SOME = 0.3
 _CLOSE = 0.8  # cosine
@@ -118,9 +120,9 @@ def _like_the_positive(similarity: float | None, overlap: float | None) -> str:
     if share == 1:
         return "the same words as the positive"
     if share >= _NEARLY_SAME:
-        return f"nearly the same words as the positive ({share:.0%} shared)"
+        return f"nearly the same words as the positive ({percent(share)} shared)"
     if share >= _SOME:
-        return f"{share:.0%} of the words shared with the positive"
+        return f"{percent(share)} of the words shared with the positive"
     if similarity is not None and similarity >= _CLOSE:
         return f"close to the positive (cosine {similarity:.2f})"
     return ""

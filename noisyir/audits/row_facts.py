@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from noisyir.audits.reasons import chance
+from noisyir.base.pages.cells import percent
 from noisyir.detection.features import FEATURES
 from noisyir.detection.rate_sentences import ASSUMED, beside
 
@@ -130,7 +131,7 @@ def _pair_score(row: Row, asked: RowQuery) -> str:
 def _pair_features(row: Row, asked: RowQuery) -> str:
     """The pair's place among all by each feature with a name; a feature is a rank's share less 1/2."""
     found = dict(zip(FEATURES, row["features"], strict=False))
-    told = [f"{100 * (found[name] + 0.5):.0f} % {words}" for name, words in _OF_FEATURES.items() if name in found]
+    told = [f"{percent(found[name] + 0.5)} {words}" for name, words in _OF_FEATURES.items() if name in found]
     return f"of all pairs, {', '.join(told)}"
 
 

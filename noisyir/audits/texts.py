@@ -97,7 +97,8 @@ def read_texts(batches: Iterable[pa.RecordBatch], wanted: pa.Array, queries: Ite
         start = len(keys)
         for title, text in zip(batch["title"].to_pylist(), batch["text"].to_pylist(), strict=True):
             found = words(text or title)
-            keys.append(_key(found))
+            said = blake2b(" ".join(found).encode(), digest_size=8).digest()  # equal lists of words share a number
+            keys.append(int.from_bytes(said, "big") if found else 0)
             in_documents.update(in_queries.keys() & {*found, *words(title)})
         own_keys = pa.array(keys[start:], pa.uint64())
         rows = pa.Table.from_batches([batch.select(["doc_id", "title", "text"])]).append_column("key", own_keys)
@@ -124,11 +125,6 @@ def _common(counts: Counter[str], texts: int) -> set[str]:
     if texts < _TOO_FEW:
         return set()
     return {word for word, count in counts.items() if count > _COMMON_SHARE * texts}
-
-
-def _key(found: list[str]) -> int:
-    """A number that equal lists of words share; 0 for no words."""
-    return int.from_bytes(blake2b(" ".join(found).encode(), digest_size=8).digest(), "big") if found else 0
 
 
 def _with_duplicates(rows: pa.Table, keys: np.ndarray) -> pa.Table:

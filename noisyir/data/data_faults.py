@@ -55,13 +55,13 @@ FAULTS = {
     ),
     "leaks.splits": Fault("queries that are in several splits", "Keep each query in one split."),
     "leaks.queries": Fault("{split} queries with the words of a training query", _JUDGED_ON_TRAIN),
-    "leaks.near": Fault("{split} queries that share {near:.0%} of their words with a training query", _JUDGED_ON_TRAIN),
+    "leaks.near": Fault("{split} queries that share {near} of their words with a training query", _JUDGED_ON_TRAIN),
     "leaks.documents": Fault(
         "{split} queries with a relevant document that a training pair has",
         "Where the model should meet new documents, take these training pairs out; else it is no fault.",
     ),
     "leaks.near_documents": Fault(
-        "{split} queries with a relevant document that shares {near:.0%} of its words with a training pair's",
+        "{split} queries with a relevant document that shares {near} of its words with a training pair's",
         "Where the model should meet new documents, take these training pairs out; else it is no fault.",
     ),
     "relevant.none": Fault("queries without a relevant document", "Judge some documents for them, or take them out."),

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.base.errors import DataError
+from noisyir.base.pages.cells import percent
 from noisyir.base.settings import HELD_OUT, PROMOTION, Split
 from noisyir.data.settings import HeldOutParams
 from noisyir.data.words import signs, spaced
@@ -190,10 +191,10 @@ def _with_splits(table: pa.Table, drawn: Mapping[str, Split]) -> pa.Table:
 
 def _facts(counts: Mapping[Split, int], params: HeldOutParams, n_wrong: int, *, by_documents: bool) -> dict[str, Any]:
     held = " and ".join(f"{counts[split]:,} {split}" for split in HELD_OUT if counts.get(split))
-    shared = "share a document or" if by_documents else "share"
+    shared = f"share {'a document or ' * by_documents}{percent(params.near)}"
     documents = "" if by_documents else ", which documents need not be"
     note = (
-        f"{held} queries held out, drawn by seed {params.seed}; queries that {shared} {params.near:.0%} of their words "
+        f"{held} queries held out, drawn by seed {params.seed}; queries that {shared} of their words "
         f"are in one split{documents}; their pairs are unchecked"
         + (f", and {n_wrong:,} of weight 0 count as wrong" if n_wrong else "")
     )

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from noisyir.base.pages.cells import percent
 from noisyir.base.settings import Split
 from noisyir.data.checked_records import CheckedRecords, R, Text, described, findings, id_of, text_of
 from noisyir.data.data_faults import FoundFault
@@ -56,7 +57,7 @@ def _leak(name: str, split: Split, matches: Sequence[tuple[R, Text]], of: int) -
     def describe(record: R) -> str:
         return f"{described(record)}, in training {described(other[record])} ({place_of(other[record])})"
 
-    yield from findings(name, [*other], of, describe, split=split, near=NEAR)
+    yield from findings(name, [*other], of, describe, split=split, near=percent(NEAR))
 
 
 def _matches(held: Sequence[Text], trained: Sequence[Text], keys: dict[str, int]) -> tuple[_Matches, _Matches]:

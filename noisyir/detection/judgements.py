@@ -229,11 +229,12 @@ def _all_said(paths: Sequence[str]) -> _ByPair:
     return found
 
 
-def pairs_with_verdicts(path: Path) -> set[Pair]:
-    """The pairs of the rows of this file that have a verdict."""
+def pairs_with_verdicts(path: Path, *, unjudged: bool = False) -> set[Pair]:
+    """The pairs of the rows of this file that have a verdict, or of all its rows if `unjudged` and none has one."""
     file = RowFile.open(str(path), _SETTING)
     names, text = [name for name in _COLUMNS if name in file.columns], unguard if path.suffix == ".csv" else str
-    said = [row for _, row in file.rows(names, names) if str(row.get("verdict") or "").strip()] if names else []
+    rows = [row for _, row in file.rows(names, names)] if names else []
+    said = [row for row in rows if str(row.get("verdict") or "").strip()] or (rows if unjudged else [])
     return {(text(str(row.get("query_id"))), text(str(row.get("doc_id")))) for row in said}
 
 

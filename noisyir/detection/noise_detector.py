@@ -10,10 +10,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from noisyir.base.errors import DataError
+from noisyir.base.pages.cells import percent
 from noisyir.detection.combine import Scores, combined, robust_z, weights_of
 from noisyir.detection.mixture import Components
 from noisyir.detection.null import named_null
-from noisyir.detection.rate import rate_range
+from noisyir.detection.rate import Interval, rate_range
 from noisyir.detection.rate_sentences import NOT_KNOWN, by_each_null
 from noisyir.detection.settings import NULLS, Assumed, DetectParams, Null
 from noisyir.detection.verdicts import detect, nulls_in
@@ -190,9 +191,8 @@ class NoiseRate:
     def __str__(self) -> str:
         """The judged rate with its interval or, if it is not known, the implication of each assumption."""
         if self.value is not None:
-            return (
-                f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}] at {self.confidence:.0%}, by {self.judged} judged"
-            )
+            rate = Interval(self.value, self.low, self.high)
+            return f"{rate} at {percent(self.confidence)}, by {self.judged} judged"
         return "\n".join([NOT_KNOWN, *(f"  {line}" for line in self.assumed)])
 
 

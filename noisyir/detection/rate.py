@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from noisyir.base.errors import ConfigError, DataError
+from noisyir.base.pages.cells import percent
 from noisyir.detection.null import RankShares
 from noisyir.detection.settings import Null
 
@@ -40,7 +41,7 @@ class Interval(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
+        return f"{percent(self.value, 1)} [{percent(self.low, 1)}, {percent(self.high, 1)}]"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from noisyir.base.errors import ConfigError, DataError
-from noisyir.base.pages.cells import number, signed
+from noisyir.base.pages.cells import number, percent, signed
 from noisyir.data.text_files import DAMAGED
 from noisyir.detection.judgements import Judgements, Pair, given_judgements, judgements_digest, pairs_with_verdicts
 from noisyir.engine.meta import Ref
@@ -252,7 +252,7 @@ class Ruler:
             for place, name in enumerate(self.pool.systems):
                 by = _level(mean_by_t(labels[:, place], max(len(labels) - 1, 1)))
                 told = _level(found.interval(systems[place])) if found.queries > 1 else ["", ""]
-                share = f"{self.share_judged[place]:.0%}"
+                share = percent(self.share_judged[place])
                 rows.append([str(measure), name, *by, *told, number(judge[place]), share])
         return rows
 
@@ -284,8 +284,8 @@ class Ruler:
         share = self.share_judged
         least, most = int(share.argmin()), int(share.argmax())
         if share[least] < _LESS_JUDGED * share[most]:
-            yield (f"Warning: {share[least]:.0%} of {names[least]}'s documents are judged, and {share[most]:.0%} of "
-                   f"{names[most]}'s: the labels are unfair to the first.")  # fmt: skip
+            yield (f"Warning: {percent(share[least])} of {names[least]}'s documents are judged, and "
+                   f"{percent(share[most])} of {names[most]}'s: the labels are unfair to the first.")  # fmt: skip
 
     def _outlook(self, weights: Array, both: str) -> str:
         found, pooled = outlook(self.drawn.pools, DRAWN_BY, self.drawn.drawing, weights), len(self.pool.pairs)

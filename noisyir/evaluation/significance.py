@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 Array = np.ndarray
 Groups = Int[Array, " query"]
-Verdict = Literal["better", "worse", "suggests better", "suggests worse", "unclear", "equal"]
+Verdict = Literal["better", "worse", "suggests better", "suggests worse", "slight", "unclear", "equal"]
 SEEDS_OF_A_CLAIM = 5
 """The least number of seeds for a claim about methods; with fewer, a result suggests."""
 
@@ -177,13 +177,15 @@ def verdict(
 ) -> Verdict:
     """The verdict on a difference: better or worse if the corrected p is below alpha and the interval agrees.
 
-    With fewer than `SEEDS_OF_A_CLAIM` seeds it only suggests.  better also needs a mean of at least `min_gain`; equal
-    means the same value on every query.
+    With fewer than `SEEDS_OF_A_CLAIM` seeds it only suggests.  better also needs a mean of at least `min_gain`, and is
+    slight without; equal means the same value on every query.
     """
     if low == high == 0:
         return "equal"
     significant = p_holm < alpha
-    if significant and low > 0 and (low + high) / 2 >= min_gain:
+    if significant and low > 0:
+        if (low + high) / 2 < min_gain:
+            return "slight"
         return "better" if seeds >= SEEDS_OF_A_CLAIM else "suggests better"
     if significant and high < 0:
         return "worse" if seeds >= SEEDS_OF_A_CLAIM else "suggests worse"

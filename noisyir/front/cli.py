@@ -253,13 +253,10 @@ class _Command(TyperCommand):
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl(rows)
-        common = [param for param in self.get_params(ctx) if param.name in _COMMON]
+        common: list[Any] = [param for param in self.get_params(ctx) if param.name in _COMMON]
         formatter.write_paragraph()
-        formatter.write_text("Also (noisyir --help): " + ", ".join(_as_typed(param) for param in common))
-
-
-def _as_typed(param: Any) -> str:
-    return " ".join(filter(None, [param.opts[-1], "" if param.is_flag else param.metavar]))
+        typed = [" ".join(filter(None, [one.opts[-1], "" if one.is_flag else one.metavar])) for one in common]
+        formatter.write_text(f"Also (noisyir --help): {', '.join(typed)}")
 
 
 def _show_kinds(ctx: typer.Context, asked: bool) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from noisyir import __version__
-from noisyir.base.pages.cells import markdown_table
+from noisyir.base.pages.cells import markdown_table, percent
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Stage
@@ -183,7 +183,7 @@ def _put_in(exp: Experiment, behind: Sequence[Meta]) -> str:
     if exp.task.label_story:
         return exp.task.label_story
     if exp.noise.rate:
-        return f"{exp.noise.rate:.0%} of the training pairs were given a wrong document ({exp.noise.kind})."
+        return f"{percent(exp.noise.rate)} of the training pairs were given a wrong document ({exp.noise.kind})."
     return "Only the pairs' own noise: none was put in."
 
 
@@ -229,7 +229,7 @@ def measures_table(
     queries = max(row["queries"] for row in rows)
     return [
         markdown_table(table, left=2),
-        f"In brackets: {confidence:.0%} intervals over {queries:,} queries, of this one seed.",
+        f"In brackets: {percent(confidence)} intervals over {queries:,} queries, of this one seed.",
     ]
 
 

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from tests.sources import ROOT, nodes
+from tests.sources import ROOT, nodes, place, trees
 
 # Each habit, and how often docstrings and comments of noisyir/ still have it.  Lower a figure when you mend some.
 MOST = {
@@ -39,3 +39,10 @@ def prose() -> str:
 @pytest.mark.parametrize("habit", MOST)
 def test_a_habit_of_translation_does_not_spread(habit: str):
     assert len(re.findall(habit, prose(), re.IGNORECASE)) <= MOST[habit]
+
+
+def test_a_share_is_written_as_the_docs_write_it():
+    """50 %, by `percent`, and never 50%."""
+    texts = {path: ast.unparse(tree) for path, tree in trees().items()}
+    texts |= {path: path.read_text() for path in (ROOT / "noisyir").rglob("errors.toml")}
+    assert not [place(path) for path, text in texts.items() if re.search(r":[.\d]*%}|\d%(?![\w(])", text)]

@@ -330,7 +330,7 @@ def test_apply_is_refused_where_it_would_change_far_more_than_is_wrong(noisyir, 
     ).groups()
     assert code == 1 and int(changed) > 2 * float(high) / 100 * int(of)
     (less,) = re.findall(r"(detect\.threshold=\S+) flags fewer; --force changes them anyway", err)
-    assert "noise rate  0.0% by the judgements" in out and not (tmp_path / "made").exists()
+    assert "noise rate  0.0 % [" in out and not (tmp_path / "made").exists()
     assert noisyir("audit", file, less, *asked[2:-1], "advised")[0] == 0  # which is what was advised
     assert noisyir(*asked, "--force")[0] == 0 and (tmp_path / "made" / "mine.cleaned.jsonl").exists()
     assert noisyir("audit", file, "--drop")[2].endswith("add --apply")
@@ -393,6 +393,10 @@ def test_the_held_out_queries_of_a_file_that_is_not_rewritten_measure_the_flags(
 
 
 def test_a_sample_is_judged_and_its_verdicts_are_taken_back(noisyir, owner, file, tmp_path):
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "sample.csv").write_text("query_id,doc_id,verdict\nof,elsewhere,\n")
+    code, out, err = noisyir("audit", file, "--out", "first")
+    assert code == 0 and re.search(r"^next .* --judge$", out, re.MULTILINE), "the sample is of other pairs"
     code, out, err = noisyir("audit", file, "--sample", 30, "--out", "first")
     assert code == 0, err
     assert re.search(r"^next .* --judgements first/sample.csv\n +after you filled in", out, re.MULTILINE), out
@@ -509,6 +513,7 @@ def test_pairs_that_the_data_calls_wrong_are_beside_the_unknown_rate(noisyir, ow
     rows = [{**row, "label": int(number >= 20)} for number, row in enumerate(owner.inline)]
     code, out, err = noisyir("audit", write_jsonl(tmp_path / "labelled.jsonl", rows))
     assert code == 0 and "20 pairs that the data calls wrong" in out, err
+    assert "The data itself calls 20 other pairs wrong" in (tmp_path / "labelled-audit" / "audit.html").read_text()
     assert "\nHow many are wrong besides the 20?\n" in out
     page = (tmp_path / "labelled-audit" / "audit.html").read_text()
     rows = json.loads(re.search(r'data-file-rows="(.*?)"', page)[1])
@@ -628,7 +633,7 @@ def test_a_gate_for_ci_goes_by_the_upper_end_and_json_holds_everything(noisyir, 
     sample = judged_sample(noisyir, owner, file, tmp_path)
     gate = ["audit", file, "--judgements", sample, "--out", "made", "--fail-over"]
     code, out, _ = noisyir(*gate, 0.2)
-    assert code == 3 and "more than 20.0% may be wrong: the interval ends at" in out
+    assert code == 3 and "more than 20.0 % may be wrong: the interval ends at" in out
     code, out, _ = noisyir(*gate, 0.7, "--json")
     found = json.loads(out)
     assert code == 0 and found["over"] is False and found["rate"]["judged"] == 40

@@ -66,8 +66,8 @@ def test_a_search_is_the_run_that_was_measured(noisyir, home):
 def test_new_documents_are_found_by_all_three(noisyir, tmp_path):
     new = tmp_path / "new.jsonl"
     new.write_text(json.dumps({"_id": "fresh", "title": "cooking", "text": "oven zucchini zucchini"}) + "\n")
-    code, _, err = noisyir("refresh", "demo", new)
-    assert code == 0, err
+    code, out, err = noisyir("refresh", "demo", new)
+    assert code == 0 and noisyir(*shlex.split(re.search("next +noisyir (.*)", out)[1]))[0] == 0, err
     for system in ("bm25", "hybrid", "dpr"):
         code, out, err = noisyir("search", f"demo:{system}", "zucchini", "-k", 81, "--json")
         assert code == 0 and "fresh" in [hit["doc_id"] for hit in json.loads(out)["hits"]], err

@@ -177,7 +177,7 @@ def test_a_hundred_pairs_by_keyboard_and_the_command_that_uses_them(page, owner,
     assert told and len(written) == int(told[1]) and all(json.loads(line)["document"] for line in written)
     alone = [*command[1 : command.index("--judgements")], "--out", "alone"]
     unjudged = typed(*alone, "--keep-wrong-below", "0.2")
-    assert "nothing can be said with 90% confidence: judge 50 pairs" in unjudged
+    assert "nothing can be said with 90 % confidence: judge 50 pairs" in unjudged
     assumed = typed(*alone, "--keep-wrong-below", "0.2", "--assume", "random")
     assert re.search(r"guarantee +if wrong pairs have random documents, (keep the|no part of)", assumed)
 

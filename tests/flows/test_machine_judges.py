@@ -303,7 +303,7 @@ def test_files_that_do_not_belong_together_are_told_in_a_line(noisyir, tmp_path)
     assert (
         code == 0
         and "30 of its 30 are among the 60 of people's" in out
-        and "agreement   100% [89%, 100%]; kappa 1.00 [0." in out
+        and "agreement   100 % [89 %, 100 %]; kappa 1.00 [0." in out
     )
 
 

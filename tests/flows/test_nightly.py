@@ -126,8 +126,8 @@ def test_a_night_asks_and_is_suspended_until_somebody_has_judged_and_resumed_it(
         assert begun(client, unanswered).name == "Suspended", "the judgements carried over do not show as little"
         resume_flow_run(unanswered)
         state = begun(client, unanswered)
-    assert state.is_completed() and state.message.startswith("not trained, and the champion stays: 0.0% to ")
-    assert state.message.endswith("of the pairs are wrong, by 40 judgements; the limit is 1.0%")
+    assert state.is_completed() and state.message.startswith("not trained, and the champion stays: 0.0 % to ")
+    assert state.message.endswith("of the pairs are wrong, by 40 judgements; the limit is 1.0 %")
 
 
 def test_without_judgements_and_without_a_deployment_nothing_is_trained(given, tmp_path):
@@ -138,7 +138,7 @@ def test_without_judgements_and_without_a_deployment_nothing_is_trained(given, t
         nightly("demo", given, ask=AskFirst(above=0.2, judged=str(tmp_path)))
     state = nightly("demo", given, ask=AskFirst(above=0.2), return_state=True)
     assert (
-        state.is_completed() and "nobody has judged a random sample of the pairs; the limit is 20.0%" in state.message
+        state.is_completed() and "nobody has judged a random sample of the pairs; the limit is 20.0 %" in state.message
     )
     assert not connect(tmp_path).client.search_model_versions()
 

@@ -196,6 +196,16 @@ def test_a_model_as_it_is_that_wins_is_searched_exported_and_nothing_worse_is_re
     assert SentenceTransformer(str(tmp_path / "model")).encode(["parse a date"]).shape == (1, 384)
     code, _, err = noisyir("export", "asis", "--to", tmp_path / "worse")
     assert code == 1 and "MiniLM as it is" in err
+    for stage in ("encode", "index"):  # of one stage no model is refused, and no command is advised that is refused
+        _, out, _ = noisyir("run", "docs.yaml", *QUICK[:2], *QUICK[3:-1], SHORT, "name=asis", "--only", stage)
+        assert not re.search("refused|register|export|not tried|asis '", out) and "run, " in out
+    Path("new.csv").write_text("doc_id,text\nfresh,zucchini zucchini\n")
+    _, out, _ = noisyir("refresh", "asis", "new.csv")
+    typed = shlex.split(re.search("next +noisyir (.*)", out)[1])
+    assert typed == ["refresh", "asis:best", "new.csv"], "its index is not the one of the model that was trained"
+    _, out, _ = noisyir(*typed)
+    code, out, err = noisyir(*shlex.split(re.search("next +noisyir (.*)", out)[1])[:2], "zucchini", "--json")
+    assert code == 0 and "fresh" in [hit["doc_id"] for hit in json.loads(out)["hits"]], err
 
 
 def test_an_exported_folder_says_how_to_combine_with_bm25(noisyir, folder, monkeypatch, tmp_path):

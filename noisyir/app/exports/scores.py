@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.app.lookup import kept_by_run
@@ -54,11 +53,8 @@ def _lists(store: Store, meta: Meta) -> Iterator[ScoredList]:
         some = batch.filter(pc.is_in(batch["doc_id"], value_set=named))
         said = zip(*(some[name].to_pylist() for name in ("title", "text")), strict=True)
         documents |= dict(zip(some["doc_id"].to_pylist(), said, strict=True))
-    for query_id, rows in groupby(_rows(scores), lambda row: row[0]):
+    scored = zip(*(scores[name].to_pylist() for name in ("query_id", "doc_id", "score")), strict=True)
+    for query_id, rows in groupby(scored, lambda row: row[0]):
         ordered = sorted(rows, key=lambda row: ((query_id, row[1]) not in given, -row[2], row[1]))
         found = [Passage(*documents[doc_id], doc_id, score) for _, doc_id, score in ordered]
         yield ScoredList(query_id, asked[query_id], found, sum((query_id, row[1]) in given for row in ordered))
-
-
-def _rows(scores: pa.Table) -> Iterator[tuple[str, str, float]]:
-    return zip(*(scores[name].to_pylist() for name in ("query_id", "doc_id", "score")), strict=True)

@@ -19,6 +19,7 @@ from noisyir.audits.model_judges.judge_report import (
 )
 from noisyir.audits.model_judges.judges import Answer, JudgeUsage
 from noisyir.base.errors import ConfigError, DataError
+from noisyir.base.pages.cells import percent
 from noisyir.data.row_files import RowFile
 from noisyir.detection.calibration.judge_error import (
     FEWEST_BY_PEOPLE,
@@ -82,12 +83,12 @@ class JudgeCheck:
             **{name: value for name, value in asdict(self).items() if name != "report"},
             "kappa": self.kappa and self.kappa._asdict(),
             "order": self.order and self.order._asdict(),
-            "agreement": _as_object(*self.agreement),
-            "sensitivity": _as_object(report.error.sensitivity, *self.sensitivity) | {"of": report.error.wrong},
-            "specificity": _as_object(report.error.specificity, *self.specificity) | {"of": report.error.clean},
+            "agreement": Interval(*self.agreement)._asdict(),
+            "sensitivity": Interval(report.error.sensitivity, *self.sensitivity)._asdict() | {"of": report.error.wrong},
+            "specificity": Interval(report.error.specificity, *self.specificity)._asdict() | {"of": report.error.clean},
             "calibration": report.calibration
             and report.calibration._asdict() | {"groups": [group._asdict() for group in report.calibration.groups]},
-            "rate": report.corrected and {**_as_object(*report.corrected.rate), "by": report.corrected.by},
+            "rate": report.corrected and {**report.corrected.rate._asdict(), "by": report.corrected.by},
             "reach": self.reach and self.reach._asdict(),
             "good_enough": self.is_good_enough,
         }
@@ -101,7 +102,7 @@ class JudgeCheck:
         sensitivity = _share(error.sensitivity, *self.sensitivity)
         specificity = _share(error.specificity, *self.specificity)
         return [
-            ("judge", f"{self.report.judge}; intervals at {self.report.confidence:.0%}"),
+            ("judge", f"{self.report.judge}; intervals at {percent(self.report.confidence)}"),
             (
                 "pairs",
                 f"{self.both:,} of its {self.answers:,} are among the {self.labels:,} of people's ({drawn}){left}",
@@ -120,7 +121,7 @@ class JudgeCheck:
         if found is None:
             return [("chances", "none given, or on too few pairs: it says words alone")]
         groups = [
-            f"  of {one.pairs:,} it says {one.says:.0%} wrong, people {_share(one.wrong, one.low, one.high)}"
+            f"  of {one.pairs:,} it says {percent(one.says)} wrong, people {_share(one.wrong, one.low, one.high)}"
             for one in found.groups
         ]
         return [("chances", in_short(found)[0]), *(("", line) for line in groups)]
@@ -244,17 +245,13 @@ def _interval(share: float, size: int, confidence: float) -> tuple[float, float]
 
 
 def _share(share: float, low: float, high: float) -> str:
-    return "nothing is known" if math.isnan(share) else f"{share:.0%} [{low:.0%}, {high:.0%}]"
+    return "nothing is known" if math.isnan(share) else f"{percent(share)} [{percent(low)}, {percent(high)}]"
 
 
 def _beyond_chance(kappa: Interval | None) -> str:
     if kappa is None:
         return "no kappa, for the judge only ever said one thing"
     return f"kappa {kappa.value:.2f} [{kappa.low:.2f}, {kappa.high:.2f}]"
-
-
-def _as_object(value: float, low: float, high: float) -> dict[str, Any]:
-    return {"value": _known(value), "low": _known(low), "high": _known(high)}
 
 
 def _known(value: Any) -> Any:

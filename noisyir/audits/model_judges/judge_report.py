@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from noisyir.audits.model_judges.judges import Answer, JudgeUsage
+from noisyir.base.pages.cells import percent
 from noisyir.detection.calibration.judge_error import (
     FEWEST_BY_PEOPLE,
     FEWEST_OF_A_KIND,
@@ -97,18 +98,16 @@ class JudgeReport(NamedTuple):
     def _said(self) -> str:
         if self.said is None:
             return f"{'it says':<12}nothing of the rate: none of the {self.drawn:,} pairs drawn at random was decided"
-        rate = _percent(self.said, self.confidence)
-        return (
-            f"{'it says':<12}{rate} wrong, by {self.decided:,} decided of {self.drawn:,} pairs drawn at random; "
-            "this does not count its own errors"
-        )
+        rate = f"{self.said} at {percent(self.confidence)}"
+        drawn = f"{self.decided:,} decided of {self.drawn:,} pairs drawn at random"
+        return f"{'it says':<12}{rate} wrong, by {drawn}; this does not count its own errors"
 
     def _errs(self) -> list[str]:
         error, both = self.error, self.error.wrong + self.error.clean
         if not both:
             return [f"{'its error':<12}unknown: people judged none of these pairs, so the rate cannot be corrected"]
         shares = [
-            f"{does} {share:.0%} of the {count:,} that they call {kind}"
+            f"{does} {percent(share)} of the {count:,} that they call {kind}"
             for does, share, count, kind in (
                 ("finds", error.sensitivity, error.wrong, "wrong"),
                 ("passes", error.specificity, error.clean, "clean"),
@@ -120,7 +119,7 @@ class JudgeReport(NamedTuple):
         lines += [f"{'its chances':<12}{said}" for said in in_short(self.calibration)]
         if self.corrected is None:
             return [*lines, f"{'corrected':<12}{self._why_not()}"]
-        rate = _percent(self.corrected.rate, self.confidence)
+        rate = f"{self.corrected.rate} at {percent(self.confidence)}"
         return [*lines, f"{'corrected':<12}{rate} wrong, by {self.corrected.by}"]
 
     def _why_not(self) -> str:
@@ -228,7 +227,7 @@ def in_short(found: JudgeCalibration | None) -> list[str]:
         return []
     off = f"expected calibration error {found.error:.2f}, where chance alone brings {found.by_chance:.2f}"
     holds = "nothing speaks against them" if found.p > _LEVEL else "they are not as stated"
-    return [f"mean {found.says:.1%} where people say {found.wrong:.1%}; {off}: {holds}"]
+    return [f"mean {percent(found.says, 1)} where people say {percent(found.wrong, 1)}; {off}: {holds}"]
 
 
 def is_even(both: Sequence[AskedPair]) -> bool:
@@ -252,7 +251,3 @@ def ends_of(asked: Sequence[AskedPair]) -> tuple[float, float]:
     said = [one.answer.surely_wrong for one in asked if one.answer]
     low, high = min(said, default=0.0), max(said, default=1.0)
     return (low, high) if low < high else (0.0, 1.0)
-
-
-def _percent(rate: Interval, confidence: float) -> str:
-    return f"{rate} at {confidence:.0%}"

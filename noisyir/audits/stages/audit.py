@@ -200,18 +200,20 @@ def _provenance(job: Job[AuditParams]) -> "VerdictProvenance":
 
     settings: dict[str, dict[str, Any]] = {}
     detectors = []
-    source: dict[str, Any] = {}
+    notes: dict[str, Any] = {}
     flags = job.inputs["flags"]
     assert isinstance(flags, Ref)
     for meta in lineage(job.store, [flags]):
         settings[meta.stage] = dict(meta.params)
-        source |= meta.notes.get("source", {}) if meta.stage == "ingest" else {}
+        notes |= meta.notes if meta.stage == "ingest" else {}
         detectors += [meta.params["kind"]] if meta.stage == "score_pairs" else []
+    source = notes.get("source", {})
     return VerdictProvenance(
         dataset=settings.get("ingest", {}).get("kind"),
         detectors=tuple(detectors),
         detect=DetectParams(**settings["detect"]) if "detect" in settings else None,
         repeated=source.get("repeated_pairs", 0),
+        called_wrong=notes.get("called_wrong", 0),
         columns=source.get("columns", {}),
         mapped=bool(settings.get("ingest", {}).get("columns")),
     )

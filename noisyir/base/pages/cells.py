@@ -56,8 +56,8 @@ def number(value: float | None) -> str:
     return NONE if value is None else f"{value:.3f}"
 
 
-def percent(share: float | None, places: int) -> str:
-    """A share in percent."""
+def percent(share: float | None, places: int = 0) -> str:
+    """A share in percent, as the docs write it: 50 %."""
     return NONE if share is None else f"{100 * share:.{places}f} %"
 
 
@@ -75,7 +75,8 @@ def signed(value: float) -> str:
 def badge(said: str, seeds: int = 1) -> str:
     """The words of a badge for a verdict, with the number of seeds if they merely suggest it."""
     few = f" ({seeds} seed{'s' if seeds > 1 else ''})" if said.startswith("suggests") else ""
-    return {"unclear": "not told apart", "equal": "the same"}.get(said, said.removeprefix("suggests ") + few).upper()
+    words = {"unclear": "not told apart", "equal": "the same", "slight": "told apart, but small"}
+    return words.get(said, said.removeprefix("suggests ") + few).upper()
 
 
 def p_value(value: float) -> str:

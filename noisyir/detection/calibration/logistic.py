@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from noisyir.base.pages.cells import percent
 from noisyir.detection.features import rank_share
 from noisyir.detection.judgements import HumanJudgement
 from noisyir.detection.mixture import check_finite
@@ -98,9 +99,8 @@ class Lesson:
             return "Too few pairs are judged to say whether judgements improve the order."
         if self.gain is None:
             return "The order stays without judgements: this detector has no features to learn from."
-        gain = (
-            f"by {self.gain.value:.0%}, and by {self.gain.at_least:.0%} at least with {GAIN_CONFIDENCE:.0%} confidence"
-        )
+        value, least, sure = map(percent, (self.gain.value, self.gain.at_least, GAIN_CONFIDENCE))
+        gain = f"by {value}, and by {least} at least with {sure} confidence"
         if not self.improves:
             return f"The order stays without judgements: they change the log loss of unseen verdicts {gain}."
         return f"Judgements improve the order: they lower the log loss of unseen verdicts {gain}."

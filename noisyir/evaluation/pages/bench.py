@@ -168,10 +168,9 @@ def _conclusion(params: NoiseTableParams, bench: Bench) -> str:
     put_in = _is_put_in(params, row["mechanism"])
     where = f"At {rate_as_set(row['rate'])} {row['mechanism']} noise, " if put_in else ""
     size = f"{row['measure']} {signed(row['difference'])}"
-    found = {
-        "better": f"{row['method']} is better than {row['against']}",
-        "worse": f"{row['method']} is worse than {row['against']}",
-    }.get(said, f"{row['method']} and {row['against']} are not told apart")
+    found = f"{row['method']} is {said} than {row['against']}"
+    if said not in ("better", "worse"):
+        found = f"{row['method']} and {row['against']} are not told apart"
     few = "" if seeds >= SEEDS_OF_A_CLAIM else f" Fewer than {SEEDS_OF_A_CLAIM} seeds are a hint only."
     return f"{where}{found} ({size}).{few}"
 

@@ -84,10 +84,11 @@ class Duel:
         both = f"{self.second} {_VERBS.get(found)} {self.first}"
         if found == "unclear":
             both = f"{self.second} and {self.first} are not told apart"
+        seeds = f"{len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''}"
         return (
             f"{both}: {test.measure} {test.second:.3f} against {test.first:.3f} "
             f"({signed(test.difference)} [{signed(test.low)}, {signed(test.high)}], corrected p {p_value(test.p_holm)}"
-            f", {test.queries:,} queries, {_count(self.seeds)}{few})."
+            f", {test.queries:,} queries, {seeds}{few})."
         )
 
     def rows(self) -> list[list[str]]:
@@ -107,7 +108,3 @@ class Duel:
         """The page as HTML text."""
         template = templates("noisyir.evaluation.pages", signed=signed).get_template("duel.html")
         return template.render(title=f"{self.second} vs {self.first}", duel=self)
-
-
-def _count(seeds: Sequence[object]) -> str:
-    return f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"

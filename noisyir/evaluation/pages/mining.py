@@ -147,7 +147,7 @@ def _share(quality: MiningQuality | None, measure: str) -> str:
     if quality is None or mean is None:
         return NONE
     std = quality.std(measure)
-    return percent(mean, 2) if std is None else f"{100 * mean:.2f} ± {100 * std:.2f} %"
+    return percent(mean, 2) if std is None else f"{100 * mean:.2f} ± {percent(std, 2)}"
 
 
 def _loss_figures(losses: Mapping[Cell, pa.Table]) -> list[Figure]:

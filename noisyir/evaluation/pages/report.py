@@ -26,6 +26,8 @@ from noisyir.evaluation.significance import verdict
 
 _SHOWN_PACKAGES = 24
 _RECALL = "dev_r@"
+_ALIKE = {"equal": "the same on every query", "unclear": "not told apart",
+          "slight": "told apart, but the gain is smaller than report.min_gain"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -127,8 +129,8 @@ def conclusion(best: Recommendation | None, verdicts: Sequence[Mapping[str, Any]
         size = f"{row['measure']} {signed(row['difference'])}"
         ends = f"[{signed(row['difference_low'])}, {signed(row['difference_high'])}]"
         found = f"By one seed, {one} seems {word} than {other}"
-        if word in ("equal", "unclear"):
-            found = f"{one} and {other} are {'the same on every query' if word == 'equal' else 'not told apart'}"
+        if word in _ALIKE:
+            found = f"{one} and {other} are {_ALIKE[word]}"
         if not found.startswith(row["system"]):  # a name that one types stays as it is
             found = found[:1].upper() + found[1:]
         sentences.append(f"{found} ({size} {ends}, corrected p {p_value(row['p_holm'])}).")

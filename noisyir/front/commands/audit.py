@@ -102,7 +102,8 @@ def run(
 
     command = AuditArguments(data, overrides or (), corpus, out, model, budget, assume, store, split, query, document)
     options = JudgingOptions(command, judgements or (), by_hand, judge_as, keep_wrong_below, standalone)
-    return _audit(exp, machine, judge, _apply(apply, drop, force), options, _Output(as_json, verbose, error, fail_over))
+    output = _Output(as_json, verbose, error, fail_over)
+    return _audit(exp, machine, judge, _Applying(apply, drop, force), options, output)
 
 
 def _check_judge(answers: str, judgements: str, within: float | None, *, as_json: bool) -> int:
@@ -127,7 +128,7 @@ def _audit(
     exp: "Experiment",
     machine: Sequence[str],
     judge: "AskParams | None",
-    applying: "_Applying | None",
+    applying: "_Applying",
     options: "JudgingOptions",
     output: "_Output",
 ) -> int:
@@ -216,8 +217,17 @@ class _Output:
 class _Applying:
     """Options for applying the audit."""
 
+    asked: bool
     drop: bool
     force: bool
+
+    def __post_init__(self) -> None:
+        """Check that --drop is not given alone."""
+        if self.drop and not self.asked:
+            raise ConfigError("front.drop_without_apply")
+
+    def __bool__(self) -> bool:
+        return self.asked
 
     def check(self, exp: "Experiment", folder: Path) -> None:
         """Check, before any work, that the audit can be applied."""
@@ -238,17 +248,6 @@ class _Applying:
 
         applied = found.apply(folder, drop=self.drop)
         return f"\n{applied.summary()}\n{how_to_measure(found, applied)}".rstrip()
-
-
-def _apply(apply: bool, drop: bool, force: bool) -> _Applying | None:
-    """Return the options set by flags; None without --apply.
-
-    Raises:
-        ConfigError: If --drop is given alone.
-    """
-    if drop and not apply:
-        raise ConfigError("front.drop_without_apply")
-    return _Applying(drop, force) if apply else None
 
 
 def _audited(exp: "Experiment", store: "Store", runtime: "Runtime", *, verbose: bool) -> "Audited":

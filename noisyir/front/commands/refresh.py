@@ -1,9 +1,11 @@
 """`noisyir refresh`: encode and index new documents for a trained model, keeping existing work."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
 
+from noisyir.base.command_line import typed_words
 from noisyir.front.commands import Json, Model, StoreUrl, argument, flag, open_store, option, print_json, split_settings
 
 
@@ -44,5 +46,9 @@ def run(
     out.print(f"\n{done.outcome.executed} run, {done.outcome.cached} cached")
     for name, line in done.lines().items():
         out.print(f"{name:<11} {line}", markup=False)
-    out.print(f"\nnext        noisyir search {model} 'your question'", markup=False)
+    instead = [done.best if word == model else word for word in typed_words.get()]
+    search = done.searched and f"search {shlex.quote(done.searched)} 'your question'"
+    out.print(f"\nnext        noisyir {search or shlex.join(instead)}", markup=False)
+    if not search:
+        out.print(f"            {model} is not worth using: this refreshes the best system of its run", markup=False)
     return 0

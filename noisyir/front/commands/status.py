@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from noisyir.base.durations import duration
 from noisyir.base.errors import ConfigError, NoisyirError
 from noisyir.front.commands import Json, StoreUrl, Verbose, argument, file_size, flag, open_store, option, print_json
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from noisyir.app.status import RunState, StageRate
-    from noisyir.engine.meta import Meta
     from noisyir.engine.store import Store
 
 _KEY = 7  # characters of a key, as in a dry run
@@ -69,7 +69,8 @@ def run(
     _print_runs(out, runs, f"no run began in the last {hours:g} hours: noisyir status --hours N looks further back")
     _print(out, "Models", _model_rows(models, verbose=verbose))
     told = [f"Models    {unknown}"] if unknown else []
-    told += [f"Disk      {_disk(opened)}"]
+    size = f"{file_size(sum(meta.size for meta in opened.builds.all()))} in " if opened.is_local else ""
+    told += [f"Disk      {size}{opened.url}"]
     told += [f"{'':<10}stages and times: noisyir status -v"] if runs and not verbose else []
     print_text(out, "\n".join(told))
     if rates:
@@ -120,7 +121,7 @@ def _of_run(state: RunState, result: str) -> list[str]:
 
     told = [f"[{_COLOURS[state.state]}]{state.state}[/]", result and escape(result)]
     told += [escape(state.facts["registered"])] if "registered" in state.facts else []
-    return [state.experiment, state.verb, _when(state.began), state.took, ", ".join(filter(None, told))]
+    return [state.experiment, state.verb, _when(state.began), duration(state.seconds), ", ".join(filter(None, told))]
 
 
 def _when(began: datetime) -> str:
@@ -146,12 +147,6 @@ def _log(state: RunState) -> str:
     said = kept.read_text(encoding="utf-8") if kept and kept.is_file() else "no log of it is on this machine"
     place = state.page or state.log
     return f"{_called(state)}{f'  {place}' if place else ''}\n{said}"
-
-
-def _disk(store: Store) -> str:
-    """Return the store's location, preceded by the size of its builds if it is on this machine."""
-    size = f"{file_size(sum(meta.size for meta in store.builds.all()))} in " if store.is_local else ""
-    return f"{size}{store.url}"
 
 
 def _models() -> tuple[list[dict[str, Any]], str | None]:
@@ -195,11 +190,12 @@ def _measure(tag: str) -> str:
 
 def _rates_table(rates: Sequence[StageRate]) -> Table:
     from noisyir.app.console import plain_table
+    from noisyir.base.pages.cells import percent
 
     table = plain_table("stage", "built", "cached", "hit rate", "seconds", "longest")
     for rate in rates:
         seconds = (f"{sum(rate.seconds):.1f}", f"{max(rate.seconds):.1f}") if rate.seconds else ("", "")
-        table.add_row(rate.stage, str(rate.built), str(rate.cached), f"{rate.hit_rate:.0%}", *seconds)
+        table.add_row(rate.stage, str(rate.built), str(rate.cached), percent(rate.hit_rate), *seconds)
     return table
 
 
@@ -211,7 +207,12 @@ def _list_builds(store: Store, stage: str | None, *, as_json: bool) -> int:
     everything = store.builds.all()
     builds = [meta for meta in everything if stage in (None, meta.stage)]
     if as_json:
-        return print_json({"builds": [_build_as_json(meta) for meta in builds]})
+        told = ("stage", "key", "build", "created", "seconds")
+        return print_json({"builds": [
+            {name: getattr(meta, name) for name in told}
+            | {"bytes": meta.size, "rows": {name: contents.rows for name, contents in meta.artifacts.items()}}
+            for meta in builds
+        ]})  # fmt: skip
     console = stdout_console()
     used: dict[str, str] = {}
     for run in store.runs.all():  # newest first, and the newest run of a build names it
@@ -228,10 +229,3 @@ def _list_builds(store: Store, stage: str | None, *, as_json: bool) -> int:
     none = f"no build of {stage!r} in {store.url}; there are builds of {stages}"
     console.print(table if builds else none if stages else f"nothing in {store.url} yet: noisyir run demo")
     return 0
-
-
-def _build_as_json(meta: Meta) -> dict[str, object]:
-    return {
-        "stage": meta.stage, "key": meta.key, "build": meta.build, "created": meta.created, "seconds": meta.seconds,
-        "bytes": meta.size, "rows": {name: contents.rows for name, contents in meta.artifacts.items()},
-    }  # fmt: skip

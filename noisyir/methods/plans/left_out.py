@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from noisyir.base.pages.cells import percent
 from noisyir.data.formats import Summary
 from noisyir.data.settings import HeldOutParams
 from noisyir.engine.remote.fetched import located
@@ -26,7 +27,10 @@ def trials_pay(backbone: str, pairs: int, most_wrong: float | None = None) -> tu
     if backbone != "static":
         return False, "auto trains eighteen times, which is long for a transformer"
     if most_wrong is not None and most_wrong <= LEAST_RATE:
-        return False, f"at most {most_wrong:.0%} of the pairs are wrong by your judgements: there is little to correct"
+        return (
+            False,
+            f"at most {percent(most_wrong)} of the pairs are wrong by your judgements: there is little to correct",
+        )
     if pairs < TRIED_FROM:
         return False, f"auto's trials cannot tell a gain of 0.01 from chance with fewer than {TRIED_FROM:,} pairs"
     return True, f"{TRIED_FROM:,} pairs or more are enough for auto's trials to tell a gain of 0.01"
@@ -45,7 +49,7 @@ def filled_in(exp: Experiment) -> Experiment:
     changes: dict[str, Any] = {}
     if held is not None:
         changes["data"] = exp.data.model_copy(update={"hold_out": held})
-        shares = " and ".join(f"{share:.0%} for {split}" for split, share in held.shares.items())
+        shares = " and ".join(f"{percent(share)} for {split}" for split, share in held.shares.items())
         chosen["data.hold_out"] = f"the data has no {' and no '.join(held.shares)} queries: {shares} are drawn from it"
     training, why = _training(exp, found.pairs, draws_dev=bool(held and held.dev))
     if training:

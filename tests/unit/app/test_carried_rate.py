@@ -63,7 +63,7 @@ def test_what_moved_widens_the_interval_and_what_is_gone_or_changed_does_not_cou
     assert after.low == pytest.approx(0.0) and 0.25 < after.high < 0.25 + 0.75 * before.high, (
         "none of the judged that stayed is wrong"
     )
-    assert str(after).endswith("by 20 judgements; 25.0% of the pairs are new since then")
+    assert str(after).endswith("by 20 judgements; 25.0 % of the pairs are new since then")
 
     (folder / "audit.parquet").unlink()
     with refuses(StoreError, "app.no_written_audit"):

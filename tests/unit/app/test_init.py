@@ -143,7 +143,7 @@ def test_a_small_folder_is_trained_as_it_is_large_and_one_without_training_pairs
         experiment_file(str(data), tmp_path / "small.yaml", store)
 
 
-@pytest.mark.parametrize(("documents", "share"), [(1, "100%"), (20, "50%"), (50, None), (5_000, None)])
+@pytest.mark.parametrize(("documents", "share"), [(1, "100 %"), (20, "50 %"), (50, None), (5_000, None)])
 def test_a_collection_in_which_chance_finds_much_is_called_too_small(documents, share):
     built = SimpleNamespace(meta=SimpleNamespace(artifacts={"corpus": SimpleNamespace(rows=documents)}))
     said = too_small(SimpleNamespace(results={"ingest": built}))

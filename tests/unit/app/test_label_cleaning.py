@@ -42,7 +42,7 @@ def test_no_more_than_twice_the_rates_upper_end_is_changed():
     refuse_too_much(audited(p_clean, 0.25), drop=True, force=False)
     refuse_too_much(audited(p_clean, 0.25), drop=False, force=False)
     message = refused(audited(p_clean, 0.2))
-    assert "would change 50 of 100 pairs (50%), more than twice the 20.0% that may be wrong by the sample" in message
+    assert "would change 50 of 100 pairs (50 %), more than twice the 20.0 % that may be wrong by the sample" in message
 
 
 @pytest.mark.parametrize("judged_wrong", [0, 15])

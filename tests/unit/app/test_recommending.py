@@ -148,7 +148,7 @@ def test_what_people_judged_is_not_asked_for_again(mine: str, tmp_path, monkeypa
     assert "not needed: the pairs have weights" in capsys.readouterr().out
     monkeypatch.setattr("noisyir.app.init.most_wrong", lambda *_: 0.31)
     assert main(["init", mine, "--dry-run"]) == 0
-    assert "done: at most 31% of the pairs are wrong by your judgements" in capsys.readouterr().out
+    assert "done: at most 31 % of the pairs are wrong by your judgements" in capsys.readouterr().out
 
 
 def test_the_command_says_what_init_writes(tmp_path: Path, monkeypatch, capsys):

@@ -12,6 +12,7 @@ from noisyir.audits.files import cut, write_csv
 from noisyir.audits.settings import AuditParams
 from noisyir.audits.stages.audit import AUDIT
 from noisyir.base.errors import DataError
+from noisyir.base.pages.cells import percent
 from noisyir.data.artifacts import PAIRS
 from noisyir.detection.artifacts import COMPETITORS
 from noisyir.detection.spreadsheets import unguard
@@ -168,7 +169,7 @@ def test_a_sample_filled_in_by_hand_is_taken_back(run, tmp_path, store):
         wrong,
     )
     rate, low, high = found["interval"]
-    assert low < 1 / 3 < high and f"{rate:.1%} by the judgements" in found["summary"]
+    assert low < 1 / 3 < high and f"noise rate  {percent(rate, 1)} [" in found["summary"]
 
 
 def pairs_of(tables):

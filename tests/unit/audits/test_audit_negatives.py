@@ -26,7 +26,7 @@ def test_what_most_judges_drop_comes_first_with_the_evidence(run):
     assert copy["positive_similarity"] == pytest.approx(3.8 / 4) and copy["rank"] == 4
     assert copy["overlap"] == pytest.approx(13 / 15)  # one of the fourteen words of each differs
     assert copy["reason"] == (
-        "Scores 0.71, above its positive's 0.64; nearly the same words as the positive (87% shared); "
+        "Scores 0.71, above its positive's 0.64; nearly the same words as the positive (87 % shared); "
         "not kept by cross_encoder (0.95, bound 0.10) and sieve (0.90, bound 0.50)."
     )
     assert copy["query"] == "what is topic0 made of" and copy["document"].startswith("Topic 0\nSome documents")
@@ -60,7 +60,7 @@ def test_what_training_drew_is_told_and_unknown_without_negatives(run):
 def test_without_vectors_the_positive_is_the_querys_own_and_the_reason_speaks_of_words(run):
     copy, *_ = run(suspect_tables(scored=False))["audit_negatives"].to_pylist()
     assert (copy["positive"], copy["score"], copy["positive_similarity"]) == ("d0", None, None)
-    assert copy["reason"].startswith("Nearly the same words as the positive (87% shared); not kept by ")
+    assert copy["reason"].startswith("Nearly the same words as the positive (87 % shared); not kept by ")
 
 
 def test_only_so_many_are_shown_and_all_are_counted(run, store):

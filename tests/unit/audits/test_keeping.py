@@ -16,8 +16,8 @@ def test_without_judgements_the_condition_begins_the_sentence():
     keeping = kept_if_assumed(table, 100, "random")
     assert keeping.most(0.05) == 60 and keeping.most(0.01) == 0
     assert keeping.told(0.05) == (
-        "if wrong pairs have random documents, keep the 60 of 100 pairs with the lowest score: at most 2.0% of them "
-        "are wrong, with 90% confidence"
+        "if wrong pairs have random documents, keep the 60 of 100 pairs with the lowest score: at most 2.0 % of them "
+        "are wrong, with 90 % confidence"
     )
     assert keeping.told(0.01).startswith("if wrong pairs have random documents, no part of the pairs is known to have")
     assert "judged, none" not in keeping.told(0.01)
@@ -25,7 +25,9 @@ def test_without_judgements_the_condition_begins_the_sentence():
 
 def test_where_nothing_is_assumed_and_nobody_judged_nothing_is_said():
     keeping = kept_if_assumed(KEPT_BY_NULL.schema.empty_table(), 100, None)
-    assert keeping.most(1.0) == 0 and keeping.told(0.05).startswith("nothing can be said with 90% confidence: judge 50")
+    assert keeping.most(1.0) == 0 and keeping.told(0.05).startswith(
+        "nothing can be said with 90 % confidence: judge 50"
+    )
 
 
 def test_by_judgements_there_is_no_condition():
@@ -33,7 +35,7 @@ def test_by_judgements_there_is_no_condition():
     said = {(f"q{n}", "d"): HumanJudgement("wrong" if n > 150 else "clean", 2.0) for n in range(0, 200, 2)}
     keeping = kept_by_judgements(pairs, said)
     assert 100 < keeping.most(0.05) <= 152 and keeping.condition == ""
-    assert keeping.told(0.05).endswith("of them are wrong, with 90% confidence")
+    assert keeping.told(0.05).endswith("of them are wrong, with 90 % confidence")
     chosen = {pair: HumanJudgement(judged.verdict) for pair, judged in said.items()}
     assert "nothing can be said" in kept_by_judgements(pairs, chosen).told(0.05)
 

@@ -88,7 +88,7 @@ def test_a_chance_is_never_shown_as_certain():
             "Scores 0.50, as its positive does; not kept by sieve (0.80, bound 0.50).",
         ),
         ({"overlap": 1.0}, "The same words as the positive; not kept by sieve (0.80, bound 0.50)."),
-        ({"overlap": 0.4}, "40% of the words shared with the positive; not kept by sieve (0.80, bound 0.50)."),
+        ({"overlap": 0.4}, "40 % of the words shared with the positive; not kept by sieve (0.80, bound 0.50)."),
         (
             {"overlap": 0.1, "similarity": 0.93},
             "Close to the positive (cosine 0.93); not kept by sieve (0.80, bound 0.50).",

@@ -12,10 +12,11 @@ import yaml
 from pyarrow import csv
 
 from noisyir.base.errors import ConfigError, DataError
+from noisyir.base.pages.cells import badge
 from noisyir.engine.store import Store
 from noisyir.evaluation.artifacts import MINING_QUALITY
 from noisyir.evaluation.pages.mining import of_run
-from noisyir.evaluation.pages.report import conclusion, curve_charts, to_judge, whole_curves
+from noisyir.evaluation.pages.report import conclusion, curve_charts, to_judge, verdicts, whole_curves
 from noisyir.evaluation.pages.settings import ReportParams
 from noisyir.evaluation.ruler import Pooled, draw_into, pooled, pools_digest
 from noisyir.evaluation.stages.report import REPORT
@@ -100,6 +101,15 @@ def test_a_difference_that_may_be_chance_is_not_told_as_none(low: float, shown: 
     row |= {"difference_low": low, "difference_high": 0.077, "verdict": "unclear"}
     size = f"(nDCG@10 +0.043 [{shown}, +0.077], corrected p 0.144)"
     assert conclusion(None, [row]) == [f"dpr and the untrained model are not told apart {size}."]
+
+
+def test_a_gain_that_is_told_apart_and_is_small_is_not_told_as_none():
+    row = {"system": "dpr", "baseline": "zero_shot", "measure": "nDCG@10", "split": "test", "difference": 0.004}
+    row |= {"difference_low": 0.002, "difference_high": 0.006, "p_holm": 0.001}
+    (found,) = verdicts([row], ReportParams())
+    (said,) = conclusion(None, [found])
+    assert badge(found["verdict"]) == "TOLD APART, BUT SMALL"
+    assert said.startswith("dpr and the untrained model are told apart, but the gain is smaller than report.min_gain (")
 
 
 def test_curves_of_the_kept_model_are_open_and_of_others_folded(folder: Path):

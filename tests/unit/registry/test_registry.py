@@ -57,7 +57,7 @@ def test_the_version_says_where_it_comes_from(tracked):
         assert float(tags[name]) == pytest.approx(measures[f"npc.{name}"], abs=1e-6)
     for words in (
         "### Data\n\nbeir: 80 corpus",
-        "- 40% of the training pairs were given a wrong document (uniform).",
+        "- 40 % of the training pairs were given a wrong document (uniform).",
         "- Noisy pair correction: at its last detection, after epoch 1, it held",
         "trained by npc; seed 42",
         "| bm25 | test | ",

@@ -37,7 +37,7 @@ def test_the_rate_is_that_of_the_random_part_alone():
     assert (found.asked, found.answered, found.unclear, found.drawn, found.decided) == (400, 396, 6, 100, 90)
     assert found.said.value == pytest.approx(1 / 3) and found.said.low < 1 / 3 < found.said.high
     assert found.corrected is None and "people judged none of these pairs" in found.summary()
-    assert "33.3% [24.5%, 43.5%] at 95% wrong, by 90 decided of 100 pairs drawn at random" in found.summary()
+    assert "33.3 % [24.5 %, 43.5 %] at 95 % wrong, by 90 decided of 100 pairs drawn at random" in found.summary()
 
 
 def test_without_a_random_part_there_is_no_rate():
@@ -56,8 +56,8 @@ def test_the_judge_s_error_is_taken_out_where_people_judged_enough():
     assert found.error == (0.8, 50, 0.9, 50) and not found.at_random
     assert found.corrected.by == "sensitivity and specificity"
     assert found.corrected.rate.value == pytest.approx((0.19 + 0.9 - 1) / 0.7)
-    assert "finds 80% of the 50 that they call wrong and passes 90% of the 50 that they call clean" in found.summary()
-    assert "not drawn at random" in found.summary() and "corrected   12.9% [" in found.summary()
+    assert "finds 80 % of the 50 that they call wrong and passes 90 % of the 50 that they call clean" in found.summary()
+    assert "not drawn at random" in found.summary() and "corrected   12.9 % [" in found.summary()
 
 
 def test_people_s_random_sample_is_helped_by_the_judge():
