@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, cached_property, wraps
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from noisyir.base.errors import ConfigError
 from noisyir.base.settings import flat
@@ -25,6 +25,7 @@ from noisyir.registry.tracker import Tracker
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import DatasetInput, Metric
+    from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
     from noisyir.engine.stage import Pool, Step
 
@@ -76,7 +77,7 @@ class StageRuns(Tracker, ABC):
         self.home = home
         self._one_at_a_time = RLock()  # an engine may read the run's id while a stage reports
         self._runs: dict[str, str] = {}  # of the stages at work, by step name
-        self._monitors: dict[str, Monitor] = {}  # by run
+        self._monitors: dict[str, SystemMetricsMonitor] = {}  # by run
         self._points: list[tuple[str, Metric]] = []  # not yet sent, each with its run
         self._sent = time.monotonic()
 
@@ -140,7 +141,7 @@ class StageRuns(Tracker, ABC):
 
     def _end_monitor(self, run_id: str) -> None:
         if monitor := self._monitors.pop(run_id, None):
-            monitor.finish()
+            monitor.finish()  # type: ignore[no-untyped-call]
 
     # MLflow -------------------------------------------------------------------------------------------------
 
@@ -221,18 +222,8 @@ def dataset(name: str, digest: str, context: str, source: str = "noisyir", **pla
     return DatasetInput(found, [InputTag("mlflow.data.context", context)])
 
 
-class Monitor(Protocol):
-    """MLflow's monitor, which has no types."""
-
-    def start(self) -> None:
-        """Begin to measure."""
-
-    def finish(self) -> None:
-        """Send the measurements, and end."""
-
-
-def begin_monitor(run_id: str, pool: "Pool", tracking_uri: str) -> Monitor | None:
-    """A started monitor, which samples every ten seconds ($MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL).
+def begin_monitor(run_id: str, pool: "Pool", tracking_uri: str) -> "SystemMetricsMonitor | None":
+    """A started monitor of MLflow, which samples every ten seconds ($MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL).
 
     None if it is switched off, or the machine has no GPU.
     """
@@ -241,8 +232,8 @@ def begin_monitor(run_id: str, pool: "Pool", tracking_uri: str) -> Monitor | Non
         return None
     from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
-    monitor: Monitor = SystemMetricsMonitor(run_id, tracking_uri=tracking_uri)  # type: ignore[no-untyped-call]
-    monitor.start()
+    monitor = SystemMetricsMonitor(run_id, tracking_uri=tracking_uri)  # type: ignore[no-untyped-call]
+    monitor.start()  # type: ignore[no-untyped-call]
     return monitor
 
 
