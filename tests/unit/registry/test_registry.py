@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from mlflow import MlflowClient
 
 from noisyir.app.runs import Outcome
 from noisyir.base.errors import StoreError
@@ -175,15 +176,19 @@ def test_no_file_of_the_registered_model_is_a_pickle(tracked):
     assert not [path for path in files if path.suffix in (".pkl", ".pickle", ".pt", ".bin")]
 
 
-def test_the_same_bytes_are_registered_once_and_another_model_is_the_next_version(registered, collection: Path):
+def test_the_same_bytes_are_registered_once_and_another_model_is_the_next_version(
+    registered, collection: Path, monkeypatch: pytest.MonkeyPatch
+):
     home, first = registered
     again = run_tiny(home, collection, refresh=("report",))
     assert again.executed == 1
     assert again.facts["registered"] == first.facts["registered"]
     assert again.facts["mlflow_run"] != first.facts["mlflow_run"]
+    asked, send = [], MlflowClient.set_model_version_tag
+    monkeypatch.setattr(MlflowClient, "set_model_version_tag", lambda *words: (asked.append(words), send(*words)))
     other = run_tiny(home, collection, "train.epochs=3")
     assert other.facts["registered"] == f"{MODEL_NAME} v2"
-    assert int(challenger(home).version) == 2
+    assert int(challenger(home).version) == 2 and not asked, "a new version comes with its tags"
 
 
 def test_the_evaluation_digest_changes_with_what_models_are_measured_by_and_not_with_the_model(
