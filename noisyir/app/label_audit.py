@@ -197,7 +197,7 @@ class Audited:
             hardest = min(max(0.5, self.noise.low), self.noise.high) if self.sampled else 0.5  # the nearest to a half
             lines.append(how_many(hardest, error, confidence, self.table.num_rows))
         if "audit_negatives" in self.outcome.results:
-            lines.append(_suspects(self.outcome.results["audit_negatives"].meta.notes["suspects"]))
+            lines.append(self._suspects(self.outcome.results["audit_negatives"].meta.notes["suspects"]))
         if self.exp.audited != "train":
             lines.append(
                 f"unchanged     {self.exp.audited} is neither cleaned nor trained on: audit.csv lists its pairs"
@@ -259,6 +259,11 @@ class Audited:
         table = self._of_documents() if is_file else self.table
         whole = is_file and CHUNK.name not in self.outcome.results
         return apply_audit(table, source, folder, drop=drop, relevant=self.relevant_negatives if whole else {})
+
+    def _suspects(self, counts: dict[str, Any]) -> str:
+        drawn = "" if counts["used"] is None else f"{counts['used']:,} of them drawn as negatives, "
+        found = f"{counts['against']:,} not kept by a judge: {drawn}{len(self.relevant_negatives):,}"
+        return f"candidates    {counts['judged']:,} for negatives judged, {found} with a positive that is not flagged"
 
     @cached_property
     def relevant_negatives(self) -> dict[Pair, str]:
@@ -343,8 +348,3 @@ def said_of_labels(outcome: Outcome) -> list[str]:
     if told or wrong:
         told.append(f"{wrong:,} pairs that the data calls wrong are left out of training, kept as judgements")
     return told + ([f"not read: {', '.join(source['unread'])}"] if "unread" in source else [])
-
-
-def _suspects(counts: dict[str, Any]) -> str:
-    drawn = "" if counts["used"] is None else f"; {counts['used']:,} of them drawn as negatives"
-    return f"candidates    {counts['judged']:,} for negatives judged, {counts['against']:,} not kept by a judge{drawn}"

@@ -64,7 +64,7 @@ def _print_conclusion(
     """Print the best system with its gain, and the difference between the last method and another one."""
     if best is not None:
         print_text(console, f"\nbest        {_UNDER.join(best_lines(best))}")
-        if small := too_small(outcome):
+        if small := too_small(outcome, len(best.groups)):
             print_text(console, f"too small   {small}")
         if best.missed:
             print_text(console, f"missed      {missed(best)}")

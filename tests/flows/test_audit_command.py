@@ -326,7 +326,7 @@ def test_apply_is_refused_where_it_would_change_far_more_than_is_wrong(noisyir, 
     asked = ["audit", file, "--judgements", sample, "--assume", "random", "--apply", "--drop", "--out", "made"]
     code, out, err = noisyir(*asked)
     changed, of, high = re.search(
-        r"would change (\d+) of (\d+) pairs .* than twice the ([\d.]+)% that may be", err
+        r"would change (\d+) of (\d+) pairs .* than twice the ([\d.]+) % that may be", err
     ).groups()
     assert code == 1 and int(changed) > 2 * float(high) / 100 * int(of)
     (less,) = re.findall(r"(detect\.threshold=\S+) flags fewer; --force changes them anyway", err)
@@ -416,7 +416,7 @@ def test_a_sample_is_judged_and_its_verdicts_are_taken_back(noisyir, owner, file
             assert (by_hand[query]["verdict"], by_hand[query]["p_clean"]) == (verdict, float(verdict == "clean"))
             assert by_hand[query]["reason"] == f"Judged {verdict} by hand."
     check_verdicts(owner, list(by_hand.values()))
-    rate, low, high = map(float, re.search(r"([\d.]+)% by the judgements \[([\d.]+)%, ([\d.]+)%\]", out).groups())
+    rate, low, high = map(float, re.search(r"noise rate +([\d.]+) % \[([\d.]+) %, ([\d.]+) %\]", out).groups())
     assert low < 100 / 3 < high and 20 < rate < 50
     logged = {entry["query_id"] for entry in read_jsonl(tmp_path / "second" / "mine.changes.jsonl")}
     assert {query for query, verdict in truth.items() if verdict == "wrong"} <= logged == wrong_by(by_hand.values())
@@ -710,7 +710,8 @@ def test_a_bound_by_judgements_names_its_confidence_and_what_was_judged(noisyir,
     code, out, err = noisyir("audit", file, *said)
     assert code == 0, err
     stated = bounds_in(out, (tmp_path / "judged" / "audit.html").read_text())
-    assert len(stated) >= 4 and all(re.search(r"\d ?%( interval| confidence|:)", one) for one in stated), stated
+    sure = r"\d %( interval| confidence| by the judgements:)"
+    assert len(stated) >= 4 and all(re.search(sure, one) for one in stated), stated
     typed = re.search(r"^next +noisyir (.*)\n +writes an experiment on the kept pairs\n*\Z", out, re.MULTILINE)
     assert typed, out
     assert main(shlex.split(typed[1])) == 0 and (tmp_path / "judged/kept.yaml").exists()

@@ -172,7 +172,7 @@ def test_a_hundred_pairs_by_keyboard_and_the_command_that_uses_them(page, owner,
     assert sum(row["judged"] is not None for row in rows) == 102
     assert all((row["judged"] == "wrong") == (row["query_id"] in owner.wrong) for row in rows if row["judged"])
     kept = typed(*command[1:], "--keep-wrong-below", "0.2")
-    told = re.search(r"guarantee +keep the (\d+) of 240 pairs with the lowest score: at most [\d.]+% of them", kept)
+    told = re.search(r"guarantee +keep the (\d+) of 240 pairs with the lowest score: at most [\d.]+ % of them", kept)
     written = (owner.folder / "hundred" / "kept.jsonl").read_text().splitlines()
     assert told and len(written) == int(told[1]) and all(json.loads(line)["document"] for line in written)
     alone = [*command[1 : command.index("--judgements")], "--out", "alone"]

@@ -127,9 +127,9 @@ def test_its_error_is_measured_on_what_people_judged_too_and_taken_out(noisyir, 
     assert code == 0, err
     said = judgements(tmp_path / "asked")
     assert sum(one.draw == "random" for one in said) == 30 and sum(one.draw == "" for one in said) >= 45
-    found = re.search(r"its error   on (\d+) pairs that people judged, too, it finds (\d+)% .* passes (\d+)% ", out)
+    found = re.search(r"its error   on (\d+) pairs that people judged, too, it finds (\d+) % .* passes (\d+) % ", out)
     assert int(found[1]) >= 60 and 75 <= int(found[2]) <= 98 and 75 <= int(found[3]) <= 98
-    rate, low, high = map(float, re.search(r"corrected +([\d.]+)% \[([\d.]+)%, ([\d.]+)%\]", out).groups())
+    rate, low, high = map(float, re.search(r"corrected +([\d.]+) % \[([\d.]+) %, ([\d.]+) %\]", out).groups())
     assert low < 100 / 3 < high and abs(rate - 100 / 3) < 12 and "wrong, by people and judge" in out
 
 
@@ -216,7 +216,7 @@ def test_probabilities_are_stored_counted_and_checked(noisyir, file, tmp_path):
     said = judgements(tmp_path / "asked")
     assert all(one.p_wrong == pytest.approx(1 - unsure(text[one.query_id, one.doc_id])) for one in said)
     assert {one.judge for one in said} == {"model:m@yes_no_v1"}
-    low, high = map(float, re.search(r"corrected +[\d.]+% \[([\d.]+)%, ([\d.]+)%\]", out).groups())
+    low, high = map(float, re.search(r"corrected +[\d.]+ % \[([\d.]+) %, ([\d.]+) %\]", out).groups())
     assert low < 100 / 3 < high and "its chances" in out
 
     answers = tmp_path / "asked" / "model_judgements.jsonl"

@@ -221,7 +221,7 @@ def _provenance(job: Job[AuditParams]) -> "VerdictProvenance":
 
 AUDIT = Stage(
     name="audit",
-    version=14,
+    version=15,
     params=AuditParams,
     reads={
         "corpus": CORPUS["doc_id", "title", "text"],

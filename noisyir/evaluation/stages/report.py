@@ -115,7 +115,7 @@ def _builds(job: Job[Any]) -> list[Build]:
 
 REPORT = Stage(
     name="report",
-    version=15,
+    version=16,
     params=ReportParams,
     reads={
         "comparison": COMPARISON.all(),

@@ -207,9 +207,8 @@ def _list_builds(store: Store, stage: str | None, *, as_json: bool) -> int:
     everything = store.builds.all()
     builds = [meta for meta in everything if stage in (None, meta.stage)]
     if as_json:
-        told = ("stage", "key", "build", "created", "seconds")
         return print_json({"builds": [
-            {name: getattr(meta, name) for name in told}
+            {name: getattr(meta, name) for name in ("stage", "key", "build", "created", "seconds")}
             | {"bytes": meta.size, "rows": {name: contents.rows for name, contents in meta.artifacts.items()}}
             for meta in builds
         ]})  # fmt: skip

@@ -93,7 +93,7 @@ def test_a_file_whose_negatives_cannot_be_cut_out_is_written_new(train_ce, at_ho
     assert sum(len(new[WRONG]) < len(old[WRONG]) for old, new in zip(before, after, strict=True)) > 60
 
 
-def test_what_an_audit_calls_relevant_leaves_the_cleaned_file_and_the_exports(tmp_path, at_home):
+def test_what_an_audit_calls_relevant_leaves_the_cleaned_file_and_the_exports(tmp_path, at_home, capsys):
     rows = []
     for one in map(item, range(24)):
         right = f"it was said elsewhere that {text(*one['positive_ctxs'])}, among other things"
@@ -104,6 +104,8 @@ def test_what_an_audit_calls_relevant_leaves_the_cleaned_file_and_the_exports(tm
     assert main([*asked, "--apply", "detectors={b: bm25_margin}"]) == 0
     log = [json.loads(line) for line in (tmp_path / "pairs.changes.jsonl").read_text().splitlines()]
     gone = [entry for entry in log if entry["action"] == "leave_out_negative"]
+    out = capsys.readouterr().out
+    assert f" {len(gone)} with a positive that is not flagged\n" in out and f"left out {len(gone)} negatives" in out
     cleaned = [json.loads(line) for line in (tmp_path / "pairs.cleaned.jsonl").read_text().splitlines()]
     assert gone and all(entry["reason"] == "fits its query as the best positive does" for entry in gone)
     assert sum(len(row["neg"]) for row in rows) - sum(len(row["neg"]) for row in cleaned) == len(gone)

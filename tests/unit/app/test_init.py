@@ -146,5 +146,7 @@ def test_a_small_folder_is_trained_as_it_is_large_and_one_without_training_pairs
 @pytest.mark.parametrize(("documents", "share"), [(1, "100 %"), (20, "50 %"), (50, None), (5_000, None)])
 def test_a_collection_in_which_chance_finds_much_is_called_too_small(documents, share):
     built = SimpleNamespace(meta=SimpleNamespace(artifacts={"corpus": SimpleNamespace(rows=documents)}))
-    said = too_small(SimpleNamespace(results={"ingest": built}))
+    said = too_small(SimpleNamespace(results={"ingest": built}), queries=10)
+    few = too_small(SimpleNamespace(results={"ingest": built}), queries=9)
+    assert few == said if share else few.startswith("9 queries are too few")
     assert said is None if share is None else f"any order has {share} of the right ones" in said
