@@ -102,8 +102,7 @@ def run(
 
     command = AuditArguments(data, overrides or (), corpus, out, model, budget, assume, store, split, query, document)
     options = JudgingOptions(command, judgements or (), by_hand, judge_as, keep_wrong_below, standalone)
-    output = _Output(as_json, verbose, error, fail_over)
-    return _audit(exp, machine, judge, _Applying(apply, drop, force), options, output)
+    return _audit(exp, machine, judge, _Apply(apply, drop, force), options, _Output(as_json, verbose, error, fail_over))
 
 
 def _check_judge(answers: str, judgements: str, within: float | None, *, as_json: bool) -> int:
@@ -128,7 +127,7 @@ def _audit(
     exp: "Experiment",
     machine: Sequence[str],
     judge: "AskParams | None",
-    applying: "_Applying",
+    applying: "_Apply",
     options: "JudgingOptions",
     output: "_Output",
 ) -> int:
@@ -214,7 +213,7 @@ class _Output:
 
 
 @dataclass(frozen=True)
-class _Applying:
+class _Apply:
     """Options for applying the audit."""
 
     asked: bool
