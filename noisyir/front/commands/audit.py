@@ -102,7 +102,7 @@ def run(
 
     command = AuditArguments(data, overrides or (), corpus, out, model, budget, assume, store, split, query, document)
     options = JudgingOptions(command, judgements or (), by_hand, judge_as, keep_wrong_below, standalone)
-    return _audit(exp, machine, judge, _Apply(apply, drop, force), options, _Output(as_json, verbose, error, fail_over))
+    return _audit(exp, machine, judge, _Clean(apply, drop, force), options, _Output(as_json, verbose, error, fail_over))
 
 
 def _check_judge(answers: str, judgements: str, within: float | None, *, as_json: bool) -> int:
@@ -127,7 +127,7 @@ def _audit(
     exp: "Experiment",
     machine: Sequence[str],
     judge: "AskParams | None",
-    applying: "_Apply",
+    applying: "_Clean",
     options: "JudgingOptions",
     output: "_Output",
 ) -> int:
@@ -213,7 +213,7 @@ class _Output:
 
 
 @dataclass(frozen=True)
-class _Apply:
+class _Clean:
     """Options for applying the audit."""
 
     asked: bool
