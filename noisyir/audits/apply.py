@@ -44,7 +44,7 @@ class Applied:
         doubted: Pairs that stay with less than half of their weight.
         unaudited: Kept pairs outside the audit: of dev and test, or left out when the data was read.
         negatives: The file's own negatives that were left out as relevant.
-        not_right: Pairs that the file's own labels do not call right, which have weight 0.
+        not_right: Further pairs, which the file's own labels do not call right; they have weight 0.
         whole: Whether the copy has the file's columns and held-out rows; else it is of training pairs, as jsonl.
     """
 
@@ -93,7 +93,7 @@ def apply_audit(
     pairs, log = folder / f"{source.stem}.cleaned{source.suffix}", log_of(folder, source.stem)
     refuse_existing(pairs, log)
     wrong = set() if drop else source.not_right()
-    changes, logged, total, unaudited = _by_row(source, decide(audit, drop=drop), wrong, weigh=not drop)
+    changes, logged, rows = _by_row(source, decide(audit, drop=drop), wrong, weigh=not drop)
     changes = changes._replace(negatives=relevant.keys())
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix=".applying-") as name:
@@ -105,7 +105,8 @@ def apply_audit(
         (half / log.name).rename(log)
         (half / pairs.name).rename(pairs)
     met = Counter(fate.action for _, fate in logged)
-    counts = total - len(logged), met["relabel"], met["drop"], met["weigh"], unaudited, len(relevant), len(wrong)
+    kept = rows["audited"] + rows["unaudited"] - len(logged)
+    counts = kept, met["relabel"], met["drop"], met["weigh"], rows["unaudited"], len(relevant), rows["not_right"]
     return Applied(pairs, log, *counts, whole=isinstance(source, FileOfPairs))
 
 
@@ -180,20 +181,19 @@ def _taken(doc_id: str) -> str:
 
 def _by_row(
     source: PairsToClean, fates: Mapping[Pair, Fate], not_right: Container[Pair], *, weigh: bool
-) -> tuple[PairChanges, Log, int, int]:
-    """Changes in the source's rows, the log, the number of pairs, and the number outside the audit."""
+) -> tuple[PairChanges, Log, Counter[str]]:
+    """Changes in the source's rows, the log, and the number of pairs inside and outside the audit, row by row."""
     unseen = dict.fromkeys(fates)
     logged: Log = []
     by_row: dict[int, list[Fate | None]] = {}
     weights: dict[int, list[float]] = {}
-    total = unaudited = 0
+    counted: Counter[str] = Counter()
     for number, of_number in groupby(source.pairs(), key=itemgetter(0)):  # a row may list several documents
         pairs = [pair for _, pair in of_number]
         of_row = [fates.get(pair) for pair in pairs]
-        total += len(pairs)
-        unaudited += of_row.count(None)
         for pair, fate in zip(pairs, of_row, strict=True):
             unseen.pop(pair, None)
+            counted["audited" if fate else "not_right" if pair in not_right else "unaudited"] += 1
             logged += [(pair, fate)] if fate and fate.action != "keep" else []
         if any(fate and fate.action in ("relabel", "drop") for fate in of_row):
             by_row[number] = [fate if fate and fate.action in ("relabel", "drop") else None for fate in of_row]
@@ -210,7 +210,7 @@ def _by_row(
             query_id=query_id,
             doc_id=doc_id,
         )
-    return PairChanges(by_row, weights if weigh else None), logged, total, unaudited
+    return PairChanges(by_row, weights if weigh else None), logged, counted
 
 
 def _log_entry(pair: Pair, fate: Fate) -> dict[str, Any]:

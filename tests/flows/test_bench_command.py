@@ -102,7 +102,6 @@ def killed(home: Path, suite: Path) -> set[str]:
     return {meta.build for meta in store.builds.all()}
 
 
-@pytest.mark.slow
 def test_a_killed_bench_continues_and_a_finished_one_runs_nothing(killed, bench, home, tmp_path):
     assert not list(home.glob("store/noise_table/*/*")), "killed too late to disturb"
     code, out, err = bench("--seeds", 2, "--jobs", 2, "--out", tmp_path / "made")

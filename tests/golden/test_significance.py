@@ -70,7 +70,7 @@ def test_the_guarded_interval_adds_the_squares_of_both_reaches():  # Howe, 1974
         (0.02, 0.08, 0.001, 4, "suggests better"),
         (0.02, 0.08, 0.06, 5, "unclear"),  # not significant after correction
         (-0.01, 0.08, 0.01, 5, "unclear"),  # the interval holds zero
-        (0.002, 0.006, 0.001, 5, "unclear"),  # too small to matter
+        (0.002, 0.006, 0.001, 5, "slight"),  # too small to matter
         (-0.006, -0.002, 0.001, 5, "worse"),  # a loss needs no size
         (-0.006, -0.002, 0.001, 1, "suggests worse"),
         (0.0, 0.0, 1.0, 5, "equal"),
