@@ -27,13 +27,13 @@ demo: $(if $(wildcard .venv/.installed),.venv/.installed,.venv/.demo)  ## train 
 TESTS = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --dist=worksteal \
 	--numprocesses=$(shell $(BIN)/python -c 'import os; print(min(8, os.cpu_count() + 1))')
 
-test: .venv/.installed  ## run every test that needs neither minutes nor a GPU
+test: .venv/.installed  ## run every test that neither takes long nor needs a GPU
 	$(TESTS)
 
 test-fast: .venv/.installed  ## run the equations, the properties, the layers and the quick units
 	$(TESTS) tests/architecture tests/golden tests/properties $(addprefix tests/unit/,data evaluation mining detection)
 
-test-slow: .venv/.installed  ## run the tests that take minutes, and the properties on examples drawn afresh
+test-slow: .venv/.installed  ## run the tests that take long, and the properties on examples drawn afresh
 	$(BIN)/python -m pytest -m slow
 	$(BIN)/python -m pytest --hypothesis-profile=fresh tests/properties
 
