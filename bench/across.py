@@ -27,8 +27,8 @@ HEAD = (
 )
 WORDS = {
     "squad uniform": "SQuAD, 1,500 questions, 40 % random documents",
-    "squad neighbour": "the same, 40 % near misses",
-    "squad half_answer": "the same, 40 % half answers",
+    "squad neighbour": "SQuAD, 1,500 questions, 40 % near misses",
+    "squad half_answer": "SQuAD, 1,500 questions, 40 % half answers",
     "nq uniform": "Natural Questions, 2,281 pairs, 40 % random passages",
     "pydocs uniform": "docstrings of Python, 40 % random functions",
     "staqc own": "StaQC, SQL, 43 % wrong by people",
