@@ -22,7 +22,8 @@ from noisyir.models.weights import MINILM
 from noisyir.registry.evaluation import read_recommendation, recipe
 
 MOST_AS_IS = 5_000  # pairs: minutes of encoding on a CPU
-_FIRST, _FEW = 10, 50  # ranks that measures look at, or queries; and documents: chance puts a fifth of 50 there
+_FIRST, _FEW = 10, 50  # ranks that measures look at, and documents: chance puts a fifth of 50 there
+_FEW_QUERIES = 10
 
 
 def experiment_for(path: str, *, corpus: str | None = None, overrides: Sequence[str] = ()) -> Experiment:
@@ -63,7 +64,7 @@ def too_small(outcome: Outcome, queries: int) -> str | None:
     read = outcome.results.get(INGEST.name)
     if read is None or (documents := read.meta.artifacts["corpus"].rows or 0) >= _FEW:
         few = f"{queries:,} queries are too few to tell systems apart; add pairs, or hold out more of them"
-        return few if queries < _FIRST else None
+        return few if queries < _FEW_QUERIES else None
     by_chance = f"any order has {percent(min(1.0, _FIRST / documents))} of the right ones among the first {_FIRST}"
     return f"{documents:,} documents: {by_chance}, so differences say little; add documents that answer no query"
 

@@ -271,7 +271,8 @@ class _Record:
 
     def earlier_facts(self) -> dict[str, str]:
         """Facts of an earlier run of the same steps, so that nothing is registered twice."""
-        keys = {step.key for step in self.plan.steps if step.name in self.choice.selected(self.plan)}
+        selected = self.choice.selected(self.plan)
+        keys = {step.key for step in self.plan.steps if step.name in selected}
         for run in self.store.runs.all():
             if run["status"] == "done" and run["facts"] and {s["key"] for s in run["steps"].values()} == keys:
                 return dict(run["facts"])

@@ -69,7 +69,7 @@ class Format(Variant, RecordParams):
 
     @property
     def has_negatives(self) -> bool:
-        """Whether the first rows give wrong documents; False for missing data."""
+        """Whether the first rows give wrong documents; False for missing or unreadable data."""
         with suppress(NoisyirError):
             source = self.open()
             rows = isinstance(source, ExampleSource) and map(source.example, islice(source.rows(), FIRST_ROWS))

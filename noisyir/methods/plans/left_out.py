@@ -27,10 +27,8 @@ def trials_pay(backbone: str, pairs: int, most_wrong: float | None = None) -> tu
     if backbone != "static":
         return False, "auto trains eighteen times, which is long for a transformer"
     if most_wrong is not None and most_wrong <= LEAST_RATE:
-        return (
-            False,
-            f"at most {percent(most_wrong)} of the pairs are wrong by your judgements: there is little to correct",
-        )
+        known = f"at most {percent(most_wrong)} of the pairs are wrong by your judgements"
+        return False, f"{known}: there is little to correct"
     if pairs < TRIED_FROM:
         return False, f"auto's trials cannot tell a gain of 0.01 from chance with fewer than {TRIED_FROM:,} pairs"
     return True, f"{TRIED_FROM:,} pairs or more are enough for auto's trials to tell a gain of 0.01"
