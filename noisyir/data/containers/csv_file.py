@@ -104,7 +104,10 @@ def container(suffix: str) -> Separated:
 
 
 def dialect_of(path: Path, suffix: str) -> tuple[str, bool]:
-    """The delimiter, and whether cells may be quoted: in a tsv only if the first lines are, as pandas writes them."""
+    """The delimiter, and whether cells may be quoted: in a tsv only if the first lines are, as pandas writes them.
+
+    Quotes around tabs are known by the header: with them every record has as many cells, and else few lines do.
+    """
     if suffix == ".csv":
         return delimiter_of(path), True
     with lenient():  # the same dialect, whoever reads
@@ -114,7 +117,8 @@ def dialect_of(path: Path, suffix: str) -> tuple[str, bool]:
         text = _UNFINISHED.sub("", text)
     quoted, rest = _QUOTED.findall(text), _QUOTED.sub("", text)
     if '"' in rest:
-        return "\t", False
+        whole, plain = (_agreement(path, "\t", _LINES, quoted=quoted)[0] for quoted in (True, False))
+        return "\t", whole == 1 and plain < 0.5
     all_quoted = len(quoted) == len(re.findall("[\t\n]", rest)) + 1
     return "\t", all_quoted or any('""' in cell[1:-1] or "\n" in cell for cell in quoted)
 
@@ -122,15 +126,15 @@ def dialect_of(path: Path, suffix: str) -> tuple[str, bool]:
 def delimiter_of(path: Path) -> str:
     """The delimiter that gives most records of a csv file as many cells as the header."""
     with lenient():  # the same one, whoever reads
-        found = {delimiter: _agreement(path, delimiter) for delimiter in _DELIMITERS}
+        found = {delimiter: _agreement(path, delimiter, _SAMPLE, quoted=True) for delimiter in _DELIMITERS}
     return max(found, key=lambda delimiter: found[delimiter])
 
 
-def _agreement(path: Path, delimiter: str) -> tuple[float, int]:
+def _agreement(path: Path, delimiter: str, most: int, *, quoted: bool) -> tuple[float, int]:
     """The share of the first records with as many cells as the header, 0 for one cell, and that number."""
     counts: list[int] = []
     try:
-        for _, cells in islice(records(path, delimiter, quoted=True), _SAMPLE):
+        for _, cells in islice(records(path, delimiter, quoted=quoted), most):
             counts.append(len(cells))
     except DataError:
         pass  # a later fault is reported when the rows are read

@@ -99,6 +99,13 @@ def test_tsv_cells_are_taken_as_they_stand(ingest):
     assert texts(tables) == [('"quoted', 'ls -l "*.py"', "train", None)]
 
 
+def test_quotes_of_a_tsv_are_known_by_a_cell_with_tabs_and_several_lines(ingest):
+    cells = [("who sat?", "A cat:\n\tthe\tone", "cats"), ("who ran?", "Dogs:\n\ttwo\n\tof them", "dogs")]
+    rows = "".join(f'{query}\t"{document}"\t{source}\n' for query, document, source in cells)
+    tables = ingest(f"query\tdocument\tsource\n{rows}".encode(), "pairs.tsv")
+    assert texts(tables) == [(query, document, "train", source) for query, document, source in cells]
+
+
 def test_ids_depend_on_the_texts_alone(ingest):
     forwards, backwards = ingest(ROWS), ingest(ROWS[::-1])
     for name, key in (("corpus", "doc_id"), ("queries", "query_id")):
