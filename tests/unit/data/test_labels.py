@@ -205,6 +205,7 @@ def test_what_is_not_understood_is_refused_and_each_advised_command_works(tmp_pa
         ("feedback", (1, 1, -1, -1), "feedback"),
         ("标签", ("正确", "正确", "错误", "错误"), "标签"),
         ("seen", ("✓", "✓", "✗", "✗"), "seen"),
+        ("similar", (1, 1, 0, 0), "similar"),
         ("has_answer", ("True", "True", "False", "False"), "has_answer"),
         ("llm_judge", ("relevant", "relevant", "partly relevant", "not relevant"), "llm_judge:relevant"),
         ("search_rank", (0, 0, 1, 20), "search_rank:0"),
