@@ -45,9 +45,10 @@ _GRADE_OF = {word: grade for grade, words in _WORDS.items() for word in words.sp
 _MEASURES = frozenset("label relevance score grade rating stars feedback bewertung".split())
 _HINTS = _MEASURES | frozenset(
     "relevant relevancy judgement judgment verdict correct positive target gold y annotator annotation rater vote "
-    "similar equivalent paraphrase click valid match answerable supported useful helpful ok okay hit quality judge has_answer contains_answer keep "
-    "kept accepted approved usable thumb liked relevanz korrekt richtig passend pertinent pertinence "
-    "relevante relevancia correcto метка релевантность релевантно 标签 相关 是否相关 相关性 ラベル 関連 라벨".split()
+    "similar equivalent paraphrase click valid match answerable supported useful helpful ok okay hit quality judge "
+    "has_answer contains_answer keep kept accepted approved usable thumb liked relevanz korrekt richtig passend "
+    "pertinent pertinence relevante relevancia correcto метка релевантность релевантно "
+    "标签 相关 是否相关 相关性 ラベル 関連 라벨".split()
 )
 _OPPOSITES = frozenset(
     "wrong noise noisy incorrect irrelevant impossible mislabeled mislabelled negative hallucination hallucinated "

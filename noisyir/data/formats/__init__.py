@@ -116,21 +116,27 @@ class Format(Variant, RecordParams):
         raise NotImplementedError
 
     def summary(self) -> Summary:
-        """The number of training pairs, with both held-out splits; data that cannot be read here counts as large."""
-        pairs, settings = COUNTED, self.model_dump_json(exclude={*RecordParams.model_fields} - {"min_relevance"})
+        """Training pairs, and both held-out splits if one is there; data that cannot be read here is large."""
+        settings = self.model_dump_json(exclude={*RecordParams.model_fields} - {"min_relevance"})
+        pairs, is_split = COUNTED, True
         with suppress(NoisyirError):
             if self._is_there:
-                pairs = remembered(self._files(), f"training pairs of {settings}", self._training_pairs)
-        return Summary(pairs, frozenset(HELD_OUT))
+                pairs, is_split = remembered(self._files(), f"pairs and splits of {settings}", self._pairs_and_splits)
+        return Summary(pairs, frozenset(HELD_OUT if is_split else ()))
 
-    def _training_pairs(self) -> int:
-        source = self.open()
-        records = source.judgements() if hasattr(source, "judgements") else source.records()
-        right = (
-            record for record in records if isinstance(record, Judgement)
-            and record.split == "train" and (record.relevance is None or record.relevance >= self.min_relevance)
-        )  # fmt: skip
-        return sum(1 for _ in islice(right, COUNTED))
+    def _pairs_and_splits(self) -> tuple[int, bool]:
+        """The number of training pairs, and whether others are held out; data without any pair has none to draw."""
+        source, pairs, is_split = self.open(), 0, False
+        for record in source.judgements() if hasattr(source, "judgements") else source.records():
+            if not isinstance(record, Judgement):
+                continue
+            if record.split != "train":
+                is_split = True
+            elif record.relevance is None or record.relevance >= self.min_relevance:
+                pairs = min(pairs + 1, COUNTED)
+            if is_split and pairs == COUNTED:
+                break
+        return pairs, is_split or not pairs
 
     def marks(self) -> str | None:
         """Properties of the first records that earlier versions took wrongly: part of a key; None without any."""

@@ -1,6 +1,7 @@
 """What an experiment leaves out is chosen by its backbone and its data, said, and changes nothing that is set."""
 
 import csv
+import json
 
 import pytest
 
@@ -53,6 +54,17 @@ def test_what_is_set_stays_even_where_it_is_the_default(data):
 )
 def test_only_splits_that_the_file_lacks_are_drawn(data, splits, drawn):
     held = filled_in(Experiment(name="x", data=data(60, splits=splits))).data.hold_out
+    assert (None if held is None else set(held.shares)) == drawn
+
+
+@pytest.mark.parametrize(("other", "drawn"), [((), {"dev", "test"}), (("dev-v1.1.json",), None)])
+def test_splits_are_drawn_from_a_format_of_several_files_if_it_has_training_queries_alone(tmp_path, other, drawn):
+    asked = [{"id": f"q{n}", "question": f"who is {n}?", "answers": []} for n in range(60)]
+    for name in ("train-v1.1.json", *other):
+        paragraphs = [{"context": f"{name} says it.", "qas": [{**one, "id": f"{name}{one['id']}"} for one in asked]}]
+        (tmp_path / name).write_text(json.dumps({"data": [{"title": "a", "paragraphs": paragraphs}]}))
+    path = tmp_path if other else tmp_path / "train-v1.1.json"
+    held = filled_in(Experiment(name="x", data={"kind": "squad", "path": str(path)})).data.hold_out
     assert (None if held is None else set(held.shares)) == drawn
 
 
