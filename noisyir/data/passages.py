@@ -2,8 +2,8 @@
 
 import math
 import re
-from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
 
 from noisyir.data.answers import answer_lines, token_line
@@ -34,19 +34,31 @@ def cut(text: str, words: int, overlap: int = 0) -> list[str]:
     return [*passages, text[places[start][0] : places[-1][1]]]
 
 
-def best_passage(query: str, passages: Sequence[str], answers: Sequence[str] = ()) -> int:
+class Passage:
+    """A passage, read once for all queries of its document."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.words = frozenset(_TERM.findall(text.casefold()))
+
+    @cached_property
+    def line(self) -> str:
+        """The line in which answers are looked for."""
+        return token_line(self._text)
+
+
+def best_passage(query: str, passages: Sequence[Passage], answers: Sequence[str] = ()) -> int:
     """The number of the passage that fits a query best, among those with an answer if any has one.
 
     A query word that n of N passages have counts ln((N + 1) / (n + 1/2)); the first of equal passages wins.
     """
-    terms = [Counter(_TERM.findall(text.casefold())) for text in passages]
-    wanted = set(_TERM.findall(query.casefold()))
-    held = Counter(word for of_passage in terms for word in wanted & of_passage.keys())
-    weight = {word: math.log((len(passages) + 1) / (count + 0.5)) for word, count in held.items()}
-    fit = [sum(weight[word] for word in sorted(wanted & of_passage.keys())) for of_passage in terms]
+    wanted = sorted({*_TERM.findall(query.casefold())})
+    held = [sum(word in passage.words for passage in passages) for word in wanted]
+    weight = {word: math.log((len(passages) + 1) / (count + 0.5)) for word, count in zip(wanted, held, strict=True)}
+    fit = [sum(weight[word] for word in wanted if word in passage.words) for passage in passages]
     lines = answer_lines(answers)
-    holding = [any(line in token_line(text) for line in lines) for text in passages] if lines else []
-    return max(range(len(passages)), key=lambda number: (holding[number] if holding else False, fit[number], -number))
+    holding = [any(line in passage.line for line in lines) for passage in passages]
+    return max(range(len(passages)), key=lambda number: (holding[number], fit[number], -number))
 
 
 def _sentence_ends(text: str, places: Sequence[tuple[int, int]]) -> list[bool]:
