@@ -13,6 +13,7 @@ from noisyir.base.durations import seconds_of
 from noisyir.base.errors import ConfigError
 from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import Pairs
+from noisyir.data.passages import cut
 from noisyir.data.records import Document, Documents
 from noisyir.engine.remote.fetched import located
 from noisyir.methods.plans.experiment import Experiment
@@ -29,12 +30,15 @@ _AROUND = 30.0  # seconds per run for reading data, BM25, evaluation and trackin
 FROZEN, MOST_KEPT = 4, 20_000  # layers of the packaged transformer, and documents: 130 KB of disk each
 _LAYERS = 6
 _READ, _TIMED = 4096, 32  # documents read from the start of the data, and the number of them that are encoded
+CHUNK = MappingProxyType({"words": 150, "overlap": 30})  # passages that models read whole
+_LONG = 4  # passages of the average document, from which on models would leave most of it unread
 
 
 class Afforded(NamedTuple):
     """Models of a run: the trained one, models as they are, and the reason for each.
 
     `weighs`: Whether there is time to train a transformer again, with suspicious pairs weighted down.
+    `why_chunk`: The reason for cutting documents into passages; empty if they are not cut.
     """
 
     backbone: Literal["static", "transformer"]
@@ -43,24 +47,41 @@ class Afforded(NamedTuple):
     why_as_is: str
     train: Mapping[str, Any] = MappingProxyType({})
     weighs: bool = False
+    why_chunk: str = ""
 
     @property
     def settings(self) -> list[str]:
         """The same as settings of an experiment."""
         train = [f"train.{name}={json.dumps(value)}" for name, value in self.train.items()]
-        return [f"model.backbone={self.backbone}", f"as_is={json.dumps(self.as_is)}", *train]
+        chunk = [f"chunk.{name}={value}" for name, value in CHUNK.items() if self.why_chunk]
+        return [f"model.backbone={self.backbone}", f"as_is={json.dumps(self.as_is)}", *train, *chunk]
 
 
 class TimedDocuments(NamedTuple):
-    """The packaged transformer on this machine, and the number of documents.
+    """The packaged transformer on this machine, the number of documents, and passages in the average one.
 
-    `encoding` and `forward` are seconds a document, by the quickest backend and by torch, which trains.
+    `encoding` and `forward` are seconds a text, by the quickest backend and by torch, which trains.
     """
 
     encoding: float
     forward: float
     device: str
     documents: int
+    passages: float = 1.0
+
+    @property
+    def why_chunk(self) -> str:
+        """The reason for cutting documents into passages; empty for documents that models read."""
+        if self.passages < _LONG:
+            return ""
+        return (
+            f"{CHUNK['words']} words: the average document has {self.passages:.0f} such passages, and models read one"
+        )
+
+    @property
+    def texts(self) -> int:
+        """The number of texts to encode."""
+        return round(self.documents * self.passages) if self.why_chunk else self.documents
 
 
 def afforded(exp: Experiment, budget: str | None) -> Afforded:
@@ -78,8 +99,8 @@ def afforded(exp: Experiment, budget: str | None) -> Afforded:
         return Afforded(
             "static", "static: there is no document to time a transformer on", {}, "none: there is no document"
         )
-    on = f"on this {timed.device}"
-    encoding = timed.documents * timed.encoding
+    on, why_chunk = f"on this {timed.device}", timed.why_chunk
+    encoding = timed.texts * timed.encoding
     if static + encoding > seconds:
         why = f"none: encoding takes about {_minutes(encoding)} {on} ({_with(static + encoding)} has it compared)"
         as_is: dict[str, dict[str, Any]] = {}
@@ -89,13 +110,13 @@ def afforded(exp: Experiment, budget: str | None) -> Afforded:
         as_is, why = {MINILM: how}, f"{MINILM}: encoding takes about {_minutes(encoding)} {on}"
     epochs = rule_for("transformer", pairs).epochs
     trained = run_seconds(pairs, epochs, timed.forward)
-    upper_alone = timed.device == "CPU" and timed.documents <= MOST_KEPT
+    upper_alone = timed.device == "CPU" and timed.texts <= MOST_KEPT
     if upper_alone:
-        trained = upper_seconds(pairs, timed.documents, epochs, timed.forward)
+        trained = upper_seconds(pairs, timed.texts, epochs, timed.forward)
     trained += static - _AROUND  # the static model is trained, too
     if trained > seconds:
         takes = f"training a transformer takes about {_minutes(trained)} {on}"
-        return Afforded("static", f"static: {takes} ({_with(trained)} does it)", as_is, why)
+        return Afforded("static", f"static: {takes} ({_with(trained)} does it)", as_is, why, why_chunk=why_chunk)
     twice = 2 * trained  # pairs are scored in about the time in which the lower layers are computed
     weighs = twice <= seconds and not exp.data.has_weights
     takes = f"transformer: about {_minutes(twice if weighs else trained)} {on}, and {budget or DEFAULT} may be taken"
@@ -104,7 +125,7 @@ def afforded(exp: Experiment, budget: str | None) -> Afforded:
     if not weighs and not exp.data.has_weights:
         takes += f" ({_with(twice)} also weighs suspicious pairs down)"
     train = {"freeze": FROZEN, "keep_states": True} if upper_alone else {}
-    return Afforded("transformer", takes, as_is, why, train, weighs)
+    return Afforded("transformer", takes, as_is, why, train, weighs, why_chunk)
 
 
 def _minutes(seconds: float) -> str:
@@ -142,7 +163,8 @@ def time_documents(data: Format) -> TimedDocuments | None:
     model, quick, device = _encoders()
     forward = _seconds(model, some)
     encoding = forward if quick is model else _seconds(quick, some)
-    return TimedDocuments(encoding, forward, device, _count(data, texts))
+    passages = sum(len(cut(text, **CHUNK)) for text in some) / len(some)
+    return TimedDocuments(encoding, forward, device, _count(data, texts), passages)
 
 
 @cache

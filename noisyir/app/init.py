@@ -4,11 +4,11 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from noisyir.app.affordable import Afforded, afforded
+from noisyir.app.affordable import CHUNK, Afforded, afforded
 from noisyir.app.data_check import check_data
 from noisyir.app.lookup import kept_by_run
 from noisyir.app.own_data import experiment_for
@@ -37,7 +37,7 @@ _TEMPLATE = """\
 name: {name}
 data:
   {data}
-{hold_out}
+{hold_out}{chunk}
 # Models that are compared without any training.  Chosen {why_as_is}.
 as_is: {as_is}
 # as_is: {{minilm: {{}}, e5: {{weights: intfloat/e5-small-v2, query_prefix: "query: ", passage_prefix: "passage: "}}}}
@@ -63,6 +63,11 @@ model: {{backbone: {backbone}}}
 # train: {{{train}}}
 # A page next to the result with the pairs that are likely to be wrong:
 # audit: {{}}
+"""
+_CHUNK = """
+# Long documents are cut into passages before anything reads them, and a document stands where its best passage does.
+# Chosen {why}.
+chunk: {chunk}
 """
 _ASSUMED = """# Its gain was measured so: wrong pairs are assumed to be like the made-up ones that fit best.
 # Audits of this file assume it, too.
@@ -110,18 +115,20 @@ def experiment_file(
         why_methods=why_methods,
         assumed=_ASSUMED.format(assume=advice.assume) if advice.assume else "",
         why_model=models.why,
-        as_is=json.dumps(models.as_is).replace('"', ""),
-        kept=f"train: {json.dumps(dict(models.train))}\n".replace('"', "") if models.train else "",
+        as_is=_flow(models.as_is),
+        kept=f"train: {_flow(models.train)}\n" if models.train else "",
         why_as_is=models.why_as_is,
         backbone=exp.model.backbone,
         data="\n  ".join([*(f"{name}: {_yaml(value)}" for name, value in places.items()), *_as_given(exp)]),
         hold_out=_hold_out(exp),
+        chunk=_CHUNK.format(why=models.why_chunk, chunk=_flow(CHUNK)) if models.why_chunk else "",
         chosen=next(said for name, said in exp.chosen.items() if name.startswith("train.")).partition(": ")[2],
         train=", ".join(f"{name}: {value}" for name, value in train.items()),
     )
     with ConfigError.wrapping("app.cannot_write", target=target):
         target.write_text(text, encoding="utf-8")
     chosen = {"methods": why_methods, "model.backbone": models.why, "as_is": models.why_as_is}
+    chosen |= {"chunk": models.why_chunk} if models.why_chunk else {}
     return "\n".join([found, *(f"{'chosen':<12}{name:<20} {said}" for name, said in (exp.chosen | chosen).items())])
 
 
@@ -150,6 +157,7 @@ def advised(
         ("leaks", f"{met}: tests are too easy ({check})" if met else "none between training and tests"),
         ("as it is", models.why_as_is),
         ("backbone", models.why),
+        *([("chunk", models.why_chunk)] if models.why_chunk else []),
         ("negatives", "from the batch: the protocol measures no mined ones"),
         ("budget", f"{passes_of(advice, exp.train.epochs)} passes over the documents of the pairs"),
         ("judge", judge),
@@ -243,6 +251,11 @@ def _hold_out(exp: Experiment) -> str:
         return ""
     shares = ", ".join(f"{split}: {share:g}" for split, share in held.shares.items())
     return f"  # {exp.chosen['data.hold_out']}:\n  # hold_out: {{{shares}, seed: {held.seed}}}\n"
+
+
+def _flow(settings: Mapping[str, Any]) -> str:
+    """Settings as YAML on one line."""
+    return json.dumps(dict(settings)).replace('"', "")
 
 
 def _yaml(text: str) -> str:

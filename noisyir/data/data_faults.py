@@ -38,6 +38,10 @@ FAULTS = {
     "texts.cut": Fault(
         "{kind} that look cut off: {how}", "Get the whole texts: the answer may be in the missing part."
     ),
+    "texts.long": Fault(
+        "documents of more than {longest:,} words",
+        "Models read the first 256 tokens: cut them into passages with chunk.words=150, as noisyir init may do.",
+    ),
     "texts.lost": Fault(
         "{kind} with the mark of a lost character (U+FFFD)", "Read the source once more, in its true encoding."
     ),

@@ -16,6 +16,11 @@ _END = re.compile(r"[.!?…。！？]['\"”’»)\]」』]*$")  # noqa: RUF001
 _PARAGRAPH = re.compile(r"\n\s*\n")
 
 
+def number_of_words(text: str) -> int:
+    """The number of words as `cut` counts them."""
+    return sum(1 for _ in _WORD.finditer(text))
+
+
 def cut(text: str, words: int, overlap: int = 0) -> list[str]:
     """Cut a text into about equally long passages of at most `words` words, overlapping by at most `overlap` words.
 

@@ -53,7 +53,7 @@ def counts(found) -> dict[str, tuple[int, int]]:
 def test_clean_data_has_no_finding(tmp_path):
     found = check_data(beir(tmp_path / "data", *clean()))
     assert counts(found) == {}
-    assert str(found).endswith("nothing found         by 23 checks")
+    assert str(found).endswith("nothing found         by 24 checks")
 
 
 def test_test_texts_in_training_under_other_ids(tmp_path):
@@ -130,6 +130,13 @@ def test_empty_short_cut_and_lost_texts(tmp_path):
         ("texts.short", 1, "queries"), ("texts.cut", 10, "documents"), ("texts.cut", 1, "documents"),
         ("texts.lost", 1, "documents"),
     ]  # fmt: skip
+
+
+def test_documents_of_which_models_read_less_than_half(tmp_path):
+    corpus, queries, qrels = clean()
+    corpus |= {"d20": text(20, 500), "d21": text(21, 501)}
+    [found] = check_data(beir(tmp_path / "data", corpus, queries, qrels)).of("texts")
+    assert (found.name, found.count, found.of) == ("texts.long", 1, 30) and "d21" in found.examples[0].said
 
 
 def test_repeats_conflicts_and_a_query_that_is_its_document(tmp_path):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from noisyir.app import init
+from noisyir.app import affordable, init
 from noisyir.app.affordable import run_seconds, time_documents, upper_seconds
 from noisyir.app.init import experiment_file
 from noisyir.app.own_data import too_small
@@ -16,6 +16,7 @@ from noisyir.engine.store import Store
 from noisyir.front.cli import main
 from noisyir.methods import experiments
 from noisyir.methods.plans.left_out import TRIED_FROM, trials_pay
+from noisyir.models.backends import quickest
 from tests.refusals import refuses
 from tests.tiny import write_beir
 
@@ -119,8 +120,26 @@ def test_documents_are_timed_on_the_packaged_model(tmp_path):
 
     exp = from_settings({"name": "x", "data": {"kind": "pairs", "path": str(pairs_file(tmp_path, 4))}}, [])
     timed = time_documents(exp.data)
-    assert timed.documents == 4 and timed.device in ("CPU", "GPU")
+    assert timed.texts == 4 and timed.device in ("CPU", "GPU") and not timed.why_chunk
     assert 0 < timed.encoding < 60 and 0 < timed.forward < 60
+
+
+@pytest.mark.parametrize(("sentences", "passages"), [(85, None), (124, 4)])
+def test_documents_that_models_would_not_read_are_cut_into_passages_and_their_number_is_timed(
+    tmp_path, monkeypatch, sentences, passages
+):
+    """Of four words each: 340 words are three passages of 150 that overlap, and 496 are four."""
+    rows = [(f"what is {n}", " ".join(f"{n} is number {word}." for word in range(sentences))) for n in range(5)]
+    with (tmp_path / "long.csv").open("w", newline="") as out:
+        csv.writer(out).writerows([("question", "answer"), *rows])
+    monkeypatch.setattr(affordable, "time_documents", time_documents)
+    monkeypatch.setattr(affordable, "quickest", quickest)
+    target, store = tmp_path / "long.yaml", Store(tmp_path / "store", home=tmp_path)
+    said = experiment_file(str(tmp_path / "long.csv"), target, store)
+    exp = experiments.load(str(target))
+    assert time_documents(exp.data).texts == 5 * (passages or 1)
+    assert (exp.chunk.words, exp.chunk.overlap) == ((150, 30) if passages else (None, 0))
+    assert ("such passages, and models read one" in said) == bool(passages)
 
 
 def test_columns_that_were_named_are_written_and_read_again(tmp_path):
