@@ -39,7 +39,7 @@ def cut(text: str, words: int, overlap: int = 0) -> list[str]:
     return [*passages, text[places[start][0] : places[-1][1]]]
 
 
-class Passage:
+class PassageWords:
     """A passage, read once for all queries of its document."""
 
     def __init__(self, text: str) -> None:
@@ -52,7 +52,7 @@ class Passage:
         return token_line(self._text)
 
 
-def best_passage(query: str, passages: Sequence[Passage], answers: Sequence[str] = ()) -> int:
+def best_passage(query: str, passages: Sequence[PassageWords], answers: Sequence[str] = ()) -> int:
     """The number of the passage that fits a query best, among those with an answer if any has one.
 
     A query word that n of N passages have counts ln((N + 1) / (n + 1/2)); the first of equal passages wins.

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from noisyir.data.artifacts import ANSWERS, CORPUS, CUT_PASSAGES, GIVEN_NEGATIVES, PAIRS, QRELS, QUERIES
-from noisyir.data.passages import Passage, best_passage, cut
+from noisyir.data.passages import PassageWords, best_passage, cut
 from noisyir.data.settings import ChunkParams
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import pair_ids, table_of, with_values
@@ -43,7 +43,7 @@ def chunk(job: Job[ChunkParams]) -> None:
         for number, (table, found) in enumerate(_in_passages(job), 1):
             for doc_id in queries_of.keys() & found.keys():
                 names, parts = found[doc_id]
-                passages[doc_id], seen = names, [*map(Passage, parts)]
+                passages[doc_id], seen = names, [*map(PassageWords, parts)]
                 for query_id in queries_of[doc_id]:
                     best[query_id, doc_id] = names[best_passage(texts[query_id], seen, answers.get(query_id, ()))]
             corpus.append(table)

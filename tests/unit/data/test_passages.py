@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisyir.data.passages import Passage, best_passage, cut
+from noisyir.data.passages import PassageWords, best_passage, cut
 
 words = st.text("ab.!?漢字 é\n", min_size=1, max_size=6)
 texts = st.lists(words, max_size=60).map(" ".join)
@@ -54,4 +54,4 @@ def test_paragraphs_end_without_a_stop_and_chinese_signs_are_words():
 )
 def test_the_best_passage_has_the_answer_or_the_rarest_of_the_querys_words(query, answers, expected):
     passages = ["The house. On the hill.", "The cat sat on the mat.", "The door is by the mat; a dog sat there."]
-    assert best_passage(query, [*map(Passage, passages)], answers) == expected
+    assert best_passage(query, [*map(PassageWords, passages)], answers) == expected
