@@ -150,7 +150,8 @@ class Format(Variant, RecordParams):
         apart = bool(asked and read) and all(wanted.isdisjoint(words(text)) for text in read)
         path = Path(getattr(self, "path", None) or ".")
         quoted = ".tsv" in path.name.lower() and path.is_file() and dialect_of(path, ".tsv")[1]
-        returns = ".csv" in path.name.lower() and any("\r\n" in text for text in (*asked, *read))
+        is_flat = any(end in path.name.lower() for end in (".csv", ".xlsx"))
+        returns = is_flat and any("\r\n" in text for text in (*asked, *read))
         many = 10 * sum(map(bool, map(signs, asked))) > len(asked)
         missing = not all(map(str.strip, (*queries.values(), *documents.values())))
         found = {"missing": missing, "itself": own, "returns": returns or quoted, "apart": apart, "signs": many}

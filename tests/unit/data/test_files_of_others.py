@@ -1,0 +1,68 @@
+"""Files as people have them in public threads, each of them misread before: now it is read right, told or refused."""
+
+import zipfile
+from pathlib import Path
+
+import openpyxl
+import pytest
+
+from noisyir.base.errors import DataError
+from noisyir.data.containers import write_rows
+from noisyir.data.formats.pairs import Pairs
+from tests.refusals import refuses
+from tests.unit.data.test_stated import ASKED, CAT, DOG, MOON, read, refused, typed
+
+PAIRS = [*zip(ASKED, (CAT, DOG, MOON), strict=True)]
+
+
+def workbook(path: Path) -> openpyxl.Workbook:
+    book = openpyxl.Workbook()
+    for row in (("query", "document"), *PAIRS):
+        book.active.append(row)
+    book.save(path)
+    return book
+
+
+def texts(found) -> list[str]:
+    return [text for _, text, _ in read(found)]
+
+
+@pytest.mark.parametrize("is_filtered", [True, False])
+def test_hidden_rows_of_a_workbook_are_refused(tmp_path, is_filtered):
+    book = workbook(path := tmp_path / "x.xlsx")
+    if is_filtered:
+        book.active.auto_filter.ref = "A1:B4"
+    book.active.row_dimensions[3].hidden = True
+    book.active.row_dimensions[9].hidden = True  # empty
+    book.save(path)
+    assert refused(path, tmp_path / "out", "data.hidden") == []
+    book.active.delete_rows(3)  # as advised
+    book.active.row_dimensions[3].hidden = False
+    book.save(path)
+    assert texts(typed(path, tmp_path / "out")) == [CAT, MOON]
+
+
+def test_a_hidden_first_sheet_is_refused(tmp_path):
+    book = workbook(path := tmp_path / "x.xlsx")
+    old = book.create_sheet("old", 0)
+    old.append(("query", "document", "state"))
+    old.append((ASKED[0], DOG, "old"))
+    old.sheet_state = "hidden"
+    book.save(path)
+    with refuses(DataError, "data.hidden", what="the first sheet, 'old',"):
+        typed(path, tmp_path / "out")
+    book.remove(old)  # as advised
+    book.save(path)
+    assert texts(typed(path, tmp_path / "out")) == [CAT, DOG, MOON]
+
+
+def test_a_return_that_excel_spells_is_a_return(tmp_path):
+    workbook(tmp_path / "plain.xlsx")
+    with zipfile.ZipFile(tmp_path / "plain.xlsx") as plain, zipfile.ZipFile(tmp_path / "x.xlsx", "w") as out:
+        for name in plain.namelist():
+            out.writestr(name, plain.read(name).replace(b"on the mat all", b"on the_x000D_\nmat all"))
+    found = typed(tmp_path / "x.xlsx", tmp_path / "out")
+    assert texts(found)[0] == "The cat sat on the\r\nmat all day."
+    assert "returns" in (Pairs(path=str(tmp_path / "x.xlsx")).marks() or "")  # no build of before is taken
+    with refuses(DataError, "data.text_too_long_for_cell"):
+        write_rows(tmp_path / "y.xlsx", iter([{"document": "in Excel _x000D_ is a return"}]))
