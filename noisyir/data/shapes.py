@@ -26,7 +26,8 @@ _EMPTY: tuple[Any, ...] = (None, "", [], {})
 OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight", "score", "label")
 _SPLIT = re.compile("(.*_)?(split|split_name|partition|subset|fold|set)")  # if all values are names of splits
 _FLOAT = re.compile(r"\d+\.0")
-NOTHING, _LONG = ("None", "NULL", "null", "N/A", "NA", "#N/A", "NaN"), 20  # no texts where most have so many signs
+_LONG = 20  # signs; where most texts have so many, these are none, the errors of spreadsheets among them
+_NOTHING = re.compile(r"\s*(none|null|nan|n/?a|#n/a|#[a-z0-9/]+[!?]|[-–—]+)\s*", re.IGNORECASE)
 _PEEKED, _REPEATED = 1000, 0.01  # rows, and the share with an earlier query above which ids that all differ are rows'
 _IDS: tuple[PairColumn, ...] = ("doc_id", "negative_id")
 _IDS_OF_ANY = ("question_id", "_id", "id")  # query_id says that it is the query's, as names of doc_id do
@@ -239,8 +240,13 @@ def float_ids(pairs: RowFile, columns: Mapping[PairColumn, str], corpus: RowFile
 def long_texts(pairs: RowFile, named: Sequence[str]) -> tuple[str, ...]:
     """The columns of which most first texts are long, so that "None" is hardly an answer among them."""
     rows = pairs.first(named)
-    texts = {name: [one for row in rows if isinstance(one := row[name], str) and one not in NOTHING] for name in named}
+    texts = {name: [one for row in rows if isinstance(one := row[name], str) and not is_nothing(one)] for name in named}
     return tuple(name for name, some in texts.items() if some and median(map(len, some)) >= _LONG)
+
+
+def is_nothing(value: Any) -> bool:
+    """Whether a text says that there is none, such as N/A, - and #REF!."""
+    return isinstance(value, str) and bool(_NOTHING.fullmatch(value))
 
 
 def text_columns(columns: Mapping[PairColumn, str], numbered: Sequence[str]) -> list[str]:

@@ -244,7 +244,7 @@ class PairsFile(ExampleSource):
         for number, values in self.pairs.rows(wanted, self.meaningful):
             for name in texts:
                 shapes.refuse_judging_keys(values[name], f"{place} {number}", name)
-                values[name] = None if name in self.long and values[name] in shapes.NOTHING else values[name]
+                values[name] = None if name in self.long and shapes.is_nothing(values[name]) else values[name]
             if self.has_a_query_a_row:
                 yield Placed(place, number, values)
                 continue
