@@ -38,7 +38,7 @@ _SQUAD = re.compile(rb'"(paragraphs|data)"\s*:\s*\[')
 _OF_HEADER = ("data.nameless_columns", "data.column_name_twice", "data.not_utf8_line", "data.zero_bytes",
               "data.invalid_json", "data.json_comma_before_end", "data.equal_sheets", "data.unread_list",
               "data.merged_cells", "data.hidden")  # fmt: skip
-_NO_NAME = re.compile(r"\s*|.*[?!.]\s*|.{41,}|(\S+\s+){4,}.*|[\d.,]+", re.DOTALL)  # rather a text or a title
+_NO_NAME = re.compile(r"\s*|.*\S\s.*[?!.]\s*|.{41,}|(\S+\s+){4,}.*|[\d.,]+", re.DOTALL)  # rather a text or a title
 _NAME = re.compile(r"[\w.-]{1,40}")
 _ASKS = re.compile("quer|question|input|user|claim|instruction|prompt|search", re.IGNORECASE)
 _WRONG = re.compile("(^|[^a-z])(neg|reject|wrong)", re.IGNORECASE)

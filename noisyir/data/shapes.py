@@ -11,7 +11,7 @@ from noisyir.data.columns import NAMES, PairColumn, corpus_documents, found_in, 
 from noisyir.data.containers import FIRST_ROWS, FLAT
 from noisyir.data.containers.split_folder import SPLIT_WORDS
 from noisyir.data.examples import Example, Passage
-from noisyir.data.labels import MEANINGFUL
+from noisyir.data.labels import JUDGING
 from noisyir.data.leniency import glance
 from noisyir.data.records import as_id
 from noisyir.data.row_files import RowFile, plain_name
@@ -27,7 +27,7 @@ OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight", 
 _SPLIT = re.compile("(.*_)?(split|split_name|partition|subset|fold|set)")  # if all values are names of splits
 _FLOAT = re.compile(r"\d+\.0")
 _LONG = 20  # signs; where most texts have so many, these are none, the errors of spreadsheets among them
-_NOTHING = re.compile(r"\s*(none|null|nan|n/?a|#n/a|#[a-z0-9/]+[!?]|[-–—]+)\s*", re.IGNORECASE)
+_NOTHING = re.compile(r"\s*(none|null|nan|n/?a|#n/a|#[a-z0-9/]+[!?]|[-\u2013\u2014]+)\s*", re.IGNORECASE)
 _PEEKED, _REPEATED = 1000, 0.01  # rows, and the share with an earlier query above which ids that all differ are rows'
 _IDS: tuple[PairColumn, ...] = ("doc_id", "negative_id")
 _IDS_OF_ANY = ("question_id", "_id", "id")  # query_id says that it is the query's, as names of doc_id do
@@ -134,7 +134,7 @@ def passage(given: Any, where: str, name: str) -> Passage:
 def refuse_judging_keys(cell: Any, where: str, column: str, read: Collection[str] = ()) -> None:
     """Refuse objects with keys, but `read` ones, that may say how right a pair is, and a chat's turns."""
     keys = {plain_name(key): key for key in unread_in(cell) if key not in read}
-    if judging := sorted(keys.keys() & MEANINGFUL):
+    if judging := sorted(keys.keys() & JUDGING):
         raise DataError("data.label_in_object", where=where, column=column, key=keys[judging[0]])
     if "role" in keys:
         raise DataError("data.chat_in_cell", where=where, column=column)

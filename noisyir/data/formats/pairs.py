@@ -29,7 +29,7 @@ from noisyir.data.columns import (
 from noisyir.data.containers import stem, write_rows
 from noisyir.data.examples import SPLITS, Example, ExampleSource, Passage, Placed, content_id
 from noisyir.data.formats import FormatOfRows
-from noisyir.data.labels import MEANINGFUL, LabelColumn, holds_judgements, labels_of, parsed
+from noisyir.data.labels import JUDGING, LabelColumn, holds_judgements, labels_of, parsed
 from noisyir.data.leniency import strict
 from noisyir.data.records import Document, Record
 from noisyir.data.row_files import RowFile, plain_name
@@ -129,7 +129,7 @@ def open_pairs(
         pairs,
         columns | ({"label": labels.column} if labels else {}),
         documents,
-        names_that_mean(mapping, names) | (frozenset() if "label" in given else MEANINGFUL),
+        names_that_mean(mapping, names) | (frozenset() if "label" in given else JUDGING),
         numbered,
         labels,
         _newer(pairs, found, numbered, others_ids=others_ids)

@@ -10,7 +10,7 @@ from noisyir.base.errors import DataError
 from noisyir.data.containers import write_rows
 from noisyir.data.formats.pairs import Pairs
 from tests.refusals import refuses
-from tests.unit.data.test_stated import ASKED, CAT, DOG, MOON, read, refused, typed
+from tests.unit.data.test_stated import ASKED, CAT, DOG, MOON, csv, grades, jsonl, read, refused, typed
 
 PAIRS = [*zip(ASKED, (CAT, DOG, MOON), strict=True)]
 
@@ -66,3 +66,28 @@ def test_a_return_that_excel_spells_is_a_return(tmp_path):
     assert "returns" in (Pairs(path=str(tmp_path / "x.xlsx")).marks() or "")  # no build of before is taken
     with refuses(DataError, "data.text_too_long_for_cell"):
         write_rows(tmp_path / "y.xlsx", iter([{"document": "in Excel _x000D_ is a return"}]))
+
+
+@pytest.mark.parametrize("mark", ["x", "1", "true"])
+def test_a_mark_of_wrong_pairs_is_asked_about_with_a_reading(tmp_path, mark):
+    path = csv(tmp_path / "x.csv", "query,document,Wrong", f"{ASKED[0]},{CAT},", f"{ASKED[1]},{MOON},{mark}")
+    words, null = refused(path, tmp_path / "out", "data.unclear_label")
+    assert grades(typed(path, tmp_path / "out", *words)) == [None, 0]
+    assert grades(typed(path, tmp_path / "out", *null)) == [None, None]
+
+
+@pytest.mark.parametrize("flag", ["wrong", "isNoise", "is_valid"])
+def test_a_flag_that_only_later_rows_have_is_refused(tmp_path, flag):
+    rows = [{"query": f"{ASKED[0]} {number}", "document": CAT} for number in range(110)]
+    path = jsonl(tmp_path / "x.jsonl", *rows, {"query": ASKED[1], "document": MOON, flag: True})
+    found = typed(path, tmp_path / "out")
+    assert f"have no '{flag}'" in found.summary and len(read(found)) == 110
+    jsonl(path, *rows, {"query": ASKED[1], "document": MOON, "note": True})  # as advised
+    assert len(read(typed(path, tmp_path / "out"))) == 111
+
+
+def test_a_key_of_objects_that_calls_some_wrong_is_refused(tmp_path):
+    documents = [{"text": CAT, "wrong": False}, {"text": MOON, "wrong": True}]
+    path = jsonl(tmp_path / "x.jsonl", {"query": ASKED[0], "documents": documents})
+    with refuses(DataError, "data.label_in_object", key="wrong"):
+        typed(path, tmp_path / "out")

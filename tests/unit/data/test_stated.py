@@ -93,7 +93,9 @@ def test_the_cure_of_a_wrong_value_is_read_when_it_is_typed(tmp_path, column, va
     assert [text for _, text, _ in read(typed(path, tmp_path / "out", *cure))] == [CAT]
 
 
-@pytest.mark.parametrize("nothing", ["nan", "<NA>", "None", "N/A", "NULL", "n/a", "none", "-", "#REF!", "#NAME?", "#DIV/0!"])
+@pytest.mark.parametrize(
+    "nothing", ["nan", "<NA>", "None", "N/A", "NULL", "n/a", "none", "-", "#REF!", "#NAME?", "#DIV/0!"]
+)
 def test_words_for_nothing_are_no_texts_among_long_ones(tmp_path, nothing):
     lines = [f"{asked},{text},{text}" for asked, text in zip(ASKED[:2], (CAT, DOG), strict=True)]
     path = csv(tmp_path / "x.csv", "query,document,negative", *lines, f"{ASKED[2]},{MOON},{nothing}")
@@ -165,6 +167,10 @@ def test_a_column_named_after_a_split_is_one_if_all_its_values_are(tmp_path):
     ("negative", ("0", "1"), [1, 0]),
     ("label_id", ("1", "0"), [1, 0]),
     ("score", ("95 %", "5%"), [1, 0]),
+    ("OK", ("x", ""), [1, 0]),
+    ("Answers the customer?", ("Yes", "No"), [1, 0]),
+    ("Верно", ("да", "нет"), [1, 0]),
+    ("quality", ("5", "1"), [1, 0]),
 ])  # fmt: skip
 def test_a_column_that_judges_is_read_or_asked_about(tmp_path, header, values, wanted):
     lines = [f"{asked},{text},{value}" for asked, text, value in zip(ASKED[:2], (CAT, DOG), values, strict=True)]
