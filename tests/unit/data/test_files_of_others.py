@@ -91,3 +91,20 @@ def test_a_key_of_objects_that_calls_some_wrong_is_refused(tmp_path):
     path = jsonl(tmp_path / "x.jsonl", {"query": ASKED[0], "documents": documents})
     with refuses(DataError, "data.label_in_object", key="wrong"):
         typed(path, tmp_path / "out")
+
+
+@pytest.mark.parametrize(("header", "wanted"), [
+    ("Betreff,Lösung,Status", "query=Betreff,document=Lösung"),
+    ("Thema,Text dazu,Status", "query=Thema,document=Text dazu"),
+    ("Text dazu,Thema,Status", "query=Thema,document=Text dazu"),
+    ("Notiz,Reply,Status", "query=Notiz,document=Reply"),
+])  # fmt: skip
+def test_advised_columns_go_by_names_and_by_the_lengths_of_several_rows(tmp_path, header, wanted):
+    names = header.split(",")
+    rows = [dict(zip(("Betreff", "Lösung", "Status"), (f"{MOON} {DOG} {CAT} {MOON}", "Yes.", "new"), strict=True))]
+    rows += [{"Betreff": asked, "Lösung": text, "Status": "new"} for asked, text in PAIRS * 9]
+    of = {"Thema": "Betreff", "Text dazu": "Lösung", "Notiz": "Lösung", "Reply": "Betreff"}
+    lines = [",".join(row[of.get(name, name)] for name in names) for row in rows]
+    path = csv(tmp_path / "x.csv", header, *lines)
+    (words,) = refused(path, tmp_path / "out", "data.unclear_columns")
+    assert words == ["--map", wanted]
