@@ -6,6 +6,7 @@ from itertools import islice
 from statistics import median
 from typing import Any
 
+from noisyir.base.command_line import with_columns
 from noisyir.base.errors import DataError
 from noisyir.data.columns import NAMES, PairColumn, corpus_documents, found_in, open_corpus
 from noisyir.data.containers import FIRST_ROWS, FLAT
@@ -25,6 +26,7 @@ _SPELT_OBJECT = re.compile(r"""\s*\[?\s*\{\s*['"]\w+['"]\s*:""")
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight", "score", "label")
 _SPLIT = re.compile("(.*_)?(split|split_name|partition|subset|fold|set)")  # if all values are names of splits
+_ASKING, _FEW = ("?", "\uff1f", "\u061f"), 10  # signs; rows, below which none are called swapped
 _FLOAT = re.compile(r"\d+\.0")
 _LONG = 20  # signs; where most texts have so many, these are none, the errors of spreadsheets among them
 _NOTHING = re.compile(r"\s*(none|null|nan|n/?a|#n/a|#[a-z0-9/]+[!?]|[-\u2013\u2014]+)\s*", re.IGNORECASE)
@@ -147,6 +149,18 @@ def refuse_spelt_objects(rows: RowFile, columns: Sequence[str]) -> None:
         cells = [str(row[name]) for row in first if row[name]]
         if cells and all(map(_SPELT_OBJECT.match, cells)):
             raise DataError("data.objects_in_cells", path=rows.path, column=name)
+
+
+def refuse_swapped(rows: RowFile, query: str, document: str) -> None:
+    """Refuse columns of which the documents ask and the queries do not, which are longer."""
+    first = [[row[query], row[document]] for row in rows.first([query, document])]
+    texts = [pair for pair in first if all(isinstance(text, str) and text for text in pair)]
+    asks, answers = (sum(pair[place].rstrip().endswith(_ASKING) for pair in texts) for place in (1, 0))
+    if len(texts) >= _FEW and asks > 4 * len(texts) / 5 and answers < len(texts) / 5:
+        if median(len(text) for text, _ in texts) > median(len(text) for _, text in texts):
+            kept, turned = ({"query": one, "document": two} for one, two in ((query, document), (document, query)))
+            said = {name: with_columns(read, rows.path) for name, read in (("kept", kept), ("turned", turned))}
+            raise DataError("data.swapped", path=rows.path, query=query, document=document, **said)
 
 
 def are_lists(rows: RowFile, column: str | None) -> bool:

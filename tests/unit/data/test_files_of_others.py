@@ -7,8 +7,11 @@ import openpyxl
 import pytest
 
 from noisyir.base.errors import DataError
+from noisyir.data.collection import Collection
 from noisyir.data.containers import write_rows
+from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import Pairs
+from noisyir.data.recognise import recognise
 from tests.refusals import refuses
 from tests.unit.data.test_stated import ASKED, CAT, DOG, MOON, csv, grades, jsonl, read, refused, typed
 
@@ -108,3 +111,39 @@ def test_advised_columns_go_by_names_and_by_the_lengths_of_several_rows(tmp_path
     path = csv(tmp_path / "x.csv", header, *lines)
     (words,) = refused(path, tmp_path / "out", "data.unclear_columns")
     assert words == ["--map", wanted]
+
+
+def test_queries_that_are_longer_and_ask_nothing_are_asked_about_where_the_documents_ask(tmp_path):
+    lines = [f"{text} {number},{asked}" for number in range(4) for asked, text in PAIRS]
+    path = csv(tmp_path / "x.csv", "anchor,positive", *lines)
+    turned, kept = refused(path, tmp_path / "out", "data.swapped")
+    assert read(typed(path, tmp_path / "out", *turned))[0][:2] == (ASKED[0], f"{CAT} 0")
+    assert read(typed(path, tmp_path / "out", *kept))[0][:2] == (f"{CAT} 0", ASKED[0])
+
+
+@pytest.mark.parametrize("query", ["the cat on a mat", "who sat down on the mat in front of the house?"])
+def test_short_searches_and_other_questions_are_queries(tmp_path, query):
+    path = csv(
+        tmp_path / "x.csv", "query,document", *(f"{query},how did the cat sit {number}?" for number in range(12))
+    )
+    assert len(read(typed(path, tmp_path / "out"))) == 12
+
+
+@pytest.mark.parametrize("document", ["answer", "response"])
+def test_a_title_beside_an_answer_is_read_where_it_is_mapped(tmp_path, document):
+    path = csv(tmp_path / "x.csv", f"title,question,{document}", f"a mat,{ASKED[0]},{CAT}")
+    found = typed(path, tmp_path / "out")
+    assert "not read      title" in found.summary
+    assert Collection.load(found.folder).documents["title"].to_pylist() == [""]
+    mapped = typed(path, tmp_path / "out", "--map", "title=title")
+    assert Collection.load(mapped.folder).documents["title"].to_pylist() == ["a mat"]
+    assert Format.parse(recognise(str(path))).open().digest().endswith("-title")  # no build of before is taken
+
+
+@pytest.mark.parametrize("quotes", ["''", "\u201c\u201d", "\u00ab\u00bb"])
+def test_cells_in_other_quotes_are_refused(tmp_path, quotes):
+    lines = [",".join(f"{text}".join(quotes) for text in pair) for pair in PAIRS]
+    path = csv(tmp_path / "x.csv", "query,document", *lines)
+    assert refused(path, tmp_path / "out", "data.other_quotes") == []
+    csv(path, "query,document", *(line.replace(quotes[0], '"').replace(quotes[1], '"') for line in lines))  # as advised
+    assert read(typed(path, tmp_path / "out")) == [(*pair, None) for pair in PAIRS]
