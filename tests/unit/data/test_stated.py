@@ -151,8 +151,10 @@ def test_of_two_columns_of_ids_that_differ_the_named_one_is_read_or_neither(tmp_
     assert read(typed(path, tmp_path / "out", "--corpus", str(corpus))) == [(ASKED[0], CAT, None)]
 
 
-def test_a_column_named_after_a_split_is_one_if_all_its_values_are(tmp_path):
-    path = csv(tmp_path / "x.csv", "query,document,data_split", f"{ASKED[0]},{CAT},train", f"{ASKED[1]},{DOG},test")
+@pytest.mark.parametrize("words", ["train test", "Training Testing"])
+def test_a_column_named_after_a_split_is_one_if_all_its_values_are(tmp_path, words):
+    lines = [f"{asked},{text},{word}" for asked, text, word in zip(ASKED[:2], (CAT, DOG), words.split(), strict=True)]
+    path = csv(tmp_path / "x.csv", "query,document,data_split", *lines)
     assert "2 pairs (1 train, 1 test)" in typed(path, tmp_path / "out").summary
 
 
