@@ -37,7 +37,7 @@ _WORDS = {
     "contradiction,not entailment,non entailment,not duplicate,non duplicate,not paraphrase,non paraphrase,rejected,"
     "not equivalent,no match,not match,mismatch,not similar,dissimilar,not related,unrelated,bad,not clicked,invalid,"
     "fail,failed,unanswerable,not answerable,not supported,not helpful,unhelpful,reject,down,thumbs down,disliked,i,"
-    "not ok,nein,falsch,schlecht,passt nicht,nicht zutreffend,non,faux,falso,"
+    "not ok,nein,falsch,schlecht,passt nicht,nicht zutreffend,non,faux,falso,hard negative,distractor,"
     "нет,неверно,nie,nee,nej,hayır,não,いいえ,아니오,×,否,错,错误,不相关,✗,✘,❌,👎",  # noqa: RUF001
     -1: "-,?,unlabelled,unlabeled,unknown,unclear,hidden,ignore,skip,skipped",
 }

@@ -48,7 +48,7 @@ _REPLIES = re.compile(
     "context|passage|answer|repl|respon|solution|antwort|lösung|respuesta|ответ|回答|답", re.IGNORECASE
 )
 _WRONG = re.compile("(^|[^a-z])(neg|reject|wrong)", re.IGNORECASE)
-_NO_TEXT = re.compile(r"(.*_)?(id|ids|key|type|label|labels|lang|language|split|winner)")
+_NO_TEXT = re.compile(r"(.*_)?(id|ids|key|type|label|labels|lang|language|split|winner|role|status|url)")
 _LITERAL = re.compile(r"^\[.*\]$")
 
 

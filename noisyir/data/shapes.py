@@ -29,7 +29,9 @@ _SPLIT = re.compile("(.*_)?(split|split_name|partition|subset|fold|set)")  # if 
 _ASKING, _FEW = ("?", "\uff1f", "\u061f"), 10  # signs; rows, below which none are called swapped
 _FLOAT = re.compile(r"\d+\.0")
 _LONG = 20  # signs; where most texts have so many, these are none, the errors of spreadsheets among them
-_NOTHING = re.compile(r"\s*(none|null|nan|n/?a|#n/a|#[a-z0-9/]+[!?]|[-\u2013\u2014]+)\s*", re.IGNORECASE)
+_NOTHING = re.compile(
+    r"\s*(none|null|nan|n/?a|#n/a|#[a-z0-9/]+[!?]|[-\u2013\u2014]+|[\"\u3003]|ditto)\s*", re.IGNORECASE
+)
 _PEEKED, _REPEATED = 1000, 0.01  # rows, and the share with an earlier query above which ids that all differ are rows'
 _IDS: tuple[PairColumn, ...] = ("doc_id", "negative_id")
 _IDS_OF_ANY = ("question_id", "_id", "id")  # query_id says that it is the query's, as names of doc_id do

@@ -94,7 +94,7 @@ def test_the_cure_of_a_wrong_value_is_read_when_it_is_typed(tmp_path, column, va
 
 
 @pytest.mark.parametrize(
-    "nothing", ["nan", "<NA>", "None", "N/A", "NULL", "n/a", "none", "-", "#REF!", "#NAME?", "#DIV/0!"]
+    "nothing", ["nan", "<NA>", "None", "N/A", "NULL", "n/a", "none", "-", "#REF!", "#NAME?", "#DIV/0!", '""""']
 )
 def test_words_for_nothing_are_no_texts_among_long_ones(tmp_path, nothing):
     lines = [f"{asked},{text},{text}" for asked, text in zip(ASKED[:2], (CAT, DOG), strict=True)]
