@@ -217,11 +217,7 @@ def _weighed(passages: Sequence[Passage], found: Placed) -> list[Passage]:
 
 
 def split_of(value: Any, where: str) -> Split:
-    """The split in a cell; train if it is empty.
-
-    Raises:
-        DataError: If it names no split.
-    """
+    """The split in a cell, train if it is empty; any other word is a DataError."""
     split = SPLITS.get((value or "").lower()) if isinstance(value or "", str) else None
     if split is None:
         raise DataError("data.wrong_value", name="split", expected="train, dev or test", where=where, value=value)

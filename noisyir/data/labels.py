@@ -145,12 +145,11 @@ class LabelColumn:
 def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | None]) -> LabelColumn | None:
     """How a file's column of labels is read; None if it has none, or the user wants none read.
 
+    An unclear meaning is a DataError, with the command for each reading.
+
     Args:
         used: Columns that are read as something else.
         given: The user's own mapping; its `label` is a column, or one with its right values: `label:0`, `score>=0.5`.
-
-    Raises:
-        DataError: If the meaning of the values is not clear; the message has the command for each reading.
     """
     if (asked := given.get("label", "")) is None:
         return None
@@ -206,11 +205,7 @@ def _unclear(file: RowFile, column: str, doubt: str, readings: Readings) -> Data
 
 
 def _refuse_hints(file: RowFile, free: Mapping[str, str]) -> None:
-    """Refuse a column without a known name that calls pairs wrong by a part of its name, or by its words alone.
-
-    Raises:
-        DataError: If there is one.
-    """
+    """Refuse a column without a known name that calls pairs wrong by a part of its name, or by its words alone."""
     if free.get("", file.columns[0]) != file.columns[0] and holds_judgements(file, free[""]):
         raise DataError("data.nameless_columns", file=file.path)
     for column, words in _first_words(file, [name for plain, name in free.items() if plain]).items():

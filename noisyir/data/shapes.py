@@ -154,23 +154,21 @@ def refuse_spelt_objects(rows: RowFile, columns: Sequence[str]) -> None:
 
 
 def refuse_swapped(rows: RowFile, query: str, document: str) -> None:
-    """Refuse columns of which the documents ask and the queries do not, which are longer."""
-    first = [[row[query], row[document]] for row in rows.first([query, document])]
-    texts = [pair for pair in first if all(isinstance(text, str) and text for text in pair)]
-    asks, answers = (sum(pair[place].rstrip().endswith(_ASKING) for pair in texts) for place in (1, 0))
-    if len(texts) >= _FEW and asks > 4 * len(texts) / 5 and answers < len(texts) / 5:
-        if median(len(text) for text, _ in texts) > median(len(text) for _, text in texts):
-            kept, turned = ({"query": one, "document": two} for one, two in ((query, document), (document, query)))
-            said = {name: with_columns(read, rows.path) for name, read in (("kept", kept), ("turned", turned))}
-            raise DataError("data.swapped", path=rows.path, query=query, document=document, **said)
+    """Refuse documents that ask, with queries that do not and are longer."""
+    pairs = [(row[query], row[document]) for row in rows.first([query, document])]
+    pairs = [pair for pair in pairs if all(isinstance(text, str) and text for text in pair)]
+    asked, read = (
+        sum(text.rstrip().endswith(_ASKING) for text in texts) for texts in zip(*pairs or [("", "")], strict=True)
+    )
+    is_longer = median(len(one) - len(two) for one, two in pairs or [("", "")]) > 0
+    if is_longer and len(pairs) >= _FEW and read > 0.8 * len(pairs) and asked < 0.2 * len(pairs):
+        turned, kept = (with_columns({"query": one, "document": two}, rows.path)
+                        for one, two in ((document, query), (query, document)))  # fmt: skip
+        raise DataError("data.swapped", path=rows.path, query=query, document=document, turned=turned, kept=kept)
 
 
 def are_lists(rows: RowFile, column: str | None) -> bool:
-    """Whether all cells of a column that are not empty spell lists of texts, in the first rows.
-
-    Raises:
-        DataError: If most cells of a csv, tsv or workbook do, and others do not.
-    """
+    """Whether all first cells that are not empty spell lists of texts; only most of a flat file is a DataError."""
     if column is None:
         return False
     cells = [list_in(str(row[column])) for row in rows.first([column]) if row[column]]

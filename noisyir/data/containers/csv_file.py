@@ -76,22 +76,14 @@ class Separated:
 
 
 def csv_record(cells: Iterable[str], delimiter: str = ",") -> str:
-    """A record of csv without its end; a cell with a line end or a return is quoted.
-
-    Raises:
-        DataError: If a cell holds zero bytes, which no csv file can.
-    """
+    """A record of csv without its end; a cell with a line end is quoted, and one with zero bytes a DataError."""
     text = StringIO()
     csv.writer(text, delimiter=delimiter, lineterminator="\r\n").writerow(map(_without_zeros, cells))
     return text.getvalue().removesuffix("\r\n")
 
 
 def tsv_record(cells: Iterable[str]) -> str:
-    """A record of tsv without its end; for want of quotes, a tab or a line end within a cell becomes a space.
-
-    Raises:
-        DataError: If a cell holds zero bytes.
-    """
+    """A record of tsv without its end; tabs and line ends within cells become spaces, zero bytes a DataError."""
     return "\t".join(" ".join(_without_zeros(cell).replace("\t", "\n").splitlines()) for cell in cells)
 
 

@@ -108,11 +108,7 @@ class Format(Variant, RecordParams):
         raise DataError("data.format_not_written", kind=cls.model_fields["kind"].default)
 
     def open(self, workers: int | None = None) -> Source:
-        """The raw data, not read yet; DataError if a file or folder is missing or of another format.
-
-        Args:
-            workers: Processes that may read; None for one on each core.
-        """
+        """The raw data, to be read by `workers` (None: one a core); missing files are a DataError."""
         raise NotImplementedError
 
     def summary(self) -> Summary:

@@ -39,7 +39,7 @@ _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title", "negative")
 _OF_NEGATIVE: tuple[PairColumn, ...] = ("negative", "negative_id", "negative_score")
 # Earlier versions read these otherwise: the digest says so, and their builds are not taken for new ones
 _AFTER_CONTEXT, _NEW_NEGATIVES = {"answer", "code", "snippet"}, {"rejected_response", "rejected", "hard_neg"}
-_UNTITLED = {"answer", "response"}  # a title beside them is the question's
+_UNTITLED = {"answer", "response"}  # their title is the question's
 _NUMBERED = re.compile(r"[^A-Z ]*\d")
 _INDEX = re.compile(r"\s*|Unnamed: \d+|__index_level_\d+__")
 _WRITTEN = (
@@ -97,11 +97,7 @@ class Pairs(FormatOfRows, kind="pairs"):
 def open_pairs(
     pairs: RowFile, corpus: str | None, mapping: Mapping[PairColumn, str | None], given: Mapping[PairColumn, str | None]
 ) -> "PairsFile":
-    """The file, if it has the columns that it needs.
-
-    Args:
-        mapping: The format's columns and the user's.
-    """
+    """The file, if it has the columns that it needs; `mapping` has the format's and the user's, `given` the user's."""
     names = {column: known for column, known in NAMES.items() if not corpus or column not in _OF_CORPUS}
     asked = given.get("label")
     columns = choose_columns(pairs, {**mapping, **({"label": parsed(asked, pairs.columns)[0]} if asked else {})}, names)
@@ -113,8 +109,7 @@ def open_pairs(
         columns["split"] = split
     if others_ids := "query_id" not in mapping and shapes.ids_of_others(pairs, columns):
         del columns["query_id"]
-    of_query = "title" not in mapping and plain_name(columns.get("document", "")) in _UNTITLED and "title" in columns
-    if of_query:
+    if of_query := "title" in columns.keys() - mapping and plain_name(columns.get("document", "")) in _UNTITLED:
         del columns["title"]
     numbered = numbered_negatives(pairs, list(columns.values())) if wanted else ()
     if corpus:
