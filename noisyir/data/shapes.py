@@ -137,8 +137,10 @@ def passage(given: Any, where: str, name: str) -> Passage:
 
 def refuse_judging_keys(cell: Any, where: str, column: str, read: Collection[str] = ()) -> None:
     """Refuse objects with keys, but `read` ones, that may say how right a pair is, and a chat's turns."""
+    if isinstance(cell, str):  # as most are
+        return
     keys = {plain_name(key): key for key in unread_in(cell) if key not in read}
-    if judging := sorted(keys.keys() & JUDGING):
+    if judging := sorted(JUDGING.intersection(keys)):
         raise DataError("data.label_in_object", where=where, column=column, key=keys[judging[0]])
     if "role" in keys:
         raise DataError("data.chat_in_cell", where=where, column=column)
@@ -260,7 +262,7 @@ def long_texts(pairs: RowFile, named: Sequence[str]) -> tuple[str, ...]:
 
 def is_nothing(value: Any) -> bool:
     """Whether a text says that there is none, such as N/A, - and #REF!."""
-    return isinstance(value, str) and bool(_NOTHING.fullmatch(value))
+    return isinstance(value, str) and len(value) < _LONG and bool(_NOTHING.fullmatch(value))
 
 
 def text_columns(columns: Mapping[PairColumn, str], numbered: Sequence[str]) -> list[str]:
