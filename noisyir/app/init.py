@@ -4,7 +4,8 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from noisyir.base.errors import ConfigError, DataError
 from noisyir.base.pages.cells import percent
 from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import Pairs
-from noisyir.data.records import Judgement
+from noisyir.data.intake import AGAIN, JUDGED_OTHERWISE, TOLERANT, Intake
+from noisyir.data.records import Judgement, Source, one_by_one
 from noisyir.engine.hub import is_on_hub
 from noisyir.engine.store import Store
 from noisyir.methods import experiments
@@ -208,22 +210,27 @@ def _found(exp: Experiment, data: str) -> str:
     if not isinstance(exp.data, Pairs):
         return f"{data} has the format {exp.data.kind}"
     pairs, source = exp.data.summary().pairs, exp.data.open()
-    holds = f"{pairs:,} pairs or more" if pairs == MANY else _counted(source.judgements(), exp.data.min_relevance)
+    holds = f"{pairs:,} pairs or more" if pairs == MANY else _counted(source, exp.data.min_relevance)
     columns = ", ".join(f"{name} as {column}" for column, name in source.columns.items())
     unread = f"; not read: {', '.join(source.unread)}" if source.unread else ""
     labels = f"; wrong pairs are left out by {source.labels.said}" if source.labels else ""
     return f"{data} holds {holds}, with {columns}{unread}{labels}"
 
 
-def _counted(judgements: Iterable[Judgement], least: int) -> str:
+def _counted(source: Source, least: int) -> str:
     """The pairs in words and, if their number is another, the rows and the reasons why."""
-    read = [(one.where, one.number, one.query_id, one.doc_id, one.relevance) for one in judgements]
-    called = {(query, doc): grade is None or grade >= least for _, _, query, doc, grade in reversed(read)}
-    rows, right = len({one[:2] for one in read}), sum(called.values())
-    counts = {"called wrong": len(called) - right, "repeated": len(read) - len(called)}
-    said = [f"{right:,} pair{'s' * (right > 1)}{' called right' if right < len(called) else ''}"]
-    said += [f"{count:,} {what}" for what, count in counts.items() if count]
-    return ("" if rows == right else f"{rows:,} rows: ") + ", ".join(said)
+    intake, rows, fates = Intake(source.name, TOLERANT, may_repeat=True), set[tuple[str, int]](), Counter[str]()
+    for one in one_by_one(source.records()):
+        fault = intake.fault(one)
+        if isinstance(one, Judgement):
+            rows.add((one.where, one.number))
+            is_right = one.relevance is None or one.relevance >= least
+            again = "repeated" if fault in (AGAIN, JUDGED_OTHERWISE) else "without a text"
+            fates[again if fault else "right" if is_right else "called wrong"] += 1
+    right = fates["right"]
+    said = [f"{right:,} pair{'s' * (right > 1)}{' called right' if fates['called wrong'] else ''}"]
+    said += [f"{fates[what]:,} {what}" for what in ("called wrong", "repeated", "without a text") if fates[what]]
+    return ("" if len(rows) == right else f"{len(rows):,} rows: ") + ", ".join(said)
 
 
 def _places(exp: Experiment, target: Path) -> dict[str, str]:

@@ -30,6 +30,7 @@ LONGEST = 500  # words: models read less than half of such a document
 _MANY, _TIMES = 20, 10  # relevant documents of a query, or queries of a document: at least, and times the mean
 _PILE, _LONG = 5, {"characters": 100, "words": 20}  # texts of the greatest length that look cut, and that length
 _OMISSION = re.compile(r"(…|\.\.\.|\[truncated\]|\[…\])\s*$", re.IGNORECASE)
+_HTML = re.compile(r"&(amp|lt|gt|quot|apos|nbsp|#\d+|#x[\da-f]+);", re.IGNORECASE)
 _LOST = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -100,13 +101,23 @@ def _texts(data: CheckedRecords) -> Iterator[FoundFault]:
         short = [record for record in records if 0 < len("".join(text_of(record).split())) < least]
         yield from findings("texts.short", short, len(records), kind=kind, least=least)
         yield from _cut(records, kind)
-        lost = [record for record in records if _LOST in text_of(record)]
+        lost = [record for record in records if any(map(_is_garbled, text_of(record).split()))]
         yield from findings("texts.lost", lost, len(records), kind=kind)
+        marked = [record for record in records if _HTML.search(text_of(record))]
+        yield from findings("texts.html", marked, len(records), kind=kind)
     texts = (record for record in data.documents.values() if len(record.text) > LONGEST)
     long = [record for record in texts if number_of_words(record.text) > LONGEST]
     yield from findings("texts.long", long, len(data.documents), longest=LONGEST)
     echoes = [pair for pair in data.relevant if len({*data.pair_key(pair)}) == 1]
     yield from findings("texts.echo", echoes, len(data.relevant), lambda pair: _pair_texts(data, pair))
+
+
+def _is_garbled(word: str) -> bool:
+    """Whether a word has lost a character, or is UTF-8 that was read as Windows-1252."""
+    try:
+        return not word.isascii() and (_LOST in word or word.encode("cp1252").decode() != word)
+    except UnicodeError:
+        return False
 
 
 def _cut(records: Sequence[Text], kind: str) -> Iterator[FoundFault]:
@@ -161,6 +172,10 @@ def _relevant(data: CheckedRecords) -> Iterator[FoundFault]:
     by_query = Counter(one.query_id for one in data.relevant)
     none = [query for name, query in data.queries.items() if not by_query[name] and not query.answers]
     yield from findings("relevant.none", none, len(data.queries))
+    grades = {one.relevance for one in data.judgements if one.relevance is not None}
+    least = min(grades) if len(grades) > 2 else 0
+    lowest = [one for one in data.judgements if one.relevance == least > 0]
+    yield from findings("relevant.grades", lowest, len(data.judgements), least=least, count=len(grades))
     by_document = Counter(one.doc_id for one in data.relevant)
     crowded: tuple[tuple[str, Counter[str], Mapping[str, Text]], ...] = (
         ("relevant.many", by_query, data.queries), ("relevant.hub", by_document, data.documents),

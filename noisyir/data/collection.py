@@ -50,11 +50,7 @@ class Collection:
 
     @classmethod
     def load(cls, folder: Path) -> "Collection":
-        """Load the tables that `noisyir import` wrote.
-
-        Raises:
-            DataError: If one is missing or damaged.
-        """
+        """Load the tables that `noisyir import` wrote; a missing or damaged one is a DataError."""
         with DataError.wrapping("data.damaged_import", OSError, pa.ArrowInvalid, folder=folder):
             tables = {name: pq.read_table(folder / f"{name}.parquet") for name in SCHEMAS}
         return cls(**{name: table.select(SCHEMAS[name].names) for name, table in tables.items()})
@@ -71,11 +67,7 @@ class Collection:
         return zip(*(column.to_pylist() for column in getattr(self, name).columns), strict=True)
 
     def refuse_ids(self, kind: str, unfit: str = r"[\t\r\n\0]") -> None:
-        """Refuse ids that a line of a format would cut or change, by a pattern: tabs and line ends unless given.
-
-        Raises:
-            DataError: If there is such an id.
-        """
+        """Refuse ids that a line of a format would cut or change, by a pattern: tabs and line ends unless given."""
         for table, column in ((self.documents, "doc_id"), (self.queries, "query_id")):
             for name in table[column].to_pylist():
                 if re.search(unfit, name):

@@ -55,10 +55,7 @@ def names_that_mean(mapping: Mapping[PairColumn, str | None], names: Names) -> f
 def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], names: Names) -> dict[PairColumn, str]:
     """The file's column for each part of a pair: as mapped (None: no column), else the first of its usual names.
 
-    Case does not matter, and spaces, `-` and other signs are `_`.
-
-    Raises:
-        DataError: If a mapped column is missing.
+    Case does not matter, and spaces, `-` and other signs are `_`; a mapped column that is missing is a DataError.
     """
     plain = {plain_name(name): name for name in file.columns}
     chosen = {
@@ -110,11 +107,7 @@ def found_in(file: RowFile) -> str:
 def open_corpus(
     path: str, setting: str, needed: Sequence[PairColumn] = ("doc_id", "document"), named: str | None = None
 ) -> RowFile:
-    """Open a file of documents, which pairs name by their column `named`, if it is not None.
-
-    Raises:
-        DataError: If it lacks ids or texts, or has two columns of ids that differ, and `named` is not read.
-    """
+    """Open a file of documents, which pairs name by their column `named`; differing columns of ids are a DataError."""
     file = RowFile.open(path, setting)
     need(file, columns := choose_columns(file, {}, _CORPUS_NAMES), needed, _CORPUS_NAMES)
     ids = [name for name in file.columns if plain_name(name) in _CORPUS_NAMES["doc_id"] and named is not None]

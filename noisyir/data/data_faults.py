@@ -43,7 +43,11 @@ FAULTS = {
         "Models read the first 256 tokens: cut them into passages with chunk.words=150, as noisyir init may do.",
     ),
     "texts.lost": Fault(
-        "{kind} with the mark of a lost character (U+FFFD)", "Read the source once more, in its true encoding."
+        "{kind} with the mark of a lost character (U+FFFD), or with signs such as Ã¼ in the place of ü",
+        "Read the source once more, in its true encoding.",
+    ),
+    "texts.html": Fault(
+        "{kind} with signs of HTML such as &amp;", "Decode them: a model reads their letters as a word."
     ),
     "texts.echo": Fault("pairs of a query with itself as the document", "Take them out: they teach and test nothing."),
     "same.documents": Fault(
@@ -69,6 +73,10 @@ FAULTS = {
         "Where the model should meet new documents, take these training pairs out; else it is no fault.",
     ),
     "relevant.none": Fault("queries without a relevant document", "Judge some documents for them, or take them out."),
+    "relevant.grades": Fault(
+        "judgements of grade {least}, the least of {count} grades, which counts as relevant",
+        "If it says that a document is not relevant, as where people rate from 1 on, lower all grades until it is 0.",
+    ),
     "relevant.many": Fault(
         "queries with more than {bound:,} relevant documents, where the mean is {mean:.1f}",
         "Look whether they ask for one thing: a query that fits everything tells nothing.",

@@ -11,7 +11,7 @@ from noisyir.base.errors import DataError
 from noisyir.base.settings import PROMOTION, Split
 from noisyir.data.columns import Cells, PairColumn, corpus_documents, unread
 from noisyir.data.containers.split_folder import SPLIT_WORDS
-from noisyir.data.labels import MEANINGFUL, LabelColumn
+from noisyir.data.labels import JUDGING, LabelColumn
 from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Negative, Query, Record
 from noisyir.data.row_files import RowFile
@@ -186,7 +186,7 @@ class ShapedRows(ExampleSource):
         number, place = 0, self.file.place
         used = [*self.columns, "split", "weight", *([self.labels.column] if self.labels else [])]
         names = [name for name in dict.fromkeys(used) if name in self.file.columns]
-        for number, values in self.file.rows(names, MEANINGFUL):
+        for number, values in self.file.rows(names, JUDGING):
             yield Placed(place, number, values)
         if not number:
             raise DataError("data.no_rows", file=self.file.path)
@@ -217,11 +217,7 @@ def _weighed(passages: Sequence[Passage], found: Placed) -> list[Passage]:
 
 
 def split_of(value: Any, where: str) -> Split:
-    """The split in a cell; train if it is empty.
-
-    Raises:
-        DataError: If it names no split.
-    """
+    """The split in a cell, train if it is empty; any other word is a DataError."""
     split = SPLITS.get((value or "").lower()) if isinstance(value or "", str) else None
     if split is None:
         raise DataError("data.wrong_value", name="split", expected="train, dev or test", where=where, value=value)

@@ -33,11 +33,7 @@ class IdTexts:
 
     @classmethod
     def open(cls, path: str, setting: str) -> "IdTexts":
-        """Open the file by its first lines.
-
-        Raises:
-            DataError: If there is no such file, or it is neither; the message names `setting`.
-        """
+        """Open the file by its first lines; DataError, which names `setting`, if there is none or it is neither."""
         file = Path(path)
         if not file.is_file():
             raise DataError("data.not_an_id_text_file", file=file, setting=setting)

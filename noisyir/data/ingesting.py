@@ -63,11 +63,7 @@ class IngestedRecords(Intake):
             self.left_out["judgement", f"{record.query_id} {record.doc_id}"] = reason
 
     def tables(self) -> dict[str, pa.Table]:
-        """Every artifact but the corpus, by name.
-
-        Raises:
-            DataError: If there is nothing to train on or to score.
-        """
+        """Every artifact but the corpus, by name; nothing to train on or to score is a DataError."""
         if not self._judged and not any(map(self._is_answered, self.queries.values())):
             raise DataError("data.no_joined_judgement", name=self.name)
         self.left_out = dict(sorted(self.left_out.items(), key=lambda of: _KINDS.index(of[0][0])))

@@ -18,11 +18,7 @@ _SPACE = " \t\r\n"
 
 
 def json_array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (number from 1, object) of a file that holds an array of objects, perhaps packed.
-
-    Raises:
-        DataError: If it is anything else, cut off or damaged.
-    """
+    """Yield (number from 1, object) of an array of objects, perhaps packed; any other file is a DataError."""
     return _items(path, _Buffer(path))
 
 

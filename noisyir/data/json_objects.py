@@ -35,11 +35,7 @@ def is_one_object(path: Path, first: bytes) -> bool:
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
-    """The rows of such a file.
-
-    Raises:
-        DataError: If it holds none that are known.
-    """
+    """The rows of such a file; one without known rows is a DataError."""
     value = read_object(path)
     if (found := _found(value, path)) is None:
         raise DataError("data.unknown_json_object", path=path, keys=", ".join(list(value)[:_SHOWN]))

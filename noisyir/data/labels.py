@@ -32,34 +32,40 @@ _WORDS = {
     1: "yes,y,true,t,right,correct,positive,pos,relevant,highly relevant,entailment,entails,duplicate,paraphrase,"
     "equivalent,match,similar,related,good,clean,accepted,approved,clicked,valid,pass,passed,answerable,supported,helpful,"
     "exact,accept,up,thumbs up,liked,ok,okay,e,ja,wahr,richtig,gut,passt,zutreffend,oui,vrai,si,sí,vero,verdadero,"
-    "是,对,正确,相关,✓,✔,✅,👍",
+    "да,верно,tak,evet,sim,はい,예,○,是,对,正确,相关,✓,✔,✅,👍",
     0: "no,n,false,f,wrong,incorrect,not correct,negative,neg,irrelevant,not relevant,non relevant,nonrelevant,neutral,"
     "contradiction,not entailment,non entailment,not duplicate,non duplicate,not paraphrase,non paraphrase,rejected,"
     "not equivalent,no match,not match,mismatch,not similar,dissimilar,not related,unrelated,bad,not clicked,invalid,"
     "fail,failed,unanswerable,not answerable,not supported,not helpful,unhelpful,reject,down,thumbs down,disliked,i,"
-    "not ok,nein,falsch,schlecht,passt nicht,nicht zutreffend,non,faux,falso,否,错,错误,不相关,✗,✘,❌,👎",
+    "not ok,nein,falsch,schlecht,passt nicht,nicht zutreffend,non,faux,falso,hard negative,distractor,"
+    "нет,неверно,nie,nee,nej,hayır,não,いいえ,아니오,×,否,错,错误,不相关,✗,✘,❌,👎",  # noqa: RUF001
     -1: "-,?,unlabelled,unlabeled,unknown,unclear,hidden,ignore,skip,skipped",
 }
 _GRADE_OF = {word: grade for grade, words in _WORDS.items() for word in words.split(",")}
 # Parts of other names; they count if a value calls a pair wrong: 0, for measures any, for opposites any but 0
-_MEASURES = frozenset("label relevance score grade rating stars feedback bewertung".split())
+_MEASURES = frozenset("label relevance score grade rating stars feedback quality bewertung ocena".split())
 _HINTS = _MEASURES | frozenset(
     "relevant relevancy judgement judgment verdict correct positive target gold y annotator annotation rater vote "
     "similar equivalent paraphrase click valid match answerable supported useful helpful ok okay hit quality judge "
-    "has_answer contains_answer keep kept accepted approved usable thumb liked relevanz korrekt richtig passend "
-    "pertinent pertinence relevante relevancia correcto метка релевантность релевантно "
-    "标签 相关 是否相关 相关性 ラベル 関連 라벨".split()
+    "has_answer contains_answer keep kept accepted approved usable thumb liked relevanz korrekt richtig passend passt "
+    "pertinent pertinence relevante relevancia correcto метка верно правильно релевантность релевантно ocena doğru "
+    "dogru stämmer 标签 相关 是否相关 相关性 ラベル 関連 正解 라벨 정답".split()
 )
-_OPPOSITES = frozenset(
-    "wrong noise noisy incorrect irrelevant impossible mislabeled mislabelled negative hallucination hallucinated "
-    "issue error rejected reject drop exclude discard remove bad disliked outlier not non unanswerable unrelated "
-    "invalid mismatch contradiction falsch fehler faux falso 错误".split()
+_WRONG = frozenset(
+    "wrong noise noisy incorrect irrelevant impossible mislabeled mislabelled hallucination hallucinated bad disliked "
+    "unanswerable unrelated invalid mismatch contradiction falsch fehler faux falso 错误".split()
 )
+_OPPOSITES = _WRONG | frozenset(
+    "issue error rejected reject drop exclude discard remove outlier not non negative".split()
+)
+JUDGING = MEANINGFUL | _WRONG | {f"is_{name}" for name in _HINTS | _OPPOSITES}
 _RANKS = frozenset({"rank", "ranking"})  # parts of names, too: the least is the best document of a query
 _CHOICES = re.compile(r"choices|options|endings|(choice|option|ending|answer|sol|solution)_?[0-9a-e]|b")
 _PLACE = re.compile(r"-1|[a-j]|\d\d?")
 # Words of any column
-_COMMON = frozenset("yes y no n true t false f 1 0 e i up down ja nein oui non si sí 是 否 对 错".split())
+_COMMON = frozenset(
+    "yes y no n true t false f 1 0 e i up down ja nein nee nej oui non si sí sim não tak nie да нет 是 否 对 错".split()
+)
 _PEEKED = 1000  # rows by which the meaning of the values is found
 _MOST_SHOWN = 6  # values in a message
 _EMPTY = ("nan", "null")
@@ -139,12 +145,11 @@ class LabelColumn:
 def labels_of(file: RowFile, used: Collection[str], given: Mapping[Any, str | None]) -> LabelColumn | None:
     """How a file's column of labels is read; None if it has none, or the user wants none read.
 
+    An unclear meaning is a DataError, with the command for each reading.
+
     Args:
         used: Columns that are read as something else.
         given: The user's own mapping; its `label` is a column, or one with its right values: `label:0`, `score>=0.5`.
-
-    Raises:
-        DataError: If the meaning of the values is not clear; the message has the command for each reading.
     """
     if (asked := given.get("label", "")) is None:
         return None
@@ -200,11 +205,7 @@ def _unclear(file: RowFile, column: str, doubt: str, readings: Readings) -> Data
 
 
 def _refuse_hints(file: RowFile, free: Mapping[str, str]) -> None:
-    """Refuse a column without a known name that calls pairs wrong by a part of its name, or by its words alone.
-
-    Raises:
-        DataError: If there is one.
-    """
+    """Refuse a column without a known name that calls pairs wrong by a part of its name, or by its words alone."""
     if free.get("", file.columns[0]) != file.columns[0] and holds_judgements(file, free[""]):
         raise DataError("data.nameless_columns", file=file.path)
     for column, words in _first_words(file, [name for plain, name in free.items() if plain]).items():
@@ -215,17 +216,19 @@ def _refuse_hints(file: RowFile, free: Mapping[str, str]) -> None:
             best = f"{min(ranks):g}"
             raise _unclear(file, column, f"ranks from {best}", [(f"{column}:{best}", f"takes {best} alone for right")])
         named = [LabelColumn(column, names).named(word) for word in words]
-        grades = {_GRADE_OF.get(word, number_in(word)) for word in named}
+        marked = len(named) == 1 and len(named[0]) == 1 and named[0] not in _COMMON and not named[0].isdecimal()
+        grades = {_GRADE_OF.get(word, number_in(word)) for word in named if not marked}
         by_words = {0, 1} <= grades and not _COMMON & {*named}
         if (None in grades and not by_words) or len(words) > _MOST_SHOWN or ("id" in parts and not parts & _MEASURES):
             continue
-        is_flag = all(word in _COMMON or number_in(word) is not None for word in named)
+        is_flag = marked or all(word in _COMMON or number_in(word) is not None for word in named)
         shown = f"for it holds {_shown(words)}"
-        if parts & _OPPOSITES and is_flag and grades - {0}:
+        if parts & _OPPOSITES and is_flag and (marked or grades - {0}):
             zero = "|".join(word for word, name in zip(words, named, strict=True) if _GRADE_OF.get(name) == 0) or "0"
-            right = [(f"{column}:{zero}", f"takes {zero} alone for right")]
-            raise _unclear(file, column, shown, right if 0 in grades else ())
-        if by_words or (parts & _HINTS and (0 in grades or (parts & _MEASURES and len(grades) > 1))):
+            how = f"takes {zero} alone for right" if 0 in grades else f"takes {_shown(words)} for not right"
+            raise _unclear(file, column, shown, [(f"{column}:{zero}", how)])
+        asks = parts & _HINTS or column.rstrip().endswith(("?", "\uff1f"))
+        if by_words or (asks and (marked or 0 in grades or (parts & _MEASURES and len(grades) > 1))):
             doubt, readings = _doubt(LabelColumn(column, names), words, set())
             raise _unclear(file, column, doubt or shown, readings or [(column, f"reads {column}")])
 

@@ -35,11 +35,7 @@ class Tally:
 
 @dataclass
 class FileAccount:
-    """The rows of one file by their fate: read = kept + repeated + lost.
-
-    Args:
-        parts_left_out: Reasons for parts of rows that were kept, such as one document of several.
-    """
+    """The rows of one file by their fate: read = kept + repeated + lost; parts are left out of rows that are kept."""
 
     read: int = 0
     kept: int = 0

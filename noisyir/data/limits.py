@@ -20,11 +20,7 @@ class Limit:
 
     @property
     def most(self) -> int:
-        """The limit in force.
-
-        Raises:
-            ConfigError: If the environment has no whole number above 0.
-        """
+        """The limit in force; any setting but a whole number above 0 is a ConfigError."""
         given = os.environ.get(self.name, "").strip()
         if not given:
             return self.usual

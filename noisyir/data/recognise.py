@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from noisyir.base.command_line import WITH_COLUMNS, typed_words, with_columns
@@ -37,12 +38,17 @@ _TREC = ("qrels.txt", "topics.tsv", "corpus.tsv")
 _SQUAD = re.compile(rb'"(paragraphs|data)"\s*:\s*\[')
 _OF_HEADER = ("data.nameless_columns", "data.column_name_twice", "data.not_utf8_line", "data.zero_bytes",
               "data.invalid_json", "data.json_comma_before_end", "data.equal_sheets", "data.unread_list",
-              "data.merged_cells")  # fmt: skip
-_NO_NAME = re.compile(r"\s*|.*[?!.]\s*|.{41,}|(\S+\s+){4,}.*|[\d.,]+", re.DOTALL)  # rather a text or a title
+              "data.merged_cells", "data.hidden")  # fmt: skip
+_NO_NAME = re.compile(r"\s*|.*\S\s.*[?!.]\s*|.{41,}|(\S+\s+){4,}.*|[\d.,]+", re.DOTALL)  # rather a text or a title
 _NAME = re.compile(r"[\w.-]{1,40}")
-_ASKS = re.compile("quer|question|input|user|claim|instruction|prompt|search", re.IGNORECASE)
+_ASKS = re.compile(
+    "quer|question|input|user|claim|instruction|prompt|search|subject|betreff|frage|pregunta|вопрос|問|问|질문", re.I
+)
+_REPLIES = re.compile(
+    "context|passage|answer|repl|respon|solution|antwort|lösung|respuesta|ответ|回答|답", re.IGNORECASE
+)
 _WRONG = re.compile("(^|[^a-z])(neg|reject|wrong)", re.IGNORECASE)
-_NO_TEXT = re.compile(r"(.*_)?(id|ids|key|type|label|labels|lang|language|split|winner)")
+_NO_TEXT = re.compile(r"(.*_)?(id|ids|key|type|label|labels|lang|language|split|winner|role|status|url)")
 _LITERAL = re.compile(r"^\[.*\]$")
 
 
@@ -171,21 +177,24 @@ def _unclear(rows: RowFile) -> str:
 
 
 def _mapping(rows: RowFile) -> str:
-    """The command with columns added: the ones with known names, else the longest texts of the first row."""
-    first = next((row for _, row in rows.rows(rows.columns)), {})
+    """The command with columns added: the ones with known names, else by parts of names, else the longest texts."""
+    first = rows.first(rows.columns)
     known = choose_columns(rows, {}, NAMES)
-    texts = {name: max(listed, key=len) for name, value in first.items() if (listed := _texts(value))}
-    plain = {name: plain_name(name) for name in texts if name not in known.values()}
+    listed = {name: [max(texts, key=len) for row in first if (texts := _texts(row[name]))] for name in rows.columns}
+    lengths = {name: mean(map(len, texts)) for name, texts in listed.items() if texts}
+    plain = {name: plain_name(name) for name in lengths if name not in known.values()}
     judging = {name for name, of in plain.items() if of in MEANINGFUL or _NO_TEXT.fullmatch(of)}
-    free = [name for name in texts if (name in plain and name not in judging) or name == known.get("title")]
-    longest = sorted(free, key=lambda name: (len(texts[name]), free.index(name)))
+    free = [name for name in lengths if (name in plain and name not in judging) or name == known.get("title")]
+    longest = sorted(free, key=lambda name: (lengths[name], free.index(name)))
     query, wrong = known.get("query") or next(filter(_ASKS.search, longest), None), [*filter(_WRONG.search, longest)]
     longest = [name for name in longest if name not in (query, *wrong)]
-    document = known.get("document") or (longest.pop() if longest else None)
+    document = known.get("document") or next(filter(_REPLIES.search, longest[::-1]), longest[-1] if longest else None)
+    longest = [name for name in longest if name != document]
     query = query or (longest.pop() if longest else None)
     if query is None or document is None:
-        inside = [f"{name} ({', '.join(value)})" for name, value in first.items() if isinstance(value, dict)]
-        nested = f", or make columns of the fields in {'; '.join(inside)}" if inside else ""
+        fields = {name: value for row in first[:1] for name, value in row.items() if isinstance(value, dict)}
+        inside = "; ".join(f"{name} ({', '.join(value)})" for name, value in fields.items())
+        nested = f", or make columns of the fields in {inside}" if inside else ""
         return f"a pair needs a column of queries and one of documents, so add the missing one{nested}"
     return f"if {query!r} is the query, {_typed(rows, query, document, *wrong[:1])}"
 

@@ -98,11 +98,7 @@ def as_id(value: Any) -> Any:
 
 
 def relevance_of(text: str, where: str) -> int:
-    """The relevance in a line of qrels.
-
-    Raises:
-        DataError: If it is not an integer.
-    """
+    """The relevance in a line of qrels; any text but an integer is a DataError."""
     if (found := INTEGER.fullmatch(text)) is None:
         raise DataError("data.wrong_relevance", where=where, value=text)
     return int(found[1])

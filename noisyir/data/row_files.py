@@ -34,11 +34,7 @@ class RowFile:
 
     @classmethod
     def open(cls, path: str, setting: str) -> "RowFile":
-        """Read the names of the columns.
-
-        Raises:
-            DataError: If there is no such file or it has no rows; the message names `setting`.
-        """
+        """Read the names of the columns; DataError, which names `setting`, if there is no file or no row."""
         file = Path(path)
         suffix = _suffix(file, setting)
         if suffix is None:
@@ -84,10 +80,7 @@ class RowFile:
         """Yield (number, {column: value}) of every row; empty cells are None.
 
         Args:
-            meaningful: Plain names of columns that would be read if they existed.
-
-        Raises:
-            DataError: If one of `meaningful` first appears after the rows by which columns are found (JSON only).
+            meaningful: Plain names that, if they first appear after the rows that tell the columns, are a DataError.
         """
         known = frozenset(self.columns)
 

@@ -21,11 +21,7 @@ _PADDING = (100.0, 0.0)
 
 @dataclass(frozen=True)
 class ScoredList:
-    """The scored documents of one query, its positives first.
-
-    Args:
-        query_id: None if the file has texts alone; query, title and text are empty if it has ids alone.
-    """
+    """The scored documents of one query, positives first; files of texts have no ids, files of ids no texts."""
 
     query_id: str | None
     query: str

@@ -6,12 +6,13 @@ from itertools import islice
 from statistics import median
 from typing import Any
 
+from noisyir.base.command_line import with_columns
 from noisyir.base.errors import DataError
 from noisyir.data.columns import NAMES, PairColumn, corpus_documents, found_in, open_corpus
 from noisyir.data.containers import FIRST_ROWS, FLAT
 from noisyir.data.containers.split_folder import SPLIT_WORDS
 from noisyir.data.examples import Example, Passage
-from noisyir.data.labels import MEANINGFUL
+from noisyir.data.labels import JUDGING
 from noisyir.data.leniency import glance
 from noisyir.data.records import as_id
 from noisyir.data.row_files import RowFile, plain_name
@@ -25,8 +26,12 @@ _SPELT_OBJECT = re.compile(r"""\s*\[?\s*\{\s*['"]\w+['"]\s*:""")
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
 OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight", "score", "label")
 _SPLIT = re.compile("(.*_)?(split|split_name|partition|subset|fold|set)")  # if all values are names of splits
+_ASKING, _FEW = ("?", "\uff1f", "\u061f"), 10  # signs; rows, below which none are called swapped
 _FLOAT = re.compile(r"\d+\.0")
-NOTHING, _LONG = ("None", "NULL", "null", "N/A", "NA", "#N/A", "NaN"), 20  # no texts where most have so many signs
+_LONG = 20  # signs; where most texts have so many, these are none, the errors of spreadsheets among them
+_NOTHING = re.compile(
+    r"\s*(none|null|nan|n/?a|#n/a|#[a-z0-9/]+[!?]|[-\u2013\u2014]+|[\"\u3003]|ditto)\s*", re.IGNORECASE
+)
 _PEEKED, _REPEATED = 1000, 0.01  # rows, and the share with an earlier query above which ids that all differ are rows'
 _IDS: tuple[PairColumn, ...] = ("doc_id", "negative_id")
 _IDS_OF_ANY = ("question_id", "_id", "id")  # query_id says that it is the query's, as names of doc_id do
@@ -132,8 +137,10 @@ def passage(given: Any, where: str, name: str) -> Passage:
 
 def refuse_judging_keys(cell: Any, where: str, column: str, read: Collection[str] = ()) -> None:
     """Refuse objects with keys, but `read` ones, that may say how right a pair is, and a chat's turns."""
+    if isinstance(cell, str):  # as most are
+        return
     keys = {plain_name(key): key for key in unread_in(cell) if key not in read}
-    if judging := sorted(keys.keys() & MEANINGFUL):
+    if judging := sorted(JUDGING.intersection(keys)):
         raise DataError("data.label_in_object", where=where, column=column, key=keys[judging[0]])
     if "role" in keys:
         raise DataError("data.chat_in_cell", where=where, column=column)
@@ -148,12 +155,22 @@ def refuse_spelt_objects(rows: RowFile, columns: Sequence[str]) -> None:
             raise DataError("data.objects_in_cells", path=rows.path, column=name)
 
 
-def are_lists(rows: RowFile, column: str | None) -> bool:
-    """Whether all cells of a column that are not empty spell lists of texts, in the first rows.
+def refuse_swapped(rows: RowFile, query: str, document: str) -> None:
+    """Refuse documents that ask, with queries that do not and are longer."""
+    pairs = [(row[query], row[document]) for row in rows.first([query, document])]
+    pairs = [pair for pair in pairs if all(isinstance(text, str) and text for text in pair)]
+    asked, read = (
+        sum(text.rstrip().endswith(_ASKING) for text in texts) for texts in zip(*pairs or [("", "")], strict=True)
+    )
+    is_longer = median(len(one) - len(two) for one, two in pairs or [("", "")]) > 0
+    if is_longer and len(pairs) >= _FEW and read > 0.8 * len(pairs) and asked < 0.2 * len(pairs):
+        turned, kept = (with_columns({"query": one, "document": two}, rows.path)
+                        for one, two in ((document, query), (query, document)))  # fmt: skip
+        raise DataError("data.swapped", path=rows.path, query=query, document=document, turned=turned, kept=kept)
 
-    Raises:
-        DataError: If most cells of a csv, tsv or workbook do, and others do not.
-    """
+
+def are_lists(rows: RowFile, column: str | None) -> bool:
+    """Whether all first cells that are not empty spell lists of texts; only most of a flat file is a DataError."""
     if column is None:
         return False
     cells = [list_in(str(row[column])) for row in rows.first([column]) if row[column]]
@@ -239,8 +256,13 @@ def float_ids(pairs: RowFile, columns: Mapping[PairColumn, str], corpus: RowFile
 def long_texts(pairs: RowFile, named: Sequence[str]) -> tuple[str, ...]:
     """The columns of which most first texts are long, so that "None" is hardly an answer among them."""
     rows = pairs.first(named)
-    texts = {name: [one for row in rows if isinstance(one := row[name], str) and one not in NOTHING] for name in named}
+    texts = {name: [one for row in rows if isinstance(one := row[name], str) and not is_nothing(one)] for name in named}
     return tuple(name for name, some in texts.items() if some and median(map(len, some)) >= _LONG)
+
+
+def is_nothing(value: Any) -> bool:
+    """Whether a text says that there is none, such as N/A, - and #REF!."""
+    return isinstance(value, str) and len(value) < _LONG and bool(_NOTHING.fullmatch(value))
 
 
 def text_columns(columns: Mapping[PairColumn, str], numbered: Sequence[str]) -> list[str]:

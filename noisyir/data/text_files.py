@@ -256,11 +256,7 @@ def json_lines(path: Path, part: FilePart = WHOLE) -> Iterator[tuple[int, dict[s
 
 
 def spaced(text: str) -> str:
-    """The words of a text with a space between any two, for formats of one line a text.
-
-    Raises:
-        DataError: If it holds zero bytes.
-    """
+    """The words of a text with a space between any two, for files of lines; zero bytes are a DataError."""
     if "\0" in text:
         raise DataError("data.zero_bytes_to_write", text=text)
     return " ".join(text.split())

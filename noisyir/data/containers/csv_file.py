@@ -20,6 +20,7 @@ _DELIMITERS = ",;\t|"
 _LINES = 1000  # of a tsv, by which quotes are known
 _OPENED = r'(?:\A|(?<=[\t\n]))"(?:[^"\t]|"")*'  # a cell in quotes, which may go over several lines
 _QUOTED, _UNFINISHED = re.compile(rf'{_OPENED}"(?=[\t\n]|\Z)'), re.compile(rf"{_OPENED}\Z")
+_OTHER_QUOTES = {"''", "\u2018\u2019", "\u201c\u201d", "\u201e\u201c", "\u201e\u201d", "\u00ab\u00bb"}
 _END, _DOUBLED = "\r\n", "\r\r\n"  # doubled where text mode translates what csv ends already
 _SAMPLE = 50  # records by which a delimiter is chosen
 
@@ -42,6 +43,8 @@ class Separated:
         for place, (number, cells) in enumerate(self._cells(path)):
             if place == 1 and self.quoted and any(cell[:2] == ' "' and cell[-1:] == '"' for cell in cells):
                 raise DataError("data.space_before_quotes", path=path, number=number)
+            if place == 1 and self.quoted and (quotes := {cell[:1] + cell[-1:] for cell in cells}) <= _OTHER_QUOTES:
+                raise DataError("data.other_quotes", path=path, number=number, quotes=min(quotes))
             if not header:
                 header = cells
                 places = {name: column for column, name in enumerate(header)}
@@ -73,22 +76,14 @@ class Separated:
 
 
 def csv_record(cells: Iterable[str], delimiter: str = ",") -> str:
-    """A record of csv without its end; a cell with a line end or a return is quoted.
-
-    Raises:
-        DataError: If a cell holds zero bytes, which no csv file can.
-    """
+    """A record of csv without its end; a cell with a line end is quoted, and one with zero bytes a DataError."""
     text = StringIO()
     csv.writer(text, delimiter=delimiter, lineterminator="\r\n").writerow(map(_without_zeros, cells))
     return text.getvalue().removesuffix("\r\n")
 
 
 def tsv_record(cells: Iterable[str]) -> str:
-    """A record of tsv without its end; for want of quotes, a tab or a line end within a cell becomes a space.
-
-    Raises:
-        DataError: If a cell holds zero bytes.
-    """
+    """A record of tsv without its end; tabs and line ends within cells become spaces, zero bytes a DataError."""
     return "\t".join(" ".join(_without_zeros(cell).replace("\t", "\n").splitlines()) for cell in cells)
 
 

@@ -18,7 +18,10 @@ from noisyir.data.limits import LINE
 _LONGEST_CELL = 32_767  # characters; Excel's own limit
 _DENSEST = 200  # unpacked size of a large part by its packed size; usual workbooks have 5 to 50
 _PIECE = 1 << 20
-_MERGED, _LONGEST_MERGED = re.compile(rb'<(?:\w+:)?mergeCell ref="([A-Z]+(\d+):[A-Z]+(\d+))"'), 60
+_MERGED = re.compile(rb'<(?:\w+:)?mergeCell ref="([A-Z]+(\d+):[A-Z]+(\d+))"')
+_HIDDEN = re.compile(rb'<(?:\w+:)?row(?=[^>]* hidden="(?:1|true)")[^>]* r="(\d+)"[^>]*(?<!/)><(?!/)')
+_LONGEST_TAG = 400  # of a row or of merged cells
+_RETURN, _UNWRITABLE = re.compile("_x000D_", re.IGNORECASE), re.compile("[\ufffe\uffff]")  # the first is Excel's
 _END_OF_CELL = re.compile(rb"</(\w+:)?(c|si|row)>")
 _DAMAGED = (zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError, ParseError, EOFError)
 
@@ -61,7 +64,9 @@ class Sheet:
             book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
             width, sheet, others = 0, book.worksheets[0], book.worksheets[1:]
-            _refuse_merged(path, sheet)
+            if sheet.sheet_state != "visible":
+                raise DataError("data.hidden", path=path, what=f"the first sheet, {sheet.title!r},")
+            _refuse_unseen(path, sheet)
             sheet.reset_dimensions()  # else each row is as wide as the furthest cell, and there are as many as it says
             for number, values in enumerate(sheet.iter_rows(values_only=True), 1):
                 if all(value is None for value in values):
@@ -105,15 +110,17 @@ def _refuse_bombs(path: Path) -> None:
         raise DataError("data.wrong_container", kind=".xlsx", path=path, error=error) from error
 
 
-def _refuse_merged(path: Path, sheet: Any) -> None:
-    """Refuse cells that span rows: the file holds their value in the first row alone."""
+def _refuse_unseen(path: Path, sheet: Any) -> None:
+    """Refuse hidden rows, and cells that span rows: the file holds their value in the first row alone."""
     with sheet.parent._archive.open(sheet._worksheet_path) as part:
         before = b""
         while piece := part.read(_PIECE):
+            if hidden := _HIDDEN.search(before + piece):
+                raise DataError("data.hidden", path=path, what=f"row {hidden[1].decode()}")
             for cells, first, last in _MERGED.findall(before + piece):
                 if first != last:
                     raise DataError("data.merged_cells", path=path, cells=cells.decode())
-            before = piece[-_LONGEST_MERGED:]
+            before = piece[-_LONGEST_TAG:]
 
 
 def container(suffix: str) -> Sheet:
@@ -125,7 +132,7 @@ def _plain(value: Any) -> Any:
     """A cell as in other containers: whole numbers as int, dates and others as text."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
-    return value if value is None or isinstance(value, str | int) else str(value)
+    return value if value is None or isinstance(value, int) else _RETURN.sub("\r", str(value))
 
 
 def _writable(sheet: Any, value: Any, where: str) -> Any:
@@ -135,7 +142,8 @@ def _writable(sheet: Any, value: Any, where: str) -> Any:
     if not isinstance(value, str):
         return value
     cells = _openpyxl().cell.cell
-    if len(value) > _LONGEST_CELL or cells.ILLEGAL_CHARACTERS_RE.search(value) or {"\ufffe", "\uffff"} & {*value}:
+    unfit = any(pattern.search(value) for pattern in (cells.ILLEGAL_CHARACTERS_RE, _RETURN, _UNWRITABLE))
+    if len(value) > _LONGEST_CELL or unfit:
         raise DataError("data.text_too_long_for_cell", where=where, longest_cell=_LONGEST_CELL)
     cell = cells.WriteOnlyCell(sheet, value=value)
     cell.data_type = "s"

@@ -15,6 +15,7 @@ from noisyir.data import containers
 _STATE, _DICT = "state.json", "dataset_dict.json"  # of a Dataset and of a DatasetDict, as save_to_disk writes them
 SPLIT_WORDS: Mapping[str, Split] = {
     "train": "train", "dev": "dev", "val": "dev", "valid": "dev", "validation": "dev", "eval": "dev", "test": "test",
+    "training": "train", "testing": "test",
 }  # fmt: skip
 SPLIT = "split"
 _SHARD = re.compile(r"-\d+-of-(\d+)")

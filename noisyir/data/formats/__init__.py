@@ -108,11 +108,7 @@ class Format(Variant, RecordParams):
         raise DataError("data.format_not_written", kind=cls.model_fields["kind"].default)
 
     def open(self, workers: int | None = None) -> Source:
-        """The raw data, not read yet; DataError if a file or folder is missing or of another format.
-
-        Args:
-            workers: Processes that may read; None for one on each core.
-        """
+        """The raw data, to be read by `workers` (None: one a core); missing files are a DataError."""
         raise NotImplementedError
 
     def summary(self) -> Summary:
@@ -156,7 +152,8 @@ class Format(Variant, RecordParams):
         apart = bool(asked and read) and all(wanted.isdisjoint(words(text)) for text in read)
         path = Path(getattr(self, "path", None) or ".")
         quoted = ".tsv" in path.name.lower() and path.is_file() and dialect_of(path, ".tsv")[1]
-        returns = ".csv" in path.name.lower() and any("\r\n" in text for text in (*asked, *read))
+        is_flat = any(end in path.name.lower() for end in (".csv", ".xlsx"))
+        returns = is_flat and any("\r\n" in text for text in (*asked, *read))
         many = 10 * sum(map(bool, map(signs, asked))) > len(asked)
         missing = not all(map(str.strip, (*queries.values(), *documents.values())))
         found = {"missing": missing, "itself": own, "returns": returns or quoted, "apart": apart, "signs": many}

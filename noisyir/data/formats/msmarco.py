@@ -79,11 +79,7 @@ class _Layout:
 
 @dataclass(frozen=True)
 class MsmarcoFolder:
-    """Documents and queries line by line, and the splits that have a qrels file.
-
-    Args:
-        addition: Further training positives without a judgement (RocketQA).
-    """
+    """Documents and queries line by line, and splits with qrels; `addition` has RocketQA's unjudged positives."""
 
     name: str
     root: Path

@@ -29,7 +29,7 @@ from noisyir.data.columns import (
 from noisyir.data.containers import stem, write_rows
 from noisyir.data.examples import SPLITS, Example, ExampleSource, Passage, Placed, content_id
 from noisyir.data.formats import FormatOfRows
-from noisyir.data.labels import MEANINGFUL, LabelColumn, holds_judgements, labels_of, parsed
+from noisyir.data.labels import JUDGING, LabelColumn, holds_judgements, labels_of, parsed
 from noisyir.data.leniency import strict
 from noisyir.data.records import Document, Record
 from noisyir.data.row_files import RowFile, plain_name
@@ -39,6 +39,7 @@ _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title", "negative")
 _OF_NEGATIVE: tuple[PairColumn, ...] = ("negative", "negative_id", "negative_score")
 # Earlier versions read these otherwise: the digest says so, and their builds are not taken for new ones
 _AFTER_CONTEXT, _NEW_NEGATIVES = {"answer", "code", "snippet"}, {"rejected_response", "rejected", "hard_neg"}
+_UNTITLED = {"answer", "response"}  # their title is the question's
 _NUMBERED = re.compile(r"[^A-Z ]*\d")
 _INDEX = re.compile(r"\s*|Unnamed: \d+|__index_level_\d+__")
 _WRITTEN = (
@@ -96,11 +97,7 @@ class Pairs(FormatOfRows, kind="pairs"):
 def open_pairs(
     pairs: RowFile, corpus: str | None, mapping: Mapping[PairColumn, str | None], given: Mapping[PairColumn, str | None]
 ) -> "PairsFile":
-    """The file, if it has the columns that it needs.
-
-    Args:
-        mapping: The format's columns and the user's.
-    """
+    """The file, if it has the columns that it needs; `mapping` has the format's and the user's, `given` the user's."""
     names = {column: known for column, known in NAMES.items() if not corpus or column not in _OF_CORPUS}
     asked = given.get("label")
     columns = choose_columns(pairs, {**mapping, **({"label": parsed(asked, pairs.columns)[0]} if asked else {})}, names)
@@ -112,11 +109,13 @@ def open_pairs(
         columns["split"] = split
     if others_ids := "query_id" not in mapping and shapes.ids_of_others(pairs, columns):
         del columns["query_id"]
+    if of_query := "title" in columns.keys() - mapping and plain_name(columns.get("document", "")) in _UNTITLED:
+        del columns["title"]
     numbered = numbered_negatives(pairs, list(columns.values())) if wanted else ()
     if corpus:
         need(pairs, columns, ("query", "doc_id"), NAMES)
     else:
-        _need_texts(pairs, columns)
+        _need_texts(pairs, columns, given)
     shapes.refuse_spelt_objects(pairs, shapes.text_columns(columns, numbered))
     listed = shapes.listed_in(pairs, columns, texts_in=not corpus)
     labels = labels_of(pairs, {name for what, name in columns.items() if what != "label"}.union(numbered), given)
@@ -129,10 +128,10 @@ def open_pairs(
         pairs,
         columns | ({"label": labels.column} if labels else {}),
         documents,
-        names_that_mean(mapping, names) | (frozenset() if "label" in given else MEANINGFUL),
+        names_that_mean(mapping, names) | (frozenset() if "label" in given else JUDGING),
         numbered,
         labels,
-        _newer(pairs, found, numbered, others_ids=others_ids)
+        _newer(pairs, found, numbered, others_ids=others_ids, of_query=of_query)
         + ("-queries" if "query" in listed else "")
         + ("-values" if labels and (labels.right or labels.names) else "")
         + ("-label" if labels and "label" not in given else ""),
@@ -143,14 +142,15 @@ def open_pairs(
     )
 
 
-def _newer(pairs: RowFile, found: Mapping[PairColumn, str], numbered: Sequence[str], *, others_ids: bool) -> str:
+def _newer(pairs: RowFile, found: Mapping[PairColumn, str], numbered: Sequence[str], **read: bool) -> str:
     """What earlier versions read otherwise, by the columns that were found by their names."""
     plain = {what: plain_name(name) for what, name in found.items()}
     before = plain.get("document") in ("context", "contexts") and _AFTER_CONTEXT & {*map(plain_name, pairs.columns)}
     newer = {
         "-context": before,
         "-header": any(re.search(r"[^\w.-]|[a-z]{2}[A-Z]", name.strip()) for name in found.values()),
-        "-ids": others_ids or plain.get("query_id") == "question_id",
+        "-ids": read["others_ids"] or plain.get("query_id") == "question_id",
+        "-title": read["of_query"],
         "-split": plain.get("split", "split") != "split",
         "-negatives": plain.get("negative") in _NEW_NEGATIVES or not all(map(_NUMBERED.fullmatch, numbered)),
     }
@@ -244,7 +244,7 @@ class PairsFile(ExampleSource):
         for number, values in self.pairs.rows(wanted, self.meaningful):
             for name in texts:
                 shapes.refuse_judging_keys(values[name], f"{place} {number}", name)
-                values[name] = None if name in self.long and values[name] in shapes.NOTHING else values[name]
+                values[name] = None if name in self.long and shapes.is_nothing(values[name]) else values[name]
             if self.has_a_query_a_row:
                 yield Placed(place, number, values)
                 continue
@@ -332,12 +332,14 @@ def _written(example: Example) -> Iterator[dict[str, Any]]:
         rest = {name: [] for name in rest}
 
 
-def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str]) -> None:
+def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str], given: Mapping[PairColumn, Any]) -> None:
     need(pairs, columns, ("query",), NAMES)
     if "document" not in columns:
         named = f"names documents ({columns['doc_id']!r}) but has" if "doc_id" in columns else "has"
         mapped, there = with_columns({"document": "NAME"}, pairs.path), found_in(pairs)
         raise DataError("data.pairs_without_texts", pairs=pairs.path, named=named, found_in=there, mapped=mapped)
+    if "query" not in given and "document" not in given:
+        shapes.refuse_swapped(pairs, columns["query"], columns["document"])
 
 
 def _answers(cell: Cells) -> tuple[str, ...]:

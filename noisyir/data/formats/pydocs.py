@@ -149,9 +149,7 @@ def hold_out(positives: dict[str, list[str]], *, dev: int, test: int) -> dict[st
     """The split of each held-out query: the `test` smallest ids, then the next `dev`.
 
     Only queries with documents of their own can be held out, so that none is a training positive.
-
-    Raises:
-        DataError: If less than half of the queries are left to train on.
+    Less than half of the queries to train on is a DataError.
     """
     askers = Counter(doc_id for doc_ids in positives.values() for doc_id in doc_ids)
     alone = [text for text, doc_ids in positives.items() if all(askers[doc_id] == 1 for doc_id in doc_ids)]

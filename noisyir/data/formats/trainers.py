@@ -17,7 +17,7 @@ from noisyir.data.containers import write_rows
 from noisyir.data.examples import Example, Passage, ShapedRows
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.formats.pairs import PairsFile, more_documents, open_pairs
-from noisyir.data.labels import MEANINGFUL, labels_of
+from noisyir.data.labels import JUDGING, labels_of
 from noisyir.data.row_files import RowFile
 
 _COLUMNS: dict[PairColumn, str] = {
@@ -76,7 +76,7 @@ def _opened(
 ) -> PairsFile:
     """The rows with these columns; the user's own come first, and labels are read as in any file."""
     found = open_pairs(rows, None, {**columns, **given}, given)
-    return replace(found, meaningful=frozenset(names.values()) | (frozenset() if "label" in given else MEANINGFUL))
+    return replace(found, meaningful=frozenset(names.values()) | (frozenset() if "label" in given else JUDGING))
 
 
 def _rows(collection: Collection) -> Iterator[dict[str, Any]]:

@@ -92,7 +92,7 @@ def trec_role(path: Path) -> Literal["qrels", "run"] | None:
         if _are_grades(first):
             return "qrels"
         return "run" if _are_ranks(first) else None
-    if len(fields) == 4 and INTEGER.fullmatch(fields[3]) and fields[1].upper() in ("0", "Q0", "ITER"):
+    if len(fields) == 4 and INTEGER.fullmatch(fields[3]) and fields[1].upper() in ("0", "Q0", "U0", "ITER"):
         return "qrels"
     return "run" if layout_of_run(fields) else None
 

@@ -53,7 +53,7 @@ def counts(found) -> dict[str, tuple[int, int]]:
 def test_clean_data_has_no_finding(tmp_path):
     found = check_data(beir(tmp_path / "data", *clean()))
     assert counts(found) == {}
-    assert str(found).endswith("nothing found         by 24 checks")
+    assert str(found).endswith("nothing found         by 26 checks")
 
 
 def test_test_texts_in_training_under_other_ids(tmp_path):
@@ -123,12 +123,13 @@ def test_empty_short_cut_and_lost_texts(tmp_path):
     corpus, queries, qrels = clean(30, 10)
     corpus |= {"d0": "  ", "d1": "a b", "d2": f"{text(7)} …", "d3": f"a caf\N{REPLACEMENT CHARACTER} {text(8)}"}
     corpus |= {f"d{n}": (text(n, 60))[:200] for n in range(10, 20)}
+    corpus |= {"d4": f"Ã¼ber {text(9)}", "d5": f"über Ã {text(10)}", "d6": f"this &amp; that, AT&T; {text(11)}"}
     queries |= {"q4": "?", "q5": ""}
     found = check_data(beir(tmp_path / "data", corpus, queries, qrels))
     assert [(one.name, one.count, one.what.split()[0]) for one in found.of("texts")] == [
         ("texts.empty", 1, "documents"), ("texts.empty", 1, "queries"), ("texts.short", 1, "documents"),
         ("texts.short", 1, "queries"), ("texts.cut", 10, "documents"), ("texts.cut", 1, "documents"),
-        ("texts.lost", 1, "documents"),
+        ("texts.lost", 2, "documents"), ("texts.html", 1, "documents"),
     ]  # fmt: skip
 
 
@@ -137,6 +138,17 @@ def test_documents_of_which_models_read_less_than_half(tmp_path):
     corpus |= {"d20": text(20, 500), "d21": text(21, 501)}
     [found] = check_data(beir(tmp_path / "data", corpus, queries, qrels)).of("texts")
     assert (found.name, found.count, found.of) == ("texts.long", 1, 30) and "d21" in found.examples[0].said
+
+
+def test_grades_of_which_none_is_0(tmp_path):
+    """ir_datasets 254, ANTIQUE: people rated from 1 on, and 1 is not relevant."""
+    corpus, queries, qrels = clean()
+    qrels["test"] = [(query, doc, 1 + number % 4) for number, (query, doc, _) in enumerate(qrels["test"])]
+    qrels["train"] = [(query, doc, 2) for query, doc, _ in qrels["train"]]
+    found = check_data(beir(tmp_path / "data", corpus, queries, qrels))
+    assert counts(found) == {"relevant.grades": (len(qrels["test"][::4]), 30)}
+    qrels["test"][0] = (*qrels["test"][0][:2], 0)
+    assert "relevant.grades" not in counts(check_data(beir(tmp_path / "mended", corpus, queries, qrels)))
 
 
 def test_repeats_conflicts_and_a_query_that_is_its_document(tmp_path):

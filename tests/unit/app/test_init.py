@@ -85,6 +85,7 @@ def test_the_models_are_those_that_the_time_is_enough_for(tmp_path, pairs, budge
         ([("q1", "d1", ""), ("q2", "d2", ""), ("q1", "d1", "")], "3 rows: 2 pairs, 1 repeated, with"),
         ([("q1", "d1", "1"), ("q2", "d2", "0"), ("q1", "d1", "1"), ("q1", "d3", "0")],
          "4 rows: 1 pair called right, 2 called wrong, 1 repeated, with"),
+        ([("q1", "d1", ""), ("q2", "", "0"), ("q3", "", "")], "3 rows: 1 pair, 2 without a text, with"),
     ],
 )  # fmt: skip
 def test_the_rows_of_a_file_are_counted_with_the_reasons_for_fewer_pairs(tmp_path, rows, said):

@@ -49,9 +49,10 @@ def test_grades_are_kept_and_the_name_tells_the_split(files, capsys, name, heade
         ("1 7 1\n1 9 2\n2 7 1\n", "trec"),  # a run
         ("1\t7\t9\n2\t9\t7\n", "triples"),
         ("1\t7\t0\n2\t9\t812\n", "triples"),
+        ("1 U0 7 4\n2 U0 9 1\n", "trec"),  # ANTIQUE's
     ],
 )
-def test_what_three_columns_are(files, lines, kind):
+def test_what_three_or_four_columns_are(files, lines, kind):
     (files / "x.tsv").write_text(lines)
     assert recognise(str(files / "x.tsv"))["kind"] == kind
 

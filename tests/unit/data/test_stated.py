@@ -93,7 +93,9 @@ def test_the_cure_of_a_wrong_value_is_read_when_it_is_typed(tmp_path, column, va
     assert [text for _, text, _ in read(typed(path, tmp_path / "out", *cure))] == [CAT]
 
 
-@pytest.mark.parametrize("nothing", ["nan", "<NA>", "None", "N/A", "NULL"])
+@pytest.mark.parametrize(
+    "nothing", ["nan", "<NA>", "None", "N/A", "NULL", "n/a", "none", "-", "#REF!", "#NAME?", "#DIV/0!", '""""']
+)
 def test_words_for_nothing_are_no_texts_among_long_ones(tmp_path, nothing):
     lines = [f"{asked},{text},{text}" for asked, text in zip(ASKED[:2], (CAT, DOG), strict=True)]
     path = csv(tmp_path / "x.csv", "query,document,negative", *lines, f"{ASKED[2]},{MOON},{nothing}")
@@ -149,8 +151,10 @@ def test_of_two_columns_of_ids_that_differ_the_named_one_is_read_or_neither(tmp_
     assert read(typed(path, tmp_path / "out", "--corpus", str(corpus))) == [(ASKED[0], CAT, None)]
 
 
-def test_a_column_named_after_a_split_is_one_if_all_its_values_are(tmp_path):
-    path = csv(tmp_path / "x.csv", "query,document,data_split", f"{ASKED[0]},{CAT},train", f"{ASKED[1]},{DOG},test")
+@pytest.mark.parametrize("words", ["train test", "Training Testing"])
+def test_a_column_named_after_a_split_is_one_if_all_its_values_are(tmp_path, words):
+    lines = [f"{asked},{text},{word}" for asked, text, word in zip(ASKED[:2], (CAT, DOG), words.split(), strict=True)]
+    path = csv(tmp_path / "x.csv", "query,document,data_split", *lines)
     assert "2 pairs (1 train, 1 test)" in typed(path, tmp_path / "out").summary
 
 
@@ -165,6 +169,10 @@ def test_a_column_named_after_a_split_is_one_if_all_its_values_are(tmp_path):
     ("negative", ("0", "1"), [1, 0]),
     ("label_id", ("1", "0"), [1, 0]),
     ("score", ("95 %", "5%"), [1, 0]),
+    ("OK", ("x", ""), [1, 0]),
+    ("Answers the customer?", ("Yes", "No"), [1, 0]),
+    ("Верно", ("да", "нет"), [1, 0]),
+    ("quality", ("5", "1"), [1, 0]),
 ])  # fmt: skip
 def test_a_column_that_judges_is_read_or_asked_about(tmp_path, header, values, wanted):
     lines = [f"{asked},{text},{value}" for asked, text, value in zip(ASKED[:2], (CAT, DOG), values, strict=True)]
