@@ -148,10 +148,10 @@ def test_a_package_brings_a_format(tmp_path: Path):
     (about / "entry_points.txt").write_text("[noisyir.formats]\nlines = lines_format\n")
     (tmp_path / "lines_format.py").write_text(LINES)
     data = tmp_path / "data.tsv"
-    data.write_text("".join(f"question {n}\tanswer {n}\n" for n in range(5)))
+    data.write_text("".join(f"question {n}\tanswer {n}\n" for n in range(50)))
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{RUN}"
     done = subprocess.run(
         [sys.executable, "-c", code, str(data)], capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "corpus 5, queries 5" in done.stderr, done
+    assert "corpus 50, queries 50" in done.stderr, done
