@@ -38,8 +38,12 @@ def read_evaluation(store: Store, comparison: Ref | None) -> Evaluation:
     """The comparison's values, if any."""
     if comparison is None:
         return Evaluation([], {})
-    scored = {name.removeprefix("metrics."): ref for name, ref in store.builds.meta(comparison).input_refs()}
-    return Evaluation(store.builds.table(comparison).to_pylist(), scored)
+    return Evaluation(store.builds.table(comparison).to_pylist(), scored_systems(store, comparison))
+
+
+def scored_systems(store: Store, comparison: Ref) -> dict[str, Ref]:
+    """The scoring of each system that was compared."""
+    return {name.removeprefix("metrics."): ref for name, ref in store.builds.meta(comparison).input_refs()}
 
 
 def read_recommendation(store: Store, exp: Experiment, results: Mapping[str, Ref]) -> Recommendation | None:
