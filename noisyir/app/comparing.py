@@ -18,11 +18,11 @@ from noisyir.engine.store import Store
 from noisyir.evaluation.comparison import OfMeasures, values_of, without_promotion
 from noisyir.evaluation.pages.duel import Duel, MeasureDifference, RankedDocument, Shift
 from noisyir.evaluation.pages.queries import Change, largest_changes
-from noisyir.evaluation.recommendation import HYBRID
+from noisyir.evaluation.recommendation import HYBRID, scored_systems
 from noisyir.evaluation.significance import crossed_t_test, holm
 from noisyir.methods import experiments
 from noisyir.methods.plans.experiment import recorded_experiment
-from noisyir.registry.evaluation import Evaluation, eval_digest, read_evaluation, recipe, scored_systems, system_of
+from noisyir.registry.evaluation import Evaluation, eval_digest, read_evaluation, recipe, system_of
 from noisyir.retrieval.texts import passages_of
 
 
@@ -93,8 +93,8 @@ def contestant(store: Store, name: str) -> Contestant:
         system = system_called(store, newest, system, list(evaluation.scored))
     system = system or (model and system_of(store, evaluation, model)) or list(evaluation.scored)[-1]
     if system not in evaluation.scored:
-        others = suggested(system, evaluation.scored)
-        raise ConfigError("app.no_such_system", experiment=experiment, system=system, **others)
+        others = suggested(system, evaluation.scored, "it has")
+        raise ConfigError("app.no_such_system", experiment=experiment, system=system, others=others)
     label = f"{experiments.name_of(experiment)}:{system}"
     return Contestant(label, dict(_of_seeds(store, experiment, newest, evaluation, system)), store)
 

@@ -21,8 +21,9 @@ from noisyir.data.row_files import RowFile
 from noisyir.data.spelt import number_in
 from noisyir.detection.judgements import HumanJudgement, Pair, given_judgements, pairs_with_verdicts
 from noisyir.engine.store import Store
+from noisyir.evaluation.recommendation import scored_systems
 from noisyir.evaluation.ruler import ANSWERS, DRAWING, SHEET, Drawn, Pooled, Ruler, answers_in, draw_into, pooled
-from noisyir.registry.evaluation import eval_digest, scored_systems
+from noisyir.registry.evaluation import eval_digest
 
 
 def ruler(

@@ -222,7 +222,7 @@ def format_named(kind: str) -> type[Format]:
     known = [name for name, variant in Format.variants().items() if variant.written is not None]
     name = kind.replace("-", "_")
     if name not in known:
-        raise ConfigError("app.unknown_pairs_format", kind=kind, **suggested(kind, known))
+        raise ConfigError("app.unknown_pairs_format", kind=kind, others=suggested(kind, known))
     return Format.of_kind(name)
 
 

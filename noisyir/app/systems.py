@@ -21,9 +21,15 @@ from noisyir.base.errors import ConfigError, StoreError, suggested
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.store import Store
 from noisyir.evaluation.pages.advice import against, unusable
-from noisyir.evaluation.recommendation import HYBRID, Recommendation, hybrid_of, model_of, recommendation
+from noisyir.evaluation.recommendation import (
+    HYBRID,
+    Recommendation,
+    hybrid_of,
+    model_of,
+    recommendation,
+    scored_systems,
+)
 from noisyir.methods import experiments
-from noisyir.registry.evaluation import scored_systems
 
 BEST = "best"
 
@@ -115,7 +121,7 @@ def system_called(store: Store, run: Finished, system: str, known: list[str]) ->
         system = found.best
     if system in known:
         return system
-    raise ConfigError("app.unknown_system", system=system, **suggested(system, known))
+    raise ConfigError("app.unknown_system", system=system, others=suggested(system, known, "it has"))
 
 
 def hybrid_with(store: Store, system: System) -> System | None:

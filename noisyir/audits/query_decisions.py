@@ -167,8 +167,8 @@ def _newest_runs(store: Store, experiment: str | None) -> list[Mapping[str, Any]
     if mine := [run for (name, _), run in newest.items() if name == experiment]:
         return mine
     names = sorted({name for name, _ in newest})
-    others = suggested(experiment, names)
-    raise StoreError("audits.no_run_of_experiment", experiment=experiment, url=store.url, **others)
+    others = suggested(experiment, names, "there are runs of")
+    raise StoreError("audits.no_run_of_experiment", experiment=experiment, url=store.url, others=others)
 
 
 def cut(text: str) -> str:

@@ -82,10 +82,10 @@ def did_you_mean(word: str, known: Sequence[str], within: str = "") -> str:
     return f" (did you mean {'.'.join(filter(None, [within, *close]))}?)" if close else ""
 
 
-def suggested(word: str, known: Iterable[str]) -> dict[str, str]:
-    """What an error about a word that is none of the known ones says: `did_you_mean`, and all that are `known`."""
+def suggested(word: str, known: Iterable[str], there: str = "there are") -> str:
+    """` (did you mean X?); there are X, Y`, for errors about a word that is not among the known ones."""
     names = list(known)
-    return {"did_you_mean": did_you_mean(word, names), "known": ", ".join(names)}
+    return f"{did_you_mean(word, names)}; {there} {', '.join(names)}"
 
 
 def install_hint(extra: str) -> str:

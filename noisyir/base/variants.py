@@ -99,7 +99,7 @@ class Variant(Params):
         """The variant of this name; ConfigError suggests a similar one."""
         known = cls.variants()
         if kind not in known:
-            raise ConfigError("base.no", family=cls.family(), kind=kind, **suggested(kind, known))
+            raise ConfigError("base.no", family=cls.family(), kind=kind, others=suggested(kind, known))
         return known[kind]
 
     @classmethod

@@ -99,7 +99,7 @@ class Plan:
         if found := [step for step in self.steps if name in (step.name, step.stage.name)]:
             return found
         known = dict.fromkeys([step.stage.name for step in self.steps] + [step.name for step in self.steps])
-        raise ConfigError("engine.no_stage_pipeline", name=name, **suggested(name, known))
+        raise ConfigError("engine.no_stage_pipeline", name=name, others=suggested(name, known, "it has"))
 
     def upto(self, names: Collection[str]) -> set[str]:
         """Return the names of these steps and of all that they need."""

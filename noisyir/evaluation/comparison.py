@@ -61,7 +61,7 @@ def compared_pairs(systems: Sequence[str], baseline: str | None) -> list[tuple[s
     """Compared pairs (system, against); the baseline's own is None."""
     first = systems[0] if baseline is None else baseline
     if first not in systems:
-        raise ConfigError("evaluation.unknown_baseline", baseline=first, **suggested(first, systems))
+        raise ConfigError("evaluation.unknown_baseline", baseline=first, others=suggested(first, systems))
     pairs = [(system, None if system == first else first) for system in systems]
     return pairs + [(systems[-1], other) for other in systems[:-1] if first not in (other, systems[-1])]
 

@@ -132,7 +132,7 @@ def chosen_measure(names: Sequence[str], wanted: str | None, preferred: str) -> 
     if wanted is None:
         return next((name for name in names if name.startswith(preferred)), names[0])
     if wanted not in names:
-        raise ConfigError("evaluation.measure_not_measured", wanted=wanted, **suggested(wanted, names))
+        raise ConfigError("evaluation.measure_not_measured", wanted=wanted, others=suggested(wanted, names))
     return wanted
 
 

@@ -11,7 +11,7 @@ from noisyir.base.settings import Params
 from noisyir.engine.meta import Meta, Ref, input_digests, json_digest
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
-from noisyir.evaluation.recommendation import Recommendation, recommendation
+from noisyir.evaluation.recommendation import Recommendation, recommendation, scored_systems
 from noisyir.methods.plans.experiment import Experiment
 
 PER_QUERY = "evaluation/per_query.parquet"  # among the files of an MLflow run
@@ -39,11 +39,6 @@ def read_evaluation(store: Store, comparison: Ref | None) -> Evaluation:
     if comparison is None:
         return Evaluation([], {})
     return Evaluation(store.builds.table(comparison).to_pylist(), scored_systems(store, comparison))
-
-
-def scored_systems(store: Store, comparison: Ref) -> dict[str, Ref]:
-    """The scoring of each system that was compared."""
-    return {name.removeprefix("metrics."): ref for name, ref in store.builds.meta(comparison).input_refs()}
 
 
 def read_recommendation(store: Store, exp: Experiment, results: Mapping[str, Ref]) -> Recommendation | None:

@@ -97,4 +97,4 @@ def kind_of(name: str) -> Kind:
     """
     if found := [kind for kind in kinds() if name in (kind.name, kind.noun)]:
         return found[0]
-    raise ConfigError("registry.unknown_kind", name=name, **suggested(name, [kind.name for kind in kinds()]))
+    raise ConfigError("registry.unknown_kind", name=name, others=suggested(name, [kind.name for kind in kinds()]))

@@ -113,7 +113,7 @@ def pushed(folder: Path, repository: str) -> str:
 
 def _module(kind: str) -> ModuleType:
     if kind not in formats():
-        raise ConfigError("app.unknown_export_format", kind=kind, **suggested(kind, formats()))
+        raise ConfigError("app.unknown_export_format", kind=kind, others=suggested(kind, formats()))
     if brought := entries(GROUP, kind):
         return cast(ModuleType, brought[0])
     return import_module(f"{__name__}.{kind.replace('-', '_')}")

@@ -26,7 +26,7 @@ def export(store: Store, name: str, target: Path, licence: str | None, shape: st
         StoreError: If the experiment has no scored lists.
     """
     if shape not in KNOWN:
-        raise ConfigError("app.unknown_shape", shape=shape, **suggested(shape, KNOWN))
+        raise ConfigError("app.unknown_shape", shape=shape, others=suggested(shape, KNOWN))
     meta = kept_by_run(store, name, "teacher_scores")
     if meta is None:
         raise StoreError("app.no_scored_lists", name=name)

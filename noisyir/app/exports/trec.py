@@ -5,7 +5,7 @@ from pathlib import Path
 
 from noisyir.app.lookup import finished_comparison
 from noisyir.engine.store import Store
-from noisyir.registry.evaluation import scored_systems
+from noisyir.evaluation.recommendation import scored_systems
 
 SUFFIX = "-trec"
 
